@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The functions in the PML's table. While no driver can be in the process they do nothing but call
- * the PML; all else is in functions of their own, so that this is a few instructions.
+ * The functions that this component puts into the PML's table. While the process has no CUDA
+ * driver, they only call the PML, which takes a few instructions because everything else is in
+ * separate functions.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* dladdr */
@@ -24,13 +25,13 @@
 
 #define SLOW __attribute__((noinline)) int
 
-/* Could an offer fit into a receive? */
+/* Return true if a receive is large enough for an offer. */
 static bool fits_offer(size_t count, const struct ompi_datatype_t *type)
 {
     return count * type->super.size >= GPURING_P2P_OFFER_BYTES;
 }
 
-/* The arguments of the PML's functions: of all, and of sends, receives and matched receives. */
+/* The arguments of the PML's functions: common ones, and those of sends and receives. */
 #define BUFFER          size_t count, struct ompi_datatype_t *type
 #define TO              int peer, int tag, mca_pml_base_send_mode_t mode, struct ompi_communicator_t *comm
 #define FROM            int peer, int tag, struct ompi_communicator_t *comm
@@ -51,7 +52,7 @@ static bool fits_offer(size_t count, const struct ompi_datatype_t *type)
                                     .peer = (*matched)->peer, \
                                     .tag = MPI_ANY_TAG})
 
-/* A send that is not on a GPU is the PML's, when its turn has come. */
+/* Send. The PML gets a message in host memory after earlier sends to the same process. */
 static SLOW send_slow(SEND_ARGUMENTS)
 {
     struct gpuring_p2p_message message;
@@ -74,16 +75,16 @@ static SLOW isend_slow(SEND_ARGUMENTS, ompi_request_t **request)
     return gpuring_p2p_previous.pml_isend(SEND_VALUES, request);
 }
 
-/* Under threads all receives are requests of ours while offers may come: another thread's probe may
- * be about to take the message out (probed.h). */
+/* Return true if all receives must be requests of this component, because offers may arrive and a
+ * probe of another thread may take a message out of the PML's queue (probed.h). */
 static bool beside_probes(void)
 {
     return gpuring_process.threads && gpuring_p2p_peers_watch();
 }
 
 /*
- * A receive that needs a request of ours: the buffer is on a GPU; a probe may have found the
- * message; or nobody would look whether it is an offer.
+ * Return true if a receive needs a request of this component: the buffer is on a GPU, a probe may
+ * have found the message, or the message may be an offer that no other function would recognise.
  */
 static bool is_ours(struct gpuring_p2p_message *message, void *buffer, BUFFER, bool watch)
 {
@@ -91,8 +92,8 @@ static bool is_ours(struct gpuring_p2p_message *message, void *buffer, BUFFER, b
            __atomic_load_n(&gpuring_p2p_probed_count, __ATOMIC_RELAXED) > 0;
 }
 
-/* Blocking: the PML's in host memory, but for an offer; then it ends with the data. Under threads
- * another may load the driver, and consent to offers, meanwhile. */
+/* Blocking receive. In host memory the PML receives the message; if that was an offer, fetch its
+ * data. Another thread may load the driver and consent to offers during the receive. */
 static SLOW receive_slow(void *buffer, BUFFER, const struct gpuring_p2p_envelope *from,
                          ompi_status_public_t *status)
 {
@@ -130,8 +131,8 @@ static SLOW ireceive_slow(void *buffer, BUFFER, const struct gpuring_p2p_envelop
                : gpuring_p2p_previous_receive(buffer, count, type, from, request);
 }
 
-/* The functions in the table. Tags below 0 are other components'; but a receive with -1 is one with
- * MPI_ANY_TAG, and a program's. */
+/* The functions in the table. Tags below 0 belong to other components, except that -1 in a receive
+ * is the program's MPI_ANY_TAG. */
 #define ENTRY(name, list, ours, slow, last_type, last)               \
     static int name##_entry(list##_ARGUMENTS, last_type last)        \
     {                                                                \
@@ -157,7 +158,7 @@ static int send_entry(SEND_ARGUMENTS)
     return gpuring_p2p_previous.pml_send(SEND_VALUES);
 }
 
-/* Once the driver is there, an offer may come into these. */
+/* An offer may arrive in such a receive as soon as the process has a driver. */
 static int irecv_entry(RECV_ARGUMENTS, ompi_request_t **request)
 {
     if (OPAL_UNLIKELY(tag >= MPI_ANY_TAG)) {
@@ -171,7 +172,7 @@ static int irecv_entry(RECV_ARGUMENTS, ompi_request_t **request)
     return gpuring_p2p_previous.pml_irecv(RECV_VALUES, request);
 }
 
-/* Nobody sees how a persistent receive of the PML's starts. */
+/* The PML starts its persistent receives without calling this component. */
 static int irecv_init_entry(RECV_ARGUMENTS, ompi_request_t **request)
 {
     struct gpuring_p2p_message message;
@@ -187,9 +188,10 @@ static int irecv_init_entry(RECV_ARGUMENTS, ompi_request_t **request)
 }
 
 /*
- * A buffer stays of one kind as long as a request may use it, so one in host memory is the PML's
- * for good. Nobody sees how a send of it starts: once there is one, no send may be left behind
- * whose data is still copied, for it would be overtaken.
+ * A buffer does not change its kind of memory while a request may use it, so the PML keeps a
+ * persistent send from host memory. The PML starts such a send without calling this component.
+ * Therefore later sends from GPU memory finish their copies before they return. Otherwise the
+ * persistent send could overtake them.
  */
 static int isend_init_entry(SEND_ARGUMENTS, ompi_request_t **request)
 {
@@ -204,7 +206,7 @@ static int isend_init_entry(SEND_ARGUMENTS, ompi_request_t **request)
     return gpuring_p2p_previous.pml_isend_init(SEND_VALUES, request);
 }
 
-/* While no offer can come, probes are the PML's. */
+/* Return true if the PML may perform a probe itself, because no offer can arrive. */
 static bool plain_probe(int tag)
 {
     return OPAL_LIKELY(tag < MPI_ANY_TAG || !gpuring_memory_possible() ||
@@ -226,9 +228,10 @@ static int improbe_entry(FROM, int *matched, struct ompi_message_t **message,
 }
 
 /*
- * Blocking ones are made of those, for an offer may come meanwhile: receives end in our progress
- * callback, which consents. Without a driver they are the PML's; under threads another may load it,
- * but nobody consents before they end.
+ * Blocking probes are built from non-blocking ones, because this process may consent to offers
+ * during a probe: receives complete in our progress callback, which answers questions. Without a
+ * driver, the PML performs the blocking probe. Another thread may load the driver in the meantime,
+ * but the process does not consent before the probe ends.
  */
 static bool begin_blind(int tag)
 {
@@ -278,7 +281,7 @@ static int mprobe_entry(FROM, struct ompi_message_t **message, ompi_status_publi
     return code;
 }
 
-/* Of components; MPI_Start calls a request's own function. */
+/* Components call this. MPI_Start calls the request's own function instead. */
 static int start_entry(size_t count, ompi_request_t **requests)
 {
     int code = MPI_SUCCESS;
@@ -337,7 +340,8 @@ void gpuring_p2p_leave(void)
     }
 }
 
-/* Someone has put functions of his own before ours, and still calls these: the code stays. */
+/* Keep the component loaded, because another component has replaced our functions and still calls
+ * them. */
 static void stay_loaded(void)
 {
     Dl_info info;

@@ -17,12 +17,12 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define WINDOW 4 /* receives of chunks that are begun ahead */
+#define WINDOW 4 /* receives of chunks that are posted ahead */
 
-/* From the offer to the end of the data. */
+/* The phases from the offer to the end of the data. */
 enum phase {
-    TURN, /* until no other message of the sender comes */
-    WAY,  /* until the sender has said whether a buffer of slots is free */
+    TURN, /* another message of the sender is still being received */
+    WAY,  /* the sender has not yet reported whether a buffer of slots is free */
     SLOTS,
     CHUNKS,
     ENDED /* until the answer has left */
@@ -32,7 +32,7 @@ struct gpuring_p2p_fetch {
     struct gpuring_p2p_offer offer;
     const struct gpuring_p2p_message *message;
     size_t bytes;
-    char *gpu;     /* contiguous; NULL: the data end in `landing` */
+    char *gpu;     /* contiguous target; NULL if the data is stored in `landing` */
     char *landing; /* host memory for all bytes */
     char *own;     /* `landing`, if the user's type has gaps */
     enum phase phase;
@@ -43,7 +43,7 @@ struct gpuring_p2p_fetch {
     size_t begun, arrived;                 /* bytes */
     const struct gpuring_p2p_slots *slots; /* the sender's, mapped; NULL: not used */
     int32_t buffer;                        /* of these; -1: none */
-    uint64_t taken;                        /* slots */
+    uint64_t taken;                        /* number of slots that were copied */
     bool copying;
     struct gpuring_list node; /* of `coming` */
 
@@ -51,14 +51,14 @@ struct gpuring_p2p_fetch {
     ompi_request_t *answering;
 };
 
-/* What advance shares: messages whose data come. */
+/* Messages whose data is being received. Only advance uses this list. */
 static struct gpuring_list coming = GPURING_LIST_INIT(coming);
 
 static const uint64_t mark[2] = {0x9d3a61f7c2e8450bu, 0x5be0947f1d6c32a8u};
 
 static uint64_t own_node(void)
 {
-    static uint64_t node; /* equal, whoever writes it */
+    static uint64_t node; /* all threads store the same value */
 
     if (node == 0) {
         node = gpuring_identity_node(gpuring_params.hostid);
@@ -144,7 +144,7 @@ struct gpuring_p2p_fetch *gpuring_p2p_fetch_new(const struct gpuring_p2p_offer *
     return self;
 }
 
-/* Its turn has come: the sender learns how many bytes are wanted, and which way. */
+/* Answer the offer: send the number of bytes and the way to transfer them. */
 static enum phase answer(struct gpuring_p2p_fetch *self)
 {
     const struct gpuring_p2p_offer *offer = &self->offer;
@@ -176,7 +176,7 @@ static enum phase answer(struct gpuring_p2p_fetch *self)
     return WAY;
 }
 
-/* Begin to receive chunks, as many as are begun ahead. */
+/* Post receives of chunks until WINDOW of them are posted. */
 static void receive_ahead(struct gpuring_p2p_fetch *self)
 {
     while (self->begun < self->bytes &&
@@ -201,7 +201,7 @@ static void log_sender(struct gpuring_p2p_fetch *self)
     self->status = GPURING_ERR_PEER;
 }
 
-/* The next chunk goes on to the GPU. False: it has not arrived. */
+/* Start to copy the next chunk to the GPU. Returns false if it has not arrived. */
 static bool take_chunk(struct gpuring_p2p_fetch *self)
 {
     ompi_request_t **receive = &self->receives[self->arrived / GPURING_P2P_CHUNK % WINDOW];
@@ -237,7 +237,7 @@ static bool is_turn(const struct gpuring_p2p_fetch *self)
     return true;
 }
 
-/* Has every copy ended? */
+/* Return true if all copies have ended. */
 static bool copied(struct gpuring_p2p_fetch *self)
 {
     int status =
@@ -263,7 +263,7 @@ static enum phase find_way(struct gpuring_p2p_fetch *self)
     return CHUNKS;
 }
 
-/* One slot after the other to the user's buffer. */
+/* Copy one slot after another to the user's buffer. */
 static enum phase take_slots(struct gpuring_p2p_fetch *self)
 {
     struct gpuring_p2p_flow *flow = gpuring_p2p_flow(self->slots, self->buffer);
@@ -278,7 +278,7 @@ static enum phase take_slots(struct gpuring_p2p_fetch *self)
             }
             self->copying = false;
             self->arrived += bytes;
-            /* Release: the copy has ended; partner: the sender's acquire. */
+            /* Release, because the copy has ended. Partner: the sender's acquire. */
             __atomic_store_n(&flow->taken, ++self->taken, __ATOMIC_RELEASE);
         } else if (self->arrived == self->bytes || self->status != GPURING_OK) {
             __atomic_store_n(&flow->ended, 1, __ATOMIC_RELEASE);
@@ -304,7 +304,7 @@ static enum phase take_chunks(struct gpuring_p2p_fetch *self)
     return self->arrived < self->bytes || !copied(self) ? CHUNKS : ENDED;
 }
 
-/* One phase on; the same: it has to wait. */
+/* Return the next phase, or the same one if the message has to wait. */
 static enum phase step(struct gpuring_p2p_fetch *self)
 {
     switch (self->phase) {

@@ -55,7 +55,8 @@ int gpuring_p2p_message_describe(struct gpuring_p2p_message *message)
 int gpuring_p2p_message_reserve(struct gpuring_p2p_message *message)
 {
     if (message->bounce == NULL) {
-        /* Memory is pinned for a GPU that is attached; whether that works, the copy finds out. */
+        /* Memory can only be pinned after a GPU was attached. If attaching fails, the copy reports
+         * it. */
         (void) gpuring_process_attach(message->gpu);
         message->bounce = gpuring_stage_bounce_get(message->bytes, message->bytes);
     }
@@ -108,7 +109,7 @@ int gpuring_p2p_message_convert(const struct gpuring_p2p_message *message, void 
     return code >= 0 ? GPURING_OK : GPURING_ERR_IO;
 }
 
-/* The first bytes of the message as runs of the user's buffer. */
+/* Describe the first bytes of the message as runs of the user's buffer. */
 static int runs_of(const struct gpuring_p2p_message *message, size_t bytes,
                    struct gpuring_runs *runs)
 {
@@ -157,7 +158,7 @@ void gpuring_p2p_message_copy_failed(size_t bytes, int status)
         bytes, gpuring_status_text(status));
 }
 
-/* No copy runs any more. */
+/* Release the stream after the end of a copy. */
 static int end(struct gpuring_p2p_message *message, int status)
 {
     gpuring_stage_stream_put(message->stream);
@@ -194,7 +195,7 @@ int gpuring_p2p_message_poll(struct gpuring_p2p_message *message)
     return status == GPURING_AGAIN ? status : end(message, status);
 }
 
-#define POLLED ((size_t) 1 << 20) /* bytes from which on others' messages move on meanwhile */
+#define POLLED ((size_t) 1 << 20) /* bytes from which a wait progresses other messages */
 
 int gpuring_p2p_message_wait(struct gpuring_p2p_message *message)
 {

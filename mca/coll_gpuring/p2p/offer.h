@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Large messages from GPU memory, by rendezvous. In place of the data the sender sends an offer, in
- * the program's communicator and with its tag, so that the PML matches it as the message itself.
- * The data then go
+ * Rendezvous for large messages from GPU memory. Instead of the data, the sender sends an offer in
+ * the program's communicator and with its tag, so that the PML matches it like the message itself.
+ * The data is then transferred
  *
  *     directly      from GPU to GPU, through slots on the sender's GPU that the receiver has mapped
- *                   (shared.h): both buffers contiguous, one node
- *     in chunks     else: the sender copies them to pinned host memory and sends them, the receiver
- *                   copies them to its GPU; all three at once
+ *                   (shared.h), if both buffers are contiguous and on one node
+ *     in chunks     otherwise: the sender copies a chunk to pinned host memory and sends it, and
+ * the receiver copies it to its GPU. The three steps overlap.
  *
  *     sender                                                receiver
  *       |-- offer (3907 bytes, program's tag) ---------------->|  receive is matched
- *       |<------------- answer: so many bytes, which way ------|
+ *       |<------------- answer: number of bytes, which way ----|
  *       |-- chunk, chunk, ... -------------------------------->|
- *       |   or: the buffer of slots that is used ------------->|  and no message more
+ *       |   or: the index of a buffer of slots --------------->|  and no further message
  *
- * All but the offer are messages of MPI_COMM_WORLD (pml.h). A receiver takes one message of a
- * sender at a time, so that chunks need no number.
+ * All messages except the offer use MPI_COMM_WORLD (pml.h). A receiver accepts one message from a
+ * sender at a time, so chunks need no number.
  *
- * Offers are known by their length and their first 16 bytes, which are random.
+ * An offer is recognised by its length and its first 16 bytes, which are random.
  *
- * Functions return 0 or a gpuring_status (logged). `advance` is called by one thread at a time for
- * all messages of the process (p2p/request.c); all others by any.
+ * Functions return 0 or a gpuring_status (logged). Only one thread at a time calls the `advance`
+ * functions, for all messages of the process (p2p/request.c). Any thread may call the others.
  */
 #ifndef GPURING_P2P_OFFER_H
 #define GPURING_P2P_OFFER_H
@@ -35,13 +35,13 @@ struct gpuring_p2p_envelope;
 struct gpuring_p2p_sending;
 struct gpuring_p2p_fetch;
 
-/* A length that few messages have, and that a PML sends at once (with btl/vader 4096 less
- * its headers). */
+/* A length that few messages have and that a PML sends eagerly (btl/vader: 4096 minus its headers).
+ */
 #define GPURING_P2P_OFFER_BYTES ((size_t) 3907)
 
 struct gpuring_p2p_offer {
     uint64_t mark[2];
-    uint64_t sending; /* by which its sender knows it */
+    uint64_t sending; /* identifies the offer at its sender */
     uint64_t bytes;   /* of the message */
     uint64_t node;    /* of the sender */
     int32_t sender;   /* rank in MPI_COMM_WORLD */
@@ -53,28 +53,29 @@ _Static_assert(sizeof(struct gpuring_p2p_offer) <= GPURING_P2P_OFFER_BYTES, "is 
 struct gpuring_p2p_answer {
     uint64_t sending; /* of the offer */
     uint64_t bytes;   /* to be sent; 0: none */
-    int32_t direct;   /* 1: by slots, if a buffer of them is free; the sender says which */
-    int32_t near;     /* 1: slots would do for such messages */
+    int32_t
+        direct;   /* 1: through slots, if the sender has a free buffer; it replies with its index */
+    int32_t near; /* 1: the receiver could use slots for such messages */
 };
 
 #define GPURING_P2P_CHUNK ((size_t) 512 << 10) /* bytes; the last one is shorter */
 
-/* May this memory be copied from slots, or to them: by coll_gpuring_p2p_level, and by the GPU that
- * this process is attached to? */
+/* Return true if coll_gpuring_p2p_level and the GPU of this process allow copies between this
+ * memory and slots. */
 bool gpuring_p2p_slots_reach(const char *gpu);
 
-/* What is the same in all offers of this process. */
+/* Fill in the fields that are equal in all offers of this process. */
 void gpuring_p2p_offer_mark(struct gpuring_p2p_offer *offer);
 
-/* Are the GPURING_P2P_OFFER_BYTES bytes that a receive got an offer? */
+/* Return true if the GPURING_P2P_OFFER_BYTES bytes that were received are an offer. */
 bool gpuring_p2p_offer_read(const void *data, struct gpuring_p2p_offer *offer);
 
-/* Has a receive of this message got an offer (`bytes` have arrived)? */
+/* Return true if the receive of this message, which got `bytes` bytes, has received an offer. */
 bool gpuring_p2p_offer_in(const struct gpuring_p2p_message *message, size_t bytes,
                           struct gpuring_p2p_offer *offer);
 
-/* Send an offer of this message; *sending is NULL if it is none to be offered. MPI_SUCCESS, or an
- * MPI error of the PML (logged). */
+/* Send an offer of this message. Sets *sending to NULL if the message must not be offered. Returns
+ * MPI_SUCCESS or an MPI error of the PML (logged). */
 int gpuring_p2p_sending_start(const struct gpuring_p2p_message *message,
                               const struct gpuring_p2p_envelope *envelope,
                               struct gpuring_p2p_sending **sending);
@@ -82,8 +83,8 @@ int gpuring_p2p_sending_advance(struct gpuring_p2p_sending *sending);
 void gpuring_p2p_sending_free(struct gpuring_p2p_sending *sending); /* NULL is allowed */
 
 /*
- * Take the data: of a message in host memory to the user's buffer; on a GPU there if that is
- * contiguous, else to the bounce buffer. NULL: no memory (logged).
+ * Fetch the data of an offer. The target is the user's buffer if it is in host memory or is
+ * contiguous on a GPU, and the bounce buffer otherwise. Returns NULL without memory (logged).
  */
 struct gpuring_p2p_fetch *gpuring_p2p_fetch_new(const struct gpuring_p2p_offer *offer,
                                                 const struct gpuring_p2p_message *message);

@@ -3,19 +3,20 @@
 /*
  * Point-to-point calls on GPU memory.
  *
- * Open MPI sends and receives through one table of functions, mca_pml, of the PML that it selected.
- * Functions of ours take the place of those that have a buffer, and of probes. A message whose
- * buffer is on a GPU is staged, as a rule: the PML gets pinned host memory with the message's bytes
- * in it, packed, and matches, probes, truncates and cancels as ever. All others are the PML's,
- * untouched.
+ * Open MPI sends and receives through one table of functions, mca_pml, which belongs to the PML
+ * that it has selected. This component replaces the functions that have a buffer, and probes. Most
+ * messages on a GPU are staged: the PML gets pinned host memory with the packed bytes of the
+ * message, and matches, probes, truncates and cancels as usual. Messages in host memory are passed
+ * to the PML unchanged.
  *
  *     user's buffer (GPU)            bounce buffer (pinned host memory)
  *     +----+---+----+---+    copy    +----+----+
- *     | a  |gap| b  |gap|  ------->  | a  | b  |   of a send, before the PML gets it
- *     +----+---+----+---+  <-------  +----+----+   of a receive: as many bytes as have arrived
+ *     | a  |gap| b  |gap|  ------->  | a  | b  |   send: before the PML gets it
+ *     +----+---+----+---+  <-------  +----+----+   receive: the number of bytes that have arrived
  *
- * Large ones go by rendezvous (offer.h): directly from GPU to GPU, or in chunks. Messages with tags
- * below 0 are other components', of collectives; these have staged buffers already.
+ * Large messages use a rendezvous (offer.h), with data sent directly from GPU to GPU or in chunks.
+ * Messages with tags below 0 belong to collectives of other components, whose buffers were staged
+ * before.
  *
  * Failures. A message whose data or memory fails at its sender is not sent, and the call returns an
  * MPI error. At its receiver the message is consumed, and the receive returns an MPI error.
@@ -27,16 +28,16 @@
 
 #include <stdbool.h>
 
-/* Once, when the PML has been selected. */
+/* Replace the functions of the PML. Call once, after Open MPI has selected it. */
 void gpuring_p2p_open(void);
 
-/* Do point-to-point calls take GPU buffers now? */
+/* Return true if point-to-point calls accept GPU buffers now. */
 bool gpuring_p2p_serves(void);
 
-/* MPI_COMM_WORLD ends. */
+/* Stop using MPI_COMM_WORLD, which Open MPI is about to release. */
 void gpuring_p2p_leave(void);
 
-/* No function of ours is in the table any more; requests that the program has lost end here. */
+/* Restore the functions of the PML, and release requests that the program has leaked. */
 void gpuring_p2p_close(void);
 
 #endif

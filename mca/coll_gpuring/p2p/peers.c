@@ -12,17 +12,17 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* What this process has asked another. */
+/* A question of this process to another one. */
 struct question {
     bool asked;
     int32_t consents; /* the reply: 1 or 0 */
     ompi_request_t *receive;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
-static struct question *questions;                       /* by rank; NULL: none was ever asked */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following variables */
+static struct question *questions;                       /* by rank; NULL before the first one */
 
-static bool unseen, replied; /* atomic; replied: this process has said yes to one */
+static bool unseen, replied; /* atomic; replied: this process has answered yes at least once */
 static int blind;            /* atomic */
 
 int gpuring_p2p_peer_of(struct ompi_communicator_t *comm, int rank)
@@ -48,7 +48,7 @@ void gpuring_p2p_peers_blind(int by)
     }
 }
 
-/* A word that nobody waits for. */
+/* Send one word without waiting for its completion. */
 static void send_word(const int32_t *word, int peer, enum gpuring_p2p_tag tag)
 {
     ompi_request_t *request;
@@ -79,7 +79,7 @@ bool gpuring_p2p_peer_consents(int peer)
         receive = __atomic_load_n(&question->receive, __ATOMIC_ACQUIRE);
         return receive != NULL && gpuring_request_done(receive) && question->consents;
     }
-    /* Without the lock, for the PML may call others, who send. */
+    /* Without the lock, because the PML may call other components, which may send. */
     if (question != NULL &&
         gpuring_p2p_world_irecv(&question->consents, sizeof question->consents, peer,
                                 GPURING_P2P_TAG_REPLY, &receive) == GPURING_OK) {
@@ -89,7 +89,7 @@ bool gpuring_p2p_peer_consents(int peer)
     return false;
 }
 
-/* The next question of another; its rank, -1: there is none. */
+/* Receive the next question. Returns the rank of its sender, or -1 if there is none. */
 static int next_question(void)
 {
     ompi_status_public_t status;
@@ -120,7 +120,7 @@ void gpuring_p2p_peers_received(size_t bytes)
     bool consent = gpuring_p2p_peers_watch();
     int peer;
 
-    /* Partner: gpuring_p2p_peers_blind, before which the driver was not seen. */
+    /* Partner: gpuring_p2p_peers_blind, which was called when there was no driver. */
     if (bytes < gpuring_params.p2p_rendezvous || gpuring_params.p2p_rendezvous == 0 ||
         __atomic_load_n(&blind, __ATOMIC_SEQ_CST) > 0) {
         return;
@@ -138,7 +138,7 @@ void gpuring_p2p_peers_close(void)
     int size = questions != NULL ? ompi_comm_size(MPI_COMM_WORLD) : 0;
 
     while (next_question() >= 0) {
-        /* its sender waits no more */
+        /* the sender no longer waits for the answer */
     }
     for (int peer = 0; peer < size; peer++) {
         ompi_request_t *receive = questions[peer].receive;

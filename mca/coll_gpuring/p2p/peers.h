@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Which processes of this job may be sent offers (p2p/offer.h). An offer stands in a receive where
- * the program expects data, so only a process that looks at each receive in which one could arrive
- * may get them. A sender asks once, before its first large message; the receiver answers when that
- * message has arrived, and keeps to a yes until MPI_Finalize.
+ * Consent to offers (p2p/offer.h) between processes of this job. An offer arrives in a receive that
+ * expects the program's data. Therefore a process may get offers only if it checks every receive in
+ * which one could arrive. A sender asks once, before its first large message. The receiver answers
+ * when that message has arrived. A yes is valid until MPI_Finalize.
  * Threads: any.
  */
 #ifndef GPURING_P2P_PEERS_H
@@ -12,28 +12,30 @@
 
 #include "mca/coll_gpuring/compat.h"
 
-/* The rank in MPI_COMM_WORLD of another process, -1: it is of another job, or it is this one. */
+/* Return the rank in MPI_COMM_WORLD of another process, or -1 if it belongs to another job or is
+ * this process. */
 int gpuring_p2p_peer_of(struct ompi_communicator_t *comm, int rank);
 
-/* May this process be sent offers? Asks it, if that has not been done. */
+/* Return true if offers may be sent to this process. The first call asks it. */
 bool gpuring_p2p_peer_consents(int peer);
 
-/* A receive that an offer fits, non-blocking or persistent, was given to the PML unseen: from now
- * on no process gets a yes. */
+/* Record that the PML got a non-blocking or persistent receive, large enough for an offer, that
+ * this component cannot check. From now on every question is answered with no. */
 void gpuring_p2p_peers_unseen_receive(void);
 
-/* A blocking probe is with the PML (1), or not any more (-1): no process gets a yes meanwhile.
- * Nothing to do in single-threaded programs. */
+/* Enter (by = 1) or leave (by = -1) a blocking probe of the PML. No question is answered with yes
+ * in between. Does nothing in single-threaded programs. */
 void gpuring_p2p_peers_blind(int by);
 
-/* A message of so many bytes has arrived: if it is large, answer those that ask, now or when the
- * next one arrives. */
+/* Record the arrival of a message. If it is large, answer pending questions, or keep them for the
+ * next arrival if that is not possible now. */
 void gpuring_p2p_peers_received(size_t bytes);
 
-/* May offers arrive, now or later? Then receives in host memory are to be looked at. */
+/* Return true if offers may arrive now or later, so that receives in host memory must be checked.
+ */
 bool gpuring_p2p_peers_watch(void);
 
-/* Before the PML forgets MPI_COMM_WORLD: nothing of ours is under way there. */
+/* End all messages of this file. Must be called before the PML releases MPI_COMM_WORLD. */
 void gpuring_p2p_peers_close(void);
 
 #endif

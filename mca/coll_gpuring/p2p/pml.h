@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The PML below us, and messages of our own: between processes of MPI_COMM_WORLD, by their ranks
- * there, with tags that neither programs nor Open MPI's components use.
+ * The PML below this component, and the component's own messages. These are sent between processes
+ * of MPI_COMM_WORLD, with tags that neither programs nor Open MPI's components use.
  */
 #ifndef GPURING_P2P_PML_H
 #define GPURING_P2P_PML_H
 
 #include "mca/coll_gpuring/compat.h"
 
-/* The PML's table before ours: set once, never taken back. */
+/* The PML's table before this component changed it. Set once and never changed. */
 extern mca_pml_base_module_t gpuring_p2p_previous;
 
-/* How the PML gets a message. */
+/* Envelope of a message for the PML. */
 struct gpuring_p2p_envelope {
     struct ompi_communicator_t *comm;
-    struct ompi_message_t **matched; /* of a receive after a matching probe; else NULL */
+    struct ompi_message_t **matched; /* for a receive after a matching probe; otherwise NULL */
     int peer, tag;
     bool sends;
     mca_pml_base_send_mode_t mode; /* of a send */
@@ -26,23 +26,23 @@ int gpuring_p2p_previous_receive(void *buffer, size_t count, struct ompi_datatyp
                                  const struct gpuring_p2p_envelope *from, ompi_request_t **request);
 
 enum gpuring_p2p_tag {
-    GPURING_P2P_TAG_ASK = -4,    /* may offers be sent? (peers.h) */
+    GPURING_P2P_TAG_ASK = -4,    /* question: may I send offers? (peers.h) */
     GPURING_P2P_TAG_REPLY = -5,  /* yes or no */
     GPURING_P2P_TAG_ANSWER = -6, /* to an offer (offer.h) */
     GPURING_P2P_TAG_CHUNK = -7,  /* of its data */
 };
 
-/* 0, or GPURING_ERR_IO, and then *request is MPI_REQUEST_NULL. */
+/* Return 0, or GPURING_ERR_IO with *request set to MPI_REQUEST_NULL. */
 int gpuring_p2p_world_isend(const void *data, size_t bytes, int peer, enum gpuring_p2p_tag tag,
                             ompi_request_t **request);
 int gpuring_p2p_world_irecv(void *data, size_t bytes, int peer, enum gpuring_p2p_tag tag,
                             ompi_request_t **request);
 
-/* A status for the program (it may be MPI_STATUS_IGNORE): MPI_ERROR stays what it is, for only
- * calls that return several statuses set it. */
+/* Copy a status for the program, which may have passed MPI_STATUS_IGNORE. MPI_ERROR is not changed,
+ * because only calls that return several statuses set it. */
 void gpuring_p2p_tell(ompi_status_public_t *status, const ompi_status_public_t *found);
 
-/* Has it ended? Then it is freed. MPI_REQUEST_NULL has. */
+/* Return true if the request is complete, and free it then. MPI_REQUEST_NULL is complete. */
 bool gpuring_p2p_ended(ompi_request_t **request);
 
 #endif

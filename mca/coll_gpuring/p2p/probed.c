@@ -12,7 +12,7 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "ompi/message/message.h"
 
-/* Recursive, for the PML may call components that receive. */
+/* Recursive, because the PML may call components that receive. */
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static struct gpuring_list probed = GPURING_LIST_INIT(probed); /* guarded by the lock */
 int gpuring_p2p_probed_count;
@@ -37,7 +37,7 @@ void gpuring_p2p_probed_free(struct gpuring_p2p_probed *self)
     free(self);
 }
 
-/* With the lock. */
+/* Append a message. Call with the lock held. */
 static void put(struct gpuring_p2p_probed *self)
 {
     gpuring_list_append(&probed, &self->node);
@@ -54,7 +54,8 @@ static bool matches(const struct gpuring_p2p_probed *self, const struct gpuring_
            (from->tag == MPI_ANY_TAG || from->tag == self->status.MPI_TAG);
 }
 
-/* Then it is known what it is, and its length. */
+/* Return true if the data of a message has arrived, which shows whether it is an offer and how long
+ * the message is. */
 static bool has_arrived(struct gpuring_p2p_probed *self)
 {
     struct gpuring_p2p_offer offer;
@@ -79,7 +80,7 @@ static struct gpuring_p2p_probed *first(const struct gpuring_p2p_envelope *from)
     return NULL;
 }
 
-/* With the lock, which it gives up while the data come. */
+/* Find a message. Call with the lock held. Releases the lock while it waits for the data. */
 static struct gpuring_p2p_probed *find(const struct gpuring_p2p_envelope *from)
 {
     struct gpuring_p2p_probed *self;
@@ -107,8 +108,8 @@ struct gpuring_p2p_probed *gpuring_p2p_probed_take(const struct gpuring_p2p_enve
     return self;
 }
 
-/* A message that the PML gives away: its receive is begun, if it may be an offer. An MPI error
- * code. */
+/* Keep a message from the PML's queue. If it may be an offer, begin to receive it. Returns an MPI
+ * error code. */
 static int look(struct ompi_communicator_t *comm, struct ompi_message_t *message,
                 const ompi_status_public_t *status, struct gpuring_p2p_probed **looked)
 {
@@ -139,8 +140,8 @@ static int look(struct ompi_communicator_t *comm, struct ompi_message_t *message
     return code;
 }
 
-/* With the lock: take messages of a sender out of the PML's queue, up to the one of this tag that
- * may be an offer. */
+/* Take messages of a sender out of the PML's queue, up to the one with this tag that may be an
+ * offer. Call with the lock held. */
 static int collect(struct ompi_communicator_t *comm, int peer, int tag)
 {
     struct gpuring_p2p_probed *self;
@@ -165,8 +166,9 @@ static int collect(struct ompi_communicator_t *comm, int peer, int tag)
     return MPI_SUCCESS;
 }
 
-/* What is here came before what the PML finds. The PML, which may progress, is asked without the
- * lock; what it has found may be here or gone by then. */
+/* Search here first, because these messages are older than those in the PML's queue. Call the PML
+ * without the lock, because it may progress. A message that it finds may have moved here, or may
+ * have been received, in the meantime. */
 int gpuring_p2p_probed_iprobe(const struct gpuring_p2p_envelope *from, int *matched,
                               ompi_status_public_t *status)
 {
@@ -197,7 +199,7 @@ int gpuring_p2p_probed_iprobe(const struct gpuring_p2p_envelope *from, int *matc
     return code;
 }
 
-/* The program gets a message of Open MPI's class that names ours. */
+/* Give the program a message object of Open MPI's class that refers to ours. */
 static int give(struct gpuring_p2p_probed *self, struct ompi_message_t **message,
                 ompi_status_public_t *status)
 {
@@ -223,7 +225,7 @@ static int give(struct gpuring_p2p_probed *self, struct ompi_message_t **message
     return MPI_SUCCESS;
 }
 
-/* A probe first, so that the PML does not progress under the lock. */
+/* Probe first, so that the PML does not progress under the lock. */
 int gpuring_p2p_probed_improbe(const struct gpuring_p2p_envelope *from, int *matched,
                                struct ompi_message_t **message, ompi_status_public_t *status)
 {

@@ -2,12 +2,13 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * Messages that a probe has found. An offer in the PML's queue looks like a message of
- * GPURING_P2P_OFFER_BYTES bytes; what it stands for is seen only in its data. So a probe that finds
- * that length takes the message out, and those of the same sender before it, in their order. Later
- * receives and probes look here first.
+ * GPURING_P2P_OFFER_BYTES bytes; only its data shows the length of the message that it announces.
+ * Therefore a probe that finds this length takes the message, and all earlier ones from the same
+ * sender, out of the PML's queue and keeps them here in order. Later receives and probes search
+ * here first.
  *
- * Threads: any. A receive holds the lock from its look to when the PML has it, so that no probe
- * takes its message out in between. Single-threaded programs have no lock.
+ * Threads: any. A receive holds the lock while it searches here and until the PML has it, so that
+ * no probe takes its message in between. Single-threaded programs take no lock.
  */
 #ifndef GPURING_P2P_PROBED_H
 #define GPURING_P2P_PROBED_H
@@ -20,24 +21,24 @@ struct gpuring_p2p_probed {
     struct gpuring_list node;
     struct ompi_communicator_t *comm;
     ompi_status_public_t status;
-    struct ompi_message_t *message; /* the PML's; NULL: its data are here */
-    ompi_request_t *receive;        /* of these data, until they are */
-    struct ompi_message_t *given;   /* to the program, by improbe; NULL: it has not been */
+    struct ompi_message_t *message; /* the PML's; NULL if the data is received here */
+    ompi_request_t *receive;        /* the receive of the data, until it completes */
+    struct ompi_message_t *given;   /* the program's, from improbe; NULL if it has none */
     char data[GPURING_P2P_OFFER_BYTES];
 };
 
-/* How many there are; nearly always 0. Read without a lock. */
+/* Number of these messages, nearly always 0. May be read without the lock. */
 extern int gpuring_p2p_probed_count;
 
 void gpuring_p2p_probed_lock(void);
 void gpuring_p2p_probed_unlock(void);
 
-/* With the lock: take out the one that a receive matches, NULL: none. It is of the caller to free.
- */
+/* Remove and return the message that a receive matches, or NULL. Call with the lock held. The
+ * caller frees the message. */
 struct gpuring_p2p_probed *gpuring_p2p_probed_take(const struct gpuring_p2p_envelope *from);
 void gpuring_p2p_probed_free(struct gpuring_p2p_probed *probed);
 
-/* As the PML's functions of these names. */
+/* Replacements of the PML's functions of these names. */
 int gpuring_p2p_probed_iprobe(const struct gpuring_p2p_envelope *from, int *matched,
                               ompi_status_public_t *status);
 int gpuring_p2p_probed_improbe(const struct gpuring_p2p_envelope *from, int *matched,

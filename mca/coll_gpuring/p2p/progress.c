@@ -10,15 +10,15 @@ OBJ_CLASS_INSTANCE(p2p_request_t, ompi_request_t, NULL, NULL);
 
 pthread_mutex_t gpuring_p2p_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static struct {                  /* guarded by the lock; `mover` alone takes requests out */
+static struct {                  /* guarded by the lock; only `mover` removes requests */
     struct gpuring_list copying; /* COPYING_IN, in the order of the calls */
-    struct gpuring_list moving;  /* the phases behind */
+    struct gpuring_list moving;  /* all later phases */
     bool mover;                  /* a thread is in the progress callback; atomic */
     bool registered;
 } active = {.copying = GPURING_LIST_INIT(active.copying),
             .moving = GPURING_LIST_INIT(active.moving)};
 
-/* Asked without the lock. */
+/* May be called without the lock. */
 static bool is_empty(const struct gpuring_list *list)
 {
     return __atomic_load_n(&list->next, __ATOMIC_RELAXED) == list;
@@ -37,7 +37,7 @@ void gpuring_p2p_release(p2p_request_t *self)
     OBJ_RELEASE(comm);
 }
 
-/* Has its turn come? No earlier send to the same process is still in the list. */
+/* Return true if no earlier send to the same process is in the list. */
 static bool is_first(const struct gpuring_list *node, const struct ompi_communicator_t *comm,
                      int peer)
 {
@@ -79,7 +79,8 @@ int gpuring_p2p_issue(p2p_request_t *self)
                      : gpuring_p2p_previous_receive(buffer, count, type, to, &self->inner);
 }
 
-/* A receive has an offer in place of data. True: it ends, without memory to take the data. */
+/* Begin to fetch the data of an offer that a receive has got. Returns true if the receive ends,
+ * because there is no memory to do so. */
 bool gpuring_p2p_accept_offer(p2p_request_t *self, const struct gpuring_p2p_offer *offer)
 {
     bool longer = offer->bytes > self->message.bytes;
@@ -95,7 +96,7 @@ bool gpuring_p2p_accept_offer(p2p_request_t *self, const struct gpuring_p2p_offe
     return false;
 }
 
-/* What has arrived goes to the user. True: it has. */
+/* Copy the received data to the user's buffer. Returns true if this is done. */
 bool gpuring_p2p_take_data(p2p_request_t *self)
 {
     int code = self->status.MPI_ERROR, status;
@@ -113,7 +114,7 @@ bool gpuring_p2p_take_data(p2p_request_t *self)
     return false;
 }
 
-/* The PML's request ends. True: so does ours. */
+/* See progress.h. */
 bool gpuring_p2p_end_inner(p2p_request_t *self)
 {
     struct gpuring_p2p_offer offer;
@@ -128,7 +129,7 @@ bool gpuring_p2p_end_inner(p2p_request_t *self)
                : gpuring_p2p_take_data(self);
 }
 
-/* The data of a receive have come. True: all is done. */
+/* Finish a receive whose data was fetched. Returns true if the request is complete. */
 static bool end_fetch(p2p_request_t *self, int status)
 {
     gpuring_p2p_fetch_free(self->fetch);
@@ -140,7 +141,8 @@ static bool end_fetch(p2p_request_t *self, int status)
     return gpuring_p2p_message_contiguous(&self->message) != NULL || gpuring_p2p_take_data(self);
 }
 
-/* One that the PML is called for: without the lock. True: it is done. */
+/* Advance an OFFERED or FETCHING request. Runs unlocked because it calls the PML. Returns true if
+ * the request is complete. */
 static bool advance_rendezvous(p2p_request_t *self)
 {
     int status;
@@ -159,8 +161,9 @@ static bool advance_rendezvous(p2p_request_t *self)
     return true;
 }
 
-/* A send that is copied, or cannot be, goes to the PML: without the lock, as that may call others,
- * but still in the list. True: it is done, for it has failed. */
+/* Pass a send to the PML after its copy has ended or failed. Runs unlocked because the PML may call
+ * other components. The send stays in the list. Returns true if it is complete because it failed.
+ */
 static bool issue_copied(p2p_request_t *self, int status)
 {
     int code = gpuring_compat_error(status);
@@ -177,7 +180,8 @@ static bool issue_copied(p2p_request_t *self, int status)
     return code != MPI_SUCCESS;
 }
 
-/* Move one on, with the lock but while the PML is called. True: it is done. */
+/* Advance one request. Holds the lock except while the PML is called. Returns true if the request
+ * is complete. */
 static bool advance(p2p_request_t *self)
 {
     int status = GPURING_OK;
@@ -197,7 +201,7 @@ static bool advance(p2p_request_t *self)
         pthread_mutex_lock(&gpuring_p2p_lock);
         return done;
     }
-    if (self->message.stream != NULL) { /* else it is copied, and waits for its turn */
+    if (self->message.stream != NULL) { /* otherwise it is copied and waits for earlier sends */
         status = gpuring_p2p_message_poll(&self->message);
     }
     if (status == GPURING_AGAIN) {
@@ -214,8 +218,9 @@ static bool advance(p2p_request_t *self)
     return true;
 }
 
-/* With the lock: it is done, and in no list. Open MPI's fault tolerance gives an active request an
- * error and cancels it: that is not a cancellation of the program. */
+/* Move a complete request, which is in no list, to `done`. Call with the lock held. If Open MPI's
+ * fault tolerance has set an error and cancelled the request, this is not a cancellation by the
+ * program. */
 static void finish(p2p_request_t *self, struct gpuring_list *done)
 {
     int code = gpuring_p2p_base(self)->req_status.MPI_ERROR;
@@ -232,7 +237,8 @@ static void finish(p2p_request_t *self, struct gpuring_list *done)
     gpuring_list_append(done, &self->node);
 }
 
-/* Without the lock: it may end in a callback of another component, or free a communicator. */
+/* Complete requests. Runs unlocked, because completion may call another component or free a
+ * communicator. */
 static int complete_all(struct gpuring_list *done)
 {
     p2p_request_t *self;
@@ -268,8 +274,8 @@ static void advance_all(struct gpuring_list *list, struct gpuring_list *done)
     }
 }
 
-/* Called by opal_progress, by several threads at once, and from within the PML's functions that it
- * calls. */
+/* opal_progress calls this, possibly from several threads at the same time and from within PML
+ * functions that the callback itself has called. */
 static int progress_callback(void)
 {
     struct gpuring_list done = GPURING_LIST_INIT(done);

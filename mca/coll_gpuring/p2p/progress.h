@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Requests of ours that are under way. The progress callback moves them on, in one thread at a
- * time:
+ * Requests of this component that are in progress. The progress callback advances them, one thread
+ * at a time. The phases:
  *
- *     IDLE          of a persistent request that is not started
- *     COPYING_IN    of a send: until its data is in the bounce buffer, and its turn has come
- *     MOVING        until the PML's request is complete
- *     COPYING_OUT   of a receive: until the data is with the user
- *     OFFERED       of a send: until the receiver has the data
- *     FETCHING      of a receive that got an offer: until the data have come
+ *     IDLE          a persistent request that is not started
+ *     COPYING_IN    a send whose data is being copied to the bounce buffer, or which waits for
+ *                   earlier sends
+ *     MOVING        the PML's request is not complete yet
+ *     COPYING_OUT   a receive whose data is being copied to the user's buffer
+ *     OFFERED       a send whose receiver does not have all data yet
+ *     FETCHING      a receive that got an offer and does not have all data yet
  *
- * Large sends alone are seen COPYING_IN; others wait for the copy, which takes about as long as to
- * ask for its end.
+ * Only large sends enter COPYING_IN. Smaller ones wait for the copy, because polling for its end
+ * takes about as long.
  */
 #ifndef GPURING_P2P_PROGRESS_H
 #define GPURING_P2P_PROGRESS_H
@@ -33,8 +34,8 @@ struct p2p_request {
     struct gpuring_p2p_sending *sending; /* OFFERED */
     struct gpuring_p2p_fetch *fetch;     /* FETCHING */
     enum { IDLE, COPYING_IN, MOVING, COPYING_OUT, OFFERED, FETCHING } phase;
-    bool freed;     /* by the program, before it was complete */
-    bool finishing; /* by this thread, without the lock: */
+    bool freed;     /* the program has freed it before it was complete */
+    bool finishing; /* `finisher` is completing it, without the lock */
     pthread_t finisher;
     struct gpuring_list node; /* of `copying` or `moving` */
 };
@@ -46,19 +47,20 @@ static inline ompi_request_t *gpuring_p2p_base(p2p_request_t *self)
     return &self->super.req_ompi;
 }
 
-/* Guards requests but those of phase IDLE. */
+/* Guards all requests except those in phase IDLE. */
 extern pthread_mutex_t gpuring_p2p_lock;
 
-/* The PML gets the message, or the user's buffer if that is in host memory. An MPI error code. */
+/* Pass the message to the PML, from the bounce buffer or from a user's buffer in host memory.
+ * Returns an MPI error code. */
 int gpuring_p2p_issue(p2p_request_t *self);
 
-/* From here on the progress callback moves it on. A send that is COPYING_IN waits for its turn. */
+/* Hand the request to the progress callback. A send in phase COPYING_IN waits for earlier sends. */
 void gpuring_p2p_enlist(p2p_request_t *self);
 
-/* These are called by `begin` of request.c, and here. True: the receive ends now. */
+/* Called by `begin` in request.c and by progress.c. The result is true if the receive ends now. */
 bool gpuring_p2p_accept_offer(p2p_request_t *self, const struct gpuring_p2p_offer *offer);
 bool gpuring_p2p_take_data(p2p_request_t *self);
-/* The PML's request ends. True: so does ours. */
+/* Handle the end of the PML's request. Returns true if this ends our request as well. */
 bool gpuring_p2p_end_inner(p2p_request_t *self);
 
 void gpuring_p2p_release(p2p_request_t *self);

@@ -11,7 +11,7 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define ASYNCHRONOUS ((size_t) 64 << 10) /* bytes; some 3 us on a link of 25 GB/s, as a model */
+#define ASYNCHRONOUS ((size_t) 64 << 10) /* bytes; the model: 3 us on a link of 25 GB/s */
 
 static bool unseen_sends; /* atomic */
 
@@ -20,7 +20,7 @@ void gpuring_p2p_request_unseen_sends(void)
     __atomic_store_n(&unseen_sends, true, __ATOMIC_RELAXED);
 }
 
-/* May the call return while the data of a send is copied? */
+/* Return true if the call may return while the data of a send is being copied. */
 static bool may_copy_later(const p2p_request_t *self)
 {
     return self->message.bytes >= ASYNCHRONOUS &&
@@ -28,7 +28,7 @@ static bool may_copy_later(const p2p_request_t *self)
            !__atomic_load_n(&unseen_sends, __ATOMIC_RELAXED);
 }
 
-/* It is complete before the program has the request, or the progress callback moves it on. */
+/* Complete a request before the program gets it, or hand it to the progress callback. */
 static void end_or_enlist(p2p_request_t *self, bool ends)
 {
     if (ends) {
@@ -40,7 +40,8 @@ static void end_or_enlist(p2p_request_t *self, bool ends)
     }
 }
 
-/* Data that came in place of an offer, of the same length. True: the user has them. */
+/* Store received data that has the length of an offer but is none. Returns true when the user's
+ * buffer has it. */
 static bool take_given(p2p_request_t *self, char *data)
 {
     char *landing = gpuring_p2p_message_landing(&self->message);
@@ -59,7 +60,7 @@ static bool take_given(p2p_request_t *self, char *data)
     return gpuring_p2p_take_data(self);
 }
 
-/* A send: announced, or copied still, or with the PML. An MPI error code. */
+/* Begin a send: offer it, start its copy, or pass it to the PML. Returns an MPI error code. */
 static int begin_send(p2p_request_t *self)
 {
     const struct gpuring_p2p_envelope *to = &self->envelope;
@@ -85,7 +86,8 @@ static int begin_send(p2p_request_t *self)
     return gpuring_p2p_issue(self);
 }
 
-/* A receive, whose message a probe may have found. An MPI error code; *ends: it ends at once. */
+/* Begin a receive. A probe may have found its message. Sets *ends if the receive is complete
+ * immediately. Returns an MPI error code. */
 static int begin_receive(p2p_request_t *self, bool *ends)
 {
     struct gpuring_p2p_envelope *from = &self->envelope;
@@ -115,7 +117,7 @@ static int begin_receive(p2p_request_t *self, bool *ends)
     return code;
 }
 
-/* Begin a message; an MPI error code, and then nothing of it is under way. */
+/* Begin a message. Returns an MPI error code; after an error nothing is in progress. */
 static int begin(p2p_request_t *self)
 {
     bool ends = false;
@@ -140,10 +142,10 @@ static void activate(p2p_request_t *self)
     self->status = gpuring_p2p_base(self)->req_status;
     self->super.req_pml_complete = false;
     self->finishing = false;
-    self->phase = MOVING; /* or as begin finds */
+    self->phase = MOVING; /* begin may change it */
 }
 
-/* An MPI error code; the request has ended with it then. */
+/* Start a request. Returns an MPI error code, with which the request has ended. */
 static int start(p2p_request_t *self)
 {
     int code;
@@ -157,7 +159,8 @@ static int start(p2p_request_t *self)
     return code;
 }
 
-/* MPI_Start and MPI_Startall, which does not look at the result: errors are of the request. */
+/* For MPI_Start and MPI_Startall. MPI_Startall ignores the result, so errors are set in the
+ * request. */
 static int request_start(size_t count, ompi_request_t **requests)
 {
     for (size_t i = 0; i < count; i++) {
@@ -166,7 +169,7 @@ static int request_start(size_t count, ompi_request_t **requests)
     return MPI_SUCCESS;
 }
 
-/* The PML has it: MPI_Cancel and MPI_Request_free are for the PML then. */
+/* Wait until the PML has the message, so that the PML can cancel or free its request. */
 static void wait_issued(p2p_request_t *self)
 {
     while (__atomic_load_n(&self->phase, __ATOMIC_RELAXED) == COPYING_IN) {
@@ -201,7 +204,8 @@ static int request_free(ompi_request_t **request)
         return MPI_SUCCESS;
     }
     pthread_mutex_unlock(&gpuring_p2p_lock);
-    /* This may be a callback of its completion; else another thread is about to complete it. */
+    /* This may be the completion callback of the request. Otherwise another thread is about to
+     * complete it. */
     while (!REQUEST_COMPLETE(gpuring_p2p_base(self)) &&
            !pthread_equal(self->finisher, pthread_self())) {
         sched_yield();
@@ -210,14 +214,15 @@ static int request_free(ompi_request_t **request)
     return MPI_SUCCESS;
 }
 
-/* Which bytes of the user's buffer, and of a receive the memory: false: there is none (logged). */
+/* Describe the user's buffer and allocate memory for a receive. Returns false without memory
+ * (logged). */
 static bool prepare(struct gpuring_p2p_message *message, bool sends)
 {
     return message->gpu == NULL || (gpuring_p2p_message_describe(message) == GPURING_OK &&
                                     (sends || gpuring_p2p_message_reserve(message) == GPURING_OK));
 }
 
-/* NULL: no memory (logged). */
+/* Create a request. Returns NULL without memory (logged). */
 static p2p_request_t *create(const struct gpuring_p2p_message *message,
                              const struct gpuring_p2p_envelope *envelope, bool persistent)
 {
@@ -272,8 +277,8 @@ int gpuring_p2p_request_new(const struct gpuring_p2p_message *message,
     return code;
 }
 
-/* Open MPI waits no longer for a message from any rank when one of them has died. A blocking
- * receive ends with that error, if no message has come. */
+/* Cancel a blocking receive from any rank that Open MPI has stopped to wait for, because a rank has
+ * died. The receive ends with that error unless a message has arrived. */
 static void give_up(p2p_request_t *self)
 {
     pthread_mutex_lock(&gpuring_p2p_lock);

@@ -13,7 +13,7 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define BUFFERS 2 /* one is filled while the other is sent */
+#define BUFFERS 2 /* one is filled while the other one is sent */
 
 /* A receive of an answer. */
 struct awaited {
@@ -28,27 +28,28 @@ struct gpuring_p2p_sending {
     } wire;
     const char *gpu;
     int peer;
-    ompi_request_t *offered; /* MPI_REQUEST_NULL: has left */
+    ompi_request_t *offered; /* MPI_REQUEST_NULL when the offer has left */
 
-    /* Answers of a process come in an order of its own: each goes to the offer that it names, and
-     * the receives that are left to the others. */
-    struct awaited *awaited; /* NULL: it has been answered */
+    /* A process may answer offers in any order. Each answer names its offer. If the receive of
+     * another offer gets it, the two offers exchange their receives. */
+    struct awaited *awaited; /* NULL when the offer was answered */
     struct gpuring_p2p_answer answer;
 
-    size_t unit; /* bytes of a slot or a chunk; 0: the way is not decided */
+    size_t unit; /* bytes of a slot or a chunk; 0 until the way is decided */
     const struct gpuring_p2p_slots *slots; /* NULL: not offered */
-    int32_t buffer;                        /* of these; -1: none, the data go in chunks */
+    int32_t buffer;                        /* index in these; -1: none, send chunks */
     struct gpuring_stage_bounce *bounce;
     struct gpuring_stream *stream;
     ompi_request_t *sends[BUFFERS];
-    size_t next; /* chunk or slot to be copied, or copied now */
+    size_t next; /* the next chunk or slot, or the one that is being copied */
     bool copying;
-    int status; /* not GPURING_OK: chunks are sent empty, so that the receiver learns of it */
+    int status; /* after an error, chunks are sent empty, so that the receiver detects it */
 };
 
-static bool near; /* a receiver would use slots; atomic */
+static bool near; /* a receiver could use slots; atomic */
 
-/* Contiguous, large, to a process that looks for offers, and not to be buffered. */
+/* Return the contiguous GPU memory of a message that must be offered: large, not a buffered send,
+ * and to a process that recognises offers. Otherwise NULL. */
 static const char *suits(const struct gpuring_p2p_message *message,
                          const struct gpuring_p2p_envelope *to, int *peer)
 {
@@ -63,8 +64,8 @@ static const char *suits(const struct gpuring_p2p_message *message,
     return *peer >= 0 && gpuring_p2p_peer_consents(*peer) ? gpu : NULL;
 }
 
-/* Slots that can be filled from there, or NULL. They are made when a receiver has said that it
- * would use them. */
+/* Return slots that can be filled from this memory, or NULL. They are allocated when a receiver has
+ * reported that it could use them. */
 static const struct gpuring_p2p_slots *find_slots(const char *gpu,
                                                   struct gpuring_p2p_shared *shared)
 {
@@ -97,7 +98,7 @@ static struct gpuring_p2p_sending *create(const char *gpu, int peer)
     return self;
 }
 
-/* The answer that has arrived goes to its offer, whose receive comes here instead. */
+/* Give an answer to the offer that it names, in exchange for the receive of that offer. */
 static void deliver(struct gpuring_p2p_sending *self)
 {
     struct awaited *arrived = self->awaited;
@@ -110,7 +111,7 @@ static void deliver(struct gpuring_p2p_sending *self)
     free(arrived);
 }
 
-/* Has this been answered? Or will it never be, as the receiver has failed. */
+/* Return true if the offer was answered, or never will be because the receiver has failed. */
 static bool answered(struct gpuring_p2p_sending *self)
 {
     while (self->awaited != NULL && gpuring_request_done(self->awaited->request)) {
@@ -128,7 +129,7 @@ static bool answered(struct gpuring_p2p_sending *self)
     return self->awaited == NULL;
 }
 
-/* Sent before it is answered, so its receive has begun. */
+/* Send an offer. The receive of the answer is posted before. */
 static int send_offer(struct gpuring_p2p_sending *self, size_t bytes,
                       const struct gpuring_p2p_envelope *to)
 {
@@ -163,7 +164,7 @@ int gpuring_p2p_sending_start(const struct gpuring_p2p_message *message,
             "[p2p-offer] a send of %zu bytes to rank %d of MPI_COMM_WORLD returns an error, "
             "as Open MPI could not send its announcement; its own messages say why",
             message->bytes, peer);
-        gpuring_p2p_sending_free(*sending); /* but for the receive, which is the PML's */
+        gpuring_p2p_sending_free(*sending); /* except the receive, which the PML owns */
         *sending = NULL;
     }
     return code;
@@ -189,7 +190,7 @@ static void log_no_memory(void)
                   BUFFERS * GPURING_P2P_CHUNK);
 }
 
-/* What a way needs. Without it chunks are sent empty. */
+/* Allocate the resources of the chosen way. If that fails, chunks are sent empty. */
 static void open_way(struct gpuring_p2p_sending *self)
 {
     if (self->answer.near) {
@@ -217,7 +218,8 @@ static void open_way(struct gpuring_p2p_sending *self)
     }
 }
 
-/* Copy the next chunk. GPURING_AGAIN: it runs; else it has ended, or failed. */
+/* Copy the next chunk. Returns GPURING_AGAIN while the copy is running. Any other status means that
+ * it has ended or failed. */
 static int copy_chunk(struct gpuring_p2p_sending *self, char *to)
 {
     const struct gpuring_device_ops *ops = gpuring_process.device_ops;
@@ -242,7 +244,7 @@ static int copy_chunk(struct gpuring_p2p_sending *self, char *to)
     return GPURING_OK;
 }
 
-/* Copy the next chunks and send them. GPURING_AGAIN: that has to wait. */
+/* Copy the next chunks and send them. Returns GPURING_AGAIN if this has to wait. */
 static int send_chunks(struct gpuring_p2p_sending *self)
 {
     while (!all_copied(self)) {
@@ -263,12 +265,13 @@ static int send_chunks(struct gpuring_p2p_sending *self)
     return GPURING_OK;
 }
 
-/* Fill slots, until the receiver is done with all. */
+/* Fill slots until the receiver has copied all of them. */
 static int fill_slots(struct gpuring_p2p_sending *self)
 {
     struct gpuring_p2p_flow *flow = gpuring_p2p_flow(self->slots, self->buffer);
 
-    /* Acquire: the copies from the slots have ended; partner: the receiver's releases. */
+    /* Acquire, because the copies from the slots must have ended. Partner: the receiver's release.
+     */
     while (!all_copied(self) && self->status == GPURING_OK &&
            self->next - __atomic_load_n(&flow->taken, __ATOMIC_ACQUIRE) < GPURING_P2P_SLOTS) {
         if (copy_chunk(self, gpuring_p2p_slot(self->slots, self->buffer, self->next)) ==

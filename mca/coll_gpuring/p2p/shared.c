@@ -14,13 +14,13 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define BUFFERS  8 /* messages to so many processes at once, which a node of 8 GPUs needs */
+#define BUFFERS  8                   /* messages at the same time, enough for a node of 8 GPUs */
 #define PROOF    ((size_t) 64 << 10) /* bytes in front of the buffers */
 #define BUFFER   (GPURING_P2P_SLOTS * GPURING_P2P_SLOT)
-#define CLOSE_NS (2 * GPURING_SECOND) /* processes come to their end at about the same time */
+#define CLOSE_NS (2 * GPURING_SECOND) /* processes end at about the same time */
 #define NAP_NS   100000L
 
-/* The page: in host memory, mapped by both. */
+/* The page in host memory, which both processes map. */
 struct page {
     uint32_t mappings; /* by other processes; atomic */
     struct {
@@ -30,19 +30,19 @@ struct page {
 };
 
 struct gpuring_p2p_slots {
-    char *memory; /* NULL: there is none, or it cannot be mapped */
+    char *memory; /* NULL if there is none or it cannot be mapped */
     struct page *page;
     bool tried;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
-static struct gpuring_device *host;                      /* of all pages; NULL until needed */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following variables */
+static struct gpuring_device *host;                      /* for all pages; NULL until needed */
 static struct gpuring_p2p_slots own;
 static struct gpuring_p2p_shared own_shared;
 static bool lent[BUFFERS];
 
-static struct gpuring_p2p_slots *mapped; /* of other processes, by rank in MPI_COMM_WORLD, */
-static int senders;                      /* of so many */
+static struct gpuring_p2p_slots *mapped; /* of other processes, by rank in MPI_COMM_WORLD */
+static int senders;                      /* length of `mapped` */
 
 char *gpuring_p2p_slot(const struct gpuring_p2p_slots *slots, int buffer, uint64_t number)
 {
@@ -55,7 +55,7 @@ struct gpuring_p2p_flow *gpuring_p2p_flow(const struct gpuring_p2p_slots *slots,
     return &slots->page->buffer[buffer].flow;
 }
 
-/* Every byte depends on its place and the number. */
+/* Fill memory with a pattern in which every byte depends on its position and on the number. */
 static void fill_proof(char *bytes, size_t size, uint64_t number)
 {
     for (size_t i = 0; i < size; i++) {
@@ -64,7 +64,7 @@ static void fill_proof(char *bytes, size_t size, uint64_t number)
     }
 }
 
-/* With the lock. */
+/* Open the host device. Call with the lock held. */
 static int open_host(void)
 {
     return host != NULL ? GPURING_OK : gpuring_device_host.open(&host);
@@ -162,7 +162,7 @@ void gpuring_p2p_slots_return(int buffer)
 
 /* ---- The receiver's side ---- */
 
-/* Are the first bytes what the sender has written? */
+/* Return true if the first bytes are the pattern that the sender has written. */
 static bool prove(const char *memory, uint64_t proof, char *scratch, size_t room)
 {
     const struct gpuring_device_ops *ops = gpuring_process.device_ops;
@@ -183,7 +183,7 @@ static bool prove(const char *memory, uint64_t proof, char *scratch, size_t room
     return good;
 }
 
-/* The page stays mapped until the host device is closed. */
+/* Unmap the slots. The page stays mapped until the host device is closed. */
 static void unmap(struct gpuring_p2p_slots *slots)
 {
     if (slots->memory != NULL) {
@@ -191,7 +191,8 @@ static void unmap(struct gpuring_p2p_slots *slots)
         slots->memory = NULL;
     }
     if (slots->page != NULL) {
-        /* Release: the memory is unmapped before its owner sees it so; partner: close. */
+        /* Release, because the memory must be unmapped before its owner sees the new count.
+         * Partner: gpuring_p2p_slots_close. */
         (void) __atomic_sub_fetch(&slots->page->mappings, 1, __ATOMIC_RELEASE);
         slots->page = NULL;
     }
@@ -245,8 +246,9 @@ const struct gpuring_p2p_slots *gpuring_p2p_slots_map(int sender,
     return slots->memory != NULL ? slots : NULL;
 }
 
-/* A driver does not say what becomes of memory that is freed while others have it mapped. What a
- * process has mapped that died or hangs is freed with this one. */
+/* Wait for other processes to unmap the memory before it is freed, because CUDA does not define
+ * what happens otherwise. If a process has died or hangs, the memory is freed when this process
+ * ends. */
 void gpuring_p2p_slots_close(void)
 {
     uint64_t end = gpuring_now_ns() + CLOSE_NS;
