@@ -26,7 +26,7 @@ void gpuring_oob_free(struct gpuring_oob *oob)
     if (oob != NULL) {
         gpuring_letters_free(oob);
     }
-    if (oob != NULL && ended) { /* else a message may still come or leave: it needs its memory */
+    if (oob != NULL && ended) { /* otherwise a message in flight still needs its memory */
         free(oob->blocks);
         free(oob);
     }
@@ -34,7 +34,8 @@ void gpuring_oob_free(struct gpuring_oob *oob)
 
 /* ---- Failures ---- */
 
-/* Of several failures the one that all know first counts, then that of the lowest rank. */
+/* Record a failure. Among several, prefer the one that all ranks know first, then that of the
+ * lowest rank. */
 static void learn(struct gpuring_oob *oob, const struct gpuring_failure *failure)
 {
     if (!gpuring_oob_troubled(oob) || failure->since < oob->failure.since ||
@@ -96,7 +97,7 @@ static int rank_at(const struct gpuring_oob *oob, int distance)
     return rank < oob->nranks ? rank : rank - oob->nranks;
 }
 
-/* Bytes of the blocks that travel in this round. */
+/* Return the size of the blocks that are sent in this round, in bytes. */
 static size_t round_bytes(const struct gpuring_oob *oob)
 {
     int d = oob->distance, rest = oob->nranks - d;
@@ -142,7 +143,7 @@ static int round_start(struct gpuring_oob *oob)
     return status;
 }
 
-/* Another version sends blocks that mean something else; its headers are like ours. */
+/* Check the version of a peer. Blocks differ between versions, headers do not. */
 static void check_version(struct gpuring_oob *oob, int from)
 {
     if (oob->in.version != GPURING_WIRE_VERSION) {
@@ -154,7 +155,7 @@ static void check_version(struct gpuring_oob *oob, int from)
     }
 }
 
-/* The header is here: learn from it, and receive the blocks that follow. */
+/* Handle a header, and post the receive of the blocks that follow. */
 static int round_header(struct gpuring_oob *oob)
 {
     const struct gpuring_oob_header *in = &oob->in;
@@ -231,7 +232,7 @@ struct gpuring_gathered gpuring_oob_take(struct gpuring_oob *oob)
     return gathered;
 }
 
-/* With whom the first of these messages is under way; -1: none is. */
+/* Return the peer of the first of these messages that is in flight, or -1. */
 static int awaited(const struct gpuring_message *message, int count)
 {
     int i = 0;
@@ -302,7 +303,7 @@ void gpuring_letters_free(struct gpuring_oob *oob)
     for (int i = 0; i < oob->letters; i++) {
         if (oob->ops->cancel(&oob->letter[i])) {
             free(oob->letter[i].data);
-        } /* else a message may still come or leave */
+        } /* otherwise a message in flight still needs its memory */
     }
     free(oob->letter);
     oob->letter = NULL;

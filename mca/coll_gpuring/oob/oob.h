@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Out-of-band messages: how the ranks of a communicator talk outside of operations, for wire-up and
- * for agreements; doc/hacking/wireup.md says why not by collectives. Nothing here blocks; whoever
- * waits calls progress. Only message.c knows Open MPI.
+ * Out-of-band messages between the ranks of a communicator, for the wire-up and for agreements.
+ * doc/hacking/wireup.md explains why they are not MPI collectives. No function blocks; the waiting
+ * thread calls progress. Only message.c uses Open MPI.
  *
- * A gathering brings a block of each rank, of equal size, to all. It is Bruck's algorithm, log2 n
- * rounds of a header and, if there are any, blocks:
+ * A gathering is an allgather: every rank gets a block of equal size from each rank. It uses
+ * Bruck's algorithm with log2 n rounds. In each round a rank sends a header and, if there are any,
+ * blocks:
  *
  *   round with distance d = 1, 2, 4 ..: send the blocks of ranks me .. me+d-1 to rank me-d,
  *                                       receive those of me+d .. me+2d-1 from rank me+d
@@ -14,13 +15,14 @@
  *   blocks   0 .. me-1 | me ..  n-1   n .. n+me-1     what is sent and received is contiguous
  *            (result)  |  own        (ranks 0 .. me-1, copied to the result at the end)
  *
- * A rank that cannot go on sends its failure in the header, without blocks, and so does every rank
- * that has heard of one. After log2 n rounds each rank has heard of each other: at the end of a
- * gathering all ranks know of a failure that was there when it began. Of a later one some ranks may
- * know: its `since` is the gathering at whose end all do. So all ranks give up after the same
- * gathering, and no rank waits for one that gave up.
+ * A rank that cannot continue sends its failure in the header, without blocks. Every rank that has
+ * received a failure does the same. After log2 n rounds each rank has received information from
+ * every other rank, so at the end of a gathering all ranks know a failure that existed when it
+ * began. Some ranks may already know a later failure. The field `since` of a failure is the
+ * gathering at whose end all ranks know it. Therefore all ranks give up after the same gathering,
+ * and no rank waits for one that has given up.
  *
- * Letters go between single ranks, all at once.
+ * Letters are messages between single ranks. All letters are in flight at the same time.
  */
 #ifndef GPURING_OOB_OOB_H
 #define GPURING_OOB_OOB_H
@@ -32,10 +34,10 @@
 struct ompi_communicator_t;
 struct ompi_request_t;
 
-/* Raised whenever what travels between ranks, or lies in a FIFO, changes. */
+/* Must be incremented whenever a message between ranks or the layout of a FIFO changes. */
 #define GPURING_WIRE_VERSION 14
 
-/* What a gathering brings: rank r's block is at blocks + r * bytes, from malloc. */
+/* Result of a gathering. The block of rank r is at blocks + r * bytes. Allocated by malloc. */
 struct gpuring_gathered {
     int nranks; /* 0: nothing, after a failure */
     size_t bytes;
@@ -48,7 +50,7 @@ static inline void *gpuring_gathered_block(const struct gpuring_gathered *gather
 }
 void gpuring_gathered_clear(struct gpuring_gathered *gathered);
 
-/* ---- Messages: over MPI's point-to-point layer (message.c), or a test's ---- */
+/* ---- Messages, through MPI's point-to-point layer (message.c) or a test's own ---- */
 
 /* Open MPI's collectives use the tags from -10 downwards (coll_tags.h), -1 is MPI_ANY_TAG; a user's
  * wildcard receive matches no negative tag. */
@@ -56,9 +58,9 @@ enum { GPURING_TAG_GATHER = -9, GPURING_TAG_LETTER = -8 };
 
 struct gpuring_message {
     int peer;
-    bool sent; /* by this rank; else expected */
+    bool sent; /* true: this rank sends it; false: this rank receives it */
     void *data;
-    size_t bytes;                   /* expected: room, then what came */
+    size_t bytes;                   /* of a receive: the room, then the number of bytes received */
     struct ompi_request_t *request; /* NULL: not started, or complete */
 };
 
@@ -66,18 +68,19 @@ struct gpuring_message_ops {
     /* 0 or GPURING_ERR_NET (logged). */
     int (*start)(struct ompi_communicator_t *comm, int tag, struct gpuring_message *message);
 
-    /* GPURING_AGAIN: under way. Else it is complete: 0, also where more came than there was room
-     * for (bytes is SIZE_MAX then), or GPURING_ERR_NET (logged). */
+    /* Return GPURING_AGAIN while the message is in flight. When it is complete, return 0 or
+     * GPURING_ERR_NET (logged). A message longer than the room also returns 0, with bytes ==
+     * SIZE_MAX. */
     int (*finish)(struct gpuring_message *message);
 
-    /* Give it up; false: the network may still use its memory. */
+    /* Cancel the message. Returns false if the network may still use its memory. */
     bool (*cancel)(struct gpuring_message *message);
 };
 
 /* ---- Gatherings ---- */
 
 struct gpuring_failure {
-    uint64_t since; /* the gathering at whose end all ranks know it */
+    uint64_t since; /* number of the gathering at whose end all ranks know it */
     int32_t status; /* a gpuring_status; 0: none */
     int32_t rank;
     uint64_t mark;
@@ -87,12 +90,13 @@ struct gpuring_oob_header {
     uint32_t magic, version;
     uint64_t number; /* of the gathering in its communicator */
     struct gpuring_failure failure;
-    uint64_t bytes; /* of the message with blocks that follows; 0: none does */
+    uint64_t bytes; /* size of the message with blocks that follows; 0 if there is none */
     uint64_t word;
 };
 _Static_assert(sizeof(struct gpuring_oob_header) == 56, "travels between ranks of any version");
 
-/* The messages of a round: headers are expected first, for they say what follows. */
+/* The messages of a round. Headers are received first, because they contain the size of the blocks.
+ */
 enum {
     GPURING_OOB_HEADER_IN,
     GPURING_OOB_BLOCKS_IN,
@@ -106,40 +110,42 @@ struct gpuring_oob {
     struct ompi_communicator_t *comm;
     int rank, nranks;
     uint64_t steps; /* changes with every message */
-    uint64_t word;  /* of an agreement: the bits that any rank gave, unless there was a failure */
-    uint64_t mark;  /* this rank's failures carry it from now on */
-    struct gpuring_message *letter; /* in the order in which they were added */
+    uint64_t word;  /* result of an agreement: bitwise OR over all ranks; invalid after a failure */
+    uint64_t mark;  /* is stored in this rank's failures from now on */
+    struct gpuring_message *letter; /* in the order in which the caller added them */
     int letters;
 
-    /* Of oob.c alone: */
-    uint64_t number; /* of the gathering that is under way, or was the last one */
-    int distance;    /* of the round; 0: no gathering is under way */
-    bool started;    /* the round's messages are under way */
+    /* Internal to oob.c: */
+    uint64_t number; /* number of the current or last gathering */
+    int distance;    /* of the round; 0 if there is no gathering */
+    bool started;    /* the round's messages are in flight */
     struct gpuring_failure failure;
     struct gpuring_oob_header in, out;
     size_t bytes;    /* of a block */
-    uint8_t *blocks; /* see above; NULL: there are none */
-    uint8_t discard; /* receives what is of no use */
+    uint8_t *blocks; /* see above; NULL if there are none */
+    uint8_t discard; /* receives unwanted data */
     struct gpuring_message message[GPURING_OOB_MESSAGES];
     bool letters_started;
     int letters_status;
 };
 
-/* For one communicator (message.c); NULL: no memory. */
+/* Create the object for one communicator (message.c). Returns NULL without memory. */
 struct gpuring_oob *gpuring_oob_create(struct ompi_communicator_t *comm);
 
-/* Cancels what is under way; keeps memory that the network may still write to. NULL is allowed. */
+/* Cancel all messages and free the object, except memory that the network may still write to. NULL
+ * is allowed. */
 void gpuring_oob_free(struct gpuring_oob *oob);
 
-/* Begin a gathering of blocks of `bytes` bytes, the same on all ranks. Returns where this rank's is
- * to be put before the next call of progress; NULL: there is no memory, or there was a failure, and
- * this rank takes part as one that failed. */
+/* Begin a gathering of blocks of `bytes` bytes, the same on all ranks. Returns the address to which
+ * the caller must write this rank's block before the next call of progress. Returns NULL without
+ * memory or after a failure; this rank then takes part as a failed rank. */
 void *gpuring_oob_gather(struct gpuring_oob *oob, size_t bytes);
 
-/* Begin an agreement, a gathering without blocks: it needs no memory. */
+/* Begin an agreement: a gathering without blocks, which needs no memory. */
 void gpuring_oob_agree(struct gpuring_oob *oob, uint64_t word);
 
-/* Move on. 0: complete; GPURING_AGAIN; GPURING_ERR_NET or _PEER (logged): contact is lost. */
+/* Progress the gathering. Returns 0 when it is complete, GPURING_AGAIN, or GPURING_ERR_NET or _PEER
+ * (logged) if the connection to a rank is lost. */
 int gpuring_oob_progress(struct gpuring_oob *oob);
 
 static inline bool gpuring_oob_busy(const struct gpuring_oob *oob)
@@ -147,33 +153,35 @@ static inline bool gpuring_oob_busy(const struct gpuring_oob *oob)
     return oob->distance > 0;
 }
 
-/* What the last gathering brought, for the caller to clear; empty after a failure. */
+/* Return the result of the last gathering, which the caller must clear. Empty after a failure. */
 struct gpuring_gathered gpuring_oob_take(struct gpuring_oob *oob);
 
-/* The rank of which or to which a message is under way; -1: none. */
+/* Return a rank with which a message is in flight, or -1. */
 int gpuring_oob_awaits(const struct gpuring_oob *oob);
 
-/* This rank cannot go on, for this negative gpuring_status. The first one counts; the next
- * gathering whose first message is not sent yet reports it to all ranks. */
+/* Record that this rank cannot continue, with a negative gpuring_status. Only the first call
+ * counts. The next gathering whose first message was not sent yet reports it to all ranks. */
 void gpuring_oob_fail(struct gpuring_oob *oob, int status);
 
-/* Does this rank know of a failure? All ranks may, or not yet. */
+/* Return true if this rank knows a failure. Other ranks may not know it yet. */
 static inline bool gpuring_oob_troubled(const struct gpuring_oob *oob)
 {
     return oob->failure.status != 0;
 }
 
-/* Take the failure that all ranks know by now, the same on all; status 0: there is none. */
+/* Take the failure that all ranks know now. The result is the same on all ranks; status 0 means
+ * that there is none. */
 struct gpuring_failure gpuring_oob_failure(struct gpuring_oob *oob);
 
 /* ---- Letters ---- */
 
-/* Add one: copied from data, or, with data NULL, expected, of at most `bytes` bytes. At most one
- * for each pair of ranks and direction, and all before any rank relies on them. 0 or
- * GPURING_ERR_NOMEM (logged). */
+/* Add a letter to send, whose data is copied, or, with data NULL, a letter to receive of at most
+ * `bytes` bytes. There may be one letter per pair of ranks and direction. All letters must be added
+ * before any rank relies on them. Returns 0 or GPURING_ERR_NOMEM (logged). */
 int gpuring_letters_add(struct gpuring_oob *oob, int peer, const void *data, size_t bytes);
 
-/* Start, and move on. 0; GPURING_AGAIN; or an error (logged), when none is under way any more. */
+/* Start and progress all letters. Returns 0 when they are complete, GPURING_AGAIN, or an error
+ * (logged) after which no letter is in flight. */
 int gpuring_letters_progress(struct gpuring_oob *oob);
 void gpuring_letters_free(struct gpuring_oob *oob); /* as gpuring_oob_free */
 

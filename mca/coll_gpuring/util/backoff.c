@@ -7,14 +7,14 @@
 #include <time.h>
 
 /*
- * Cores may be short even where ranks are not more than cores: the progress thread, other jobs and
- * other nodes simulated on this one are not counted. And sched_yield alone is not enough: it does
- * not give way to tasks of other scheduling groups, and Linux 6.18 was seen to run two yielding
- * ranks for minutes while everything else on their cores starved.
+ * Cores may be oversubscribed even if there are no more ranks than cores, because progress threads,
+ * other jobs, and other nodes simulated on this host are not counted. sched_yield alone is not
+ * enough: it does not yield to tasks of other scheduling groups. Linux 6.18 was observed to run two
+ * yielding ranks for minutes while everything else on their cores starved.
  */
 #define LOOKS_BEFORE_YIELD 64
 #define LOOKS_BEFORE_NAP   2000  /* a few milliseconds with yields */
-#define NAP_NS             20000 /* and the timer slack, 50 us unless it was changed */
+#define NAP_NS             20000 /* plus the timer slack, 50 us by default */
 
 static void nap(void)
 {
@@ -23,7 +23,7 @@ static void nap(void)
     nanosleep(&time, NULL); /* waking early does no harm */
 }
 
-/* Counts; the number of looks since the last progress. */
+/* Count a look, and return the number of looks since the last progress. */
 static uint32_t count(struct gpuring_backoff *pause, uint64_t progress)
 {
     if (progress != pause->progress) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * How to wait without keeping a core from those that are waited for: look again at once, then
- * yield, then nap. No clock is read: one look takes about a microsecond.
+ * Waiting without keeping a core from the processes that the caller waits for: look again
+ * immediately, then yield, then nap. No clock is read, because one look takes about a microsecond.
  */
 #ifndef GPURING_UTIL_BACKOFF_H
 #define GPURING_UTIL_BACKOFF_H
@@ -12,18 +12,18 @@
 
 struct gpuring_backoff {
     uint32_t vain;     /* looks since the last progress */
-    uint64_t progress; /* of what is waited for, at that time */
+    uint64_t progress; /* the progress number at that time */
 };
 
 /*
- * Between two looks that found nothing. progress: a number that changes whenever what is waited for
- * moves on; crowded: there are more ranks than cores.
+ * Call between two looks that found nothing. progress is a number that changes with every step of
+ * the operation that the caller waits for. crowded means that there are more ranks than cores.
  */
 void gpuring_backoff(struct gpuring_backoff *pause, uint64_t progress, bool crowded);
 
 /*
- * The same for the progress callback, which must not slow down other traffic: only naps, and only
- * after many looks that found nothing.
+ * The variant for the progress callback, which must not slow down other traffic. It only naps, and
+ * only after many looks that found nothing.
  */
 void gpuring_backoff_nap(struct gpuring_backoff *pause, uint64_t progress);
 

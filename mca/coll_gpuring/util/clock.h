@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The time since some moment: it never goes back. Any thread. */
+/* Monotonic time. Any thread. */
 #ifndef GPURING_UTIL_CLOCK_H
 #define GPURING_UTIL_CLOCK_H
 

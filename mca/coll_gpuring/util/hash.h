@@ -19,7 +19,7 @@ static inline uint64_t gpuring_hash_bytes(uint64_t hash, const void *bytes, size
     return hash;
 }
 
-/* A number, its lowest byte first. */
+/* Hash a number, lowest byte first. */
 static inline uint64_t gpuring_hash_number(uint64_t hash, uint64_t number)
 {
     for (int shift = 0; shift < 64; shift += 8) {

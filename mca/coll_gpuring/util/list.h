@@ -5,8 +5,8 @@
  *
  *     head <-> first <-> ... <-> last <-> head
  *
- * A head that is zeroed must be initialised before use. Nodes that are in no list, and were zeroed
- * or removed, have no neighbours. Not synchronised.
+ * A zeroed head must be initialised before use. A zeroed or removed node is in no list and has no
+ * neighbours. Not synchronised.
  */
 #ifndef GPURING_UTIL_LIST_H
 #define GPURING_UTIL_LIST_H
@@ -34,7 +34,7 @@ static inline bool gpuring_list_empty(const struct gpuring_list *head)
     return head->next == head;
 }
 
-/* Is this node in a list? */
+/* Return true if this node is in a list. */
 static inline bool gpuring_list_linked(const struct gpuring_list *node)
 {
     return node->next != NULL;
@@ -53,7 +53,7 @@ static inline void gpuring_list_prepend(struct gpuring_list *head, struct gpurin
     gpuring_list_append(head->next, node);
 }
 
-/* Take a node out of its list, if it is in one. */
+/* Remove a node from its list, if it is in one. */
 static inline void gpuring_list_remove(struct gpuring_list *node)
 {
     if (gpuring_list_linked(node)) {
@@ -63,16 +63,16 @@ static inline void gpuring_list_remove(struct gpuring_list *node)
     }
 }
 
-/* The structure of this type whose member this node is. */
+/* Return the structure of this type that contains the node as this member. */
 #define GPURING_LIST_ENTRY(node, type, member) \
     ((type *) (void *) ((char *) (node) -offsetof(type, member)))
 
-/* The first one, or NULL. */
+/* Return the first structure of a list, or NULL. */
 #define GPURING_LIST_FIRST(head, type, member) \
     (gpuring_list_empty(head) ? NULL : GPURING_LIST_ENTRY((head)->next, type, member))
 
-/* Each structure of a list; `entry` is declared by the caller, and must stay in the list in the
- * body. */
+/* Loop over the structures of a list. The caller declares `entry`, which must stay in the list
+ * during the body. */
 #define GPURING_LIST_EACH(entry, head, type, member)                                           \
     for ((entry) = GPURING_LIST_ENTRY((head)->next, type, member); &(entry)->member != (head); \
          (entry) = GPURING_LIST_ENTRY((entry)->member.next, type, member))

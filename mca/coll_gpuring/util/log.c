@@ -6,8 +6,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-/* Both are written by gpuring_log_set and only read elsewhere; relaxed suffices: a line that is
- * logged while they change goes to the old or to the new sink. */
+/* Only gpuring_log_set writes these. Relaxed order suffices, because a line that is logged during a
+ * change may use the old or the new sink. */
 static _Atomic(gpuring_log_sink_fn) log_sink;
 static atomic_int log_max_level = GPURING_LOG_WARN;
 

@@ -3,8 +3,9 @@
 /*
  * Logging of the core. The glue installs a sink that writes lines of the shape
  * `host:pid:rank [dev] gpuring INFO text`; without a sink (unit tests, tools) lines go to stderr.
- * The function that first detects an error logs it, once, with cause and remedy. A message that a
- * test looks for begins with a code in brackets, "[no-peer] ..."; the code stays when words change.
+ * The function that first detects an error logs it, once, with cause and remedy. A message that
+ * tests look for begins with a code in brackets, "[no-peer] ...". The code never changes, but the
+ * words may.
  *
  * Threads: every function may be called from any thread; gpuring_log_set from one at a time.
  */
@@ -14,7 +15,7 @@
 enum gpuring_log_level {
     GPURING_LOG_ERROR, /* an operation, communicator or feature is lost */
     GPURING_LOG_WARN,  /* works, but not as the user expects: slower, a path dropped */
-    GPURING_LOG_INFO,  /* verbose >= 1: what was chosen, once per communicator; fallback reasons */
+    GPURING_LOG_INFO,  /* verbose >= 1: choices, once per communicator; reasons to fall back */
     GPURING_LOG_DEBUG, /* verbose >= 2: per connection and per step of the wire-up */
     GPURING_LOG_TRACE, /* verbose >= 3: per operation */
 };
@@ -24,7 +25,7 @@ typedef void (*gpuring_log_sink_fn)(enum gpuring_log_level level, const char *te
 /* Install the sink (NULL: stderr) and the highest level that is passed to it. */
 void gpuring_log_set(gpuring_log_sink_fn sink, enum gpuring_log_level max_level);
 
-/* True if a line of this level would be passed on: guards costly arguments. */
+/* Return true if lines of this level are logged. Use it to guard expensive arguments. */
 int gpuring_log_enabled(enum gpuring_log_level level);
 
 const char *gpuring_log_level_name(enum gpuring_log_level level); /* "WARN" */

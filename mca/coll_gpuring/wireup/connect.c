@@ -9,9 +9,9 @@
 #include "mca/coll_gpuring/wireup/plans.h"
 #include "mca/coll_gpuring/wireup/state.h"
 
-#define TRY_SPARE_SECONDS 10.0 /* where another network may replace it */
+#define TRY_SPARE_SECONDS 10.0 /* if another network may replace it */
 
-/* The algorithm or protocol that was asked for is not to be had. */
+/* Log that the selected algorithm or protocol is not available. */
 static void log_not_offered(const mca_coll_gpuring_module_t *module,
                             const struct gpuring_engine *engine)
 {
@@ -34,7 +34,7 @@ static void log_not_offered(const mca_coll_gpuring_module_t *module,
     }
 }
 
-/* What the tuning file says of this communicator. */
+/* Log the rules of the tuning file for this communicator. */
 static void log_tuning(const mca_coll_gpuring_module_t *module, const struct gpuring_engine *engine)
 {
     const struct gpuring_select_config *config = &engine->choice_config;
@@ -77,9 +77,9 @@ static int find_tuning(struct gpuring_engine *engine)
 }
 
 /*
- * coll_gpuring_check=plans: prove the plans of all ranks before they run. 0, also where the
- * algorithm is not eligible; GPURING_ERR_DATA with a help text; or GPURING_ERR_NOMEM. The same on
- * all ranks.
+ * coll_gpuring_check=plans: prove the plans of all ranks before they run. Returns 0 (also if the
+ * algorithm is not eligible), GPURING_ERR_DATA with a help text, or GPURING_ERR_NOMEM. All ranks
+ * get the same result.
  */
 static int check_algorithm(enum gpuring_algorithm algorithm,
                            const struct gpuring_channels *channels,
@@ -147,16 +147,16 @@ int gpuring_wireup_engine(mca_coll_gpuring_module_t *module, struct gpuring_wire
     return status;
 }
 
-/* Which devices of the net carry the connections, and which of these may reach the GPU's memory
- * directly: what the transport asks for. */
+/* The devices of the net that carry the connections, and those that may access GPU memory directly.
+ * The transport queries these. */
 struct devices {
     struct gpuring_channel_nics channels;
-    bool one_net; /* so exchanges may use each rank's own: else those that channels connect */
+    bool one_net; /* true: exchanges may use each rank's own device; false: the channels' devices */
     const struct gpuring_nic_select *routes;
     const struct gpuring_net_devices *all;
 };
 
-/* Where the topology does not know the device nobody knows how far it is. */
+/* If the device is not in the topology, its distance is unknown. */
 static int device_of_channel(void *context, enum gpuring_algorithm algorithm, uint32_t channel,
                              enum gpuring_net_direction direction, bool *direct)
 {
@@ -174,7 +174,7 @@ static int device_of_channel(void *context, enum gpuring_algorithm algorithm, ui
     return device;
 }
 
-/* Fills *found, and lets the config, which has its rank and its net, ask it. */
+/* Fill in *found, and let the config query it. The config must have its rank and its net. */
 static void find_devices(const struct gpuring_channels *channels,
                          const struct gpuring_nic_select *routes, bool one_net,
                          struct devices *found, struct gpuring_transport_config *config)
@@ -192,7 +192,7 @@ static bool may_map(void *local, int local_rank)
     return gpuring_local_channels_may_map(local, local_rank);
 }
 
-/* How long the first chunks may take: less than what fails the wire-up as a whole. */
+/* Return the time limit of the first chunks, which is shorter than that of the wire-up. */
 static double try_seconds(const struct gpuring_net_choice *net)
 {
     double limit = net->spare ? TRY_SPARE_SECONDS : 0;
@@ -202,7 +202,7 @@ static double try_seconds(const struct gpuring_net_choice *net)
                : limit;
 }
 
-/* Room for the handles to and from all neighbours: before they are relied upon. */
+/* Allocate the letters for the handles to and from all neighbours. */
 static int prepare_handles(const mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     const struct gpuring_transport *transport = wireup->engine->transport;
@@ -258,7 +258,7 @@ int gpuring_wireup_connect(mca_coll_gpuring_module_t *module, struct gpuring_wir
     int status = GPURING_OK;
 
     for (int i = 0; status == GPURING_OK && i < gpuring_transport_neighbours(transport); i++) {
-        /* each pair begins with the one that came */
+        /* each pair begins with the received one */
         status = gpuring_transport_connect(transport, i, letter[2 * i].data, letter[2 * i].bytes);
     }
     return status == GPURING_OK ? gpuring_transport_connected(transport) : status;

@@ -10,7 +10,7 @@
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup/state.h"
 
-/* One port of each network. Negative: GPURING_ERR_NOMEM. */
+/* Fill in one port per network. Returns their number or GPURING_ERR_NOMEM. */
 static int fill_nics(struct gpuring_hello *hello)
 {
     struct gpuring_nic found[GPURING_NICS_MAX];
@@ -67,7 +67,7 @@ int gpuring_hello_send(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
 
 #define VALUE_SIZE 64
 
-/* A rank's value of what the ranks disagree in. */
+/* Write a rank's value of the parameter in which the ranks differ. */
 static void value_text(const struct gpuring_gathered *hellos, int rank,
                        enum gpuring_disagreement what, int parameter, char text[VALUE_SIZE])
 {
@@ -85,7 +85,7 @@ static void value_text(const struct gpuring_gathered *hellos, int rank,
     }
 }
 
-/* The ranks disagree, as every rank knows: the two ranks concerned log it. */
+/* Log a difference between two ranks. All ranks know it, but only these two log it. */
 static void report(const mca_coll_gpuring_module_t *module, const struct gpuring_gathered *hellos,
                    enum gpuring_disagreement what, int rank, int parameter)
 {
@@ -145,7 +145,8 @@ int gpuring_views_prepare(mca_coll_gpuring_module_t *module, struct gpuring_wire
     return status;
 }
 
-/* The view that came from a rank; bytes 0 if it is not what AllGather 1 announced. */
+/* Return the view received from a rank. Its size is 0 if it is not the one announced in
+ * AllGather 1. */
 static struct gpuring_local_topology view_from(const struct gpuring_oob *oob, int rank,
                                                const struct gpuring_hello *hello)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The process's networks: each one is opened when the first communicator chooses it, and stays
- * open; all share one progress thread, which starts with the first of them.
+ * The networks of the process. A network is opened when a communicator first chooses it and then
+ * stays open. All networks share one progress thread, which starts with the first one.
  */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -19,13 +19,13 @@
 
 #include "gpuring_config.h"
 
-#define CLOSE_SECONDS 2.0 /* for transfers under way when the process ends */
+#define CLOSE_SECONDS 2.0 /* for transfers in flight when the process ends */
 #define NETWORKS      (GPURING_NET_KIND_UCX + 2)
 
 static struct gpuring_net_base *networks[NETWORKS]; /* see place_of; under gpuring_process.lock */
 static struct gpuring_gate gate = GPURING_GATE_INIT;
 
-/* RDMA that is computed by the hosts' processors is often slower than TCP. */
+/* Log that RDMA emulated by software is often slower than TCP. */
 static void advise(enum gpuring_net_kind kind)
 {
     if (kind == GPURING_NET_KIND_VERBS && gpuring_process.tuning.count == 0 &&
@@ -97,7 +97,7 @@ static const struct gpuring_net_ops *ops_of(enum gpuring_net_kind kind)
     return NULL;
 }
 
-/* The cores near any of the net's devices. */
+/* Find the cores near any of the net's devices. */
 static void find_near(const struct gpuring_net_devices *devices, cpu_set_t *near)
 {
     CPU_ZERO(near);
@@ -129,13 +129,14 @@ static int start_proxy(const struct gpuring_wireup *wireup, int rank,
     return gpuring_proxy_create(&config, &gpuring_process.proxy);
 }
 
-/* By kind; last, UCX without RDMA devices: another communicator may have it with them. */
+/* Return the element for a choice. The array is indexed by kind. Its last element is UCX without
+ * RDMA devices, because another communicator may use UCX with them. */
 static struct gpuring_net_base **place_of(const struct gpuring_net_choice *choice)
 {
     return &networks[choice->kind + (choice->no_rdma ? 1 : 0)];
 }
 
-/* Under the lock. */
+/* Open a net. Call with the lock held. */
 static int open_net(const struct gpuring_wireup *wireup, int rank)
 {
     const struct gpuring_net_ops *ops = ops_of(wireup->net.kind);
@@ -185,7 +186,7 @@ int gpuring_network_open(const struct gpuring_wireup *wireup, int rank,
     return status;
 }
 
-/* The thread hangs in a library: its code and ours must stay where they are. */
+/* Keep the component loaded, because the progress thread hangs in a library. */
 static void stay_loaded(void)
 {
     Dl_info info;

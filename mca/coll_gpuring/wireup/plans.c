@@ -11,7 +11,7 @@
 
 static int param_or_auto(int value)
 {
-    return value - 1; /* auto is 0; the others follow the core's order */
+    return value - 1; /* 0 is auto; the other values have the core's order */
 }
 _Static_assert(GPURING_PARAM_ALGORITHM_RING - 1 == (int) GPURING_ALGORITHM_RING &&
                    GPURING_PARAM_ALGORITHM_PREVIOUS - 1 == GPURING_SELECT_PREVIOUS &&
@@ -19,7 +19,8 @@ _Static_assert(GPURING_PARAM_ALGORITHM_RING - 1 == (int) GPURING_ALGORITHM_RING 
                    GPURING_PARAM_PROTOCOL_LL128 - 1 == (int) GPURING_PROTOCOL_LL128,
                "choices of the parameters in the order of the core");
 
-/* The algorithms that the parameter, the tuning file or the cost model name for allreduce. */
+/* Return the set of algorithms that the parameter, the tuning file or the cost model select for
+ * allreduce. */
 static uint32_t wanted_algorithms(int asked, const struct gpuring_tuning *tuning,
                                   const struct gpuring_model_choice *model)
 {

@@ -7,9 +7,9 @@
 #include "mca/coll_gpuring/engine/engine.h"
 #include "mca/coll_gpuring/topology/channels.h"
 
-/* What a rank's engine needs of AllGather 1; found before its blocks are trimmed. */
+/* Facts from AllGather 1 that a rank's engine needs. Collected before the blocks are trimmed. */
 struct gpuring_plans_facts {
-    int algorithm, protocol; /* as they were compared: the parameters may have changed since */
+    int algorithm, protocol; /* as compared by AllGather 1; the parameters may have changed since */
     bool oversubscribed, shared_gpu, mps;
     bool second;                   /* it is for the second engine */
     struct gpuring_gpu_parts gpus; /* for gpuring_channels_init */
@@ -17,16 +17,17 @@ struct gpuring_plans_facts {
 struct gpuring_plans_facts gpuring_plans_facts(const struct gpuring_gathered *hellos,
                                                const struct gpuring_node_map *map, int rank);
 
-/* What the plans of `rank` are made from; positions: room for GPURING_MAX_CHANNELS. */
+/* Return the configuration of the engine of `rank`. positions must have GPURING_MAX_CHANNELS
+ * elements. */
 struct gpuring_engine_config gpuring_plans_config(const struct gpuring_channels *channels,
                                                   const struct gpuring_plans_facts *facts,
                                                   const struct gpuring_tuning *tuning, int rank,
                                                   struct gpuring_channel *positions);
 
 /*
- * The order of the ranks in each ring and tree (plan.h), for the collectives other than allreduce.
- * NULL, with more than GPURING_PLANS_ORDER_RANKS ranks: these then do not run on them. 0 or
- * GPURING_ERR_NOMEM.
+ * Compute the order of the ranks in each ring and tree (plan.h), which all collectives other than
+ * allreduce need. Sets it to NULL for more than GPURING_PLANS_ORDER_RANKS ranks; these collectives
+ * then do not use rings and trees. Returns 0 or GPURING_ERR_NOMEM.
  */
 #define GPURING_PLANS_ORDER_RANKS 1024
 int gpuring_plans_order(const struct gpuring_channels *channels, uint16_t **order);

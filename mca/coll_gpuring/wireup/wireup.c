@@ -14,7 +14,7 @@
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup/state.h"
 
-#define MARK_CONNECTING 1 /* of failures after all ranks knew each other: another net may do */
+#define MARK_CONNECTING 1 /* failures after this stage: another net may replace the failed one */
 
 struct gpuring_wireup *gpuring_wireup_create(void)
 {
@@ -35,7 +35,7 @@ void gpuring_wireup_free(struct gpuring_wireup *wireup)
     free(wireup);
 }
 
-/* ---- Where are stages needed? The same on all ranks ---- */
+/* ---- Conditions of the stages. All ranks get the same answers ---- */
 
 static bool views_differ(const struct gpuring_wireup *wireup)
 {
@@ -62,15 +62,16 @@ static bool several_nodes(const struct gpuring_wireup *wireup)
     return wireup->map.nnodes > 1;
 }
 
-/* ---- What the stages do before and after messages: 0, or why this rank cannot go on ---- */
+/* ---- Actions of the stages before and after their messages. They return 0, or the status with
+ * which this rank cannot continue ---- */
 
-/* One process does, so that no two write to a file at once. */
+/* Return true on the one process that writes the dump files. */
 static bool writes_dumps(const mca_coll_gpuring_module_t *module)
 {
     return module->rank == 0 && gpuring_process.world_rank == 0;
 }
 
-/* The views of this node are known: find its channels. */
+/* Find the channels of this node from its views. */
 static int take_views(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     struct pci_doc *doc;
@@ -131,7 +132,7 @@ static int send_channels(mca_coll_gpuring_module_t *module, struct gpuring_wireu
     return GPURING_OK;
 }
 
-/* Where nodes are in parts, these are connected as nodes are. */
+/* Divide nodes into parts, which are then connected like nodes. */
 static int divide_nodes(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     struct gpuring_node_map parts;
@@ -153,7 +154,7 @@ static int take_channels(mca_coll_gpuring_module_t *module, struct gpuring_wireu
     return divide_nodes(module, wireup);
 }
 
-/* Make the channels, the plans and this rank's ends of the connections. */
+/* Create the channels, the plans and this rank's ends of the connections. */
 static int prepare_connections(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     int status;
@@ -210,8 +211,8 @@ static int bind_plans(mca_coll_gpuring_module_t *module, struct gpuring_wireup *
 enum travels { GATHERING, AGREEMENT, LETTERS, FIRST_CHUNKS };
 
 /*
- * The stages in their order: what travels, where it is needed (NULL: always), what each rank does
- * before (of a gathering: begins it) and after, and the text for messages.
+ * The stages in order: kind of messages, condition (NULL: always), action before the messages (for
+ * a gathering: begin it), action after them, and a description for log messages.
  */
 #define STAGES(X)                                                                                \
     X(HELLO, GATHERING, NULL, gpuring_hello_send, take_hellos,                                   \
@@ -245,13 +246,13 @@ static const struct stage {
     const char *text;
 } stages[] = {STAGES(STAGE_OF)};
 
-/* What travels now. Once there is trouble, the ranks that know of it only gather. */
+/* Return the kind of messages in flight. After a failure, the ranks that know it only gather. */
 static enum travels under_way(const mca_coll_gpuring_module_t *module)
 {
     return gpuring_oob_troubled(module->oob) ? GATHERING : stages[module->wireup->stage].travels;
 }
 
-/* All ranks are connected. */
+/* Complete the wire-up: all ranks are connected. */
 static void complete(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     gpuring_transport_wired(wireup->engine->transport);
@@ -266,7 +267,7 @@ static void complete(mca_coll_gpuring_module_t *module, struct gpuring_wireup *w
     gpuring_pvar_add(GPURING_PVAR_wireups, 1);
 }
 
-/* Begin the first stage from this one on that is needed. */
+/* Begin the first stage, from this one on, whose condition holds. */
 static int stage_begin(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup, int stage)
 {
     int status = GPURING_OK;
@@ -288,7 +289,7 @@ static int stage_begin(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
     return status;
 }
 
-/* What travelled is here. */
+/* End a stage after its messages have arrived. */
 static int stage_end(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     const struct stage *stage = &stages[wireup->stage];
@@ -297,7 +298,7 @@ static int stage_end(mca_coll_gpuring_module_t *module, struct gpuring_wireup *w
     return status == GPURING_OK ? stage_begin(module, wireup, wireup->stage + 1) : status;
 }
 
-/* This rank cannot go on. */
+/* Record that this rank cannot continue. */
 static void fail(mca_coll_gpuring_module_t *module, int status)
 {
     gpuring_oob_fail(module->oob,
@@ -322,8 +323,8 @@ void gpuring_wireup_start(mca_coll_gpuring_module_t *module, const struct gpurin
     }
 }
 
-/* All ranks know of the failure of one: the communicator is not served, or not by the second
- * engine. */
+/* Give up, because all ranks know that one has failed: the communicator is not served, or not by
+ * its second engine. */
 static void give_up(mca_coll_gpuring_module_t *module, const struct gpuring_failure *failure)
 {
     bool second = module->wireup->second;
@@ -347,15 +348,16 @@ static void give_up(mca_coll_gpuring_module_t *module, const struct gpuring_fail
     }
 }
 
-/* May another network replace the one that failed, or whole nodes do without it? Not if a rank
- * failed before it connected: it may not even know the others. */
+/* Return true if another network may replace the failed one, or if whole nodes can do without it.
+ * Not possible if a rank failed before it connected, because it may not even know the other ranks.
+ */
 static bool has_spare(const struct gpuring_wireup *wireup, const struct gpuring_failure *failure)
 {
     return !wireup->second && (wireup->net.spare || wireup->whole.nranks > 0) &&
            failure->mark == MARK_CONNECTING;
 }
 
-/* Nodes are whole again: the stage from which their ranks connect. */
+/* Make the nodes whole again. Returns the stage at which their ranks connect. */
 static int undivide_nodes(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     if (wireup->whole.nranks == 0) {
@@ -371,8 +373,8 @@ static int undivide_nodes(mca_coll_gpuring_module_t *module, struct gpuring_wire
     return STAGE_CHANNELS;
 }
 
-/* The chosen network does not connect the ranks, as all of them know: connect them by the other, or
- * within whole nodes. */
+/* Connect the ranks through the other network, or within whole nodes, because all ranks know that
+ * the chosen network does not connect them. */
 static int use_spare(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup,
                      const struct gpuring_failure *failure)
 {
@@ -395,8 +397,8 @@ static int use_spare(mca_coll_gpuring_module_t *module, struct gpuring_wireup *w
 }
 
 /*
- * On to the next stage. A rank that cannot go on, or has heard of one, takes part in the gathering
- * that comes next, whichever it is, after which all ranks know (oob.h).
+ * Continue with the next stage. A rank that cannot continue, or that knows a failed rank, takes
+ * part in the next gathering, whichever it is. After it all ranks know the failure (oob.h).
  */
 static void stage_next(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
@@ -420,8 +422,8 @@ static void stage_next(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
     }
 }
 
-/* The first chunks of this rank's connections: 0 when all have come and gone, GPURING_AGAIN, or
- * the network does not carry them. */
+/* Progress the first chunks of this rank's connections. Returns 0 when all were sent and received,
+ * GPURING_AGAIN, or an error if the network does not carry them. */
 static int first_chunks(const struct gpuring_wireup *wireup)
 {
     char text[640];
@@ -433,7 +435,8 @@ static int first_chunks(const struct gpuring_wireup *wireup)
     return status;
 }
 
-/* What is under way: 0 when it is complete, GPURING_AGAIN, or the ranks have lost touch. */
+/* Progress the current stage. Returns 0 when it is complete, GPURING_AGAIN, or an error if the
+ * connection to a rank is lost. */
 static int stage_progress(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     enum travels travels = under_way(module);
@@ -469,7 +472,7 @@ int gpuring_wireup_progress(mca_coll_gpuring_module_t *module)
     if (module->state != GPURING_STATE_FAILED) {
         gpuring_letters_free(module->oob);
         if (module->engine == NULL || module->engine->later == 0 || wireup->second) {
-            gpuring_wireup_free(wireup); /* else it is needed again */
+            gpuring_wireup_free(wireup); /* otherwise it will be needed again */
             module->wireup = NULL;
         }
     }

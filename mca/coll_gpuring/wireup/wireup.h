@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Wire-up of a module: see topology/format.h for what travels, module.h for the states. */
+/* Wire-up of a module. topology/format.h defines the messages, module_state.h the states. */
 #ifndef GPURING_WIREUP_WIREUP_H
 #define GPURING_WIREUP_WIREUP_H
 
@@ -12,43 +12,48 @@ struct ompi_communicator_t;
 struct gpuring_call;
 struct gpuring_wireup;
 
-/* What a module needs to be wired up, made with it: a wire-up begins without asking for memory. */
+/* Allocate the state of a wire-up. This happens together with the module, so that a wire-up can
+ * begin without allocating memory. */
 struct gpuring_wireup *gpuring_wireup_create(void);
 
 /*
- * Begin, at the first eligible call, or at the first one that needs the second engine: state
- * WIRING. Never fails: a rank that cannot serve says so in the next gathering (oob.h), so that all
- * ranks learn it.
+ * Begin the wire-up, at the first eligible call or at the first one that needs the second engine.
+ * The state becomes WIRING. Never fails: a rank that cannot serve reports this in the next
+ * gathering (oob.h), so that all ranks know it.
  */
 void gpuring_wireup_start(struct mca_coll_gpuring_module_t *module,
                           const struct gpuring_call *call);
 
 /*
- * Move on. GPURING_AGAIN while WIRING; 0 when the state is READY, DEAD or FAILED.
- * Called with the queue's lock held.
+ * Progress the wire-up. Returns GPURING_AGAIN while the state is WIRING, and 0 when it is READY,
+ * DEAD or FAILED. Call with the queue's lock held.
  */
 int gpuring_wireup_progress(struct mca_coll_gpuring_module_t *module);
 
-/* What is awaited, for messages: "the wire-up's first gathering (AllGather 1)", and from whom. */
+/* Describe what the wire-up waits for, and which rank, for log messages: "the wire-up's first
+ * gathering (AllGather 1)". */
 void gpuring_wireup_text(const struct mca_coll_gpuring_module_t *module, char *text, size_t size);
 
 void gpuring_wireup_free(struct gpuring_wireup *wireup); /* NULL is allowed */
 
-/* End the progress thread and close all nets (net_select.c), in bounded time. No engine may exist
- * any more. */
+/* Stop the progress thread and close all nets (net_select.c), in bounded time. All engines must
+ * have been destroyed before. */
 void gpuring_network_close(void);
 
 /*
- * ---- peers.c: what ranks must share before ---- Whether coll_gpuring_priority is above 0, and
- * coll_gpuring_device, decide which ranks take part in a wire-up at all. Where these differ, no
- * rank of the communicator serves. All other parameters are compared by AllGather 1.
+ * ---- peers.c: parameters that must be equal before a wire-up ---- coll_gpuring_priority (whether
+ * it is above 0) and coll_gpuring_device determine which ranks take part in a wire-up at all. If
+ * they differ between ranks, no rank of the communicator serves. AllGather 1 compares all other
+ * parameters.
  */
 
-/* When the component is opened, before MPI_Init exchanges addresses. */
+/* Publish this process's values. Call when the component is opened, before MPI_Init exchanges
+ * addresses. */
 void gpuring_peers_publish(void);
 
-/* Do the ranks of this communicator share the two? The same answer on all of them; a warning where
- * MPI_COMM_WORLD's do not. Ranks of which nothing is known count as alike. */
+/* Return true if the ranks of this communicator have equal values. All ranks get the same answer.
+ * If the values differ in MPI_COMM_WORLD, a warning is logged. A rank without published values
+ * counts as equal. */
 bool gpuring_peers_alike(struct ompi_communicator_t *comm);
 
 #endif
