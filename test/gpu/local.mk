@@ -7,7 +7,7 @@
 gpu_sources = test/gpu/gpu.c test/gpu/gpu.h test/gpu/plain/cmocka.h $(exec_test_sources)
 gpu_cppflags = -I$(top_srcdir)/test/gpu/plain $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 
-EXTRA_DIST += test/gpu/packages.txt test/gpu/run.sh test/gpu/test_gpu_suite.sh \
+EXTRA_DIST += test/gpu/packages.txt test/gpu/python_arrays.py test/gpu/run.sh test/gpu/test_gpu_suite.sh \
     test/gpu/test_gpu_ptx.sh test/gpu/test_machine_code.sh
 if GPURING_HAVE_CUDA
 TESTS += test/gpu/test_gpu_suite.sh test/gpu/test_gpu_ptx.sh test/gpu/test_machine_code.sh

@@ -21,8 +21,8 @@
 #   --quick         a part of the correctness tests, small measurements
 #   --first         what says most within 10 minutes, for the first command on a new machine: a quarter
 #                   of the kernels' tests, and with two ranks MPI's types and operations, 8 bytes and
-#                   256 MiB (as --only lanes,mpi,measure --lanes 0/4 --seconds 570, with less of each)
-#   --only PARTS    some of: lanes,sanitizer,bench,mpi,measure,mps (default: all); what was built
+#                   256 MiB (as --only lanes,mpi,python,measure --lanes 0/4 --seconds 570, with less of each)
+#   --only PARTS    some of: lanes,sanitizer,bench,mpi,python,measure,mps (default: all); what was built
 #                   before below the work folder is used again, and the report keeps the other parts
 #   --lanes I/N     of the kernels' tests only every N-th, from the I-th on: 0/4 to 3/4 are all
 #   --seconds N     after N seconds end the test that runs and begin no other: for machines that end
@@ -31,6 +31,8 @@
 #                   folder to a machine that is lent by the minute, and name it by --work there
 #   --dry-run       on the tests' stand-in driver, without a GPU: tries this script and its programs,
 #                   quickly; its report says plainly that it holds no results
+#
+# The part python runs MPI through the mpi4py of $PYTHON (python3) on arrays of CuPy, PyTorch and Numba.
 #
 # Prints TAP and ends with 0 if nothing failed. What is not there is skipped with a reason, and the
 # report says so.
@@ -57,7 +59,7 @@ while [ $# -gt 0 ]; do
         shift ;;
     --no-mpi) with_mpi=no ;;
     --quick) quick=yes ;;
-    --first) first=yes only=,lanes,mpi,measure, seconds=570 lanes_limit=240 numbers=2 ;;
+    --first) first=yes only=,lanes,mpi,python,measure, seconds=570 lanes_limit=240 numbers=2 ;;
     --prepare) prepare=yes only=, ;;
     --dry-run) dry=yes quick=yes ;;
     *) sed -n '/^#   test.gpu/,/^$/{/^#/s/^# \{0,1\}//p;}' "$0" >&2; exit 2 ;;
@@ -482,6 +484,31 @@ several_gpus() {
         test/mpi/matrix -n 1,1000,100003 $fraction -s
 }
 
+# Each library in processes of its own. One process makes sure that the library runs here, before MPI.
+python_arrays() {
+    python=$(command -v "${PYTHON:-python3}") || {
+        skip "there is no ${PYTHON:-python3}: name one by PYTHON" "MPI on arrays of Python"
+        return
+    }
+    [ -z "$dry" ] || # of the driver, Numba calls more than the component
+        export NUMBA_CUDA_DRIVER="$build/test/standin/.libs/libcuda_application.so"
+    export PYTHONDONTWRITEBYTECODE=1 MPI4PY_MPIABI=openmpi # of wheels, which can load any MPI library
+    for library in cupy torch numba; do
+        python_text="$library: mpi4py on its arrays"
+        if ! logged "python-mpi4py" 60 "$python" -c 'import mpi4py'; then
+            skip "$python has no mpi4py" "$python_text"
+        elif ! logged "python-usable-$library" "$(left 120)" "$python" \
+            "$top/test/gpu/python_arrays.py" --usable "$library"; then
+            skip "$(tail -n 1 "$work/log/python-usable-$library")" "$python_text"
+        else
+            python_text="$(tail -n 1 "$work/log/python-usable-$library"): mpi4py on its arrays, 2 ranks"
+            gpu_step "python-$library" 300 "$python_text" "${MPIRUN:-mpirun}" -n 2 \
+                --mca coll_gpuring_priority 90 --mca coll_gpuring_device cuda \
+                "$python" "$top/test/gpu/python_arrays.py" ${dry:+--brief} "$library"
+        fi
+    done
+}
+
 # measure NAME TEXT SIZE...
 measure() {
     what=$1 what_text=$2
@@ -589,6 +616,12 @@ with_mpi() {
         [ -n "$first" ] || several_gpus
     fi
     export CUDA_VISIBLE_DEVICES="${visible:-0}"
+    if wanted python; then
+        part_begin 6-python
+        if [ -n "$dry" ] || ! under_mps python_arrays; then
+            python_arrays
+        fi
+    fi
     large="1048576 4194304 16777216 67108864 268435456" messages=$large
     if [ -n "$dry" ]; then
         large=65536 messages=5000000
@@ -670,7 +703,7 @@ fi
 facts >"$work/facts"
 within_one_process
 part_begin 5-build
-if [ -z "$prepare" ] && ! wanted mpi && ! wanted measure && ! wanted mps; then
+if [ -z "$prepare" ] && ! wanted mpi && ! wanted python && ! wanted measure && ! wanted mps; then
     :
 elif [ "$with_mpi" = no ]; then
     skip "--no-mpi" "ranks in processes of their own"

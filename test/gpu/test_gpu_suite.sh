@@ -9,6 +9,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/gpuring-suite.XXXXXX") || exit 99
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 
+export PYTHON=/usr/bin/python3 # Debian's, which has Debian's packages
 sh "$top_srcdir/test/gpu/run.sh" --dry-run --build "$top_builddir" --work "$work" >"$work/out" 2>&1
 status=$?
 checks=$(grep -c '^\(not \)\{0,1\}ok ' "$work/out")
@@ -23,6 +24,14 @@ grep -q '^# DRY RUN ON THE STAND-IN DRIVER: NO RESULTS OF A GPU' "$work/report.m
 verdict $? "its report says that it holds no results"
 grep -q '^| 8 | 65536 | ' "$work/report.md"
 verdict $? "its report has the tables"
+if "$PYTHON" -c 'import mpi4py, numba' 2>/dev/null; then
+    grep -q '^- passed: Numba .*: mpi4py on its arrays, 2 ranks' "$work/report.md" &&
+        grep -q '^ok 42 - ibcast, 1048576 float32, another stream' "$work/log/python-numba"
+    verdict $? "MPI calls are made on Numba's arrays"
+fi
+grep -q "^- not run: torch: .*(ModuleNotFoundError: No module named 'torch')" "$work/report.md" ||
+    grep -q 'PyTorch finds no GPU' "$work/report.md"
+verdict $? "the report says why PyTorch was not run"
 for way in direct chunks staged; do
     grep -q "^| $way | 5000000 | " "$work/report.md"
     verdict $? "messages go so: $way"

@@ -6,7 +6,19 @@ import ctypes
 from mpi4py import MPI
 
 MPI_T_PVAR_CLASS_COUNTER = 6  # in Open MPI's mpi.h
-mpi = ctypes.CDLL(MPI.__file__)  # and with it the MPI library that mpi4py is linked with
+
+
+def mpi_library():
+    """The MPI library of this process. Wheels of mpi4py load it without being linked with it."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        for line in maps:
+            path = line.split(maxsplit=5)[-1].strip()
+            if path.rsplit("/", 1)[-1].startswith("libmpi.so."):
+                return path
+    return MPI.__file__
+
+
+mpi = ctypes.CDLL(mpi_library())
 
 
 def need(result, what):
