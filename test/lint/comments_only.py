@@ -8,6 +8,7 @@ same tokens before and after. Documents may change freely. --texts: string liter
 well (log messages, parameter help). Exit status 1 and one line per file whose code has changed.
 """
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -43,6 +44,7 @@ def code_of(path, text, texts):
 
 def main():
     base, texts = sys.argv[1], "--texts" in sys.argv[2:]
+    os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
     names = subprocess.run(["git", "diff", "--name-status", "--no-renames", base], capture_output=True,
                            text=True, check=True).stdout
     status = 0

@@ -33,7 +33,7 @@ static struct pci_ratio ratio_make(uint64_t num, uint64_t den)
                               .gbps = (double) num / (double) den / PCI_FLOW_UNITS};
 }
 
-/* Are all products of capacities and counts well inside 63 bits? */
+/* Return true if all products of capacities and counts fit well into 63 bits. */
 static bool sums_fit(const struct pci_flow *flow)
 {
     uint64_t total = 0;
@@ -88,7 +88,7 @@ static void ag_take_cut(struct ag_search *ag)
     }
 }
 
-/* The best set that misses GPU 'sink', if it is better than what is known. */
+/* Find the best set without GPU 'sink', and keep it if it is better than the best one so far. */
 static void ag_improve(struct ag_search *ag, uint32_t sink)
 {
     for (;;) {
@@ -144,7 +144,7 @@ struct ar_search {
     uint64_t capacity; /* p */
     uint64_t parts;    /* q + 1 */
     int64_t *x;
-    uint32_t *block; /* GPU -> the GPU that stands for its part */
+    uint32_t *block; /* GPU -> the representative of its part */
 };
 
 static void ar_set_capacities(struct ar_search *ar, uint32_t i)

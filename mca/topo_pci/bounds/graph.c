@@ -9,7 +9,7 @@
 
 #define NO_VERTEX UINT32_MAX
 
-/* What part of a machine a network is made of. */
+/* The part of a machine that a network contains. */
 enum scope {
     SCOPE_NVLINK, /* NVLink and NVSwitch alone */
     SCOPE_ALL     /* all links between the GPUs: also PCI, chip to chip, and between CPUs, and NICs
@@ -48,7 +48,7 @@ static bool is_leaf(const struct pci_graph *graph, const bool *part, const uint3
     return part[vertex] && degree[vertex] <= 1 && PCI_NODE_GPU != type && PCI_NODE_NET != type;
 }
 
-/* Takes a leaf out; returns what it led to, or itself. */
+/* Remove a leaf. Returns the node that it led to, or the leaf itself. */
 static uint32_t leaf_remove(const struct pci_graph *graph, bool *part, uint32_t *degree,
                             uint32_t vertex)
 {
@@ -118,8 +118,8 @@ static int extract_vertices(struct extract *extract, bool *part)
     return rc;
 }
 
-/* NVLinks take part where a path between GPUs takes them, in either direction: one to a GPU that
- * the driver lets nobody reach is of no use. */
+/* NVLinks take part where a path between GPUs takes them, in either direction: a link to a GPU that
+ * the driver makes unreachable is useless. */
 static void mark_used(const struct extract *extract, bool *used)
 {
     uint32_t n = pci_graph_count(extract->graph, PCI_NODE_GPU);
@@ -185,7 +185,7 @@ static int extract_network(struct extract *extract)
     return rc;
 }
 
-/* Do NICs join parts of this node? */
+/* Find out whether NICs join parts of this node. */
 static int find_nics(struct extract *extract)
 {
     uint32_t n = pci_graph_count(extract->graph, PCI_NODE_GPU), nparts = 0;

@@ -22,9 +22,9 @@ struct pci_maxflow {
     uint32_t nvertices;
     size_t nedges;
     size_t room;
-    /* Half edges come in pairs 2e (forward) and 2e+1 (residual of e). */
+    /* Half edges are pairs: 2e (forward) and 2e+1 (residual of e). */
     uint32_t *head;    /* half edge -> vertex it leads to */
-    int64_t *residual; /* half edge -> what it can still carry */
+    int64_t *residual; /* half edge -> residual capacity */
     size_t *next;      /* half edge -> next half edge of the same vertex, or SIZE_MAX */
     size_t *first;     /* vertex -> first half edge, or SIZE_MAX */
     size_t *current;   /* vertex -> half edge to try next in this phase */
@@ -47,7 +47,7 @@ void pci_maxflow_set(struct pci_maxflow *mf, size_t edge, int64_t capacity);
  * set since the last run. */
 int64_t pci_maxflow_run(struct pci_maxflow *mf, uint32_t source, uint32_t sink);
 
-/* After a run: is the vertex on the source's side of the (smallest) minimum cut? */
+/* After a run, return true if the vertex is on the source's side of the smallest minimum cut. */
 bool pci_maxflow_source_side(const struct pci_maxflow *mf, uint32_t vertex);
 
 #endif /* TOPO_PCI_BOUNDS_MAXFLOW_H */

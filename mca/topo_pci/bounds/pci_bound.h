@@ -23,15 +23,15 @@
  * where cut(V_i) is the least capacity that separates the GPUs V_i from the other GPUs. Without
  * relays, sum of cut(V_i) / 2 is the crossing capacity and AR is reached exactly (Tutte and
  * Nash-Williams; trees for GPUs: Wang et al., Blink, arXiv 1910.04940). With relays it is an
- * upper limit: sum of cut(V_i) / 2 is what all pairs of parts together can exchange (Lovasz and
- * Cherkassky). A link whose two directions differ counts with the smaller one.
+ * upper limit: sum of cut(V_i) / 2 is the traffic that all pairs of parts together can exchange
+ * (Lovasz and Cherkassky). A link whose two directions differ counts with the smaller one.
  *
  * AR >= AG holds by construction on networks with equal directions: cut(V_i) >= 2 AG (N-|V_i|)/N.
- * Where links are asymmetric the larger of the two figures is reported as AR, since AR states what
- * the best known pattern can reach.
+ * Where links are asymmetric the larger of the two figures is reported as AR, because AR is the
+ * limit of the best known pattern.
  *
- * Both are upper limits of the links. Rules about who may talk to whom are not part of them: where
- * the driver refuses peer-to-peer, all traffic has to pass a CPU and less is reached.
+ * Both are upper limits of the links. They ignore rules about allowed paths: if the driver refuses
+ * peer-to-peer, all traffic must pass a CPU and the real limit is lower.
  *
  * Capacities are kept as integers in kB/s, and the minimising sets are found by maximum flows with
  * exact fractions: results carry no rounding error until they are turned into GB/s.
@@ -51,7 +51,7 @@
 /* Capacity units in one GB/s. PCI bandwidths are multiples of 3/16 GB/s: exact in this unit. */
 #define PCI_FLOW_UNITS 1000000.0
 
-/* Largest capacity of one link in GB/s (no real link comes near; keeps all sums within 63 bits). */
+/* Largest capacity of one link in GB/s (far above any real link; keeps all sums within 63 bits). */
 #define PCI_FLOW_MAX_GBPS 100000.0
 
 /* Most vertices of a network; larger ones are refused with -E2BIG. */
@@ -75,7 +75,7 @@ struct pci_flow {
  * -EINVAL: no GPU; -E2BIG: more than PCI_FLOW_MAX_VERTICES. */
 int pci_flow_init(struct pci_flow *flow, uint32_t ngpus);
 
-/* Free what a network owns; a zeroed or finished network is allowed. */
+/* Free the memory of a network. A zeroed or finished network is allowed. */
 void pci_flow_fini(struct pci_flow *flow);
 
 /* Add a relay and store its vertex number. -E2BIG, as above. */
@@ -109,7 +109,7 @@ struct pci_bound {
  * -ENOMEM. */
 int pci_bound_compute(const struct pci_flow *flow, struct pci_bound *bound);
 
-/* Both scopes at once, as reports show them. */
+/* The bounds of both scopes, as reports show them. */
 struct pci_bounds {
     struct pci_bound nvlink;
     struct pci_bound all;

@@ -97,8 +97,8 @@ static int join_up(struct build *build, struct pci_node *node, struct pci_node *
     return rc ? rc : pci_link_join(up, node, PCI_LINK_PCI, bw, build->error);
 }
 
-/* A nic element under UP. As in the reference, functions of a card that a file lists apart are NICs
- * with links of their own; what NCCL and discovery write has them in one. */
+/* A nic element under UP. As in the reference, functions of a card that a file lists separately
+ * are separate NICs with separate links. NCCL and discovery write them as one. */
 static int add_nic(struct build *build, const struct pci_elem *elem, struct pci_node *up,
                    const char *busid, double bw)
 {

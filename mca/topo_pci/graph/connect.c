@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Links beside the PCI tree: NVLink between GPUs, to NVSwitches and to CPUs, C2C, PCI switch to
+/* Links outside the PCI tree: NVLink between GPUs, to NVSwitches and to CPUs, C2C, PCI switch to
  * switch. */
 #include <errno.h>
 #include <stdlib.h>

@@ -59,7 +59,7 @@ static int absorb(struct pci_graph *graph, struct pci_node *top, struct pci_node
     return 0;
 }
 
-/* Absorbs the sub-switches of TOP. Those that come up meanwhile are below and stay. */
+/* Absorb the sub-switches of TOP. Switches that move up in the meantime are below TOP and stay. */
 static int flatten(struct pci_graph *graph, struct pci_node *top, struct pci_error *error)
 {
     int gen = generation(top->device, 0), rc = 0;
@@ -87,7 +87,7 @@ static int flatten(struct pci_graph *graph, struct pci_node *top, struct pci_err
 
 int pci_graph_flatten(struct pci_graph *graph, struct pci_error *error)
 {
-    /* Switches come before what is below them, and only nodes after the current one vanish. */
+    /* Switches precede the nodes below them, and only nodes after the current one are removed. */
     for (uint32_t i = 0; i < graph->nodes[PCI_NODE_PCI].count; i++) {
         int rc = flatten(graph, graph->nodes[PCI_NODE_PCI].node[i], error);
         if (rc) {

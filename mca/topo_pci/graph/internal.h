@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What the files of graph/ share. Nothing has a fixed size; arrays grow through pci_array_reserve.
+ * Internals that the files of graph/ share. Nothing has a fixed size; arrays grow through
+ * pci_array_reserve.
  */
 #ifndef TOPO_PCI_GRAPH_INTERNAL_H
 #define TOPO_PCI_GRAPH_INTERNAL_H
@@ -43,8 +44,9 @@ struct pci_pool {
 };
 
 /*
- * The nearest nets of each GPU and the nearest GPUs of each net, in order of the document, and who
- * uses a net. While rules change paths, what they touch is computed again when it is asked for.
+ * The nearest nets of each GPU and the nearest GPUs of each net, in document order, and the
+ * GPU that uses each net. When rules change paths, the affected entries are computed again at their
+ * next use.
  */
 struct pci_local {
     uint32_t *nets;  /* ngpus rows of nnets */

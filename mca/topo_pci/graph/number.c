@@ -8,7 +8,7 @@
 
 #include "mca/topo_pci/graph/internal.h"
 
-/* The link towards the CPU goes last: down the PCI tree first, then up. */
+/* Move the link towards the CPU to the end: down the PCI tree first, then up. */
 static void up_link_last(struct pci_node *node)
 {
     const struct pci_node *up = pci_vertex_of(node)->up;
@@ -25,7 +25,7 @@ static void up_link_last(struct pci_node *node)
     node->links[node->nlinks - 1] = link;
 }
 
-/* Pairs a link with its other direction. Of the two ends, the one with fewer links is searched. */
+/* Pair a link with its other direction. Search the end that has fewer links. */
 static void pair(struct pci_link *link)
 {
     const struct pci_node *to = link->to;

@@ -11,7 +11,7 @@
 
 #include "mca/topo_pci/graph/internal.h"
 
-/* What each GPU reaches of the network without passing a CPU, in GB/s. */
+/* Compute the bandwidth of each GPU to the network without passing a CPU, in GB/s. */
 static void net_speeds(const struct pci_graph *graph, double *speed)
 {
     for (uint32_t g = 0; g < pci_graph_count(graph, PCI_NODE_GPU); g++) {
@@ -29,7 +29,8 @@ static bool apart(const struct pci_path *path, double speed, double other)
     return path->class >= PCI_PATH_NET || (speed > path->bw && other > path->bw);
 }
 
-/* Do two GPUs belong together? Without SPEED: they reach each other inside the node. */
+/* Return true if two GPUs belong to the same part. Without SPEED, return true if they reach each
+ * other inside the node. */
 static bool joined(const struct pci_graph *graph, const double *speed, uint32_t a, uint32_t b)
 {
     const struct pci_path *there = pci_graph_route(graph, PCI_NODE_GPU, a, PCI_NODE_GPU, b);
@@ -93,7 +94,7 @@ int pci_graph_trim(struct pci_graph *graph, uint32_t gpu, uint32_t *removed,
     }
     memset(part, 0xff, n * sizeof(*part));
     spread(graph, NULL, gpu, 0, part, queue);
-    pci_paths_free(graph); /* paths point to links that go now */
+    pci_paths_free(graph); /* paths point to links that are about to be removed */
     for (uint32_t i = n; i > 0; i--) {
         if (part[i - 1] == PCI_NONE) {
             pci_node_remove(graph, graph->nodes[PCI_NODE_GPU].node[i - 1]);
@@ -110,7 +111,7 @@ int pci_graph_trim(struct pci_graph *graph, uint32_t gpu, uint32_t *removed,
     return rc;
 }
 
-/* Who is apart, for the rules of a part's graph. */
+/* The division into parts, used by the rules of a part's graph. */
 struct division {
     const struct pci_graph *graph;
     const uint32_t *part;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Which nets are nearest to a GPU, which GPUs are nearest to a net, and who uses whom. The lists
- * are kept, since the rules for relay GPUs ask for them again and again while they change paths.
+ * The nets nearest to a GPU, the GPUs nearest to a net, and the GPU that uses each
+ * net. The lists are kept, because the rules for relay GPUs need them repeatedly while they change
+ * paths.
  */
 #include <errno.h>
 #include <stdlib.h>

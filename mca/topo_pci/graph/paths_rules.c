@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Rules on paths. Links alone do not say where traffic may go. In this order:
+ * Rules on paths. Links alone do not determine which paths traffic may take. The rules in order:
  *   - P2P: direct GPU to GPU traffic ends at a class (p2p_level) and at the driver's refusal;
- * beyond, data goes through memory of the CPU nearest to the receiver.
+ * beyond it, data is copied through memory of the CPU nearest to the receiver.
  *   - P2C: on machines whose GPUs hang on the CPU chip to chip, a NIC of that CPU is near.
  *   - PXN: a GPU far from a NIC sends over NVLink through a GPU that is near to it.
- *   - GDR: a NIC reaches GPU memory only if both can and are near (gdr_level); else through the
- * CPU. The levels and the order of the rules are those of NCCL 2.30.7.
+ *   - GDR: a NIC accesses GPU memory only if both support
+ * it and are near (gdr_level), and uses CPU memory otherwise. The levels and the order of the rules
+ * are those of NCCL 2.30.7.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -264,7 +265,7 @@ bool pci_graph_gdr(const struct pci_graph *graph, uint32_t gpu, uint32_t net, bo
     return (int) pci_graph_route(graph, PCI_NODE_GPU, near, PCI_NODE_NET, net)->class <= level;
 }
 
-/* Whether GPU had better send to NET through the GPU RELAY. */
+/* Return true if GPU should send to NET through the GPU RELAY. */
 static bool relay_helps(const struct pci_graph *graph, uint32_t gpu, uint32_t relay, uint32_t net)
 {
     const struct pci_path *direct = pci_graph_route(graph, PCI_NODE_GPU, gpu, PCI_NODE_NET, net);
@@ -282,7 +283,8 @@ static bool as_good(const struct pci_path *a, const struct pci_path *b)
     return a->class == b->class && a->bw == b->bw;
 }
 
-/* PXN, then GDR, for one pair. Nets are received on directly, hence a relay only for sending. */
+/* PXN, then GDR, for one pair. GPUs receive from nets directly, so a relay is only used for
+ * sending. */
 static int apply_net(struct pci_graph *graph, uint32_t gpu, uint32_t net, int cpu,
                      struct pci_error *error)
 {
@@ -296,7 +298,7 @@ static int apply_net(struct pci_graph *graph, uint32_t gpu, uint32_t net, int cp
     if (relay >= 0 && (uint32_t) relay != gpu && relay_helps(graph, gpu, (uint32_t) relay, net)) {
         rc = detour(graph, device, graph->nodes[PCI_NODE_GPU].node[relay], nic, error);
     }
-    /* What passes a CPU anyway stays as it is. */
+    /* Paths that pass a CPU anyway stay unchanged. */
     if (!rc && cpu >= 0 && there->class < PCI_PATH_PHB && !pci_graph_gdr(graph, gpu, net, false)) {
         const struct pci_node *through = graph->nodes[PCI_NODE_CPU].node[cpu];
         rc = detour(graph, nic, through, device, error);
@@ -308,7 +310,7 @@ static int apply_net(struct pci_graph *graph, uint32_t gpu, uint32_t net, int cp
     return rc;
 }
 
-/* In the order of the document: who is local to whom depends on it. */
+/* Apply the rules in document order, because the nearest nets and GPUs depend on it. */
 static int apply_nets(struct pci_graph *graph, const int *cpu, struct pci_error *error)
 {
     uint32_t nnets = graph->nodes[PCI_NODE_NET].count;

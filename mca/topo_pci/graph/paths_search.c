@@ -20,7 +20,7 @@
 
 #define PCI_POOL_BLOCK 4096u
 
-/* What is known of a node during one search. */
+/* State of a node during one search. */
 struct label {
     double bw;
     uint32_t hops;

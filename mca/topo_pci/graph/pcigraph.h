@@ -17,7 +17,7 @@
  *     pci_predict.h    the cost model
  *
  * Units: bandwidths in GB/s (1e9 bytes per second) and per direction.
- * Threads, returns: as pci_doc.h says, of graphs as of documents.
+ * Threads, returns: pci_doc.h applies to graphs as well as to documents.
  */
 #ifndef TOPO_PCI_GRAPH_PCIGRAPH_H
 #define TOPO_PCI_GRAPH_PCIGRAPH_H
@@ -160,8 +160,8 @@ struct pci_node {
 
 /*
  * A path. links[i] leads from the i-th to the next node on the way. A path of class DIS has no
- * links and no bandwidth. bw is what the engine's rules give it; where the two directions of a link
- * differ, that of the opposite direction counts, as in the reference.
+ * links and no bandwidth. bw follows from the engine's rules. If the two directions of a
+ * link differ, the bandwidth of the opposite direction counts, as in the reference.
  */
 struct pci_path {
     enum pci_path_class class;
@@ -172,10 +172,10 @@ struct pci_path {
 
 struct pci_graph;
 
-/* What the driver and the system say about traffic between two processes' GPUs. */
+/* Statement of the driver and the system about traffic between two processes' GPUs. */
 enum pci_peer {
     PCI_PEER_OK,
-    PCI_PEER_NO_P2P,  /* the driver refuses peer-to-peer: traffic goes through the CPU */
+    PCI_PEER_NO_P2P,  /* the driver refuses peer-to-peer: traffic passes the CPU */
     PCI_PEER_ISOLATED /* neither peer-to-peer nor shared memory: only the network is left */
 };
 
@@ -214,8 +214,8 @@ int pci_graph_recompute(struct pci_graph *graph, const struct pci_path_rules *ru
 
 /*
  * Removes the GPUs that cannot be reached from the GPU of index GPU (only over the network, or not
- * at all), then recomputes. Indexes close up, so they change; REMOVED (may be NULL) is how many
- * GPUs went.
+ * at all), then recomputes. Indexes change because they stay contiguous. REMOVED (may
+ * be NULL) returns the number of removed GPUs.
  */
 int pci_graph_trim(struct pci_graph *graph, uint32_t gpu, uint32_t *removed,
                    struct pci_error *error);
@@ -272,12 +272,12 @@ const struct pci_path *pci_graph_route(const struct pci_graph *graph, enum pci_n
  * (class PHB), which cuts it into small packets; 1 elsewhere. The reference's figure. */
 double pci_path_pci_load(const struct pci_path *path);
 
-/* Whether A may access B's memory directly; the GPU in between (NVB) or -1 goes to RELAY. */
+/* Return true if A may access B's memory directly. Sets RELAY to the GPU in between (NVB) or -1. */
 bool pci_graph_p2p(const struct pci_graph *graph, uint32_t a, uint32_t b, int *relay);
 
 /*
- * Whether the NIC may reach GPU memory directly (GPUDirect RDMA); READ: to send from it. A path
- * with a relay GPU is judged by the relay.
+ * Return true if the NIC may access GPU memory directly (GPUDirect RDMA). READ: for sending from
+ * it. A path with a relay GPU is judged by the relay.
  */
 bool pci_graph_gdr(const struct pci_graph *graph, uint32_t gpu, uint32_t net, bool read);
 

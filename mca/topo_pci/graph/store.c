@@ -32,7 +32,7 @@ void pci_graph_remark_add(struct pci_graph *graph, const char *format, ...)
     }
     for (size_t i = 0; i < graph->nremarks; i++) {
         if (!strcmp(graph->remarks[i], text)) {
-            free(text); /* said before, by an earlier computation */
+            free(text); /* an earlier computation has added the same remark */
             return;
         }
     }

@@ -2,7 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * Names and constants of the topology engine. The bandwidths are facts about hardware as NCCL
- * 2.30.7's graph code uses them, so that both come to the same paths.
+ * 2.30.7's graph code uses them, so that both get the same paths.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -51,7 +51,8 @@ static const struct {
 
 #define PCI_LANE_UNKNOWN  60 /* as 8 GT/s */
 #define PCI_WIDTH_UNKNOWN 16
-#define PCI_WIDTH_MAX     256 /* the kernel says 63 or 255 for unknown, which the reference takes */
+#define PCI_WIDTH_MAX \
+    256 /* the kernel reports 63 or 255 for unknown, which the reference accepts */
 
 double pci_bw_of_pci(long width, const char *speed)
 {
@@ -116,7 +117,7 @@ double pci_bw_between_cpus(const struct pci_cpu *cpu)
 double pci_bw_of_net(long mbps)
 {
     if (mbps <= 0 || (double) mbps / 8000.0 > PCI_BW_MAX) {
-        mbps = 10000; /* drivers say -1 or nothing for unknown */
+        mbps = 10000; /* drivers report -1 or nothing for unknown */
     }
     return (double) mbps / 8000.0;
 }

@@ -98,7 +98,7 @@ int map_cut_less(struct pci_map_cut a, struct pci_map_cut b)
     return a.hosts != b.hosts ? a.hosts < b.hosts : a.domains < b.domains;
 }
 
-/* Inside each domain, a node goes back to its own process when that process lies there too. */
+/* Inside each domain, move a node back to its own process if that process is in the same domain. */
 static int stay_at_home(const struct map_slots *slots, const uint32_t *identity, uint32_t *slot_of)
 {
     uint32_t n = slots->count;

@@ -139,7 +139,7 @@ static int parts_grow(struct grow *grow, uint32_t *members, const uint32_t *firs
                 return -ENOMEM;
             }
         }
-        /* What the next part gains counts from zero. */
+        /* The gains of the next part start at zero. */
         while (grow->heap.count > 0) {
             grow->gain[heap_pop(&grow->heap).node] = 0;
         }

@@ -47,9 +47,9 @@ int map_order_bisect(int ndims, const int *dims, uint32_t host_size, uint32_t *o
 int map_refine(const struct pci_map_graph *graph, const struct map_slots *slots, uint32_t *slot_of);
 
 /*
- * Chooses among the identity, the growth and the CANDIDATES orders, refines the best, and lets a
- * node stay with the process of its own number where that costs nothing.  IDENTITY[node] is the
- * slot that the node has without any reordering.
+ * Chooses among the identity, the growth and the CANDIDATES orders, refines the best, and keeps
+ * each node on the process with the same number if that costs nothing.  IDENTITY[node] is the slot
+ * that the node has without any reordering.
  */
 int map_choose(const struct pci_map_graph *graph, const struct map_slots *slots,
                const uint32_t *identity, uint32_t candidates, uint32_t *const *orders,

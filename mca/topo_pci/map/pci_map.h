@@ -9,7 +9,7 @@
  * that host. The topo/pci component renumbers ranks with it; nothing here knows of MPI.
  *
  * Candidate placements (the identity, a tiling of the grid by blocks of one host's size, a
- * recursive bisection, a greedy growth) are compared by what they cut; the best one is improved by
+ * recursive bisection, a greedy growth) are compared by their cuts; the best one is improved by
  * swaps of two nodes. The identity is a candidate, so a result is never worse. The same input gives
  * the same output on every process: no clock, no random number, no address enters.
  *
@@ -40,8 +40,8 @@ struct pci_map_graph {
     uint32_t *weight;
 };
 
-/* What a placement cuts: sums of the weights of the edge ends whose nodes lie in different hosts,
- * and in different domains of the same host. */
+/* The cut of a placement: sums of the weights of the edge ends
+ * whose nodes are on different hosts, and in different domains of one host. */
 struct pci_map_cut {
     uint64_t hosts;
     uint64_t domains;

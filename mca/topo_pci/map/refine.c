@@ -125,7 +125,7 @@ static int node_improve(struct refine *r, uint32_t node)
     return 1;
 }
 
-/* Whether a sweep is affordable: each node looks at the edges of the members of one part. */
+/* Return true if a sweep is affordable. Each node looks at the edges of the members of one part. */
 static int sweep_affordable(const struct refine *r, uint32_t parts)
 {
     uint64_t edges = r->graph->first[r->graph->nodes], largest = 0;

@@ -25,7 +25,7 @@ static int divisor_next(int length, int side)
     return 0;
 }
 
-/* Faces of a box that have a neighbour behind them, in cells times VOLUME. */
+/* Return the number of faces of a box that have a neighbour, in cells times VOLUME. */
 static double shape_surface(int ndims, const int *dims, const int *sides, double volume)
 {
     double surface = 0;
@@ -93,7 +93,7 @@ static uint64_t cell_index(int ndims, const int *dims, const int *outer, const i
     return index;
 }
 
-/* To the next cell, row-major.  Returns 0 behind the last one. */
+/* Advance to the next cell in row-major order. Returns 0 after the last one. */
 static int coords_next(int ndims, const int *dims, int *coords)
 {
     for (int d = ndims - 1; d >= 0; d--) {
@@ -170,7 +170,8 @@ static int cut_position(int length, uint64_t cells, uint32_t host_size, int *who
     return best;
 }
 
-/* The dimension to cut: the longest one that leaves whole hosts, else the longest.  -1: one cell.
+/* The dimension to cut: the longest one that leaves whole hosts, or the longest one. -1 for a
+ * single cell.
  */
 static int box_cut(int ndims, const int *lengths, uint32_t host_size, int *at)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* What a channel costs at least at given prices, whatever the number of GPUs. */
+/* Lower bound of the cost of a channel at given prices, for any number of GPUs. */
 #include "mca/topo_pci/search/search.h"
 
 #include <math.h>
@@ -24,7 +24,7 @@ static double least_ways(const struct problem *problem, bool into, double *least
 }
 
 /* The least of: what NIC NET costs at some GPU (SHARE_IN on the way in, SHARE_OUT on the way out),
- * less what the way that it stands for would cost. */
+ * minus the cost of the way that it replaces. */
 static double least_at(const struct problem *problem, uint32_t net, double share_in,
                        double share_out, const double *spared)
 {

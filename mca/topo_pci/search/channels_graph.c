@@ -11,7 +11,7 @@
 #define REVERSE_FACTOR (1.0 / 8.0)
 #define REVERSE_SM     80
 
-/* What one link of a path carries, in its own direction and in the opposite one. */
+/* Add the load of one link of a path, in its own direction and in the opposite one. */
 static int way_link(struct pci_fabric *fabric, struct pci_way *way, const struct pci_link *link,
                     double overhead, bool from_gpu)
 {

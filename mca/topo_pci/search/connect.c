@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* What ranks send to each other, and the rings that follow. */
+/* The structs that ranks send to each other, and the rings computed from them. */
 #include "mca/topo_pci/search/pci_connect.h"
 
 #include <errno.h>
@@ -124,7 +124,8 @@ static int group(struct pci_connect *connect, struct pci_error *error)
     return 0;
 }
 
-/* Do the ranks of a node have different positions in every channel, and agree in all else? */
+/* Check that the ranks of a node have different positions in every channel and agree in everything
+ * else. */
 static int check_node(const struct pci_connect *connect, uint32_t node, uint32_t *seen,
                       struct pci_error *error)
 {

@@ -94,7 +94,8 @@ static void price_free_pairs(struct problem *problem)
     problem->steps += (size_t) 2 * n * problem->fabric->nnets + n * n;
 }
 
-/* The GPUs where a NIC costs least: IN and OUT are the shares of what comes and goes there. */
+/* The GPUs where a NIC costs least: IN and OUT are the shares of the traffic that enters and leaves
+ * there. */
 static uint32_t nearest_gpus(const struct problem *problem, uint32_t net, double in, double out,
                              uint32_t *near)
 {
@@ -116,7 +117,7 @@ static uint32_t nearest_gpus(const struct problem *problem, uint32_t net, double
     return count;
 }
 
-/* Of many GPUs and NICs, only the GPUs where a NIC costs least are offered it. */
+/* With many GPUs and NICs, offer each NIC only to the GPUs where it costs least. */
 static void price_near_pairs(struct problem *problem)
 {
     uint32_t n = problem->fabric->ngpus, nnets = problem->fabric->nnets;

@@ -15,7 +15,7 @@
 /* In sums, a way that must not be used costs this much: fewer of them are better. */
 #define COST_FORBIDDEN 1e30
 
-/* An order cut into pieces that are put together anew:
+/* An order that is cut into pieces, which are joined in another order:
  *
  *     0 .. at | at .. end (reversed?) | ...
  */
@@ -77,7 +77,7 @@ static uint32_t piece_length(const struct piece *piece)
     return piece->end - piece->at;
 }
 
-/* What the ends of an order cost. */
+/* Return the cost of the ends of an order. */
 static double ends_cost(const struct tour *tour, uint32_t first, uint32_t second, uint32_t last)
 {
     if (TOUR_FIRST == tour->kind) {
@@ -130,7 +130,8 @@ static bool cut_try(struct tour *tour, uint32_t *order, const struct cut *cut, d
     return true;
 }
 
-/* Take LENGTH GPUs at AT out and put them, perhaps reversed, before what is then at TO. */
+/* Remove LENGTH GPUs at AT and insert them, possibly reversed, before the GPU that is then at TO.
+ */
 static struct cut cut_move(uint32_t n, uint32_t at, uint32_t length, uint32_t to, bool reversed)
 {
     struct cut cut = {0};
@@ -153,13 +154,13 @@ static double countable(double cost)
     return cost < COST_FORBIDDEN ? cost : COST_FORBIDDEN;
 }
 
-/* Does a piece that is moved leave the ends of the order, and what is next to them, as they are? */
+/* Return true if moving a piece changes neither the ends of the order nor their neighbours. */
 static bool inside(uint32_t n, uint32_t at, uint32_t length, uint32_t to)
 {
     return at >= 2 && at + length < n && to >= 2 && to < n - length;
 }
 
-/* What is gained by moving a piece inside of the order; only its ends change neighbours. */
+/* Return the gain of moving a piece inside the order. Only the neighbours of its ends change. */
 static double move_gain(const struct tour *tour, const uint32_t *order, uint32_t at,
                         uint32_t length, uint32_t to, bool reversed)
 {

@@ -77,7 +77,8 @@ static void load_all(struct problem *problem, const struct layout *layout)
     }
 }
 
-/* Is this close enough to the limit? The more steps are spent, the less is demanded. */
+/* Return true if the value is close enough to the limit. The requirement drops with the number of
+ * steps. */
 static bool good(const struct problem *problem, double value)
 {
     double spent = (double) (problem->steps - problem->first_step) /
@@ -86,8 +87,8 @@ static bool good(const struct problem *problem, double value)
     return value >= (SEARCH_GOOD - (SEARCH_GOOD - SEARCH_CONTENT) * spent) * problem->limit;
 }
 
-/* One after another up to the largest number; value[k] is what the first k reach. Ends early at the
- * limit, and with nothing when the limit is below the need. */
+/* One after another up to the largest number; value[k] is the value of the first k channels. Ends
+ * early at the limit, and with nothing when the limit is below the need. */
 static void construct(struct problem *problem, struct layout *base, double *value)
 {
     uint32_t step = problem->swap ? 2 : 1;
@@ -116,7 +117,7 @@ static void construct(struct problem *problem, struct layout *base, double *valu
     }
 }
 
-/* Lay every channel of BASE's first COUNT again and again; the best set goes to WORK. */
+/* Lay every channel of BASE's first COUNT again and again; store the best set in WORK. */
 static double refine(struct problem *problem, const struct layout *base, uint32_t count,
                      struct layout *now, struct layout *best)
 {
@@ -158,8 +159,8 @@ static double refine(struct problem *problem, const struct layout *base, uint32_
     return value;
 }
 
-/* A better limit before time is spent on improvements: it shows what they can gain, or that these
- * classes are of no use. False: the latter. */
+/* A better limit before time is spent on improvements: it shows how much they can gain.
+ * Returns false if these classes cannot be useful. */
 static bool worthwhile(struct problem *problem, const double *value, uint32_t most)
 {
     double reached = 0;

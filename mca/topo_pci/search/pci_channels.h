@@ -6,13 +6,14 @@
  *     pci_graph --> pci_fabric --> pci_channels_search() --> pci_channels --> pci_connect.h
  *                   links, ways      ring or tree            orders, NICs     all nodes
  *
- * A fabric is what the search needs of a graph: directed links with a capacity, and for each pair
- * of GPUs, and of a GPU and a NIC, the links that one byte on its way loads, each with a factor. A
- * channel is an order of the node's GPUs; with several nodes also the NIC where data comes in, at
- * the first GPU, and the NIC where it leaves. All channels of a set have the same speed.
+ * A fabric is the part of a graph that the search needs: directed links with a capacity, and for
+ * each pair of GPUs, and of a GPU and a NIC, the links that one byte on its way loads, each with a
+ * factor. A channel is an order of the node's GPUs; with several nodes also the NIC through which
+ * data enters, at the first GPU, and the NIC through which it leaves. All channels of a set have
+ * the same speed.
  *
- * What a channel of speed s (bw_intra; bw_inter between nodes) loads, each direction of a link on
- * its own:
+ * The load of a channel of speed s (bw_intra;
+ * bw_inter between nodes) on each direction of a link:
  *   ring           s on the way from each GPU to the next; on one node also from the last to the
  *                  first; on several nodes bw_inter from the NIC to the first GPU and from the last
  *                  GPU to the NIC (the other NIC of the pair with cross_nic)
@@ -107,7 +108,7 @@ struct pci_search {
     uint32_t prefer_channels; /* wanted if it costs little bandwidth, e.g. the rings' number; 0 */
     uint64_t max_steps;       /* elementary ones; the search ends soon after */
     bool balanced;            /* only balanced trees */
-    bool cross_nic;           /* may data leave a node by another NIC than it came in by? */
+    bool cross_nic;           /* data may enter and leave a node through different NICs */
     enum pci_path_class max_intra; /* farthest class between GPUs, usually SYS */
     enum pci_path_class max_inter; /* and between a GPU and a NIC */
 };
@@ -128,7 +129,7 @@ struct pci_channels {
     uint32_t (*nets)[2]; /* nchannels x {in, out} net indexes or PCI_NO_NET; owned */
 };
 
-/* Are these channels of several nodes, on a machine without a NIC that serves? */
+/* Return true if these channels are for several nodes but the machine has no usable NIC. */
 static inline bool pci_channels_no_nic(const struct pci_channels *channels)
 {
     return channels->nodes > 1 && channels->nchannels > 0 && PCI_NO_NET == channels->nets[0][0];
@@ -154,7 +155,7 @@ struct pci_leg {
     double part;
 };
 
-/* The I-th way of channel C. False: it has no more. */
+/* Get the I-th way of channel C. Returns false if it has fewer ways. */
 bool pci_channel_leg(const struct pci_fabric *fabric, const struct pci_channels *channels,
                      uint32_t c, uint32_t i, struct pci_leg *leg);
 

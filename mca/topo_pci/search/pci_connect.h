@@ -40,7 +40,8 @@
 #define PCI_CONNECT_TREES 2u /* trees of a channel */
 
 /*
- * What a rank sends to all others, in the byte order of the host (all hosts of a job have one):
+ * The struct that a rank sends to all others, in the byte order of the host (the same on all hosts
+ * of a job):
  *
  *    0       2       4  5  6  7  8      12
  *    version count   ri tr pa cr node   speeds: 4 floats
@@ -61,7 +62,7 @@ struct pci_wire {
 static_assert(sizeof(struct pci_wire) == PCI_WIRE_BYTES, "gathered between all ranks");
 static_assert(offsetof(struct pci_wire, ring) == 28, "see the picture");
 
-/* What all ranks agree on. */
+/* Values that are equal on all ranks. */
 struct pci_agreed {
     uint32_t rings, trees; /* channels */
     uint32_t channels;     /* numbered as the reference does: every channel once for each of its two
@@ -97,7 +98,7 @@ int pci_wire_fill(struct pci_wire *wire, uint32_t node, uint32_t gpu,
 
 /*
  * Prepare from the structs of all ranks, by rank. Everything that came from other ranks is checked.
- * -EPROTO: another version, or structs that contradict each other (the message says which rank);
+ * -EPROTO: another version, or structs that contradict each other (the message names the rank);
  * -EINVAL: no rank; -ENOMEM. Every rank gets the same answer from the same structs.
  */
 int pci_connect_init(struct pci_connect *connect, const struct pci_wire *wires, uint32_t nranks,

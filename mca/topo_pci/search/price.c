@@ -64,7 +64,8 @@ static bool is_tree(const struct problem *problem)
     return PCI_PATTERN_RING != problem->pattern;
 }
 
-/* May data go from one GPU to another? In a tree it also comes back. */
+/* Return true if traffic from one GPU to another is allowed. In a tree it must be allowed in both
+ * directions. */
 static bool arc_allowed(const struct problem *problem, uint32_t from, uint32_t to)
 {
     const struct pci_fabric *fabric = problem->fabric;
@@ -187,7 +188,7 @@ double problem_fullest(const struct problem *problem)
     return fullest;
 }
 
-/* What traffic 1 on a way costs; INFINITY beyond the class. */
+/* Return the cost of traffic 1 on a way, or INFINITY beyond the class. */
 static double way_cost(const struct problem *problem, const struct pci_way *way,
                        enum pci_path_class max)
 {
@@ -240,7 +241,7 @@ static void price_gpus(struct problem *problem)
         }
     }
     for (uint32_t a = 0; is_tree(problem) && a < n; a++) {
-        for (uint32_t b = 0; b < a; b++) { /* as much goes back */
+        for (uint32_t b = 0; b < a; b++) { /* the same amount flows back */
             double *there = &problem->tour.arc[(size_t) a * n + b];
             double *back = &problem->tour.arc[(size_t) b * n + a];
 

@@ -9,13 +9,13 @@
 #include <string.h>
 
 #define STEPS_PACK   2000000u /* of one choice of classes */
-#define STEPS_LEAST  100000u  /* of one choice when the search has spent all of its own */
+#define STEPS_LEAST  100000u  /* of one choice when the search has used all of its steps */
 #define GAIN_CLASS   1.02     /* farther paths must gain this much */
 #define GAIN_PCI     1.25     /* leaving NVLink must gain this much */
 #define GAIN_HOST    1.1      /* NICs that reach GPUs through a CPU must gain this much */
 #define GAIN_SWAP    1.01     /* so must crossing NICs */
 #define GAIN_TREE    1.005    /* and giving up the balanced tree */
-#define LIKELY       0.98     /* of a limit is what a search is expected to reach */
+#define LIKELY       0.98     /* fraction of a limit that a search is expected to reach */
 #define PREFER_SLACK 0.05     /* what equal numbers of rings and trees may cost */
 #define RATIO_MOST   2.0      /* a tree's speed inside a node is at most twice that between nodes */
 #define RATIO_STEPS  3u
@@ -149,7 +149,7 @@ static void hunt_classes(struct hunt *hunt, double gain)
     double before = hunt->found.value;
 
     hunt_try(hunt, search->pattern, false, gain);
-    gain = hunt->found.value > before ? 1 : gain; /* what follows competes with this */
+    gain = hunt->found.value > before ? 1 : gain; /* later patterns compete with this one */
     if (PCI_PATTERN_BALANCED_TREE == search->pattern && hunt->problem.nets && !search->balanced) {
         hunt_try(hunt, PCI_PATTERN_TREE, false, gain > GAIN_TREE ? gain : GAIN_TREE);
     }
@@ -159,7 +159,8 @@ static void hunt_classes(struct hunt *hunt, double gain)
     }
 }
 
-/* What the farthest classes of the problem must gain. OVER_NVLINK: what was found stays on it. */
+/* Return the gain that the farthest classes of the problem must bring. OVER_NVLINK: the best set so
+ * far uses NVLink alone. */
 static double gain_of(const struct hunt *hunt, bool over_nvlink)
 {
     if (over_nvlink && hunt->problem.max_intra > PCI_PATH_C2C) {
@@ -224,8 +225,8 @@ static void hunt_ratio(struct hunt *hunt)
     hunt->found.limit = limit;
 }
 
-/* Speeds of the channels found. The speed inside a node takes what is left, at most RATIO_MOST
- * times that between nodes. */
+/* Speeds of the channels found. The speed inside a node uses the remaining
+ * capacity, up to RATIO_MOST times the speed between nodes. */
 static void speeds(struct hunt *hunt, double *intra, double *inter)
 {
     struct problem *problem = &hunt->problem;
@@ -265,8 +266,8 @@ static void speeds(struct hunt *hunt, double *intra, double *inter)
     *intra = most > *inter ? most : *inter;
 }
 
-/* What one channel is meant to move at most: one thread block copies about as much as one NVLink,
- * or one NIC, of its time carries. Faster channels are split. */
+/* Return the maximum speed of one channel. One thread block copies about
+ * as much as one NVLink, or one NIC, of its generation carries. Faster channels are split. */
 static double split_speed(const struct pci_fabric *fabric, bool nets)
 {
     if (fabric->sm >= 100) {

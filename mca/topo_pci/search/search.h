@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What the parts of the channel search share. Internal.
+ * Internals that the parts of the channel search share.
  *
  *     search/tour.c   cheapest order of the GPUs at given prices: exact for few of them
  *     search/local.c  nearly so for many
- *     search/bound.c  what the cheapest order of many GPUs costs at least
+ *     search/bound.c  a lower bound of the cost of the cheapest order of many GPUs
  *     search/price.c  loads of the links, their prices, costs of the ways
  *     search/ends.c   NICs for the ends of channels
  *     search/pack.c   a number of channels so that the fullest link is as empty as possible
@@ -13,11 +13,11 @@
  *
  * The method: channels of speed 1 are laid one after another, each as the cheapest order at prices
  * that grow exponentially with the load of a link; then single channels are taken out and laid
- * again. That needs no list of candidate speeds: the speed is what the fullest link allows. The
+ * again. That needs no list of candidate speeds: the fullest link determines the speed. The
  * same prices prove a limit: if a channel costs at least C and all capacity together costs Y, no
  * set of channels moves more than Y / C (linear programming duality). Prices made for that purpose
  * alone (multiplicative weights) bring the limit within a few percent of the truth. The search ends
- * when it comes close to it, or after a number of steps.
+ * when it is close to the limit, or after a number of steps.
  */
 #ifndef TOPO_PCI_SEARCH_SEARCH_H
 #define TOPO_PCI_SEARCH_SEARCH_H
@@ -43,7 +43,8 @@ enum tour_kind {
     TOUR_PAIR    /* open; the first two cost ends[first * n + second] */
 };
 
-/* A sum of costs; ways that must not be used are counted, for they would swallow the rest of it. */
+/* A sum of costs; ways that must not be used are counted separately, because their cost would hide
+ * the rest of the sum. */
 struct cost {
     double sum;
     double forbidden;
@@ -100,7 +101,7 @@ struct problem {
     uint64_t steps, first_step, max_steps;
 
     struct tour tour;
-    uint32_t *proof;         /* an order nobody keeps */
+    uint32_t *proof;         /* scratch */
     uint32_t (*ends_net)[2]; /* as tour.ends: the NICs */
     uint32_t nactive;
     uint32_t *active; /* the links that any allowed way uses */
@@ -130,7 +131,7 @@ void problem_price(struct problem *problem, double steep, const uint32_t *swappe
 /* The tour's ends from the costs of the ways between GPUs and NICs. */
 void problem_price_ends(struct problem *problem, const uint32_t *swapped);
 
-/* What any channel costs at least at the prices. */
+/* Return a lower bound of the cost of any channel at the prices. */
 double problem_least(struct problem *problem);
 
 /* The cheapest channel at the prices; lowers the limit. False: there is none. */

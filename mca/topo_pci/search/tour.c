@@ -46,7 +46,8 @@ void tour_fini(struct tour *tour)
     memset(tour, 0, sizeof(*tour));
 }
 
-/* What the GPUs outside of each subset cost at least: the cheapest way into each. */
+/* Compute a lower bound of the cost of the GPUs outside each subset: the sum of the cheapest ways
+ * into each. */
 static void exact_rest(struct tour *tour)
 {
     uint32_t n = tour->n, all = (1u << n) - 1;
@@ -124,7 +125,8 @@ double tour_closing(const struct tour *tour, uint32_t first, uint32_t last)
     return TOUR_CLOSED == tour->kind ? tour->ends[(size_t) first * tour->n + last] : 0;
 }
 
-/* The best of all orders that begin with FIRST (for open kinds: with what was set up). */
+/* The best of all orders that begin with FIRST (for open kinds: with any first GPU that was set
+ * up). */
 static double exact_finish(const struct tour *tour, uint32_t first, double bound, uint32_t *order)
 {
     const double *best = tour->best + (size_t) ((1u << tour->n) - 1) * tour->n;
