@@ -49,7 +49,7 @@ explains() {
 }
 # say_version BINDIR COMPONENT-PATH: do the tools and the components say this version?
 say_version() {
-    for tool in fit perf topo run; do
+    for tool in perf topo run; do
         "$1/gpuring-$tool" --version | grep -q " $version\$" || return
     done
     for component in coll:gpuring topo:pci; do

@@ -124,8 +124,6 @@ test_bench_parts_table_LDADD = libpcigraph.la -lm
 parts_table: test/bench/parts_table
 
 # The tools from their command lines.
-TESTS += test/tools/test_fit.sh
-EXTRA_DIST += test/tools/test_fit.sh
 check_PROGRAMS += test/tools/report_compare
 test_tools_report_compare_SOURCES = test/tools/report_compare.c
 test_tools_report_compare_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CPPFLAGS)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# The tools: gpuring-topo and gpuring-fit (no MPI), and gpuring-perf (an MPI program).
+# The tools: gpuring-topo (no MPI), and gpuring-perf (an MPI program).
 
 bin_PROGRAMS += tools/gpuring-perf
 tools_gpuring_perf_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS) $(JANSSON_CPPFLAGS)
@@ -41,18 +41,6 @@ tools/gpuring-run: $(srcdir)/tools/gpuring-run.in Makefile
 	    -e 's,[@]pmix_componentdir[@],$(GPURING_PMIX_COMPONENTDIR),' \
 	    $(srcdir)/tools/gpuring-run.in >$@.new && chmod +x $@.new && mv $@.new $@
 dist_man1_MANS += doc/man/gpuring-run.1
-
-bin_PROGRAMS += tools/gpuring-fit
-tools_gpuring_fit_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CPPFLAGS)
-tools_gpuring_fit_LDADD = libpcigraph.la $(JANSSON_LIBS) -lm
-tools_gpuring_fit_SOURCES = \
-    tools/gpuring-argument.c \
-    tools/gpuring-argument.h \
-    tools/gpuring-fit.c \
-    tools/gpuring-fit.h \
-    tools/gpuring-fit-jobs.c \
-    tools/gpuring-fit-samples.c
-dist_man1_MANS += doc/man/gpuring-fit.1
 
 # Text and pictures of a machine.
 noinst_LTLIBRARIES += libgpuring_render.la

@@ -49,7 +49,6 @@ libpcigraph_la_SOURCES = \
     mca/topo_pci/predict/block.c \
     mca/topo_pci/predict/choose.c \
     mca/topo_pci/predict/costs.c \
-    mca/topo_pci/predict/fit.c \
     mca/topo_pci/predict/job.c \
     mca/topo_pci/predict/pci_predict.h \
     mca/topo_pci/predict/predict.c \

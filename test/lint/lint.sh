@@ -110,7 +110,7 @@ else
     skip "groff is not installed" "man pages are well-formed"
 fi
 
-for tool in perf topo fit; do
+for tool in perf topo; do
     files "^tools/gpuring-$tool.*\.c\$" |
         xargs sed -n 's/{"\([a-z0-9-]*\)", *\(no\|required\)_argument/\n--\1\n/gp' | grep '^--' |
         while IFS= read -r option; do

@@ -229,38 +229,6 @@ static void test_collectives(void **state)
     assert_close(pci_collective_bus(PCI_COLLECTIVE_ALLREDUCE, 8), 1.75, 1e-9);
 }
 
-/* Scales are found again, and written as lines of a table; the constants stay. */
-static void test_fit(void **state)
-{
-    struct pci_costs truth = costs_gpu(), costs = truth;
-    struct pci_job jobs[2] = {switch_job(), switch_job()};
-    double *scale = truth.scale[RING][SIMPLE];
-    struct pci_sample samples[20];
-    struct pci_fit fit;
-    size_t count = 0;
-
-    (void) state;
-    jobs[1].ranks = 4;
-    scale[PCI_PART_LAUNCH] = scale[PCI_PART_END] = 1.5;
-    scale[PCI_PART_STEPS] = 2;
-    scale[PCI_PART_DATA] = 1.25;
-    for (uint64_t bytes = 8; bytes <= 1024 * MIB; bytes *= 8) {
-        for (int j = 0; j < 2; j++) {
-            samples[count++] = (struct pci_sample){&jobs[j], RING, SIMPLE, bytes,
-                                                   us(&truth, &jobs[j], RING, SIMPLE, bytes)};
-        }
-    }
-    assert_int_equal(pci_costs_fit(&costs, RING, SIMPLE, samples, count, &fit), 0);
-    assert_int_equal(fit.samples, count);
-    /* The number of channels is the table's, so that the fit is no exact one. */
-    assert_true(fit.before > 0.2 && fit.error < 0.02);
-    assert_close(costs.scale[RING][SIMPLE][PCI_PART_LAUNCH], 1.5, 0.05);
-    assert_close(costs.scale[RING][SIMPLE][PCI_PART_STEPS], 2, 0.05);
-    assert_close(costs.scale[RING][SIMPLE][PCI_PART_DATA], 1.25, 0.05);
-    assert_close(costs.scale[RING][LL][PCI_PART_DATA], 1, 1e-9);
-    assert_close(costs.base[RING][SIMPLE], truth.base[RING][SIMPLE], 1e-9);
-}
-
 /* The reference has no executor, which also a table can switch off. */
 static void test_reference(void **state)
 {
@@ -286,8 +254,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shortest),    cmocka_unit_test(test_blocks),
         cmocka_unit_test(test_lanes),       cmocka_unit_test(test_sharing),
-        cmocka_unit_test(test_collectives), cmocka_unit_test(test_fit),
-        cmocka_unit_test(test_reference),   cmocka_unit_test(test_wanted),
+        cmocka_unit_test(test_collectives), cmocka_unit_test(test_reference),
+        cmocka_unit_test(test_wanted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -157,30 +157,6 @@ static void test_channels(void **state)
     assert_int_equal(pci_predict_channels(&costs, &job, RING, SIMPLE, UINT64_MAX), 1);
 }
 
-/* The host table is about what was measured with two ranks: direct is quickest, LL128 up to a few
- * KiB, Simple beyond. */
-static void test_host(void **state)
-{
-    struct pci_costs costs;
-    struct pci_choice choice;
-    struct pci_job job;
-
-    (void) state;
-    assert_int_equal(pci_costs_host(&costs), 0);
-    pci_job_shared(PCI_JOB_SHARED_GBPS, 1, 2, &job);
-    assert_close(pci_predict_us(&costs, &job, RING, SIMPLE, 65536), 3.316, 0.1);
-    assert_close(pci_predict_us(&costs, &job, DIRECT, LL128, 65536), 5.965, 0.1);
-    assert_int_equal(pci_predict_best(&costs, &job, UINT32_MAX, 64, &choice), 0);
-    assert_int_equal(choice.algorithm, DIRECT);
-    assert_int_equal(choice.protocol, LL128);
-    assert_int_equal(pci_predict_best(&costs, &job, UINT32_MAX, 1 << 20, &choice), 0);
-    assert_int_equal(choice.protocol, SIMPLE);
-    assert_int_equal(choice.channels, 1);
-    pci_job_shared(PCI_JOB_SHARED_GBPS, 1, 16, &job);
-    assert_int_equal(pci_predict_best(&costs, &job, UINT32_MAX, 1 << 20, &choice), 0);
-    assert_int_equal(choice.algorithm, TWO_SHOT); /* the traffic of a ring, in two hops */
-}
-
 static void test_names(void **state)
 {
     (void) state;
@@ -277,31 +253,6 @@ static void test_parse_limits(void **state)
     assert_int_equal(pci_costs_parse(NULL, 0, &costs, error, sizeof(error)), 0);
 }
 
-/* What is written reads back as the same table. */
-static void test_write(void **state)
-{
-    struct pci_costs costs = costs_gpu(), changed = costs, back = {.base = {{0}}};
-    char *text = NULL;
-    size_t size = 0;
-    FILE *file = open_memstream(&text, &size);
-
-    (void) state;
-    assert_non_null(file);
-    assert_int_equal(pci_costs_write(file, &costs, NULL), 0);
-    assert_int_equal(fclose(file), 0);
-    assert_int_equal(pci_costs_parse(text, size, &back, NULL, 0), 0);
-    free(text);
-    assert_memory_equal(&back, &costs, sizeof(costs));
-
-    changed.correction[TREE][LL][16] = 0.25;
-    file = open_memstream(&text, &size);
-    assert_non_null(file);
-    assert_int_equal(pci_costs_write(file, &changed, &costs), 0);
-    assert_int_equal(fclose(file), 0);
-    assert_string_equal(text, "correction tree ll 16 0.25\n");
-    free(text);
-}
-
 static void test_load(void **state)
 {
     struct pci_costs costs = costs_gpu();
@@ -321,135 +272,14 @@ static void test_load(void **state)
     assert_string_equal(error, "No such file or directory");
 }
 
-/* ---- the fit --------------------------------------------------------------------------------- */
-
-#define FIT_SIZES 12u
-
-/* Times that a known table predicts, each a few percent off to either side. */
-static size_t make_samples(const struct pci_costs *truth, const struct pci_job *jobs, size_t njobs,
-                           enum pci_algorithm a, enum pci_protocol p, double noise,
-                           struct pci_sample *samples)
-{
-    size_t count = 0;
-
-    for (size_t j = 0; j < njobs; j++) {
-        for (uint32_t s = 0; s < FIT_SIZES; s++) {
-            uint64_t bytes = UINT64_C(1024) << 2 * s;
-            double us = pci_predict_us(truth, &jobs[j], a, p, bytes);
-
-            us *= 1 + (0 == (s + j) % 2 ? noise : -noise);
-            samples[count++] = (struct pci_sample){&jobs[j], a, p, bytes, us};
-        }
-    }
-    return count;
-}
-
-static void test_fit(void **state)
-{
-    struct pci_costs truth = costs_gpu(), costs = truth;
-    struct pci_job jobs[3] = {cube_job(), cube_job(), cube_job()};
-    struct pci_sample samples[3 * FIT_SIZES];
-    struct pci_fit fit;
-    size_t count;
-
-    (void) state;
-    jobs[1].ranks = 4;
-    jobs[2].ranks = 2;
-    truth.base[RING][SIMPLE] = 20;
-    truth.hop[RING][SIMPLE][PCI_HOP_NVLINK] = 1.5;
-    truth.factor[RING][SIMPLE][PCI_SPAN_ONE] = 0.8;
-    count = make_samples(&truth, jobs, 3, RING, SIMPLE, 0, samples);
-    assert_int_equal(pci_costs_fit(&costs, RING, SIMPLE, samples, count, &fit), 0);
-    assert_int_equal(fit.samples, count);
-    assert_true(fit.hops);
-    assert_true(fit.error < 1e-6);
-    assert_true(fit.before > 0.1);
-    assert_close(costs.base[RING][SIMPLE], 20, 1e-6);
-    assert_close(costs.hop[RING][SIMPLE][PCI_HOP_NVLINK], 1.5, 1e-6);
-    assert_close(costs.factor[RING][SIMPLE][PCI_SPAN_ONE], 0.8, 1e-6);
-    assert_close(costs.base[TREE][SIMPLE], 8.4, 0);
-
-    count = make_samples(&truth, jobs, 3, RING, SIMPLE, 0.03, samples);
-    assert_int_equal(pci_costs_fit(&costs, RING, SIMPLE, samples, count, &fit), 0);
-    assert_true(fit.error < 0.035);
-    assert_close(costs.factor[RING][SIMPLE][PCI_SPAN_ONE], 0.8, 0.05);
-}
-
-/* One machine alone does not tell base and hop apart: they are scaled together. */
-static void test_fit_one_job(void **state)
-{
-    struct pci_costs truth = costs_gpu(), costs = truth;
-    struct pci_job job = cube_job();
-    struct pci_sample samples[FIT_SIZES];
-    struct pci_fit fit;
-    size_t count;
-
-    (void) state;
-    truth.base[RING][LL] *= 3;
-    truth.hop[RING][LL][PCI_HOP_NVLINK] *= 3;
-    count = make_samples(&truth, &job, 1, RING, LL, 0, samples);
-    assert_int_equal(pci_costs_fit(&costs, RING, LL, samples, count, &fit), 0);
-    assert_false(fit.hops);
-    assert_true(fit.error < 1e-6);
-    assert_close(costs.base[RING][LL], 3 * 6.6, 1e-6);
-    assert_close(costs.hop[RING][LL][PCI_HOP_NVLINK], 3 * 0.6, 1e-6);
-}
-
-/* Rings of several nodes: the hops found contain what the model adds there. */
-static void test_fit_nodes(void **state)
-{
-    struct pci_costs truth = costs_gpu(), costs = truth;
-    struct pci_job jobs[3] = {cube_job(), cube_job(), cube_job()};
-    struct pci_sample samples[3 * FIT_SIZES];
-    struct pci_fit fit;
-    size_t count;
-
-    (void) state;
-    for (uint32_t j = 0; j < 3; j++) {
-        jobs[j].nodes = 2 + j;
-        jobs[j].ranks = 8 * (2 + j);
-        jobs[j].ring.bw_inter = jobs[j].ring.bw_intra = 12;
-    }
-    jobs[2].ranks = 4 * jobs[2].nodes;
-    count = make_samples(&truth, jobs, 3, RING, SIMPLE, 0, samples);
-    assert_int_equal(pci_costs_fit(&costs, RING, SIMPLE, samples, count, &fit), 0);
-    assert_true(fit.error < 0.25);
-    assert_close(costs.plateau[PCI_GENERATION_SM70], 1, 0);
-}
-
-static void test_fit_refused(void **state)
-{
-    struct pci_costs costs = costs_gpu(), same = costs;
-    struct pci_job job = cube_job();
-    struct pci_sample samples[FIT_SIZES];
-    struct pci_fit fit;
-    size_t count = make_samples(&costs, &job, 1, RING, LL, 0, samples);
-
-    (void) state;
-    assert_int_equal(pci_costs_fit(&costs, TREE, LL, samples, count, &fit), -ENODATA);
-    assert_int_equal(pci_costs_fit(&costs, RING, LL, samples, 2, &fit), -ENODATA);
-    for (size_t i = 0; i < count; i++) {
-        samples[i].us = 0 == i % 2 ? NAN : -1;
-    }
-    assert_int_equal(pci_costs_fit(&costs, RING, LL, samples, count, &fit), -ENODATA);
-    for (size_t i = 0; i < count; i++) {
-        samples[i].us = 10; /* as if all sizes took the same time */
-    }
-    assert_int_equal(pci_costs_fit(&costs, RING, LL, samples, count, &fit), -EDOM);
-    assert_memory_equal(&costs, &same, sizeof(costs));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_formula),      cmocka_unit_test(test_offers),
         cmocka_unit_test(test_one_way),      cmocka_unit_test(test_choice),
         cmocka_unit_test(test_channels),     cmocka_unit_test(test_names),
-        cmocka_unit_test(test_host),         cmocka_unit_test(test_parse),
-        cmocka_unit_test(test_parse_errors), cmocka_unit_test(test_parse_limits),
-        cmocka_unit_test(test_write),        cmocka_unit_test(test_load),
-        cmocka_unit_test(test_fit),          cmocka_unit_test(test_fit_one_job),
-        cmocka_unit_test(test_fit_nodes),    cmocka_unit_test(test_fit_refused),
+        cmocka_unit_test(test_parse),        cmocka_unit_test(test_parse_errors),
+        cmocka_unit_test(test_parse_limits), cmocka_unit_test(test_load),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -325,7 +325,6 @@ static void parts_of(const struct pci_costs *costs, const struct pci_job *job,
     data_part(job, &scene, &shape, &sums, (double) bytes, parts);
     parts->total = 0;
     for (int p = 0; p < PCI_PART_COUNT; p++) {
-        parts->us[p] *= costs->scale[algorithm][protocol][p];
         parts->total += parts->us[p];
     }
 }

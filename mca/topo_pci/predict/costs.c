@@ -102,30 +102,7 @@ static const char executor_table[] =
     "executor ll * 8192 4096 4 1 2 0.5 0 2 1 0\n"
     "executor ll128 * 15360 15360 1 1 2 0.5 0 1.0666667 1 0\n"
     /*   entry host-loads loads barriers fetch fences */
-    "call * 0.8 0 1 3 1.0 1\n"
-    "scale * * * 1\n";
-
-/*
- * Host table, for jobs of pci_job_shared(). Source: test/bench/exec_bench, two ranks on two cores
- * of an EPYC, 64 bytes to 256 KiB, best of three runs. Base and hop come from the difference
- * between a ring (two hops) and direct (one) at 64 bytes, the factors from the slope between the
- * smallest and the largest size. Trees were not measured apart: per hop the executor does for them
- * what it does for a ring.
- */
-static const char host_table[] = "base * * 0.1 0.08 0.08\n"
-                                 "hop * simple * 0.1\n"
-                                 "hop * ll * 0.075\n"
-                                 "hop * ll128 * 0.062\n"
-                                 "plateau * 1\n"
-                                 "chain_tree * 1\n"
-                                 "factor * simple * 1.09\n"
-                                 "factor * ll * 0.185\n"
-                                 "factor * ll128 * 0.68\n"
-                                 "factor direct simple * 1.29\n"
-                                 "factor direct ll * 0.162\n"
-                                 "factor direct ll128 * 0.546\n"
-                                 "correction * * * 1\n"
-                                 "channel_bytes * * 16384\n";
+    "call * 0.8 0 1 3 1.0 1\n";
 
 static int costs_of_text(const char *text, struct pci_costs *costs)
 {
@@ -148,9 +125,4 @@ int pci_costs_gpu(struct pci_costs *costs)
     int rc = pci_costs_reference(costs);
 
     return 0 == rc ? pci_costs_parse(executor_table, strlen(executor_table), costs, NULL, 0) : rc;
-}
-
-int pci_costs_host(struct pci_costs *costs)
-{
-    return costs_of_text(host_table, costs);
 }

@@ -9,15 +9,14 @@
  *
  *     time = launch + steps + data + end
  *
- * Several nodes, and the host device:
+ * Several nodes:
  *
  *     time = base + sum of hop latencies + bytes / (channel bandwidth x factor x correction)
  *
  * The constants live in a table (struct pci_costs). Built in are one for GPUs (published
  * measurements of GPUs, counts of our kernels, and between nodes the figures of NCCL 2.30.7's model
- * as far as its answers on real machines show them), one with the latter alone, and one for the
- * host device, measured. A text file overrides any of them (pci_costs_parse), and constants are
- * fitted to measurements by least squares (pci_costs_fit). doc/cost-model.md derives everything.
+ * as far as its answers on real machines show them), and one with the latter alone. A text file
+ * overrides any of the constants (pci_costs_parse). doc/cost-model.md derives everything.
  *
  * Units: microseconds, bytes, GB/s (1e9 bytes per second).
  * Threads: no shared state. Nothing here allocates memory but pci_costs_load().
@@ -28,7 +27,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "mca/topo_pci/search/pci_channels.h"
 
@@ -176,7 +174,7 @@ enum pci_collective { PCI_COLLECTIVES(PCI_ENUM) PCI_COLLECTIVE_COUNT };
 
 /* The tables: name in files, member, dimensions from the outermost on, meaning. Dimensions:
  * algorithm, protocol, kind of hop, span, generation, vendor of the host processor, logarithm of
- * the size; compute capability, way, part of a time, and the figures of a GPU, a way, the executor
+ * the size; compute capability, way, and the figures of a GPU, a way, the executor
  * and a call. */
 #define PCI_COST_TABLES(X)                                                                       \
     X("base", base, "AP", "us of a call before anything moves")                                  \
@@ -195,8 +193,7 @@ enum pci_collective { PCI_COLLECTIVES(PCI_ENUM) PCI_COLLECTIVE_COUNT };
     X("gpu", gpu, "CF", "of a GPU; 0: the executor is not modelled")                             \
     X("way", way, "WX", "of what lies between two ranks")                                        \
     X("executor", executor, "PE", "of the executor")                                             \
-    X("call", call, "K", "of a call")                                                            \
-    X("scale", scale, "APT", "times longer than the executor's model, as fitted")
+    X("call", call, "K", "of a call")
 
 struct pci_costs {
     double base[PCI_ALGORITHM_COUNT][PCI_PROTOCOL_COUNT];
@@ -216,7 +213,6 @@ struct pci_costs {
     double way[PCI_WAY_COUNT][PCI_WAY_FIGURE_COUNT];
     double executor[PCI_PROTOCOL_COUNT][PCI_EXECUTOR_COUNT];
     double call[PCI_CALL_COUNT];
-    double scale[PCI_ALGORITHM_COUNT][PCI_PROTOCOL_COUNT][PCI_PART_COUNT];
 };
 
 /* What the model must know of a job. Zero channels (or bandwidth) say that an algorithm is not
@@ -262,11 +258,6 @@ void pci_job_join(struct pci_job *job, const struct pci_job *other);
 /* The same GPUs, each shared by so many ranks; their kernels run beside each other. */
 void pci_job_share(struct pci_job *job, uint32_t sharing);
 
-/* Describe ranks that share memory, on the host device: one channel of this bandwidth between any
- * two of them. The host table's factors are for PCI_JOB_SHARED_GBPS. ranks >= 2, nodes >= 1. */
-#define PCI_JOB_SHARED_GBPS 20.0
-void pci_job_shared(double gbps, uint32_t nodes, uint32_t ranks, struct pci_job *job);
-
 struct pci_choice {
     enum pci_algorithm algorithm;
     enum pci_protocol protocol;
@@ -291,11 +282,10 @@ enum pci_generation pci_generation_of(int sm);
  */
 bool pci_ll128_whole(int sm, enum pci_path_class intra, enum pci_path_class inter);
 
-/* Fill in a built-in table: for GPUs, or for the host device with jobs of pci_job_shared(). 0
- * (-EINVAL would be a table that does not parse; the tests exclude it). */
+/* Fill in the built-in table. Return 0 (-EINVAL would be a table that does not parse; the tests
+ * exclude it). */
 int pci_costs_gpu(struct pci_costs *costs);
 int pci_costs_reference(struct pci_costs *costs); /* NCCL's: GPUs, without our executor */
-int pci_costs_host(struct pci_costs *costs);
 
 /* "allreduce", or NULL; the other way round: -1. Bus bandwidth by bandwidth of the size. */
 const char *pci_collective_name(enum pci_collective collective);
@@ -401,34 +391,5 @@ void pci_chosen_fini(struct pci_chosen *chosen); /* a zeroed one is allowed */
 int pci_costs_parse(const char *text, size_t length, struct pci_costs *costs, char *error,
                     size_t size);
 int pci_costs_load(const char *path, struct pci_costs *costs, char *error, size_t size);
-
-/* Write the constants in which a table differs from another (NULL: all that are not zero) in the
- * format above. 0 or -EIO. */
-int pci_costs_write(FILE *file, const struct pci_costs *costs, const struct pci_costs *other);
-
-/* One measured call. */
-struct pci_sample {
-    const struct pci_job *job;
-    enum pci_algorithm algorithm;
-    enum pci_protocol protocol;
-    uint64_t bytes;
-    double us;
-};
-
-struct pci_fit {
-    uint32_t samples;
-    double error;  /* root mean square of the relative errors after the fit */
-    double before; /* the same before it */
-    bool hops;     /* the samples' numbers of hops differ: base and hop were fitted apart */
-};
-
-/* Fit the scales of one algorithm and protocol to its samples by least squares of the relative
- * error, where the executor is modelled and no sample is of several nodes; else base, hop and
- * factor, and corrections and caps of that pair are dropped (the factor replaces them). Samples of
- * other pairs are passed over. When all samples have equally many hops, base and hop keep their
- * proportion. -ENODATA: fewer than three usable sizes; -EDOM: the samples do not determine the
- * constants. */
-int pci_costs_fit(struct pci_costs *costs, enum pci_algorithm algorithm, enum pci_protocol protocol,
-                  const struct pci_sample *samples, size_t count, struct pci_fit *fit);
 
 #endif /* TOPO_PCI_PREDICT_PCI_PREDICT_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The model itself. The fit (predict/fit.c) uses its parts. */
+/* The model itself. */
 #include "mca/topo_pci/predict/pci_predict.h"
 #include "mca/topo_pci/predict/predict.h"
 
@@ -13,6 +13,13 @@
 
 /* Connections of one direction that a rank spends on direct's stripes. */
 #define DIRECT_CONNECTIONS 56u
+
+/* Number of hops that a vector passes one after the other, and what those inside a node go over. */
+struct path_hops {
+    uint32_t intra;
+    uint32_t inter;
+    enum pci_hop kind;
+};
 
 #define NAME_FILE(id, file, report)   file,
 #define NAME_REPORT(id, file, report) report,
@@ -95,21 +102,6 @@ void pci_job_share(struct pci_job *job, uint32_t sharing)
     job->ranks *= sharing;
 }
 
-void pci_job_shared(double gbps, uint32_t nodes, uint32_t ranks, struct pci_job *job)
-{
-    const struct pci_job_graph one = {
-        .channels = 1, .bw_intra = gbps, .bw_inter = gbps, .ll128 = true};
-
-    *job = (struct pci_job){.nodes = nodes,
-                            .ranks = ranks,
-                            .channels = 1,
-                            .host = PCI_HOST_OTHER,
-                            .ring = one,
-                            .tree = one,
-                            .direct = {.algbw = gbps / (ranks - 1), .nvlink = true},
-                            .protocols = (1u << PCI_PROTOCOL_COUNT) - 1};
-}
-
 enum pci_span pci_job_span(const struct pci_job *job)
 {
     if (job->nodes <= 1) {
@@ -163,10 +155,10 @@ static bool protocol_works(const struct pci_job *job, enum pci_algorithm algorit
     }
 }
 
-struct pci_path_hops pci_job_hops(const struct pci_job *job, enum pci_algorithm algorithm)
+static struct path_hops job_hops(const struct pci_job *job, enum pci_algorithm algorithm)
 {
     uint32_t per_node = job->ranks / job->nodes;
-    struct pci_path_hops hops = {.intra = 0};
+    struct path_hops hops = {.intra = 0};
     bool nvlink;
 
     switch (algorithm) {
@@ -189,7 +181,8 @@ struct pci_path_hops pci_job_hops(const struct pci_job *job, enum pci_algorithm 
     return hops;
 }
 
-double pci_job_link_bw(const struct pci_job *job, enum pci_algorithm algorithm)
+/* GB/s of the vector that the links carry when nothing else limits. */
+static double job_link_bw(const struct pci_job *job, enum pci_algorithm algorithm)
 {
     const struct pci_job_graph *graph = PCI_ALGORITHM_RING == algorithm ? &job->ring : &job->tree;
     double channel = job->nodes <= 2 ? graph->bw_intra : graph->bw_inter;
@@ -245,7 +238,7 @@ static double limited_bw(const struct pci_costs *costs, const struct pci_job *jo
     enum pci_span span = pci_job_span(job);
     uint32_t channels = PCI_ALGORITHM_RING == a ? job->ring.channels : job->tree.channels;
     double part = PCI_ALGORITHM_RING == a ? job->ranks / (2.0 * (job->ranks - 1)) : 0.5;
-    double bw = pci_job_link_bw(job, a) * costs->factor[a][p][span];
+    double bw = job_link_bw(job, a) * costs->factor[a][p][span];
     double cap = PCI_SPAN_ONE == span ? costs->cap[a][p][job->generation]
                                       : costs->net_cap[a][p][job->host][span];
     double channel_cap = costs->channel_cap[a][p][job->generation][span];
@@ -262,7 +255,7 @@ static double limited_bw(const struct pci_costs *costs, const struct pci_job *jo
 static double latency_us(const struct pci_costs *costs, const struct pci_job *job,
                          enum pci_algorithm a, enum pci_protocol p, uint64_t bytes)
 {
-    struct pci_path_hops hops = pci_job_hops(job, a);
+    struct path_hops hops = job_hops(job, a);
     double intra = costs->hop[a][p][hops.kind];
     /* With one GPU a node nothing hides a ring's network hops: they cost what a tree's do. */
     enum pci_algorithm net = job->ranks == job->nodes ? PCI_ALGORITHM_TREE : a;

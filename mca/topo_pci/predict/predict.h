@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Parts of the cost model that the fit needs as well. Internal. */
+/* What the files of the cost model share. Internal. */
 #ifndef TOPO_PCI_PREDICT_PREDICT_H
 #define TOPO_PCI_PREDICT_PREDICT_H
 
@@ -9,20 +9,10 @@
 
 #include "mca/topo_pci/predict/pci_predict.h"
 
-/* How many hops a vector passes one after the other, and over what inside a node. */
-struct pci_path_hops {
-    uint32_t intra;
-    uint32_t inter;
-    enum pci_hop kind;
-};
-
 #define PCI_BYTES_PER_US 1e3 /* of 1 GB/s */
 
 enum pci_span pci_job_span(const struct pci_job *job);
 bool pci_job_offers(const struct pci_job *job, enum pci_algorithm algorithm);
-struct pci_path_hops pci_job_hops(const struct pci_job *job, enum pci_algorithm algorithm);
-/* GB/s of the vector that the links carry when nothing else limits. */
-double pci_job_link_bw(const struct pci_job *job, enum pci_algorithm algorithm);
 
 /* predict/block.c: does the table model the executor, and the job run on GPUs of one node? */
 bool pci_block_models(const struct pci_costs *costs, const struct pci_job *job);

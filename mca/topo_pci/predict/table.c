@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Table files of the cost model: reading and writing. */
+/* Table files of the cost model. */
 #include "mca/topo_pci/predict/pci_predict.h"
 
 #include <ctype.h>
@@ -31,7 +31,6 @@ static const char *const ways[] = {PCI_WAYS(NAME)};
 static const char *const way_figures[] = {PCI_WAY_FIGURES(NAME)};
 static const char *const executor_figures[] = {PCI_EXECUTOR_FIGURES(NAME)};
 static const char *const call_figures[] = {PCI_CALL_FIGURES(NAME)};
-static const char *const parts[] = {PCI_PARTS(NAME)};
 
 /* A dimension; without names its indices are numbers. */
 struct dimension {
@@ -55,7 +54,6 @@ static const struct dimension dimensions[] = {
     {'X', "figure of a way", way_figures, PCI_WAY_FIGURE_COUNT},
     {'E', "figure of the executor", executor_figures, PCI_EXECUTOR_COUNT},
     {'K', "figure of a call", call_figures, PCI_CALL_COUNT},
-    {'T', "part of a time", parts, PCI_PART_COUNT},
 };
 
 struct table {
@@ -329,46 +327,4 @@ int pci_costs_load(const char *path, struct pci_costs *costs, char *error, size_
         free(text);
     }
     return rc;
-}
-
-static int write_element(FILE *file, const struct table *table, size_t element, double value)
-{
-    unsigned indices[TABLE_DIMS];
-    char text[32];
-    int rc = fputs(table->name, file);
-
-    /* As short as reads back the same. */
-    (void) snprintf(text, sizeof(text), "%.9g", value);
-    if (fabs(strtod(text, NULL) - value) > 0) {
-        (void) snprintf(text, sizeof(text), "%.17g", value);
-    }
-    element_indices(table, element, indices);
-    for (unsigned d = 0; rc >= 0 && d < table_dims(table); d++) {
-        const struct dimension *dim = table_dim(table, d);
-
-        rc = NULL == dim->names ? fprintf(file, " %u", indices[d])
-                                : fprintf(file, " %s", dim->names[indices[d]]);
-    }
-    return rc >= 0 && fprintf(file, " %s\n", text) >= 0 ? 0 : -EIO;
-}
-
-int pci_costs_write(FILE *file, const struct pci_costs *costs, const struct pci_costs *other)
-{
-    for (size_t t = 0; t < TABLE_COUNT; t++) {
-        const char *mine = (const char *) costs + tables[t].offset;
-        const char *theirs = NULL == other ? NULL : (const char *) other + tables[t].offset;
-
-        for (size_t e = 0; e < tables[t].bytes / sizeof(double); e++) {
-            double value, reference = 0;
-
-            memcpy(&value, mine + e * sizeof(value), sizeof(value));
-            if (NULL != theirs) {
-                memcpy(&reference, theirs + e * sizeof(value), sizeof(value));
-            }
-            if (fabs(value - reference) > 0 && 0 != write_element(file, &tables[t], e, value)) {
-                return -EIO;
-            }
-        }
-    }
-    return 0;
 }
