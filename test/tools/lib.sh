@@ -10,8 +10,8 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/gpuring-tools.XXXXXX") || exit 99
 trap 'rm -rf "$work"' EXIT
 checks=0
 
-# Passes if the command does; else shows what it said, and the output and messages that a test keeps in
-# $work/out and $work/err.
+# Pass if the command succeeds. Otherwise show its output, and the output and messages that a test keeps
+# in $work/out and $work/err.
 check() { # TEXT COMMAND...
     text=$1
     shift

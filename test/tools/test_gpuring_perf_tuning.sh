@@ -56,7 +56,7 @@ tune_slow -b 4 -e 4
 check "measured again: rules of the same shape are replaced" \
     test "$(count 3)" -eq 1 -a "$(count 2)" -eq "$two"
 
-# What the component makes of it.
+# The component uses the file.
 # shellcheck disable=SC2086
 run 100 "$MPIRUN" -n 3 --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
     --mca coll_gpuring_verbose 1 --mca coll_gpuring_tuning_file "$file" "$perf" -b 4 -e 64K -f 16 $quick
@@ -104,7 +104,7 @@ served gather 4096 'gpuring direct/'
 served gather 8192 'other \(fallback\)'
 served gatherv 64 'other \(fallback\)' # whose counts not all ranks know
 
-# What stands in the file by hand.
+# Lines that were written by hand.
 cat >"$file" <<'END'
 # by hand
 
@@ -139,7 +139,7 @@ else
         grep -Eq '^allreduce memory=host nodes=2 ranks=2 bytes=\* [a-z]' "$file"
 fi
 
-# What is refused, before anything is measured; the file stays as it was.
+# Mistakes are refused before anything is measured, and the file stays as it was.
 echo "something else" >"$file"
 tune 2 "" -e 8
 refused "$file, line 1: \[bad-version\]" "a file that is no tuning file"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* What the cost model must know of a job, from a machine's graph and channels. */
+/* Describe a job for the cost model, from a machine's graph and channels. */
 #include "mca/topo_pci/predict/pci_predict.h"
 #include "mca/topo_pci/search/pci_channels.h"
 
@@ -71,7 +71,7 @@ static double inter_latency(const struct pci_graph *graph, const struct pci_chan
     return latency;
 }
 
-/* What a way loads the links with at 1 GB/s. */
+/* Load of each link while a path carries 1 GB/s. */
 static void add_load(const struct pci_fabric *fabric, const struct pci_way *way, double *load)
 {
     for (uint32_t i = 0; i < way->count; i++) {
@@ -81,8 +81,8 @@ static void add_load(const struct pci_fabric *fabric, const struct pci_way *way,
     }
 }
 
-/* The direct exchanges: all ways are loaded at once, and the fullest link sets the pace. None where
- * some pair has no way. */
+/* The direct exchanges: all paths are in use simultaneously, and the fullest link sets the pace.
+ * None where some pair has no way. */
 static void add_direct(const struct pci_fabric *fabric, double *load, struct pci_job *job)
 {
     double gbps = INFINITY;

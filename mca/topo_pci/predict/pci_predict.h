@@ -40,7 +40,7 @@
     X(SIMPLE, "simple", "Simple") \
     X(LL, "ll", "LL")             \
     X(LL128, "ll128", "LL128")
-/* What a hop between two neighbours goes over. */
+/* Kind of link between two neighbours. */
 #define PCI_HOPS(X)               \
     X(NVLINK, "nvlink", "NVLink") \
     X(PCI, "pci", "PCI")          \
@@ -69,18 +69,18 @@
     X(75, "sm75", )         \
     X(80, "sm80", )         \
     X(86, "sm86", ) X(89, "sm89", ) X(90, "sm90", ) X(100, "sm100", ) X(120, "sm120", )
-/* What is known of a GPU; a block has 512 threads. */
+/* Figures of a GPU. A block has 512 threads. */
 #define PCI_GPU_FIGURES(X)                                                                \
     X(LAUNCH, "launch", "us from the call of the driver to a block's first instruction")  \
     X(HOST, "host", "us of a load from the host's memory")                                \
     X(SEEN, "seen", "us from a block's store to the host's memory until the host has it") \
     X(LOAD, "load", "us of a load from device memory")                                    \
-    X(L2, "l2", "us of a load that the L2 cache answers: of what a peer has written")     \
+    X(L2, "l2", "us of a load from the L2 cache, where data of a peer is")                \
     X(BARRIER, "barrier", "us of a barrier of the block")                                 \
     X(PORT, "port", "GB/s between a multiprocessor and the L2 cache")                     \
     X(MEMORY, "memory", "GB/s of device memory, reached")                                 \
-    X(SMS, "sms", "multiprocessors, where a job does not say")
-/* What lies between two ranks' blocks. */
+    X(SMS, "sms", "multiprocessors, unless the job specifies them")
+/* Kind of path from the blocks of one rank to those of another. */
 #define PCI_WAYS(X)         \
     X(LOCAL, "local", "")   \
     X(NVLINK, "nvlink", "") \
@@ -88,11 +88,11 @@
 #define PCI_WAY_FIGURES(X)                                                \
     X(STORE, "store", "us from a store until the peer's L2 cache has it") \
     X(FENCE, "fence", "us of a system fence after such stores")
-/* What the executor does (kernels/), by protocol. */
+/* Figures of the executor (kernels/), by protocol. */
 #define PCI_EXECUTOR_FIGURES(X)                                                          \
     X(CHUNK, "chunk", "bytes of data in a slot")                                         \
     X(BATCH, "batch", "bytes of an operand that a block has in flight")                  \
-    X(OPERANDS, "operands", "operands in flight at once")                                \
+    X(OPERANDS, "operands", "operands in flight together")                               \
     X(ROUND, "round", "barriers of the block for each batch")                            \
     X(STEP, "step", "barriers of the block for each step")                               \
     X(POLLS, "polls", "loads, one after the other, until a step has seen its data")      \
@@ -100,14 +100,14 @@
     X(EXPAND, "expand", "bytes in a slot for each byte of data")                         \
     X(SLICES, "slices", "parts of a chunk; waiting, moving and posting of them overlap") \
     X(AHEAD, "ahead", "1: a batch is loaded while the one before is stored")
-/* What a call does before its first step and after its last. */
+/* Figures of a call, before its first step and after its last one. */
 #define PCI_CALL_FIGURES(X)                                                              \
     X(ENTRY, "entry", "us of the host's side: entry, classification of buffers, driver") \
     X(HOST_LOADS, "host-loads", "loads from the host's memory, one after the other")     \
-    X(LOADS, "loads", "likewise loads from device memory")                               \
+    X(LOADS, "loads", "loads from device memory, one after the other")                   \
     X(BARRIERS, "barriers", "barriers of the block")                                     \
     X(FETCH, "fetch", "us of instructions that no cache has")                            \
-    X(FENCES, "fences", "system fences behind which a block shows its end")
+    X(FENCES, "fences", "system fences before a block reports its end")
 /* Parts of a time, see struct pci_parts. */
 #define PCI_PARTS(X)        \
     X(LAUNCH, "launch", "") \
@@ -191,7 +191,7 @@ enum pci_collective { PCI_COLLECTIVES(PCI_ENUM) PCI_COLLECTIVE_COUNT };
     X("chain_tree", chain_tree, "S",                                                             \
       "share of the bandwidth when a tree's chain starts at its NIC")                            \
     X("gpu", gpu, "CF", "of a GPU; 0: the executor is not modelled")                             \
-    X("way", way, "WX", "of what lies between two ranks")                                        \
+    X("way", way, "WX", "of a path between two ranks")                                           \
     X("executor", executor, "PE", "of the executor")                                             \
     X("call", call, "K", "of a call")
 
@@ -215,7 +215,7 @@ struct pci_costs {
     double call[PCI_CALL_COUNT];
 };
 
-/* What the model must know of a job. Zero channels (or bandwidth) say that an algorithm is not
+/* Description of a job for the model. An algorithm with zero channels (or bandwidth) is not
  * offered. */
 struct pci_job_graph {
     uint32_t channels; /* of the search, before they are doubled by connecting */
@@ -252,10 +252,11 @@ struct pci_job {
 int pci_job_of_graph(const struct pci_graph *graph, uint32_t nodes, const struct pci_channels *ring,
                      const struct pci_channels *tree, uint32_t channels, struct pci_job *job);
 
-/* Of two jobs whose ranks work together, what the lesser one has; ranks and channels stay. */
+/* Reduce each figure of a job to that of another job whose ranks take part in the same calls. The
+ * numbers of ranks and channels stay. */
 void pci_job_join(struct pci_job *job, const struct pci_job *other);
 
-/* The same GPUs, each shared by so many ranks; their kernels run beside each other. */
+/* Let `sharing` ranks use each GPU of the job, with kernels that run simultaneously. */
 void pci_job_share(struct pci_job *job, uint32_t sharing);
 
 struct pci_choice {

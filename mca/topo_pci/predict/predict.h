@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* What the files of the cost model share. Internal. */
+/* Functions that the files of the cost model share. Internal. */
 #ifndef TOPO_PCI_PREDICT_PREDICT_H
 #define TOPO_PCI_PREDICT_PREDICT_H
 
