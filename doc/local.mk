@@ -3,9 +3,9 @@
 
 # For users: beside the installed README.
 userdocdir = $(docdir)/user
-dist_userdoc_DATA = doc/user/administrators.md doc/user/failures.md doc/user/gpu-aware.md \
-    doc/user/gpu-buffers.md doc/user/install.md doc/user/parameters.md doc/user/python.md doc/user/tools.md doc/user/troubleshooting.md \
-    doc/user/tuning.md
+dist_userdoc_DATA = doc/user/administrators.md doc/user/clusters.md doc/user/failures.md doc/user/gpu-aware.md \
+    doc/user/gpu-buffers.md doc/user/install.md doc/user/parameters.md doc/user/python.md doc/user/symptoms.md \
+    doc/user/tools.md doc/user/troubleshooting.md doc/user/tuning.md
 dist_doc_DATA += doc/cost-model.md
 
 # For developers: in the source only.

@@ -37,7 +37,9 @@ static double least_at(const struct problem *problem, uint32_t net, double share
 
         cost += share_in > 0 ? share_in * problem->in[at] : 0;
         cost += share_out > 0 ? share_out * problem->out[at] : 0;
-        least = fmin(least, cost);
+        if (cost < least) { /* GCC 12 for aarch64 fails to compile fmin() here at -O3 */
+            least = cost;
+        }
     }
     return least;
 }
