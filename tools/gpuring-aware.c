@@ -2,14 +2,22 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * libgpuring_aware.so, preloaded into an MPI program (gpuring-run): it answers the question whether
- * the MPI takes GPU buffers, and serves the MPI functions that touch a buffer before any component
- * is asked. It knows nothing of GPUs: the component does (p2p/aware.h). Without that, and for
- * buffers in host memory, the functions are Open MPI's. Both names of each are taken, so that
- * profilers and the Fortran functions of Open MPI, which call PMPI_, arrive here, too.
+ * the MPI takes GPU buffers, and serves the MPI functions that read or write a buffer before any
+ * component is called. It knows nothing of GPUs: the component does (p2p/aware.h). Without the
+ * component, and for buffers in host memory, a call goes to the next library that defines the
+ * function: a profiler's MPI_X or Open MPI's.
  *
- * What is not served returns an MPI error in place of a segmentation fault: one-sided calls, whose
- * buffers are used until later calls, non-blocking ones on files and MPI_Isendrecv_replace, and
- * packing for other machines.
+ *     program -> MPI_X here -> MPI_X of a profiler, if any -> PMPI_X here -> PMPI_X of Open MPI
+ *
+ * MPI_X stages the buffer, so the profiler and PMPI_X here see host memory and each call once. The
+ * Fortran functions of Open MPI call PMPI_X, which stages the buffer as well.
+ *
+ * Bindings that look symbols up in a library may name this one as their MPI library: it depends on
+ * Open MPI's, so all other functions are found through it.
+ *
+ * Calls that are not served return an MPI error instead of a segmentation fault: one-sided calls,
+ * whose buffers are used until later calls, non-blocking ones on files and MPI_Isendrecv_replace,
+ * and packing for other machines.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* RTLD_NEXT */
@@ -17,6 +25,7 @@
 #include <dlfcn.h>
 #include <mpi.h>
 #include <mpi-ext.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,8 +41,8 @@ static bool running(void)
     return begun && !ended;
 }
 
-/* The component's table while MPI runs and the component is loaded, else NULL. Open MPI keeps it
- * until MPI_Finalize. */
+/* Return the component's table while MPI runs, or NULL if the component is not loaded. Open MPI
+ * keeps it loaded until MPI_Finalize. */
 static const struct gpuring_aware *component(void)
 {
     static const struct gpuring_aware *kept;
@@ -56,7 +65,7 @@ static const struct gpuring_aware *component(void)
     return found;
 }
 
-static bool on_gpu(const void *buffer, int count, MPI_Datatype type)
+static bool on_gpu(const void *buffer, MPI_Count count, MPI_Datatype type)
 {
     const struct gpuring_aware *aware = component();
 
@@ -64,7 +73,8 @@ static bool on_gpu(const void *buffer, int count, MPI_Datatype type)
            aware->on_gpu(buffer, (size_t) count, type);
 }
 
-/* Before MPI_Init it is a promise: who preloads this library means to use the component. */
+/* Before MPI_Init nothing is known yet, and the answer is yes: a user who preloads this library
+ * means to use the component. */
 int MPIX_Query_cuda_support(void)
 {
     const struct gpuring_aware *aware = component();
@@ -72,57 +82,39 @@ int MPIX_Query_cuda_support(void)
     return aware != NULL ? aware->serves() : !running();
 }
 
-/* What stands for a buffer in host memory: itself, or its bytes. */
+/* A buffer in a call: itself, or a copy in host memory with the same count and datatype. */
 struct host {
-    void *handle; /* NULL: itself */
+    void *handle; /* of the component; NULL: there is no copy */
     void *buffer;
-    int count;
-    MPI_Datatype type;
 };
 
-static int host_begin(struct host *host, const void *buffer, int count, MPI_Datatype type, bool in)
+/* Return MPI_SUCCESS or an error (logged). use, and when there is a copy nevertheless: aware.h. */
+static int host_begin(struct host *host, const char *function, const void *buffer, MPI_Count count,
+                      MPI_Datatype type, unsigned use)
 {
-    size_t bytes;
-    int code;
-
-    *host = (struct host){.buffer = (void *) (uintptr_t) buffer, .count = count, .type = type};
-    if (!on_gpu(buffer, count, type)) {
-        return MPI_SUCCESS;
-    }
-    code =
-        component()->begin(buffer, (size_t) count, type, in, &host->handle, &host->buffer, &bytes);
-    if (code == MPI_SUCCESS && bytes > INT_MAX) {
-        (void) component()->end(host->handle, 0);
-        code = MPI_ERR_COUNT;
-    }
-    host->count = (int) bytes;
-    host->type = MPI_BYTE;
-    return code;
+    *host = (struct host){.buffer = (void *) (uintptr_t) buffer};
+    return on_gpu(buffer, count, type) ? component()->begin(function, buffer, (size_t) count, type,
+                                                            use, &host->handle, &host->buffer)
+                                       : MPI_SUCCESS;
 }
 
-/* code: of the call. */
-static int host_end(const struct host *host, int code, size_t bytes_out)
+static int host_end(const struct host *host, bool out)
 {
-    int ended = host->handle != NULL
-                    ? component()->end(host->handle, code == MPI_SUCCESS ? bytes_out : 0)
-                    : MPI_SUCCESS;
-
-    return code != MPI_SUCCESS ? code : ended;
+    return host->handle != NULL ? component()->end(host->handle, out) : MPI_SUCCESS;
 }
 
-static size_t received(const MPI_Status *status)
-{
-    int bytes = 0;
-
-    MPI_Get_count(status, MPI_BYTE, &bytes);
-    return bytes > 0 ? (size_t) bytes : 0;
-}
-
-/* Open MPI's function of a name: REAL declares a variable `real`. */
+/* Find a function in the libraries that follow this one. If the program opened this library by
+ * dlopen, they are not in its scope; then take Open MPI's own function. */
 static void *find(const char *name)
 {
-    void *found = dlsym(RTLD_NEXT, name);
+    void *found = dlsym(RTLD_NEXT, name), *library;
+    Dl_info info;
 
+    if (found == NULL && dladdr(MPI_COMM_WORLD, &info) != 0 &&
+        (library = dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD)) != NULL) {
+        found = dlsym(library, name);
+        dlclose(library);
+    }
     if (found == NULL) {
         fprintf(stderr, "libgpuring_aware: this MPI has no %s\n", name);
         _exit(70);
@@ -130,205 +122,113 @@ static void *find(const char *name)
     return found;
 }
 
-#define REAL(name)                                            \
-    static __typeof__(&MPI_##name) real;                      \
-    if (__atomic_load_n(&real, __ATOMIC_RELAXED) == NULL) {   \
-        void *address_ = find("PMPI_" #name);                 \
-        __typeof__(&MPI_##name) function_;                    \
-        memcpy(&function_, &address_, sizeof function_);      \
-        __atomic_store_n(&real, function_, __ATOMIC_RELAXED); \
-    }
-
-/* The definition of a function with both of its names. */
-#define DEFINE(name, arguments)                                     \
-    int PMPI_##name arguments __attribute__((alias("MPI_" #name))); \
-    int MPI_##name arguments
-
-static int comm_result(MPI_Comm comm, int code)
+static void *find_once(const char *name, void **kept)
 {
-    if (code != MPI_SUCCESS) {
-        MPI_Comm_call_errhandler(comm, code);
+    void *found = __atomic_load_n(kept, __ATOMIC_RELAXED);
+
+    if (found == NULL) {
+        found = find(name);
+        __atomic_store_n(kept, found, __ATOMIC_RELAXED);
     }
-    return code;
+    return found;
 }
 
-DEFINE(Pack, (const void *in, int count, MPI_Datatype type, void *out, int size, int *position,
-              MPI_Comm comm))
-{
-    struct host from, to;
-    int bytes, end = 0, code;
+/*
+ * Define a function under both of its names, each of which passes calls to the next function of the
+ * same name. The body follows, in which `real` is that function:
+ *
+ *     DEFINE(Win_attach, (MPI_Win win, void *base, MPI_Aint size), win, base, size)
+ *     {
+ *         return real(win, base, size);
+ *     }
+ *
+ * gpuring-aware-calls.h is included once for each variant of the functions: VARIANT(name) is the
+ * full name, COUNT the type of counts.
+ */
+#define LIST(...)            __VA_ARGS__
+#define DEFINE(name, ...)    DEFINE_AS(VARIANT(name), __VA_ARGS__)
+#define DEFINE_AS(name, ...) DEFINE_BOTH(name, __VA_ARGS__)
+#define DEFINE_BOTH(name, parameters, ...)                                 \
+    static int call_##name(__typeof__(&MPI_##name) real, LIST parameters); \
+    DEFINE_ONE(MPI_##name, name, parameters, __VA_ARGS__)                  \
+    DEFINE_ONE(PMPI_##name, name, parameters, __VA_ARGS__)                 \
+    static int call_##name(__typeof__(&MPI_##name) real, LIST parameters)
+#define DEFINE_ONE(symbol, name, parameters, ...)  \
+    int symbol parameters                          \
+    {                                              \
+        static void *kept;                         \
+        void *address = find_once(#symbol, &kept); \
+        __typeof__(&MPI_##name) real;              \
+                                                   \
+        memcpy(&real, &address, sizeof real);      \
+        return call_##name(real, __VA_ARGS__);     \
+    }
 
-    REAL(Pack)
-    MPI_Pack_size(count, type, comm, &bytes);
-    if (*position < 0 || bytes > size - *position ||
-        (!on_gpu(in, count, type) && !on_gpu((char *) out + *position, bytes, MPI_BYTE))) {
-        return real(in, count, type, out, size, position, comm);
+/* The name of the function that is being defined, for messages. */
+#define TEXT(name)      TEXT_OF(VARIANT(name))
+#define TEXT_OF(name)   TEXT_THIS(name)
+#define TEXT_THIS(name) "MPI_" #name
+
+/* The result of a call whose buffer was staged. `own`: an error of this library, for which the
+ * error handler has not been called yet; it is reported if the MPI function returned none. */
+#define RESULT_OF(kind)                                                 \
+    static int result_of_##kind(MPI_##kind object, int result, int own) \
+    {                                                                   \
+        if (result == MPI_SUCCESS && own != MPI_SUCCESS) {              \
+            MPI_##kind##_call_errhandler(object, own);                  \
+            return own;                                                 \
+        }                                                               \
+        return result;                                                  \
     }
-    code = host_begin(&from, in, count, type, true);
-    if (code != MPI_SUCCESS) {
-        return comm_result(comm, code);
-    }
-    code = host_begin(&to, (char *) out + *position, bytes, MPI_BYTE, false);
-    if (code == MPI_SUCCESS) {
-        code = real(from.buffer, from.count, from.type, to.buffer, bytes, &end, comm);
-        code = host_end(&to, code, (size_t) bytes);
-        *position += code == MPI_SUCCESS ? end : 0;
-    }
-    return comm_result(comm, host_end(&from, code, 0));
+RESULT_OF(Comm)
+RESULT_OF(File)
+
+/* Return the packed bytes of elements; Open MPI packs in the format of this machine. */
+static MPI_Count packed_size(MPI_Count count, MPI_Datatype type)
+{
+    MPI_Count size = 0;
+
+    MPI_Type_size_x(type, &size);
+    return count * size;
 }
 
-DEFINE(Unpack, (const void *in, int size, int *position, void *out, int count, MPI_Datatype type,
-                MPI_Comm comm))
+/* Report the first call of the process that is refused. */
+static void report_refused(const char *name)
 {
-    struct host from, to;
-    int bytes, end = 0, code;
+    static bool reported;
 
-    REAL(Unpack)
-    MPI_Pack_size(count, type, comm, &bytes);
-    if (*position < 0 || bytes > size - *position ||
-        (!on_gpu(out, count, type) && !on_gpu((const char *) in + *position, bytes, MPI_BYTE))) {
-        return real(in, size, position, out, count, type, comm);
-    }
-    code = host_begin(&from, (const char *) in + *position, bytes, MPI_BYTE, true);
-    if (code != MPI_SUCCESS) {
-        return comm_result(comm, code);
-    }
-    code = host_begin(&to, out, count, type, false);
-    if (code == MPI_SUCCESS) {
-        code = real(from.buffer, bytes, &end, to.buffer, to.count, to.type, comm);
-        code = host_end(&to, code, (size_t) bytes);
-        *position += code == MPI_SUCCESS ? end : 0;
-    }
-    return comm_result(comm, host_end(&from, code, 0));
-}
-
-DEFINE(Sendrecv_replace, (void *buffer, int count, MPI_Datatype type, int to, int send_tag,
-                          int from, int receive_tag, MPI_Comm comm, MPI_Status *status))
-{
-    struct host host;
-    MPI_Status own;
-    int code;
-
-    REAL(Sendrecv_replace)
-    if (!on_gpu(buffer, count, type)) {
-        return real(buffer, count, type, to, send_tag, from, receive_tag, comm, status);
-    }
-    status = status != MPI_STATUS_IGNORE ? status : &own;
-    code = host_begin(&host, buffer, count, type, true);
-    if (code == MPI_SUCCESS) {
-        code =
-            real(host.buffer, host.count, host.type, to, send_tag, from, receive_tag, comm, status);
-        code = host_end(&host, code, code == MPI_SUCCESS ? received(status) : 0);
-    }
-    return comm_result(comm, code);
-}
-
-/* Files. */
-#define FILE_WRITE(name, arguments, ...)                          \
-    DEFINE(name, arguments)                                       \
-    {                                                             \
-        struct host host;                                         \
-        int code = host_begin(&host, buffer, count, type, true);  \
-                                                                  \
-        REAL(name)                                                \
-        if (code == MPI_SUCCESS) {                                \
-            code = host_end(&host, real(__VA_ARGS__, status), 0); \
-        } else {                                                  \
-            MPI_File_call_errhandler(file, code);                 \
-        }                                                         \
-        return code;                                              \
-    }
-#define FILE_READ(name, arguments, ...)                                               \
-    DEFINE(name, arguments)                                                           \
-    {                                                                                 \
-        struct host host;                                                             \
-        MPI_Status own;                                                               \
-        int code = host_begin(&host, buffer, count, type, false);                     \
-                                                                                      \
-        REAL(name)                                                                    \
-        status = status != MPI_STATUS_IGNORE ? status : &own;                         \
-        if (code == MPI_SUCCESS) {                                                    \
-            code = real(__VA_ARGS__, status);                                         \
-            code = host_end(&host, code, code == MPI_SUCCESS ? received(status) : 0); \
-        } else {                                                                      \
-            MPI_File_call_errhandler(file, code);                                     \
-        }                                                                             \
-        return code;                                                                  \
-    }
-#define HOST    host.buffer, host.count, host.type
-#define WRITTEN const void *buffer, int count, MPI_Datatype type, MPI_Status *status
-#define READ    void *buffer, int count, MPI_Datatype type, MPI_Status *status
-FILE_WRITE(File_write, (MPI_File file, WRITTEN), file, HOST)
-FILE_WRITE(File_write_all, (MPI_File file, WRITTEN), file, HOST)
-FILE_WRITE(File_write_at, (MPI_File file, MPI_Offset at, WRITTEN), file, at, HOST)
-FILE_WRITE(File_write_at_all, (MPI_File file, MPI_Offset at, WRITTEN), file, at, HOST)
-FILE_WRITE(File_write_shared, (MPI_File file, WRITTEN), file, HOST)
-FILE_WRITE(File_write_ordered, (MPI_File file, WRITTEN), file, HOST)
-FILE_READ(File_read, (MPI_File file, READ), file, HOST)
-FILE_READ(File_read_all, (MPI_File file, READ), file, HOST)
-FILE_READ(File_read_at, (MPI_File file, MPI_Offset at, READ), file, at, HOST)
-FILE_READ(File_read_at_all, (MPI_File file, MPI_Offset at, READ), file, at, HOST)
-FILE_READ(File_read_shared, (MPI_File file, READ), file, HOST)
-FILE_READ(File_read_ordered, (MPI_File file, READ), file, HOST)
-
-/* What is refused. */
-static void say(const char *name)
-{
-    static bool said;
-
-    if (!__atomic_exchange_n(&said, true, __ATOMIC_RELAXED)) {
+    if (!__atomic_exchange_n(&reported, true, __ATOMIC_RELAXED)) {
         fprintf(stderr,
-                "libgpuring_aware: [not-for-gpus] MPI_%s returns MPI_ERR_BUFFER: it does not take "
+                "libgpuring_aware: [not-for-gpus] %s returns MPI_ERR_BUFFER: it does not take "
                 "GPU memory with this MPI; copy it to host memory first\n",
                 name);
     }
 }
 
-/* found: that a buffer of the call is on a GPU. */
-#define REFUSE(name, arguments, kind, object, found, ...)         \
-    DEFINE(name, arguments)                                       \
+/* Define a function that returns MPI_ERR_BUFFER if `found`: a buffer of the call is on a GPU. */
+#define REFUSE(name, parameters, kind, object, found, ...)        \
+    DEFINE(name, parameters, __VA_ARGS__)                         \
     {                                                             \
-        REAL(name)                                                \
         if (found) {                                              \
-            say(#name);                                           \
+            report_refused(TEXT(name));                           \
             MPI_##kind##_call_errhandler(object, MPI_ERR_BUFFER); \
             return MPI_ERR_BUFFER;                                \
         }                                                         \
         return real(__VA_ARGS__);                                 \
     }
-#define BUFFER  buffer, count, type
-#define FROM    const void *buffer, int count, MPI_Datatype type
-#define INTO    void *buffer, int count, MPI_Datatype type
-#define RESULT  void *result, int results, MPI_Datatype result_type
-#define TARGET  MPI_Aint at, int n, MPI_Datatype target
-#define EITHER  on_gpu(BUFFER) || on_gpu(result, results, result_type)
-#define REQUEST MPI_Request *request
+#define REFUSE_WIN(name, parameters, found, ...) \
+    REFUSE(name, parameters, Win, win, found, __VA_ARGS__, win)
+#define REFUSE_RWIN(name, parameters, found, ...) \
+    REFUSE(name, parameters, Win, win, found, __VA_ARGS__, win, request)
 
-#if MPI_VERSION >= 4 || defined(MPI_SESSION_NULL)
-REFUSE(Isendrecv_replace,
-       (INTO, int to, int send_tag, int from, int receive_tag, MPI_Comm comm, REQUEST), Comm, comm,
-       on_gpu(BUFFER), BUFFER, to, send_tag, from, receive_tag, comm, request)
-#endif
+#define VARIANT(name) name
+#define COUNT         int
+#define AINT          MPI_Aint
+#define UNIT          int
+#include "tools/gpuring-aware-calls.h"
+#include "tools/gpuring-aware-refused.h"
 
-/* One-sided calls. */
-#define REFUSE_WIN(name, arguments, found, ...) \
-    REFUSE(name, arguments, Win, win, found, __VA_ARGS__, win)
-#define REFUSE_RWIN(name, arguments, found, ...) \
-    REFUSE(name, arguments, Win, win, found, __VA_ARGS__, win, request)
-REFUSE_WIN(Put, (FROM, int rank, TARGET, MPI_Win win), on_gpu(BUFFER), BUFFER, rank, at, n, target)
-REFUSE_WIN(Get, (INTO, int rank, TARGET, MPI_Win win), on_gpu(BUFFER), BUFFER, rank, at, n, target)
-REFUSE_RWIN(Rput, (FROM, int rank, TARGET, MPI_Win win, REQUEST), on_gpu(BUFFER), BUFFER, rank, at,
-            n, target)
-REFUSE_RWIN(Rget, (INTO, int rank, TARGET, MPI_Win win, REQUEST), on_gpu(BUFFER), BUFFER, rank, at,
-            n, target)
-REFUSE_WIN(Accumulate, (FROM, int rank, TARGET, MPI_Op op, MPI_Win win), on_gpu(BUFFER), BUFFER,
-           rank, at, n, target, op)
-REFUSE_RWIN(Raccumulate, (FROM, int rank, TARGET, MPI_Op op, MPI_Win win, REQUEST), on_gpu(BUFFER),
-            BUFFER, rank, at, n, target, op)
-REFUSE_WIN(Get_accumulate, (FROM, RESULT, int rank, TARGET, MPI_Op op, MPI_Win win), EITHER, BUFFER,
-           result, results, result_type, rank, at, n, target, op)
-REFUSE_RWIN(Rget_accumulate, (FROM, RESULT, int rank, TARGET, MPI_Op op, MPI_Win win, REQUEST),
-            EITHER, BUFFER, result, results, result_type, rank, at, n, target, op)
+/* These have no count, and one variant. */
 REFUSE_WIN(Fetch_and_op,
            (const void *buffer, void *result, MPI_Datatype type, int rank, MPI_Aint at, MPI_Op op,
             MPI_Win win),
@@ -338,37 +238,18 @@ REFUSE_WIN(Compare_and_swap,
             MPI_Aint at, MPI_Win win),
            on_gpu(buffer, 1, type) || on_gpu(compare, 1, type) || on_gpu(result, 1, type), buffer,
            compare, result, type, rank, at)
-REFUSE(Win_create,
-       (void *base, MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, MPI_Win *win), Comm,
-       comm, on_gpu(base, size > 0, MPI_BYTE), base, size, unit, info, comm, win)
 REFUSE(Win_attach, (MPI_Win win, void *base, MPI_Aint size), Win, win,
        on_gpu(base, size > 0, MPI_BYTE), win, base, size)
 
-/* Files: non-blocking calls, and those in two parts. */
-#define REFUSE_FILE(name, arguments, ...) \
-    REFUSE(name, arguments, File, file, on_gpu(BUFFER), file, __VA_ARGS__)
-REFUSE_FILE(File_iwrite, (MPI_File file, FROM, REQUEST), BUFFER, request)
-REFUSE_FILE(File_iwrite_all, (MPI_File file, FROM, REQUEST), BUFFER, request)
-REFUSE_FILE(File_iwrite_at, (MPI_File file, MPI_Offset at, FROM, REQUEST), at, BUFFER, request)
-REFUSE_FILE(File_iwrite_at_all, (MPI_File file, MPI_Offset at, FROM, REQUEST), at, BUFFER, request)
-REFUSE_FILE(File_iwrite_shared, (MPI_File file, FROM, REQUEST), BUFFER, request)
-REFUSE_FILE(File_iread, (MPI_File file, INTO, REQUEST), BUFFER, request)
-REFUSE_FILE(File_iread_all, (MPI_File file, INTO, REQUEST), BUFFER, request)
-REFUSE_FILE(File_iread_at, (MPI_File file, MPI_Offset at, INTO, REQUEST), at, BUFFER, request)
-REFUSE_FILE(File_iread_at_all, (MPI_File file, MPI_Offset at, INTO, REQUEST), at, BUFFER, request)
-REFUSE_FILE(File_iread_shared, (MPI_File file, INTO, REQUEST), BUFFER, request)
-REFUSE_FILE(File_write_all_begin, (MPI_File file, FROM), BUFFER)
-REFUSE_FILE(File_write_at_all_begin, (MPI_File file, MPI_Offset at, FROM), at, BUFFER)
-REFUSE_FILE(File_write_ordered_begin, (MPI_File file, FROM), BUFFER)
-REFUSE_FILE(File_read_all_begin, (MPI_File file, INTO), BUFFER)
-REFUSE_FILE(File_read_at_all_begin, (MPI_File file, MPI_Offset at, INTO), at, BUFFER)
-REFUSE_FILE(File_read_ordered_begin, (MPI_File file, INTO), BUFFER)
-
-/* In the format of other machines. */
-REFUSE(Pack_external, (const char format[], FROM, void *out, MPI_Aint size, MPI_Aint *position),
-       Comm, MPI_COMM_SELF, on_gpu(BUFFER) || on_gpu(out, size > 0, MPI_BYTE), format, BUFFER, out,
-       size, position)
-REFUSE(Unpack_external,
-       (const char format[], const void *in, MPI_Aint size, MPI_Aint *position, INTO), Comm,
-       MPI_COMM_SELF, on_gpu(BUFFER) || on_gpu(in, size > 0, MPI_BYTE), format, in, size, position,
-       BUFFER)
+#if GPURING_LARGE_COUNTS
+#undef VARIANT
+#undef COUNT
+#undef AINT
+#undef UNIT
+#define VARIANT(name) name##_c
+#define COUNT         MPI_Count
+#define AINT          MPI_Count
+#define UNIT          MPI_Aint
+#include "tools/gpuring-aware-calls.h"
+#include "tools/gpuring-aware-refused.h"
+#endif

@@ -25,7 +25,10 @@ dist_man1_MANS += doc/man/gpuring-perf.1
 
 # Preloaded into programs by gpuring-run.
 pkglib_LTLIBRARIES += tools/libgpuring_aware.la
-tools_libgpuring_aware_la_SOURCES = tools/gpuring-aware.c
+tools_libgpuring_aware_la_SOURCES = \
+    tools/gpuring-aware.c \
+    tools/gpuring-aware-calls.h \
+    tools/gpuring-aware-refused.h
 tools_libgpuring_aware_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 tools_libgpuring_aware_la_LDFLAGS = -module $(AM_LDFLAGS) $(GPURING_MODULE_LDFLAGS)
 tools_libgpuring_aware_la_LIBADD = $(MPI_LIBS) -ldl

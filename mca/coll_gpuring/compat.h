@@ -87,6 +87,13 @@ typedef const MPI_Aint *gpuring_byte_displs_t;
 #define GPURING_BYTE_DISPL_AT(displs, i) ((ptrdiff_t) (displs)[i])
 #endif
 
+/* Does mpi.h declare functions with large counts, such as MPI_Pack_c? */
+#if OMPI_MAJOR_VERSION >= 6
+#define GPURING_LARGE_COUNTS 1
+#else
+#define GPURING_LARGE_COUNTS 0
+#endif
+
 /*
  * What a request of a non-blocking or persistent collective begins with. When such a call has
  * returned, Open MPI keeps references to its datatypes and its operation in the request, behind

@@ -210,6 +210,8 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/stage/call.c \
     mca/coll_gpuring/stage/call.h \
     mca/coll_gpuring/stage/describe.c \
+    mca/coll_gpuring/stage/host_copy.c \
+    mca/coll_gpuring/stage/host_copy.h \
     mca/coll_gpuring/stage/part.h \
     mca/coll_gpuring/stage/request.c \
     mca/coll_gpuring/wireup/connect.c \

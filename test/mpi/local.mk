@@ -143,6 +143,19 @@ test_mpi_aware_SOURCES = test/mpi/aware.c
 test_mpi_aware_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_aware_LDADD = $(mpi_test_libs)
 
+# Preloaded by test_aware.sh.
+check_LTLIBRARIES += test/mpi/aware_profiler.la
+test_mpi_aware_profiler_la_SOURCES = test/mpi/aware_profiler.c
+test_mpi_aware_profiler_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_aware_profiler_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
+test_mpi_aware_profiler_la_LIBADD = $(MPI_LIBS)
+
+mpi_test_programs += test/mpi/aware_files
+test_mpi_aware_files_SOURCES = \
+    test/mpi/aware_files.c test/mpi/memory_faults.h test/mpi/standin_find.c test/mpi/standin_find.h
+test_mpi_aware_files_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_aware_files_LDADD = $(mpi_test_libs)
+
 mpi_test_programs += test/mpi/p2p
 test_mpi_p2p_SOURCES = test/mpi/p2p.c test/mpi/p2p_data.c test/mpi/p2p_data.h
 test_mpi_p2p_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)

@@ -4,63 +4,146 @@
 
 #include <stdlib.h>
 
-#include "mca/coll_gpuring/p2p/message.h"
+#include "mca/coll_gpuring/device/device.h"
 #include "mca/coll_gpuring/p2p/p2p.h"
 #include "mca/coll_gpuring/process.h"
+#include "mca/coll_gpuring/pvars.h"
+#include "mca/coll_gpuring/stage/buffers.h"
+#include "mca/coll_gpuring/stage/host_copy.h"
+#include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
+
+struct staged {
+    struct gpuring_stage_buffer buffer;
+    const char *function;
+};
 
 static bool serves(void)
 {
     return gpuring_p2p_serves() || gpuring_compat_cuda_aware();
 }
 
-/* And Open MPI does not take it: one that was built with CUDA does. */
+static struct gpuring_part elements(size_t count, MPI_Datatype type)
+{
+    return (struct gpuring_part){.blocks = 1, .end = 1, .count = count, .type = type};
+}
+
+/* An Open MPI that was built with CUDA takes GPU buffers itself. */
 static bool on_gpu(const void *buffer, size_t count, MPI_Datatype type)
 {
-    struct gpuring_p2p_message message;
+    struct gpuring_part part = elements(count, type);
 
     return gpuring_memory_possible() && !gpuring_compat_cuda_aware() &&
-           gpuring_p2p_message_find(&message, buffer, count, type);
+           gpuring_stage_find_on_gpu(buffer, &part) != NULL;
 }
 
-static int copy(struct gpuring_p2p_message *message, size_t bytes, bool in)
+static int log_memory(const char *function, size_t bytes)
 {
-    int status = gpuring_p2p_message_start(message, bytes, in);
-
-    return status == GPURING_OK ? gpuring_p2p_message_wait(message) : status;
+    gpuring_error("[stage-no-memory] %s returns MPI_ERR_NO_MEM on this rank, and transfers no data "
+                  "of it: there are no %zu bytes of host memory to stage it through; free host "
+                  "memory, or raise its limits (ulimit -v, vm.overcommit_memory)",
+                  function, bytes);
+    return gpuring_compat_error(GPURING_ERR_NOMEM);
 }
 
-static int end(void *handle, size_t bytes_out)
+/* Log a failed copy, at full level once in the process. */
+static int log_copy(const char *function, int status, const char *consequence)
 {
-    struct gpuring_p2p_message *message = handle;
-    int status = bytes_out > 0 ? copy(message, bytes_out, false) : GPURING_OK;
+    static bool logged;
+    bool again = __atomic_exchange_n(&logged, true, __ATOMIC_RELAXED);
 
-    gpuring_p2p_message_release(message);
-    free(message);
+    gpuring_log(again ? GPURING_LOG_INFO : GPURING_LOG_ERROR,
+                "[stage-copy] %s returns an error on this rank, whose data could not be copied "
+                "between GPU and host: %s; %s",
+                function, gpuring_status_text(status), consequence);
     return gpuring_compat_error(status);
 }
 
-static int begin(const void *buffer, size_t count, MPI_Datatype type, bool in, void **handle,
-                 void **host, size_t *bytes)
+static int copy(struct gpuring_stage_buffer *buffer, bool in)
 {
-    struct gpuring_p2p_message *message = malloc(sizeof *message);
-    int status;
+    struct gpuring_stream *stream = NULL;
+    int status = gpuring_process_attach(buffer->on_gpu), waited;
 
-    if (message == NULL || !gpuring_p2p_message_find(message, buffer, count, type)) {
-        free(message);
-        return MPI_ERR_NO_MEM;
+    if (status == GPURING_OK) {
+        status = gpuring_stage_stream_get(&stream);
     }
-    status = gpuring_p2p_message_describe(message);
-    status = status == GPURING_OK ? gpuring_p2p_message_reserve(message) : status;
-    status = status == GPURING_OK && in ? copy(message, message->bytes, true) : status;
     if (status != GPURING_OK) {
-        (void) end(message, 0);
-        return gpuring_compat_error(status);
+        return status;
     }
-    *handle = message;
-    *host = gpuring_p2p_message_landing(message);
-    *bytes = message->bytes;
-    return MPI_SUCCESS;
+    status = in ? gpuring_stage_buffer_copy_in(buffer, stream)
+                : gpuring_stage_buffer_copy_out(buffer, stream);
+    waited = gpuring_process.device_ops->synchronize(stream);
+    gpuring_stage_stream_put(stream);
+    return status == GPURING_OK ? waited : status;
+}
+
+static void release(struct staged *staged)
+{
+    gpuring_stage_buffer_release(&staged->buffer);
+    free(staged);
+}
+
+static int end(void *handle, bool out)
+{
+    struct staged *staged = handle;
+    int status = out ? copy(&staged->buffer, false) : GPURING_OK;
+    int code = MPI_SUCCESS;
+
+    if (status != GPURING_OK) {
+        code = log_copy(staged->function, status, "what the call has read or received is lost");
+    }
+    release(staged);
+    return code;
+}
+
+/* What a failed copy means for the call. */
+static const char *consequence_of(unsigned use)
+{
+    if ((use & GPURING_AWARE_COLLECTIVE) == 0) {
+        return "the call transfers nothing";
+    }
+    return (use & GPURING_AWARE_OUT) != 0 ? "other ranks get their data"
+                                          : "the file gets bytes of 0xff in place of its data";
+}
+
+static int begin(const char *function, const void *user, size_t count, MPI_Datatype type,
+                 unsigned use, void **handle, void **host)
+{
+    struct staged *staged = calloc(1, sizeof *staged);
+    size_t lacking = 0;
+    int status = GPURING_OK;
+
+    *handle = *host = NULL;
+    if (staged == NULL) {
+        return log_memory(function, sizeof *staged);
+    }
+    staged->function = function;
+    staged->buffer.user = user;
+    staged->buffer.in = (use & GPURING_AWARE_IN) != 0 ? elements(count, type) : elements(0, type);
+    staged->buffer.out = (use & GPURING_AWARE_OUT) != 0 ? elements(count, type) : elements(0, type);
+    (void) gpuring_stage_buffer_find(&staged->buffer);
+    /* Memory is pinned for a GPU that is attached; the copy reports whether that worked. */
+    (void) gpuring_process_attach(staged->buffer.on_gpu);
+    if (gpuring_stage_buffer_reserve(&staged->buffer, &lacking) != GPURING_OK) {
+        release(staged);
+        return log_memory(function, lacking);
+    }
+    gpuring_pvar_add(GPURING_PVAR_staged_messages, 1);
+    if ((use & GPURING_AWARE_IN) != 0) {
+        status = copy(&staged->buffer, true);
+    }
+    *host = (void *) (uintptr_t) staged->buffer.address;
+    *handle = staged;
+    if (status == GPURING_OK) {
+        return MPI_SUCCESS;
+    }
+    if ((use & GPURING_AWARE_COLLECTIVE) != 0) {
+        gpuring_stage_buffer_poison(&staged->buffer);
+    } else {
+        release(staged);
+        *handle = NULL;
+    }
+    return log_copy(function, status, consequence_of(use));
 }
 
 const struct gpuring_aware gpuring_p2p_aware = {.version = GPURING_AWARE_VERSION,

@@ -2,9 +2,9 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * What the component does for libgpuring_aware.so (tools/gpuring-aware.c), which serves the MPI
- * functions that touch a buffer before any component is asked: where a buffer is, and its bytes in
- * host memory. That library finds this table behind the component's structure, and uses it between
- * MPI_Init and MPI_Finalize. Threads: any, one for each handle.
+ * functions that read or write a buffer before any component is called: it finds out where a buffer
+ * is, and stages one that is on a GPU. That library finds this table next to the component's
+ * structure, and uses it between MPI_Init and MPI_Finalize. Threads: any, one for each handle.
  */
 #ifndef GPURING_P2P_AWARE_H
 #define GPURING_P2P_AWARE_H
@@ -14,24 +14,39 @@
 
 #include "mca/coll_gpuring/compat.h"
 
-#define GPURING_AWARE_VERSION 1
+#define GPURING_AWARE_VERSION 2
+
+/* What the call does with a buffer. */
+enum gpuring_aware_use {
+    GPURING_AWARE_IN = 1,  /* reads it, or may leave some of its bytes as they were */
+    GPURING_AWARE_OUT = 2, /* writes it */
+    /* Other processes wait for the call, so the caller makes it also after a failure. */
+    GPURING_AWARE_COLLECTIVE = 4,
+};
 
 struct gpuring_aware {
     int version;
 
-    /* Do point-to-point calls and collectives take GPU buffers in this process? */
+    /* Return true if point-to-point calls and collectives take GPU buffers in this process. */
     bool (*serves)(void);
 
-    /* Must Open MPI not see it? */
+    /* Return true if the buffer is on a GPU and Open MPI does not take it. */
     bool (*on_gpu)(const void *buffer, size_t count, MPI_Datatype type);
 
-    /* Host memory for the bytes of a buffer that is on a GPU, packed as MPI_Pack does; in: with
-     * these bytes in it. MPI_SUCCESS, or an MPI error (logged), and then nothing has to be ended.
+    /*
+     * Get host memory that replaces a buffer on a GPU in a call with the same count and datatype;
+     * *host is the address for that call. use: of enum gpuring_aware_use. function: its name for
+     * messages, such as "MPI_Pack", which has to remain valid until the end.
+     *
+     * Return MPI_SUCCESS or an MPI error (logged). If *handle is not NULL, the call can be made,
+     * and end has to be called. After an error that is so for a collective call alone, if there is
+     * host memory; what the call reads is GPURING_POISON then.
      */
-    int (*begin)(const void *buffer, size_t count, MPI_Datatype type, bool in, void **handle,
-                 void **host, size_t *bytes);
-    /* Copy the first bytes out to the buffer, and give back the memory. */
-    int (*end)(void *handle, size_t bytes_out);
+    int (*begin)(const char *function, const void *buffer, size_t count, MPI_Datatype type,
+                 unsigned use, void **handle, void **host);
+    /* Copy out what the call has written if `out`, and release the handle. Return MPI_SUCCESS or an
+     * MPI error (logged). */
+    int (*end)(void *handle, bool out);
 };
 
 /* The component's symbol. */

@@ -16,21 +16,11 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define ALIGNMENT 64 /* an address in a bounce buffer is the user's modulo this */
-
-/* A byte of the call that is on a GPU, or NULL. */
-static const void *find_on_gpu(const struct gpuring_stage_buffer *buffer)
-{
-    const void *found = gpuring_stage_find_on_gpu(buffer->user, &buffer->in);
-
-    return found != NULL ? found : gpuring_stage_find_on_gpu(buffer->user, &buffer->out);
-}
-
 bool gpuring_stage_is_on_gpu(struct gpuring_stage *stage)
 {
-    stage->send.on_gpu = find_on_gpu(&stage->send);
-    stage->receive.on_gpu = find_on_gpu(&stage->receive);
-    return stage->send.on_gpu != NULL || stage->receive.on_gpu != NULL;
+    bool send = gpuring_stage_buffer_find(&stage->send);
+
+    return gpuring_stage_buffer_find(&stage->receive) || send;
 }
 
 /* The process works with the GPU of the first buffer: attach that, unless it is done. */
@@ -107,61 +97,25 @@ static void account(mca_coll_gpuring_module_t *module, enum gpuring_staged what)
     }
 }
 
-static int reserve_buffer(struct gpuring_stage *stage, struct gpuring_stage_buffer *buffer)
-{
-    struct gpuring_span span = {.bytes = 0};
-    size_t shift, bytes;
-    int status;
-
-    if (buffer->on_gpu == NULL) {
-        return GPURING_OK;
-    }
-    status = gpuring_part_runs(&buffer->in, &buffer->in_runs);
-    if (status == GPURING_OK) {
-        status = gpuring_part_runs(&buffer->out, &buffer->out_runs);
-    }
-    if (status != GPURING_OK) {
-        bytes = 2 * (buffer->in_runs.count + buffer->out_runs.count) * sizeof(struct gpuring_run);
-        return gpuring_stage_log_memory(stage->module, stage->what, bytes);
-    }
-    span = gpuring_runs_span(gpuring_runs_span(span, &buffer->in_runs), &buffer->out_runs);
-    shift = (uintptr_t) gpuring_stage_address(buffer->user, span.low) % ALIGNMENT;
-    bytes = (size_t) (span.high - span.low) + shift;
-    buffer->bounce = gpuring_stage_bounce_get(bytes, span.bytes);
-    if (buffer->bounce == NULL) {
-        return gpuring_stage_log_memory(stage->module, stage->what, bytes);
-    }
-    buffer->address = gpuring_stage_address(buffer->bounce->address, (ptrdiff_t) shift - span.low);
-    return GPURING_OK;
-}
-
 int gpuring_stage_reserve(struct gpuring_stage *stage, struct gpuring_arguments *arguments)
 {
+    size_t lacking = 0;
     int status;
 
     /* Memory is pinned for a GPU that is attached; whether that works, copy_in finds out. */
     (void) attach(stage);
-    status = reserve_buffer(stage, &stage->send);
+    status = gpuring_stage_buffer_reserve(&stage->send, &lacking);
     if (status == GPURING_OK) {
-        status = reserve_buffer(stage, &stage->receive);
+        status = gpuring_stage_buffer_reserve(&stage->receive, &lacking);
     }
     if (status != GPURING_OK) {
         gpuring_stage_release(stage);
-        return status;
+        return gpuring_stage_log_memory(stage->module, stage->what, lacking);
     }
     arguments->sbuf = stage->send.address;
     arguments->rbuf = (void *) (uintptr_t) stage->receive.address;
     account(stage->module, stage->what);
     return GPURING_OK;
-}
-
-/* Start to copy runs of the user's buffer in or out: none if it is not on a GPU. In the bounce
- * buffer they lie at the same offsets. */
-static int copy(const struct gpuring_stage *stage, const struct gpuring_stage_buffer *buffer,
-                const struct gpuring_runs *runs, bool in)
-{
-    return gpuring_runs_copy(gpuring_process.device_ops, stage->stream, buffer->user,
-                             buffer->address, runs, in, false);
 }
 
 static int copy_in(struct gpuring_stage *stage)
@@ -174,17 +128,12 @@ static int copy_in(struct gpuring_stage *stage)
     if (status != GPURING_OK) {
         return status;
     }
-    status = copy(stage, &stage->send, &stage->send.in_runs, true);
+    status = gpuring_stage_buffer_copy_in(&stage->send, stage->stream);
     if (status == GPURING_OK) {
-        status = copy(stage, &stage->receive, &stage->receive.in_runs, true);
+        status = gpuring_stage_buffer_copy_in(&stage->receive, stage->stream);
     }
     waited = gpuring_process.device_ops->synchronize(stage->stream);
     return status == GPURING_OK ? waited : status;
-}
-
-static void poison(const struct gpuring_stage_buffer *buffer)
-{
-    gpuring_runs_fill(&buffer->in_runs, (char *) (uintptr_t) buffer->address, GPURING_POISON);
 }
 
 void gpuring_stage_copy_in(struct gpuring_stage *stage)
@@ -192,8 +141,8 @@ void gpuring_stage_copy_in(struct gpuring_stage *stage)
     stage->failed = copy_in(stage);
     if (stage->failed != GPURING_OK) {
         (void) log_failure(stage->module, stage->what, stage->failed);
-        poison(&stage->send);
-        poison(&stage->receive);
+        gpuring_stage_buffer_poison(&stage->send);
+        gpuring_stage_buffer_poison(&stage->receive);
     }
 }
 
@@ -213,7 +162,7 @@ int gpuring_stage_start_out(struct gpuring_stage *stage)
     int status = failure_of(stage);
 
     if (status == GPURING_OK) {
-        status = copy(stage, &stage->receive, &stage->receive.out_runs, false);
+        status = gpuring_stage_buffer_copy_out(&stage->receive, stage->stream);
         if (status != GPURING_OK) {
             (void) gpuring_process.device_ops->synchronize(stage->stream);
             (void) log_failure(stage->module, stage->what, status);
@@ -241,19 +190,11 @@ void gpuring_stage_rest(struct gpuring_stage *stage)
     stage->stream = NULL;
 }
 
-static void release_buffer(struct gpuring_stage_buffer *buffer)
-{
-    gpuring_runs_free(&buffer->in_runs);
-    gpuring_runs_free(&buffer->out_runs);
-    gpuring_stage_bounce_put(buffer->bounce);
-    buffer->bounce = NULL;
-}
-
 void gpuring_stage_release(struct gpuring_stage *stage)
 {
     gpuring_stage_rest(stage);
-    release_buffer(&stage->send);
-    release_buffer(&stage->receive);
+    gpuring_stage_buffer_release(&stage->send);
+    gpuring_stage_buffer_release(&stage->receive);
 }
 
 /* ---- Calls whose previous module may wait for other ranks. A progress callback watches all of

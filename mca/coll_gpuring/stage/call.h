@@ -36,13 +36,10 @@
 #ifndef GPURING_STAGE_CALL_H
 #define GPURING_STAGE_CALL_H
 
-#include "mca/coll_gpuring/device/runs.h"
 #include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/request.h"
-#include "mca/coll_gpuring/stage/part.h"
+#include "mca/coll_gpuring/stage/host_copy.h"
 #include "mca/coll_gpuring/util/list.h"
-
-#define GPURING_POISON 0xff /* bytes in place of data that is owed: NaN, or -1 */
 
 enum gpuring_staged {
 #define GPURING_STAGED_ENUM(name, arguments) GPURING_STAGED_##name,
@@ -69,17 +66,6 @@ struct gpuring_arguments {
     struct ompi_op_t *op;
     int root;
     struct ompi_communicator_t *comm;
-};
-
-/* One buffer of a call. */
-struct gpuring_stage_buffer {
-    const char *user;
-    struct gpuring_part in, out; /* what the call reads and writes; may overlap */
-    const void *on_gpu;          /* a byte of the call that is on a GPU; NULL: none is */
-
-    const char *address; /* what the previous module gets: `user`, or in a bounce buffer */
-    struct gpuring_stage_bounce *bounce;
-    struct gpuring_runs in_runs, out_runs;
 };
 
 struct gpuring_stage {
