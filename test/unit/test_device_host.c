@@ -7,9 +7,11 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -194,17 +196,60 @@ static void no_descriptor_is_left_open(void **state)
 
 static void running_out_of_descriptors_names_the_limit(void **state)
 {
+    struct gpuring_device_handle handle;
+    void *exported, *memory = NULL, *mapped = NULL;
     struct rlimit old, low;
-    void *memory = NULL;
 
+    assert_int_equal(ops->alloc(*state, 4096, &exported), GPURING_OK);
+    assert_int_equal(ops->export(*state, exported, &handle), GPURING_OK);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
     low = old;
     low.rlim_cur = 0;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
-    assert_int_equal(ops->alloc(*state, 4096, &memory), GPURING_ERR_NOMEM);
+    assert_int_equal(ops->alloc(*state, 4096, &memory), GPURING_ERR_FILES);
+    assert_non_null(strstr(last_log, "[no-descriptor]"));
+    last_log[0] = '\0';
+    assert_int_equal(ops->import(*state, &handle, &mapped), GPURING_ERR_FILES);
+    assert_non_null(strstr(last_log, "[no-descriptor]"));
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
     assert_null(memory);
-    assert_non_null(strstr(last_log, "[no-memory-file]"));
+    assert_null(mapped);
+    ops->free(*state, exported);
+}
+
+/* As libc's, unless `refusal` is an errno: containers refuse the system call with EPERM, and
+ * kernels that lack it answer ENOSYS. */
+static int refusal;
+int memfd_create(const char *name, unsigned int flags)
+{
+    if (refusal != 0) {
+        errno = refusal;
+        return -1;
+    }
+    return (int) syscall(SYS_memfd_create, name, flags);
+}
+
+static void each_reason_for_no_memory_file_has_its_code(void **state)
+{
+    static const struct {
+        int error, status;
+        const char *code;
+    } cases[] = {
+        {EPERM, GPURING_ERR_REFUSED, "[memfd-refused]"},
+        {ENOSYS, GPURING_ERR_REFUSED, "[memfd-refused]"},
+        {EMFILE, GPURING_ERR_FILES, "[no-descriptor]"},
+        {ENFILE, GPURING_ERR_FILES, "[no-descriptor]"},
+        {ENOMEM, GPURING_ERR_NOMEM, "[no-memory-file]"},
+    };
+    void *memory = NULL;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        refusal = cases[i].error;
+        assert_int_equal(ops->alloc(*state, 4096, &memory), cases[i].status);
+        refusal = 0;
+        assert_null(memory);
+        assert_non_null(strstr(last_log, cases[i].code));
+    }
 }
 
 static void close_gives_back_what_was_forgotten(void **state)
@@ -237,6 +282,8 @@ int main(void)
                                         close_device),
         cmocka_unit_test_setup_teardown(no_descriptor_is_left_open, open_device, close_device),
         cmocka_unit_test_setup_teardown(running_out_of_descriptors_names_the_limit, open_device,
+                                        close_device),
+        cmocka_unit_test_setup_teardown(each_reason_for_no_memory_file_has_its_code, open_device,
                                         close_device),
         cmocka_unit_test(close_gives_back_what_was_forgotten),
     };

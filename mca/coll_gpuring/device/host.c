@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,16 +151,39 @@ static void host_close(struct gpuring_device *device)
     free(device);
 }
 
+/* Log why a memory file cannot be created, with the remedy for this errno. Returns the status. */
+static int log_no_file(int error)
+{
+    switch (error) {
+    case EMFILE:
+        gpuring_error("[no-descriptor] cannot create a memory file: %s; raise the limit on open "
+                      "files of this process (ulimit -n)",
+                      strerror(error));
+        return GPURING_ERR_FILES;
+    case ENFILE:
+        gpuring_error("[no-descriptor] cannot create a memory file: %s; raise the limit on open "
+                      "files of the whole system (sysctl fs.file-max)",
+                      strerror(error));
+        return GPURING_ERR_FILES;
+    case ENOMEM:
+        gpuring_error("[no-memory-file] cannot create a memory file: %s; free host memory",
+                      strerror(error));
+        return GPURING_ERR_NOMEM;
+    default:
+        gpuring_error("[memfd-refused] the system refuses memory files (memfd_create): %s; allow "
+                      "this system call in the security profile of the container (seccomp)",
+                      strerror(error));
+        return GPURING_ERR_REFUSED;
+    }
+}
+
 static int host_alloc(struct gpuring_device *device, size_t bytes, void **pointer)
 {
     int fd = memfd_create("gpuring", MFD_CLOEXEC);
     int status;
 
     if (fd < 0) {
-        gpuring_error("[no-memory-file] cannot create a memory file: %s; raise the limit of open "
-                      "files (ulimit -n)",
-                      strerror(errno));
-        return GPURING_ERR_NOMEM;
+        return log_no_file(errno);
     }
     if (ftruncate(fd, (off_t) bytes) != 0) {
         gpuring_error("cannot size a memory file to %zu bytes: %s", bytes, strerror(errno));
@@ -200,32 +224,53 @@ static int host_export(struct gpuring_device *device, void *pointer,
     return GPURING_OK;
 }
 
-/* Opens the exporter's descriptor and checks that it still is the exported file. */
-static int open_exported(const struct host_handle *exported, uint64_t size)
+/* What to do where a peer's memory file cannot be opened, by errno. */
+static const char *open_remedy(int error)
+{
+    switch (error) {
+    case EMFILE:
+        return "raise the limit on open files of this process (ulimit -n)";
+    case ENFILE:
+        return "raise the limit on open files of the whole system (sysctl fs.file-max)";
+    case EACCES:
+    case EPERM:
+        return "the processes of a node must run as one user, and be allowed to trace each other "
+               "(in containers the capability SYS_PTRACE), or have a coll_gpuring_hostid each, "
+               "which connects them by network";
+    default:
+        return "the processes of a node must share a PID namespace (docker run --pid) and see each "
+               "other in /proc, or have a coll_gpuring_hostid each, which connects them by network";
+    }
+}
+
+/* Open the exporter's descriptor and check that it still is the exported file. Returns 0 with *fd,
+ * or a status (logged). */
+static int open_exported(const struct host_handle *exported, uint64_t size, int *fd)
 {
     struct stat file;
     char path[64];
-    int fd;
 
     snprintf(path, sizeof path, "/proc/%u/fd/%d", exported->pid, exported->fd);
-    fd = open(path, O_RDWR | O_CLOEXEC);
-    if (fd < 0) {
-        gpuring_error("cannot open the shared memory of process %u (%s): %s; processes of a node "
-                      "must share a PID namespace, run as one user and see each other in /proc "
-                      "(or give each a coll_gpuring_hostid of its own to connect by network)",
-                      exported->pid, path, strerror(errno));
-        return -1;
+    *fd = open(path, O_RDWR | O_CLOEXEC);
+    if (*fd < 0) {
+        int error = errno;
+        bool full = error == EMFILE || error == ENFILE;
+
+        gpuring_error("[%s] cannot open the shared memory of process %u (%s): %s; %s",
+                      full ? "no-descriptor" : "peer-memory", exported->pid, path, strerror(error),
+                      open_remedy(error));
+        return full ? GPURING_ERR_FILES : GPURING_ERR_PEER;
     }
-    if (fstat(fd, &file) != 0 || file.st_ino != exported->inode ||
+    if (fstat(*fd, &file) != 0 || file.st_ino != exported->inode ||
         file.st_dev != exported->device || (uint64_t) file.st_size != size) {
         gpuring_error(
             "[other-memory] %s is not the shared memory that process %u announced: the process has "
             "ended or was replaced",
             path, exported->pid);
-        close(fd);
-        return -1;
+        close(*fd);
+        return GPURING_ERR_PEER;
     }
-    return fd;
+    return GPURING_OK;
 }
 
 static int host_import(struct gpuring_device *device, const struct gpuring_device_handle *handle,
@@ -235,9 +280,9 @@ static int host_import(struct gpuring_device *device, const struct gpuring_devic
     int fd, status;
 
     memcpy(&exported, handle->bytes, sizeof exported);
-    fd = open_exported(&exported, handle->size);
-    if (fd < 0) {
-        return GPURING_ERR_PEER;
+    status = open_exported(&exported, handle->size, &fd);
+    if (status != GPURING_OK) {
+        return status;
     }
     status = mapping_add(device, fd, handle->size, 0, pointer);
     close(fd);

@@ -19,8 +19,13 @@
     X(NET, 8, "network error")                                                                \
     X(DATA, 9, "wrong data found")                   /* by a check of results or of a path */ \
     X(MIXED, 10, "host and GPU buffers in one call") /* at different ranks */                 \
-    X(DISAGREE, 11, "ranks disagree") /* they have different parameters, or versions */       \
-    X(DEVICE, 12, "a GPU does not work any more") /* it does not even copy */
+    X(DISAGREE, 11, "ranks disagree")       /* they have different parameters, or versions */ \
+    X(DEVICE, 12, "a GPU no longer works")  /* it does not even copy */                       \
+    X(FILES, 13, "out of file descriptors") /* of the process or of the system */             \
+    X(REFUSED, 14, "the system refuses a call that is needed") /* as containers do */         \
+    X(COUNTS, 15, "the ranks gave different counts to one call")                              \
+    X(CALLS, 16, "the ranks made different calls")                                            \
+    X(CONTEXT, 17, "the CUDA context of GPU buffers was destroyed")
 
 enum gpuring_status {
     GPURING_AGAIN = 1, /* not an error: nothing more can be done now, call again */

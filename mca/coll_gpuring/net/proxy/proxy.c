@@ -210,14 +210,16 @@ int gpuring_proxy_create(const struct gpuring_proxy_config *config, struct gpuri
     error =
         proxy->bell.fd < 0 ? errno : gpuring_proxy_thread_start(&proxy->thread, proxy_main, proxy);
     if (error != 0) {
-        gpuring_error("cannot start the progress thread: %s (see the limits on processes and open "
-                      "files, ulimit -u and -n)",
-                      strerror(error));
+        bool full = error == EMFILE || error == ENFILE;
+
+        gpuring_error("[%s] cannot start the progress thread: %s; raise the limit on %s",
+                      full ? "no-descriptor" : "no-thread", strerror(error),
+                      full ? "open files (ulimit -n)" : "processes and threads (ulimit -u)");
         if (proxy->bell.fd >= 0) {
             close(proxy->bell.fd);
         }
         free(proxy);
-        return GPURING_ERR_IO;
+        return full ? GPURING_ERR_FILES : GPURING_ERR_IO;
     }
     *result = proxy;
     return GPURING_OK;

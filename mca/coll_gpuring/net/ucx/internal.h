@@ -125,7 +125,7 @@ static inline struct gpuring_net *gpuring_ucx_net(const struct gpuring_net_link 
 }
 
 /* net/ucx/ucx.c. UCX aborts the process where it runs out of descriptors amid its work: are there
- * enough for so many more peers? 0 or GPURING_ERR_NOMEM, with a log line. */
+ * enough for so many more peers? 0 or GPURING_ERR_FILES, with a log line. */
 int gpuring_ucx_check_descriptors(const struct gpuring_net *net, unsigned more);
 
 /* net/ucx/link.c: endpoints and links */

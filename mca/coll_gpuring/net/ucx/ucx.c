@@ -300,7 +300,7 @@ int gpuring_ucx_check_descriptors(const struct gpuring_net *net, unsigned more)
             "for connections to %u processes by TCP; the limit is %llu: raise it (ulimit "
             "-n)",
             net->base.host, needed, npeers * each, npeers, (unsigned long long) limit.rlim_cur);
-        return GPURING_ERR_NOMEM;
+        return GPURING_ERR_FILES;
     }
     return GPURING_OK;
 }
