@@ -105,8 +105,8 @@ peers() {
         return
         ;;
     esac
-    check "coll_gpuring_$1=$2 and $3: a message names parameter, ranks and values" \
-        says "\[ranks-differ\] rank 0 on host .* rank 1 on host .*coll_gpuring_$1 "
+    check "coll_gpuring_$1=$2 and $3: a message has parameter, ranks, and values as they were set" \
+        says "\[ranks-differ\] coll_gpuring_$1 is $2[ ,].*rank 0 .* and $3[ ,].*rank 1 "
     check "coll_gpuring_$1=$2 and $3: no rank waits" \
         sh -c "test $status -ne 124 && ! grep -Eq '\[stalled\]|waits since' '$work/out'"
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
+#include <stdio.h>
+
 #include "mca/coll_gpuring/compat.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/util/log.h"
@@ -7,24 +9,33 @@
 
 #include "gpuring_config.h"
 
-/* What a process publishes: is its priority above 0, and its device. */
-#define PRIORITY UINT32_C(0x100)
-#define DEVICE   UINT32_C(0x0ff)
+/*
+ * What a process publishes: its parameters as they were set, for messages, and what they amount to,
+ * which must be equal on all ranks.
+ *
+ *     bits 0-7    coll_gpuring_device      bits 16-23  the device that this selects
+ *     bits 8-15   coll_gpuring_priority    bit 24      the priority is above 0
+ */
+#define DEVICE(word)   ((word) &0xff)
+#define PRIORITY(word) ((word) >> 8 & 0xff)
+#define EFFECT(word)   ((word) >> 16)
+#define EFFECT_DEVICE  UINT32_C(0xff)
 
 #define TEXT(name, text) text,
 static const char *const devices[] = {GPURING_VALUES_device(TEXT)};
 #undef TEXT
 
-static bool world_alike; /* MPI_COMM_WORLD was looked at: the other communicators need no look */
+static bool world_alike; /* the ranks of MPI_COMM_WORLD are: other communicators need no look */
 
 static uint32_t own_word(void)
 {
-    enum gpuring_param_device device = gpuring_params.device;
+    uint32_t set = (uint32_t) gpuring_params.device, priority = (uint32_t) gpuring_params.priority;
+    uint32_t selected = set;
 
-    if (device == GPURING_PARAM_DEVICE_AUTO) {
-        device = GPURING_HAVE_CUDA ? GPURING_PARAM_DEVICE_CUDA : GPURING_PARAM_DEVICE_OFF;
+    if (set == GPURING_PARAM_DEVICE_AUTO) {
+        selected = GPURING_HAVE_CUDA ? GPURING_PARAM_DEVICE_CUDA : GPURING_PARAM_DEVICE_OFF;
     }
-    return (gpuring_params.priority > 0 ? PRIORITY : 0) | (uint32_t) device;
+    return set | priority << 8 | selected << 16 | (priority > 0 ? UINT32_C(1) << 24 : 0);
 }
 
 void gpuring_peers_publish(void)
@@ -32,21 +43,37 @@ void gpuring_peers_publish(void)
     gpuring_compat_publish(own_word());
 }
 
-/* Rank 0 and the rank that differs from it say so, as far as they have the component. */
+/* The device as it was set, and what auto selects. Returns text. */
+static const char *device_text(uint32_t word, char text[32])
+{
+    bool chosen = DEVICE(word) == GPURING_PARAM_DEVICE_AUTO;
+
+    snprintf(text, 32, chosen ? "%s, which selects %s" : "%s", devices[DEVICE(word)],
+             devices[EFFECT(word) & EFFECT_DEVICE]);
+    return text;
+}
+
+/* One line at rank 0 and one at the rank that differs from it. */
 static void report(struct ompi_communicator_t *comm, int rank, uint32_t first, uint32_t other)
 {
-    bool priority = ((first ^ other) & PRIORITY) != 0;
+    bool device = ((EFFECT(first) ^ EFFECT(other)) & EFFECT_DEVICE) != 0;
+    char values[2][32];
 
     if (ompi_comm_rank(comm) != 0 && ompi_comm_rank(comm) != rank) {
         return;
     }
-    gpuring_warn("[ranks-differ] rank 0 on host %s and rank %d on host %s have different values of "
-                 "coll_gpuring_%s (%s and %s): communicators with such ranks are served by other "
-                 "components. Give all ranks the same value, as by mpirun --mca",
-                 gpuring_compat_host(comm, 0), rank, gpuring_compat_host(comm, rank),
-                 priority ? "priority" : "device",
-                 priority ? (first & PRIORITY ? "above 0" : "0") : devices[first & DEVICE],
-                 priority ? (other & PRIORITY ? "above 0" : "0") : devices[other & DEVICE]);
+    if (device) {
+        (void) device_text(first, values[0]);
+        (void) device_text(other, values[1]);
+    } else {
+        snprintf(values[0], sizeof values[0], "%u", PRIORITY(first));
+        snprintf(values[1], sizeof values[1], "%u", PRIORITY(other));
+    }
+    gpuring_warn("[ranks-differ] coll_gpuring_%s is %s at rank 0 (host %s) and %s at rank %d (host "
+                 "%s): other components serve communicators with such ranks. Give all ranks the "
+                 "same value (mpirun --mca)",
+                 device ? "device" : "priority", values[0], gpuring_compat_host(comm, 0), values[1],
+                 rank, gpuring_compat_host(comm, rank));
 }
 
 bool gpuring_peers_alike(struct ompi_communicator_t *comm)
@@ -57,7 +84,7 @@ bool gpuring_peers_alike(struct ompi_communicator_t *comm)
         return true;
     }
     for (int rank = 1; rank < ompi_comm_size(comm); rank++) {
-        if (gpuring_compat_published(comm, rank, &other) && other != first) {
+        if (gpuring_compat_published(comm, rank, &other) && EFFECT(other) != EFFECT(first)) {
             if (comm == MPI_COMM_WORLD) {
                 report(comm, rank, first, other);
             }
