@@ -253,10 +253,10 @@ static int work_status(const struct gpuring_work *work, uint32_t lane, uint32_t 
     case GPURING_LANE_ABORTED:
         return GPURING_ERR_ABORTED;
     default:
-        gpuring_error("lane %u step %u: a slot of connection %u holds another size than expected; "
-                      "did a rank call with another count, type, operation or algorithm?",
+        gpuring_error("[counts-differ] lane %u step %u: a slot of connection %u holds another size "
+                      "than this rank's call has; all ranks must give the same count and datatype",
                       lane, work->lanes[lane].step, work->lanes[lane].wait_ref);
-        return GPURING_ERR_DATA;
+        return GPURING_ERR_COUNTS;
     }
 }
 

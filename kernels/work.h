@@ -214,7 +214,7 @@ enum exec_duty { EXEC_MOVES, EXEC_WAITS, EXEC_POSTS };
 /*
  * The host executor: runs all lanes in the calling thread, round robin, until each is done or has
  * waited for patience. Returns GPURING_OK (all done), GPURING_AGAIN, GPURING_ERR_ABORTED,
- * GPURING_ERR_DATA (a slot of another size than expected), or GPURING_ERR_UNSUPPORTED (no such
+ * GPURING_ERR_COUNTS (a slot of another size than expected), or GPURING_ERR_UNSUPPORTED (no such
  * type, operation or protocol). One thread at a time per work.
  */
 int gpuring_work_run_host(struct gpuring_work *work);

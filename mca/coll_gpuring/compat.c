@@ -23,30 +23,7 @@
 
 #include "gpuring_config.h"
 
-#include "mca/coll_gpuring/util/status.h"
-
 #define HELP_FILE "help-mpi-coll-gpuring.txt"
-
-int gpuring_compat_error(int status)
-{
-    switch (status) {
-    case GPURING_OK:
-        return MPI_SUCCESS;
-    case GPURING_ERR_ARG:
-    case GPURING_ERR_DISAGREE:
-        return MPI_ERR_ARG;
-    case GPURING_ERR_NOMEM:
-        return MPI_ERR_NO_MEM;
-    case GPURING_ERR_UNSUPPORTED:
-        return MPI_ERR_UNSUPPORTED_OPERATION;
-#if defined(MPI_ERR_PROC_FAILED)
-    case GPURING_ERR_PEER:
-        return MPI_ERR_PROC_FAILED;
-#endif
-    default:
-        return MPI_ERR_OTHER;
-    }
-}
 
 int gpuring_compat_world_rank(struct ompi_communicator_t *comm, int rank)
 {

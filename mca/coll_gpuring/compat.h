@@ -184,13 +184,17 @@ const char *gpuring_compat_component(const mca_coll_base_module_t *module);
  * PML one that uses that? Another PML, as UCX, may: it is not asked. */
 bool gpuring_compat_cuda_aware(void);
 
-/* The MPI error code of a negative gpuring_status; MPI_SUCCESS for 0. */
+/* The MPI error code of a negative gpuring_status; MPI_SUCCESS for 0. Its class is one of MPI's,
+ * and its string has the cause (compat_error.c). Threads: any. */
 int gpuring_compat_error(int status);
+/* MPI_Finalize frees the codes: make new ones if MPI is used again. */
+void gpuring_compat_errors_forget(void);
 
 /*
- * Show a topic of help-mpi-coll-gpuring.txt, whose texts are filled in as by printf. Open MPI
- * collects equal messages of several processes where it finds that file; where it does not, the
- * texts that are compiled in are shown.
+ * Show a topic of help-mpi-coll-gpuring.txt, filled in as by printf. With Open MPI 4.1 each
+ * process shows its own text: mpirun would collect those of opal_show_help, but loses some that two
+ * processes send at the same time (seen with 4.1.4: "Data unpack would read past end of buffer").
+ * Where Open MPI does not find the file, the texts that are compiled in are shown.
  */
 void gpuring_compat_help(const char *topic, ...);
 

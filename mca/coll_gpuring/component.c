@@ -100,6 +100,7 @@ static int component_close(void)
         gpuring_process_close();
         gpuring_local_topology_close();
     }
+    gpuring_compat_errors_forget();
     log_close();
     return OMPI_SUCCESS;
 }

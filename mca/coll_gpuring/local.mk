@@ -53,6 +53,7 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/transport/first_chunk.c \
     mca/coll_gpuring/transport/health.c \
     mca/coll_gpuring/transport/internal.h \
+    mca/coll_gpuring/transport/made.c \
     mca/coll_gpuring/transport/peer.c \
     mca/coll_gpuring/transport/probe.c \
     mca/coll_gpuring/transport/region.c \
@@ -164,6 +165,7 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/collectives.h \
     mca/coll_gpuring/compat.c \
     mca/coll_gpuring/compat.h \
+    mca/coll_gpuring/compat_error.c \
     mca/coll_gpuring/component.c \
     mca/coll_gpuring/module.c \
     mca/coll_gpuring/module.h \
@@ -198,6 +200,8 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/p2p/shared.c \
     mca/coll_gpuring/p2p/shared.h \
     mca/coll_gpuring/serve/check.c \
+    mca/coll_gpuring/serve/differ.c \
+    mca/coll_gpuring/serve/differ.h \
     mca/coll_gpuring/serve/eligible.c \
     mca/coll_gpuring/serve/execute.c \
     mca/coll_gpuring/serve/mixed_memory.c \

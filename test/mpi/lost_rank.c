@@ -9,6 +9,9 @@
  *   lost_rank vote
  *         the last rank sleeps before a broadcast, in which the others wait for its vote; then it
  *         makes the call, too
+ *   lost_rank differ call|count|bcast
+ *         the last rank makes another call than the others, an allreduce with a smaller count, or a
+ *         broadcast with a smaller count
  *
  * The others print "ok" lines if the call returns an error within the time that the driver grants,
  * if MPI is still usable, and if other communicators that do not contain that rank still work.
@@ -75,6 +78,43 @@ static int late_vote(MPI_Comm comm, int *data)
     return harness_finish();
 }
 
+static int class_of(int code)
+{
+    int class = MPI_SUCCESS;
+
+    return code != MPI_SUCCESS && MPI_Error_class(code, &class) == MPI_SUCCESS ? class : code;
+}
+
+/* Ranks that do not make the same call. The last one may end it before the others can see that. */
+static int differ(MPI_Comm comm, int *data, const char *how)
+{
+    bool last = harness_rank == harness_size - 1, bcast = strcmp(how, "bcast") == 0;
+    int count = last && strcmp(how, "call") != 0 ? 10 : 100, code, length;
+    char text[MPI_MAX_ERROR_STRING] = "";
+
+    code = bcast || (last && strcmp(how, "call") == 0)
+               ? MPI_Bcast(data, count, MPI_INT, 0, comm)
+               : MPI_Allreduce(MPI_IN_PLACE, data, count, MPI_INT, MPI_SUM, comm);
+    if (strcmp(how, "call") == 0) {
+        /* In host memory, the last rank takes the data of the first for that of its broadcast. */
+        harness_check(code != MPI_SUCCESS || (last && getenv("GPURING_TEST_MEMORY") == NULL),
+                      "another call: an error");
+    } else if (bcast) {
+        harness_check(!last || class_of(code) == MPI_ERR_TRUNCATE,
+                      "a smaller count in a broadcast: MPI_ERR_TRUNCATE at that rank");
+    } else {
+        harness_check(last || class_of(code) == MPI_ERR_TRUNCATE,
+                      "a smaller count at one rank: MPI_ERR_TRUNCATE at the others");
+    }
+    code = MPI_Allreduce(MPI_IN_PLACE, data, 10, MPI_INT, MPI_SUM, comm);
+    harness_check(code != MPI_SUCCESS, "and an error in any further call");
+    MPI_Error_string(code, text, &length);
+    harness_check(strncmp(text, "coll/gpuring: ", 14) == 0, "whose string has the cause");
+    MPI_Comm_free(&comm);
+    harness_free(data);
+    return harness_finish();
+}
+
 int main(int argc, char **argv)
 {
     int *data;
@@ -96,6 +136,9 @@ int main(int argc, char **argv)
     }
     if (argc > 1 && strcmp(argv[1], "vote") == 0) {
         return late_vote(comm, data);
+    }
+    if (argc > 2 && strcmp(argv[1], "differ") == 0) {
+        return differ(comm, data, argv[2]);
     }
     if (harness_rank == harness_size - 1) {
         vanish(argc > 1 ? argv[1] : "late");

@@ -25,6 +25,8 @@ lost_rank() { # HOW RANKS NODES [COUNT THEN]
 }
 
 lost_rank late 2 1
+check "a late rank: the error has a cause, and a class of MPI" \
+    says 'code [0-9]+ class 16 after .*: coll/gpuring: '
 check "a late rank: it says what that rank was last seen doing" says 'last operation was 5|is outside'
 lost_rank late 4 1
 lost_rank late 4 2
@@ -49,11 +51,28 @@ run 60 "$MPIRUN" -n 2 --mca coll_gpuring_priority 90 --mca coll_gpuring_device h
     "$work/slow.sh" "$programs/matrix" -n 1,1000 -f 50 -s
 adopt_as_one "a rank that comes 3 seconds late without a timeout"
 
+# differs HOW RANKS CODE TEXT: ranks that do not make the same call learn it without a timeout.
+differs() {
+    mpi 60 "$2" lost_rank differ "$1"
+    adopt "$device memory, $4"
+    check "$device memory, $4: the message" says "gpuring \[$3\]"
+}
+differs call 2 calls-differ "another call"
+check "another call: both are named" sh -c "grep -q 'rank 0: MPI_Allreduce of 400 bytes' '$work/out' &&
+    grep -q 'rank 1: MPI_Bcast of 400 bytes, root 0' '$work/out'"
+differs count 3 counts-differ "a smaller count"
+
 if [ ! -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
     skip "built without CUDA: there is no device layer to test" "a vote that a rank comes late to"
     finish
 fi
 use_gpus 2
+differs call 2 calls-differ "another call"
+differs count 2 counts-differ "a smaller count"
+differs bcast 2 counts-differ "a smaller count in a broadcast"
+for how in call count; do
+    OMPI_MCA_coll_gpuring_check=data differs $how 2 "$how"s-differ "$how, with check=data"
+done
 OMPI_MCA_coll_gpuring_timeout=2 mpi 60 2 lost_rank vote
 check "a late vote: the message says what is awaited" says 'MPI_Bcast, before it starts.* for rank 1 to make the call'
 check "a late vote: one report" test "$(grep -c 'WARN \[stalled\]' "$work/out")" -eq 1

@@ -361,7 +361,7 @@ int block_work_run(struct gpuring_work *work, uint32_t nthreads)
             return GPURING_ERR_ABORTED;
         }
         if (lane->status == GPURING_LANE_CORRUPT) {
-            return GPURING_ERR_DATA;
+            return GPURING_ERR_COUNTS;
         }
         running += lane->status == GPURING_LANE_RUNNING;
     }

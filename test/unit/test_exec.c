@@ -206,7 +206,7 @@ static void test_other_count(void **state)
         fabric_work(&fabric, rank, GPURING_TYPE_INT32, GPURING_OP_SUM, 1000 - 500 * (uint64_t) rank,
                     input, output[rank], 1);
     }
-    assert_int_equal(call_run_in_turn(&fabric, gpuring_work_run_host), GPURING_ERR_DATA);
+    assert_int_equal(call_run_in_turn(&fabric, gpuring_work_run_host), GPURING_ERR_COUNTS);
     fabric_destroy(&fabric);
     test_plans_free(&plans);
 }

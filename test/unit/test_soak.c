@@ -239,6 +239,7 @@ static int judge(const struct soak_world *world, enum fault fault, int *hurt)
             least = member->calls < least ? member->calls : least;
             failed += member->status != GPURING_OK;
             if (member->status == GPURING_ERR_TIMEOUT || member->status == GPURING_ERR_DATA ||
+                member->status == GPURING_ERR_COUNTS ||
                 (member->status != GPURING_OK && (fault == FAULT_NONE || fault == FAULT_HANG))) {
                 fail_msg("%s, rank %d: %s after %d collectives: %s", group->name, rank,
                          gpuring_status_text(member->status), member->calls, member->text);

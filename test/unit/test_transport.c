@@ -347,21 +347,32 @@ static void dead_peer_body(int rank, int nranks, struct exchange *exchange)
                                 .lanes = &lane,
                                 .patience = 100};
     char text[256] = "";
+    uint64_t operation, other;
     time_t end = time(NULL) + WAIT_LIMIT;
 
     REQUIRE(data != NULL);
     rank_create(&self, rank, nranks);
     REQUIRE(rank_connect(&self, rank, exchange) == GPURING_OK);
     if (rank == 1) {
-        gpuring_transport_publish(self.transport, 41, GPURING_ACTIVITY_OUTSIDE);
+        for (operation = 1; operation <= 100; operation++) {
+            gpuring_transport_make(self.transport, operation, 1000 + operation);
+            gpuring_transport_publish(self.transport, operation, GPURING_ACTIVITY_OUTSIDE);
+        }
         pthread_barrier_wait(&exchange->barrier);
         pthread_barrier_wait(&exchange->barrier);
         _exit(0);
     }
     pthread_barrier_wait(&exchange->barrier);
     REQUIRE(gpuring_transport_health(self.transport, text, sizeof text) == GPURING_OK);
-    gpuring_transport_peer_state(self.transport, 1, text, sizeof text);
-    REQUIRE(strstr(text, "41") != NULL);
+    gpuring_transport_peer_state(self.transport, 1, &operation, text, sizeof text);
+    REQUIRE(operation == 100 && strstr(text, "100") != NULL);
+    REQUIRE(gpuring_transport_made(self.transport, 1, 100) == 1100);
+    REQUIRE(gpuring_transport_made(self.transport, 1, 38) == 1038);
+    REQUIRE(gpuring_transport_made(self.transport, 1, 37) == 0);  /* may be replaced by now */
+    REQUIRE(gpuring_transport_made(self.transport, 1, 101) == 0); /* not started yet */
+    REQUIRE(gpuring_transport_differs(self.transport, 100, 1100, &other) == -1);
+    REQUIRE(gpuring_transport_differs(self.transport, 100, 1099, &other) == 1 && other == 1100);
+    REQUIRE(gpuring_transport_differs(self.transport, 101, 7, &other) == -1);
     work.abort = gpuring_transport_abort_word(self.transport);
     lane_prepare(&self, GPURING_PROTOCOL_SIMPLE, &lane);
     REQUIRE(gpuring_work_run_host(&work) == GPURING_AGAIN);

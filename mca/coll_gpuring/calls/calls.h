@@ -14,6 +14,7 @@
 #ifndef GPURING_CALLS_CALLS_H
 #define GPURING_CALLS_CALLS_H
 
+#include "mca/coll_gpuring/serve/differ.h"
 #include "mca/coll_gpuring/serve/serve.h"
 #include "mca/coll_gpuring/stage/call.h"
 

@@ -419,6 +419,7 @@ static enum gpuring_reason describe_barrier(mca_coll_gpuring_module_t *module,
         .shape = BARRIER_SHAPE,
     };
     call->out = call->in;
+    call->made = gpuring_differ_word(GPURING_STAGED_barrier, call);
     return gpuring_eligible_memory(call);
 }
 
@@ -456,6 +457,7 @@ enum gpuring_reason gpuring_call_describe(mca_coll_gpuring_module_t *module,
         return reason;
     }
     call->count = known_count(served, module, arguments);
+    call->made = gpuring_differ_word((int) what, call);
     find_sources(module, what, arguments, call, &sources);
     locate(&sources.in, &call->in);
     locate(&sources.out, &call->out);

@@ -60,6 +60,7 @@ struct gpuring_call {
     struct gpuring_forecast *forecast; /* of calls like this one; NULL: there is none */
     uint64_t vote;                     /* its number, while it asks: among the calls in which
                                           the ranks vote, for the pages; else among all calls */
+    uint64_t made;   /* what must be equal on all ranks, see serve/differ.h; 0: not known */
     uint64_t number; /* of the call on its communicator, see mixed_memory.c; 0: not counted */
     uint64_t shape;  /* calls of a communicator with the same number differ in addresses alone; 0:
                         it has none */

@@ -48,6 +48,8 @@ struct gpuring_engine {
     bool running;       /* an operation was started and has not been finished */
     uint64_t operation; /* number of the current or last operation, from 1 */
     const char *name;   /* of that operation, "MPI_Allreduce" */
+    uint64_t made;      /* and its word, see serve/differ.h; 0: not known */
+    bool compared;      /* with the word of one peer, or that need not be */
     uint64_t call;      /* and the number of its call, see serve/mixed_memory.c */
     struct gpuring_selection choice;
     struct gpuring_program *program; /* that it runs */

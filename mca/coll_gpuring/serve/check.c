@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * coll_gpuring_check=data: each allreduce is compared with one by messages, which gathers a piece
- * of all ranks' vectors and folds it with plain loops in the order of ranks, piece by piece.
+ * coll_gpuring_check=data: compare each allreduce with one by messages. First the ranks compare
+ * what they call. Then they gather a piece of all vectors and fold it with plain loops in the order
+ * of the ranks, piece by piece.
  */
 #include "mca/coll_gpuring/serve/serve.h"
 
@@ -12,6 +13,7 @@
 
 #include "kernels/fold.h"
 #include "mca/coll_gpuring/oob/oob.h"
+#include "mca/coll_gpuring/serve/differ.h"
 #include "mca/coll_gpuring/serve/verify.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -26,6 +28,7 @@ struct gpuring_check {
     uint8_t *expected;
     double *scale; /* the magnitudes of verify.h; NULL: results must be equal */
     uint64_t done; /* elements that are expected */
+    bool alike;    /* all ranks are known to make the same call */
 };
 
 int gpuring_check_prepare(struct gpuring_item *item)
@@ -44,7 +47,42 @@ int gpuring_check_prepare(struct gpuring_item *item)
     check->input = (uint8_t *) (check + 1) + scales * sizeof *check->scale;
     check->expected = check->input + bytes;
     check->done = 0;
+    check->alike = false;
     return gpuring_process_copy(check->input, call->input, bytes);
+}
+
+/* Gather the words of all ranks' calls, and compare them. Ranks of other nodes and ranks that have
+ * ended the operation are compared here alone. */
+static int calls_progress(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
+{
+    struct gpuring_oob *oob = module->oob;
+    uint64_t own = item->call.made, other = own;
+    struct gpuring_gathered words;
+    int status, rank = 0;
+
+    if (!gpuring_oob_busy(oob)) {
+        void *mine = gpuring_oob_gather(oob, sizeof own);
+
+        if (mine != NULL) {
+            memcpy(mine, &own, sizeof own);
+        }
+    }
+    status = gpuring_oob_progress(oob);
+    if (status != GPURING_OK) {
+        return status;
+    }
+    words = gpuring_oob_take(oob);
+    while (rank < words.nranks && other == own) {
+        memcpy(&other, gpuring_gathered_block(&words, rank++), sizeof other);
+    }
+    gpuring_gathered_clear(&words);
+    status = gpuring_oob_failure(oob).status;
+    if (status == GPURING_OK && other != own) {
+        status = gpuring_differ_report(module, own, rank - 1, other);
+        gpuring_execute_fail(module, status);
+    }
+    item->check->alike = status == GPURING_OK;
+    return status;
 }
 
 /* Elements of the next piece. */
@@ -152,6 +190,13 @@ static int compare(const mca_coll_gpuring_module_t *module, const struct gpuring
 
 int gpuring_check_progress(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
 {
+    if (!item->check->alike) {
+        int status = calls_progress(module, item);
+
+        if (status != GPURING_OK) {
+            return status;
+        }
+    }
     while (item->check->done < item->call.count) {
         int status = piece_progress(module->oob, item);
 

@@ -113,7 +113,7 @@ static int end_operation(mca_coll_gpuring_module_t *module, const struct gpuring
         account(module, call);
         return GPURING_OK;
     }
-    gpuring_watchdog_report(module, status);
+    status = gpuring_watchdog_report(module, status);
     gpuring_execute_fail(module, status);
     return module->failure;
 }

@@ -179,8 +179,9 @@ int gpuring_watchdog_look(struct mca_coll_gpuring_module_t *module);
 /* A number that changes with every step forward, of operations and of the wire-up. */
 uint64_t gpuring_watchdog_progress(const struct mca_coll_gpuring_module_t *module);
 
-/* Report why an operation failed, unless a look has just done so. */
-void gpuring_watchdog_report(struct mca_coll_gpuring_module_t *module, int status);
+/* Report why an operation failed, unless a look has just done so. Returns the status to fail with,
+ * which may be more exact than the given one. */
+int gpuring_watchdog_report(struct mca_coll_gpuring_module_t *module, int status);
 
 /* ---- serve.c ---- */
 

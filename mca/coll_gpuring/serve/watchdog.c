@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The watchdog: looks, about every millisecond of waiting, whether those that are waited for are
- * alive. After coll_gpuring_timeout seconds without progress it reports what this rank waits for,
- * and the call fails. With timeout 0 it never gives up (a rank may legally come hours later), but
- * reports once after 300 seconds.
+ * The watchdog: checks, about once per millisecond of waiting, whether the ranks that this one
+ * waits for are alive and make the same call. After coll_gpuring_timeout seconds without progress
+ * it reports what this rank waits for, and the call fails. With timeout 0 it never gives up,
+ * because a rank may legally make the call hours later, but it reports once after 300 seconds.
  */
 #include "mca/coll_gpuring/serve/serve.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "mca/coll_gpuring/oob/oob.h"
 #include "mca/coll_gpuring/process.h"
+#include "mca/coll_gpuring/serve/differ.h"
 #include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -29,7 +31,7 @@ struct report {
     char self[256]; /* "communicator MPI_COMM_WORLD (0), rank 2 of 4" */
     char call[128]; /* "MPI_Allreduce, operation 7 (ring, simple)" */
     char wait[512]; /* "data from rank 1 (host a, pid 17) by shared memory (lane 0, step 3)" */
-    char seen[256]; /* "is outside, its last operation was 5" */
+    char seen[384]; /* "is outside, its last operation was 5 (MPI_Bcast of 40 bytes, root 0)" */
 };
 
 /* The small messages that the next item waits for; NULL: none. */
@@ -46,6 +48,24 @@ static const char *messages_text(const struct gpuring_queue *queue)
     }
     return item != NULL && item->phase == GPURING_PHASE_CHECKING ? "the comparison by MPI messages"
                                                                  : NULL;
+}
+
+/* What a peer was last seen doing, with the call that it makes or made. */
+static void describe_peer(const struct gpuring_transport *transport, int peer, char *text,
+                          size_t size)
+{
+    uint64_t operation, word;
+    size_t used;
+
+    gpuring_transport_peer_state(transport, peer, &operation, text, size);
+    word = gpuring_transport_made(transport, peer, operation);
+    if (word != 0) {
+        char call[128];
+
+        gpuring_differ_text(word, call, sizeof call);
+        used = strlen(text);
+        snprintf(text + used, size - used, " (%s)", call);
+    }
 }
 
 static void describe_operation(const struct gpuring_engine *engine, struct report *report)
@@ -68,7 +88,7 @@ static void describe_operation(const struct gpuring_engine *engine, struct repor
                                 ref, other, sizeof other);
     snprintf(report->wait, sizeof report->wait, "%s (lane %d, step %u)", other, lane,
              engine->work->lanes[lane].step);
-    gpuring_transport_peer_state(engine->transport, peer, report->seen, sizeof report->seen);
+    describe_peer(engine->transport, peer, report->seen, sizeof report->seen);
 }
 
 static void describe(const mca_coll_gpuring_module_t *module, struct report *report)
@@ -83,8 +103,8 @@ static void describe(const mca_coll_gpuring_module_t *module, struct report *rep
     if (item != NULL && item->call.asks == GPURING_ASKS_PAGES) {
         snprintf(report->wait, sizeof report->wait, "rank %d to make the call",
                  module->serve->missing);
-        gpuring_transport_peer_state(module->engine->transport, module->serve->missing,
-                                     report->seen, sizeof report->seen);
+        describe_peer(module->engine->transport, module->serve->missing, report->seen,
+                      sizeof report->seen);
     } else if (messages != NULL) {
         snprintf(report->wait, sizeof report->wait, "%s: a message from or to rank %d", messages,
                  gpuring_oob_awaits(module->oob));
@@ -101,13 +121,11 @@ static void report_stall(mca_coll_gpuring_module_t *module, uint64_t waited, boo
     struct report report;
 
     describe(module, &report);
-    gpuring_compat_help(
-        "stalled", gpuring_process.hostname, (int) getpid(), report.self, report.call, seconds,
-        report.wait, report.seen,
-        fatal ? "The call returns an MPI error after that time (coll_gpuring_timeout)."
-              : "It goes on waiting (coll_gpuring_timeout is 0).");
-    gpuring_warn("[stalled] %s: %s: has waited %llu s for %s; last seen there: %s", report.self,
-                 report.call, seconds, report.wait, report.seen);
+    gpuring_warn("[stalled] %s: %s: has waited %llu s for %s; last seen there: %s; %s", report.self,
+                 report.call, seconds, report.wait, report.seen,
+                 fatal ? "the call returns an MPI error now (coll_gpuring_timeout)"
+                       : "it goes on waiting; coll_gpuring_timeout=SECONDS would end it with an "
+                         "MPI error");
     module->serve->watchdog.reported = true;
 }
 
@@ -145,6 +163,9 @@ static int look_at_peers(mca_coll_gpuring_module_t *module)
     }
     if (module->state == GPURING_STATE_READY) {
         status = gpuring_mixed_memory_look(module);
+        if (status == GPURING_OK) {
+            status = gpuring_differ_look(module);
+        }
         module->serve->watchdog.reported |= status != GPURING_OK;
     }
     return status;
@@ -207,16 +228,23 @@ int gpuring_watchdog_look(mca_coll_gpuring_module_t *module)
     return look(module, now);
 }
 
-void gpuring_watchdog_report(mca_coll_gpuring_module_t *module, int status)
+int gpuring_watchdog_report(mca_coll_gpuring_module_t *module, int status)
 {
     char why[512] = "";
+    int differs;
 
     if (module->serve->watchdog.reported) {
-        return;
+        return status;
+    }
+    differs = status == GPURING_ERR_COUNTS ? gpuring_differ_look(module) : GPURING_OK;
+    if (differs != GPURING_OK) {
+        module->serve->watchdog.reported = true;
+        return differs;
     }
     if (status != GPURING_ERR_ABORTED ||
         gpuring_execute_health(module, why, sizeof why) == GPURING_OK) {
         snprintf(why, sizeof why, "the executor reports: %s", gpuring_status_text(status));
     }
     report_failure(module, status, why);
+    return status;
 }

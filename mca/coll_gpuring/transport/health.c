@@ -97,7 +97,8 @@ int gpuring_transport_health(struct gpuring_transport *transport, char *text, si
 void gpuring_transport_publish(struct gpuring_transport *transport, uint64_t operation,
                                enum gpuring_activity activity)
 {
-    __atomic_store_n(&transport->page->operation, operation, __ATOMIC_RELAXED);
+    /* Release: pairs with word_at in made.c. */
+    __atomic_store_n(&transport->page->operation, operation, __ATOMIC_RELEASE);
     __atomic_store_n(&transport->page->activity, (uint32_t) activity, __ATOMIC_RELAXED);
     if (activity == GPURING_ACTIVITY_RUNNING && operation % OPERATIONS_PER_CORE == 1) {
         __atomic_store_n(&transport->page->core, (uint32_t) (sched_getcpu() + 1), __ATOMIC_RELAXED);
@@ -147,8 +148,8 @@ int gpuring_transport_on_hosts(const struct gpuring_transport *transport, uint64
     return -1;
 }
 
-void gpuring_transport_peer_state(const struct gpuring_transport *transport, int peer, char *text,
-                                  size_t size)
+void gpuring_transport_peer_state(const struct gpuring_transport *transport, int peer,
+                                  uint64_t *operation, char *text, size_t size)
 {
     static const char *const doing[] = {
         [GPURING_ACTIVITY_OUTSIDE] = "is outside, its last operation was",
@@ -156,19 +157,20 @@ void gpuring_transport_peer_state(const struct gpuring_transport *transport, int
         [GPURING_ACTIVITY_FAILED] = "failed in operation",
         [GPURING_ACTIVITY_CLOSED] = "has freed the communicator after operation"};
     const struct gpuring_peer *known = gpuring_peer_find(transport, peer);
-    unsigned long long operation;
     uint32_t activity;
 
+    *operation = 0;
     if (known == NULL || known->page == NULL) {
         snprintf(text, size, "unknown (it is on another node)");
         return;
     }
-    operation = __atomic_load_n(&known->page->operation, __ATOMIC_RELAXED);
+    *operation = __atomic_load_n(&known->page->operation, __ATOMIC_RELAXED);
     activity = __atomic_load_n(&known->page->activity, __ATOMIC_RELAXED);
-    if (activity == GPURING_ACTIVITY_OUTSIDE && operation == 0) {
+    if (activity == GPURING_ACTIVITY_OUTSIDE && *operation == 0) {
         snprintf(text, size, "has not entered any operation yet");
     } else {
-        snprintf(text, size, "%s %llu", doing[activity % (GPURING_ACTIVITY_CLOSED + 1)], operation);
+        snprintf(text, size, "%s %llu", doing[activity % (GPURING_ACTIVITY_CLOSED + 1)],
+                 (unsigned long long) *operation);
     }
 }
 

@@ -55,15 +55,16 @@ static inline struct gpuring_fifo_tail *gpuring_block_tail(uint8_t *block, unsig
  *   0         16      20         24          32         40       48     52
  *   | id[2]   | abort | activity | operation | on_hosts | on_gpu | core | mappings |
  *
- *   56      64          72           80                        592
- *   | voted | last_open | last_known | ballots[GPURING_BALLOTS] |
+ *   56      64          72           80                         592 1104 | voted | last_open |
+ * last_known | ballots[GPURING_BALLOTS] | made[GPURING_OPERATIONS_KEPT] |
  */
-#define GPURING_BALLOTS 64
+#define GPURING_BALLOTS         64
+#define GPURING_OPERATIONS_KEPT 64
 struct gpuring_status_page {
     uint64_t id[2];     /* of the wire-up; constant after creation */
     uint32_t abort;     /* written by anyone with release, polled by the executor (acquire) */
     uint32_t activity;  /* written by the owner (relaxed), read by peers for messages only */
-    uint64_t operation; /* likewise */
+    uint64_t operation; /* written by the owner with release, after its word in `made` */
     /* Numbers of the last calls on this communicator with host buffers and with GPU buffers, as all
      * ranks count them; written by the owner, on_hosts with release after an earlier on_gpu. */
     uint64_t on_hosts, on_gpu;
@@ -73,8 +74,11 @@ struct gpuring_status_page {
      * those that are not HOST, the last of which is in call `last_open`; it knows the results of
      * the calls up to `last_known`. */
     uint64_t voted, last_open, last_known, ballots[GPURING_BALLOTS];
+    /* What the owner does in its last operations, by number modulo GPURING_OPERATIONS_KEPT; see
+     * made.c. */
+    uint64_t made[GPURING_OPERATIONS_KEPT];
 };
-_Static_assert(sizeof(struct gpuring_status_page) == 592, "shared between processes");
+_Static_assert(sizeof(struct gpuring_status_page) == 1104, "shared between processes");
 
 /* One end of one connection. */
 struct gpuring_conn {

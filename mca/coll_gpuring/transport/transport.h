@@ -159,6 +159,18 @@ int gpuring_transport_health(struct gpuring_transport *transport, char *text, si
 void gpuring_transport_publish(struct gpuring_transport *transport, uint64_t operation,
                                enum gpuring_activity activity);
 
+/* Publish what this rank does in an operation, in a word that is not 0 and must be equal on all
+ * ranks; before gpuring_transport_publish. */
+void gpuring_transport_make(struct gpuring_transport *transport, uint64_t operation, uint64_t word);
+
+/* The word of another rank's operation of that number; 0: not known here. */
+uint64_t gpuring_transport_made(const struct gpuring_transport *transport, int rank,
+                                uint64_t operation);
+
+/* The first rank whose word for an operation is known and differs, with *other its word; or -1. */
+int gpuring_transport_differs(const struct gpuring_transport *transport, uint64_t operation,
+                              uint64_t word, uint64_t *other);
+
 /* This rank makes its call number `call`, with buffers on a GPU or in host memory. Thread: that of
  * the call. */
 void gpuring_transport_note_call(struct gpuring_transport *transport, uint64_t call, bool on_gpu);
@@ -197,9 +209,10 @@ enum gpuring_vote gpuring_transport_voted(struct gpuring_transport *transport, u
  * processes have just started, until the scheduler spreads them. */
 bool gpuring_transport_shares_core(const struct gpuring_transport *transport);
 
-/* What a peer was last seen doing; text "unknown (other node)" where it cannot be seen. */
-void gpuring_transport_peer_state(const struct gpuring_transport *transport, int peer, char *text,
-                                  size_t size);
+/* Describe what a peer was last seen doing, in operation *operation; "unknown (it is on another
+ * node)" and 0 where that cannot be seen. */
+void gpuring_transport_peer_state(const struct gpuring_transport *transport, int peer,
+                                  uint64_t *operation, char *text, size_t size);
 
 /* Bracket an operation: wakes and releases the proxy if any connection is remote. */
 void gpuring_transport_begin(struct gpuring_transport *transport);

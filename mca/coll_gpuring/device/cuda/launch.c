@@ -147,8 +147,11 @@ static int lanes_status(const struct gpuring_work *work)
             status = GPURING_ERR_ABORTED;
             break;
         default:
-            gpuring_error("lane %u found an impossible FIFO state: memory was overwritten", i);
-            return GPURING_ERR_DATA;
+            gpuring_error("[counts-differ] lane %u step %u: a slot of connection %u holds another "
+                          "size than this rank's call has; all ranks must give the same count and "
+                          "datatype",
+                          i, work->lanes[i].step, work->lanes[i].wait_ref);
+            return GPURING_ERR_COUNTS;
         }
     }
     return status;

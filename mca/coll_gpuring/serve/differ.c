@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/serve/differ.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "mca/coll_gpuring/serve/serve.h"
+#include "mca/coll_gpuring/util/status.h"
+
+/* Fields of the word: lowest bit and mask. */
+#define BYTES(word)     ((word) &MOST_BYTES)
+#define ROOT(word)      ((unsigned) ((word) >> 37 & 0xfff))
+#define TYPE(word)      ((uint32_t) ((word) >> 49 & 0x3f))
+#define OPERATION(word) ((uint32_t) ((word) >> 55 & 0xf))
+#define FUNCTION(word)  ((unsigned) ((word) >> 59))
+#define MOST_BYTES      ((UINT64_C(1) << 37) - 1)
+
+/* In the order of enum gpuring_staged. */
+static const struct function {
+    const char *name;
+    bool rooted, reduces;
+} functions[] = {
+#define ROOTED_REDUCTION          false, true
+#define ROOTED_REDUCE_SCATTER     false, true
+#define ROOTED_REDUCE             true, true
+#define ROOTED_BCAST              true, false
+#define ROOTED_ROOTED             true, false
+#define ROOTED_GATHERV            true, false
+#define ROOTED_SCATTERV           true, false
+#define ROOTED_EXCHANGE           false, false
+#define ROOTED_ALLGATHERV         false, false
+#define ROOTED_ALLTOALLV          false, false
+#define ROOTED_ALLTOALLW          false, false
+#define ROOTED_NEIGHBOR_ALLTOALLW false, false
+#define FUNCTION_ROW(name, list)  {#name, ROOTED_##list},
+    GPURING_STAGED_COLLECTIVES(FUNCTION_ROW){"reduce_local", false, true},
+    {"barrier", false, false},
+};
+#define FUNCTIONS (sizeof functions / sizeof *functions)
+_Static_assert(FUNCTIONS < 32 && GPURING_TYPE_COUNT <= 64 && GPURING_OP_COUNT <= 16,
+               "the word has room for them");
+
+uint64_t gpuring_differ_word(int function, const struct gpuring_call *call)
+{
+    uint64_t bytes = gpuring_call_bytes(call);
+
+    bytes = bytes < MOST_BYTES ? bytes : MOST_BYTES;
+    return bytes | (uint64_t) ((unsigned) call->root & 0xfff) << 37 | (uint64_t) call->type << 49 |
+           (uint64_t) call->op << 55 | (uint64_t) (unsigned) (function + 1) << 59;
+}
+
+void gpuring_differ_text(uint64_t word, char *text, size_t size)
+{
+    const struct function *function = &functions[FUNCTION(word) - 1];
+    int used;
+
+    if (FUNCTION(word) == 0 || FUNCTION(word) > FUNCTIONS) {
+        snprintf(text, size, "another call");
+        return;
+    }
+    used = snprintf(text, size, "MPI_%c%s", toupper((unsigned char) function->name[0]),
+                    function->name + 1);
+    if (BYTES(word) != MOST_BYTES && strcmp(function->name, "barrier") != 0) {
+        used += snprintf(text + used, size - (size_t) used, " of %llu bytes",
+                         (unsigned long long) BYTES(word));
+    }
+    if (function->reduces && gpuring_op_info(OPERATION(word)) != NULL &&
+        gpuring_type_info(TYPE(word)) != NULL) {
+        used +=
+            snprintf(text + used, size - (size_t) used, " (%s of %s)",
+                     gpuring_op_info(OPERATION(word))->name, gpuring_type_info(TYPE(word))->name);
+    }
+    if (function->rooted) {
+        snprintf(text + used, size - (size_t) used, ", root %u", ROOT(word));
+    }
+}
+
+int gpuring_differ_report(const mca_coll_gpuring_module_t *module, uint64_t own, int rank,
+                          uint64_t other)
+{
+    bool counts = (own & ~MOST_BYTES) == (other & ~MOST_BYTES);
+    char self[256], texts[2][128];
+
+    gpuring_module_text(module, self, sizeof self);
+    gpuring_differ_text(own, texts[0], sizeof texts[0]);
+    gpuring_differ_text(other, texts[1], sizeof texts[1]);
+    gpuring_compat_help("calls differ", counts ? "counts-differ" : "calls-differ",
+                        gpuring_process.hostname, (int) getpid(), self, module->rank, texts[0],
+                        rank, texts[1]);
+    return counts ? GPURING_ERR_COUNTS : GPURING_ERR_CALLS;
+}
+
+static int look_at_operation(const mca_coll_gpuring_module_t *module)
+{
+    const struct gpuring_engine *engine = module->running;
+    uint64_t other = 0;
+    int rank = engine->made == 0 ? -1
+                                 : gpuring_transport_differs(engine->transport, engine->operation,
+                                                             engine->made, &other);
+
+    return rank < 0 ? GPURING_OK : gpuring_differ_report(module, engine->made, rank, other);
+}
+
+/*
+ * This rank waits for the vote of a rank that has started an operation which this rank has not. Had
+ * that rank made the call in question before, its vote would be seen now. The order of persistent
+ * calls is no order of the program: with such calls, nothing follows.
+ */
+static int look_at_vote(mca_coll_gpuring_module_t *module)
+{
+    struct gpuring_item *item = gpuring_queue_next(&module->serve->queue);
+    int rank = module->serve->missing;
+    uint64_t other;
+
+    if (item == NULL || item->call.asks != GPURING_ASKS_PAGES || item->call.made == 0 ||
+        gpuring_persistent_exist(&module->serve->queue)) {
+        return GPURING_OK;
+    }
+    other = gpuring_transport_made(module->engine->transport, rank, module->engine->operation + 1);
+    if (other == 0 || gpuring_vote_look(module, item, &module->serve->missing) ||
+        module->serve->missing != rank) {
+        return GPURING_OK;
+    }
+    return gpuring_differ_report(module, item->call.made, rank, other);
+}
+
+int gpuring_differ_look(mca_coll_gpuring_module_t *module)
+{
+    return module->running->running ? look_at_operation(module) : look_at_vote(module);
+}
