@@ -268,6 +268,7 @@ mpi_test_scripts += \
     test/mpi/test_tuning.sh \
     test/mpi/test_watchdog.sh \
     test/mpi/test_wireup_memory.sh
+EXTRA_DIST += test/mpi/aware_ctypes.py
 EXTRA_DIST += test/mpi/counters.py test/mpi/cuda_array.py test/mpi/numba_arrays.py
 EXTRA_DIST += test/mpi/lib.sh test/mpi/as_nodes.sh test/mpi/as_views.sh test/mpi/first_rank.sh \
     test/mpi/two_hosts.sh
