@@ -3,8 +3,9 @@
 /*
  * Several CUDA contexts in a process, on the same GPU: the stand-in driver refuses kernels and
  * copies on memory of another context than theirs. Calls with buffers of either work, whichever was
- * met first. Once the context that was met first is destroyed they return errors, but nothing hangs
- * or goes wrong. Meanwhile another thread of the application captures a stream into a graph.
+ * met first. Once the context that was met first is destroyed, collectives on connected
+ * communicators return errors; messages, and collectives on new communicators, are staged. Nothing
+ * hangs or goes wrong. Meanwhile another thread of the application captures a stream into a graph.
  *
  * Arguments: how many of the contexts come first (own: the one beside the primary one; primary),
  * on which ranks the own one is destroyed at the end (all, last), and whether the primary one is
@@ -127,6 +128,13 @@ static int allgather(int *send, int *receive)
     return MPI_Allgather(send, ALL, MPI_INT, receive, ALL, MPI_INT, comm);
 }
 
+static int sendrecv(int *send, int *receive)
+{
+    return MPI_Sendrecv(send, MOST, MPI_INT, (harness_rank + 1) % harness_size, 0, receive, MOST,
+                        MPI_INT, (harness_rank + harness_size - 1) % harness_size, 0, comm,
+                        MPI_STATUS_IGNORE);
+}
+
 static int sum_at(int i)
 {
     return sum(i);
@@ -157,6 +165,11 @@ static int gathered_at(int i)
     return i / ALL < harness_size ? value(i / ALL, i % ALL) : -1;
 }
 
+static int left_at(int i)
+{
+    return value((harness_rank + harness_size - 1) % harness_size, i);
+}
+
 static const struct {
     const char *name;
     int (*call)(int *send, int *receive);
@@ -170,6 +183,7 @@ static const struct {
     {"Bcast of rows", bcast_rows, rows_at},
     {"Ireduce", ireduce, root_at},
     {"Allgather", allgather, gathered_at},
+    {"Sendrecv", sendrecv, left_at},
 };
 
 static bool right(int target, int (*expected)(int i))
@@ -227,9 +241,11 @@ static void after_end(bool gone, bool gone_elsewhere)
 
     check_call(allreduce, sum_at, gone, gone_elsewhere, "Allreduce on the old communicator");
     check_call(bcast, first_rank_at, gone, gone_elsewhere, "Bcast on the old communicator");
+    check_call(sendrecv, left_at, false, false, "Sendrecv on the old communicator");
     MPI_Comm_dup(old, &comm);
-    check_call(allreduce, sum_at, gone, gone_elsewhere, "Allreduce on a new communicator");
-    check_call(bcast, first_rank_at, gone, gone_elsewhere, "Bcast on a new communicator");
+    check_call(allreduce, sum_at, false, false, "Allreduce on a new communicator");
+    check_call(iallreduce, sum_at, false, false, "Iallreduce on a new communicator");
+    check_call(bcast, first_rank_at, false, false, "Bcast on a new communicator");
     if (!gone && !gone_elsewhere) {
         make_own();
         try_all(OWN, PRIMARY, "with another context");
@@ -314,6 +330,23 @@ static void reset_primary(bool again)
     }
 }
 
+/* Buffers of the context that the primary one has become. */
+static void after_reset(void)
+{
+    MPI_Comm old = comm;
+
+    from[PRIMARY] = allocate(PRIMARY);
+    to[PRIMARY] = allocate(PRIMARY);
+    check_call(sendrecv, left_at, false, false, "after a reset: Sendrecv");
+    MPI_Comm_dup(old, &comm);
+    check_call(allreduce, sum_at, false, false, "after a reset: Allreduce on a new communicator");
+    check_call(bcast, first_rank_at, false, false, "after a reset: Bcast on a new communicator");
+    MPI_Comm_free(&comm);
+    comm = old;
+    harness_free(from[PRIMARY]);
+    harness_free(to[PRIMARY]);
+}
+
 int main(int argc, char **argv)
 {
     bool own_first, everywhere;
@@ -344,6 +377,9 @@ int main(int argc, char **argv)
     if (argc > 3) {
         MPI_Barrier(comm); /* memory that others have mapped stays until all calls have ended */
         reset_primary(strcmp(argv[3], "again") == 0);
+        if (strcmp(argv[3], "again") == 0) {
+            after_reset();
+        }
     }
     MPI_Comm_free(&comm);
     return harness_finish();

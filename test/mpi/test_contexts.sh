@@ -31,11 +31,18 @@ for case in "3 1 own all" "3 2 primary all" "2 1 own last" "2 2 primary last"; d
     nothing_held "$what: nothing is leaked or misused"
 done
 
-# The context is reset before MPI_Finalize: nothing of it is touched, and nothing is said.
+# The context is reset before MPI_Finalize: nothing of it is touched, and nothing is said unless MPI
+# gets buffers of the new context.
 use_gpus 1
 for how in reset again; do
     GPURING_STANDIN_PROTECT=0 mpi 120 2 contexts primary last $how
-    check "$how of the context before MPI_Finalize: no error is told" silent 'gpuring ERROR'
+    if [ $how = again ]; then
+        check "buffers of the new context: the message" says '\[context-destroyed\]'
+        check "buffers of the new context: no limit is blamed" \
+            silent '\[pin-limit\]|\[p2p-no-memory\]|\[stage-no-memory\]|\[gpu-memory\]'
+    else
+        check "$how of the context before MPI_Finalize: no error is told" silent 'gpuring ERROR'
+    fi
     adopt_as_one "$how of the context before MPI_Finalize"
     check "$how of the context before MPI_Finalize: nothing of it is used" \
         sh -c "! grep -q 'misuses cu' '$GPURING_STANDIN_REPORT'"

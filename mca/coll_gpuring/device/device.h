@@ -83,7 +83,8 @@ struct gpuring_device_ops {
      * Optional. Choose the GPU: that of this pointer. Called once, before any function that
      * allocates, copies or launches. It creates no context: it uses the pointer's, else the calling
      * thread's current one, else the device's primary one if that is active. The application keeps
-     * that context; calls fail after it was destroyed ([context-destroyed] in the log).
+     * that context; after it was destroyed all calls but copies fail
+     * ([context-destroyed] in the log, GPURING_ERR_CONTEXT).
      */
     int (*attach)(struct gpuring_device *device, const struct gpuring_pointer *pointer);
 
@@ -140,6 +141,10 @@ struct gpuring_device_ops {
                       struct gpuring_device_nic *access);
 
     int (*stream_create)(struct gpuring_device *device, struct gpuring_stream **stream);
+    /* Optional. False if the application has destroyed the context in which the stream was made.
+     * Streams that are made afterwards copy between host memory and GPU buffers, and do nothing
+     * else. */
+    bool (*stream_works)(const struct gpuring_stream *stream);
     void (*stream_destroy)(struct gpuring_stream *stream); /* when what it was given has ended */
     /* The user's memory may be of any context and GPU. What was begun is to be waited for: by
      * copied or synchronize. */

@@ -135,11 +135,13 @@ struct gpuring_p2p_fetch *gpuring_p2p_fetch_new(const struct gpuring_p2p_offer *
     if (self->gpu != NULL && self->status == GPURING_OK) {
         self->status = gpuring_stage_stream_get(&self->stream);
     }
-    if (self->status != GPURING_OK) {
+    if (self->status == GPURING_ERR_NOMEM) {
         gpuring_error(
-            "[p2p-no-memory] a receive of %zu bytes returns an error: there is no memory, or "
-            "no stream, to copy them",
+            "[p2p-no-memory] a receive of %zu bytes returns an error: there is no host memory for "
+            "them; free host memory, or raise its limits (ulimit -v, vm.overcommit_memory)",
             self->bytes);
+    } else if (self->status != GPURING_OK) {
+        gpuring_p2p_message_copy_failed(self->bytes, self->status);
     }
     return self;
 }

@@ -182,11 +182,15 @@ static bool all_copied(const struct gpuring_p2p_sending *self)
     return self->next * self->unit >= self->answer.bytes;
 }
 
-static void log_no_memory(void)
+static void log_no_way(const struct gpuring_p2p_sending *self)
 {
+    if (self->status != GPURING_ERR_NOMEM) {
+        gpuring_p2p_message_copy_failed(self->answer.bytes, self->status);
+        return;
+    }
     gpuring_error("[p2p-no-memory] a send on GPU memory returns an error: there are no %zu bytes "
-                  "of host memory, or no stream, to copy it; free host memory, or raise its limits "
-                  "(ulimit -v, vm.overcommit_memory)",
+                  "of host memory to copy it; free host memory, or raise its limits (ulimit -v, "
+                  "vm.overcommit_memory)",
                   BUFFERS * GPURING_P2P_CHUNK);
 }
 
@@ -209,7 +213,7 @@ static void open_way(struct gpuring_p2p_sending *self)
         self->status = self->bounce != NULL ? GPURING_OK : GPURING_ERR_NOMEM;
     }
     if (self->status != GPURING_OK && self->status != GPURING_ERR_PEER) {
-        log_no_memory();
+        log_no_way(self);
     }
     if (self->answer.direct &&
         gpuring_p2p_world_isend(&self->buffer, sizeof self->buffer, self->peer,

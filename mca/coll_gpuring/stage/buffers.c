@@ -68,6 +68,7 @@ static void pinning_failed(size_t bytes)
 static bool pin(struct gpuring_stage_bounce *bounce, size_t touched)
 {
     void *address;
+    int status;
     bool may;
 
     pthread_mutex_lock(&pool.lock);
@@ -78,9 +79,12 @@ static bool pin(struct gpuring_stage_bounce *bounce, size_t touched)
     if (!may) {
         return false;
     }
-    if (gpuring_process.device_ops->alloc_pinned(gpuring_process.device, bounce->bytes, &address) !=
-        0) {
-        pinning_failed(bounce->bytes);
+    status =
+        gpuring_process.device_ops->alloc_pinned(gpuring_process.device, bounce->bytes, &address);
+    if (status != GPURING_OK) {
+        if (status != GPURING_ERR_CONTEXT) { /* which the device has reported */
+            pinning_failed(bounce->bytes);
+        }
         return false;
     }
     bounce->address = address;
@@ -156,17 +160,26 @@ void gpuring_stage_bounce_put(struct gpuring_stage_bounce *bounce)
     }
 }
 
+static struct gpuring_stream *take_stream(void)
+{
+    struct gpuring_stream *stream;
+
+    pthread_mutex_lock(&pool.lock);
+    stream = pool.stream_count > 0 ? pool.streams[--pool.stream_count] : NULL;
+    pthread_mutex_unlock(&pool.lock);
+    return stream;
+}
+
 int gpuring_stage_stream_get(struct gpuring_stream **stream)
 {
-    *stream = NULL;
-    pthread_mutex_lock(&pool.lock);
-    if (pool.stream_count > 0) {
-        *stream = pool.streams[--pool.stream_count];
+    const struct gpuring_device_ops *ops = gpuring_process.device_ops;
+
+    *stream = take_stream();
+    while (*stream != NULL && ops->stream_works != NULL && !ops->stream_works(*stream)) {
+        ops->stream_destroy(*stream);
+        *stream = take_stream();
     }
-    pthread_mutex_unlock(&pool.lock);
-    return *stream != NULL
-               ? GPURING_OK
-               : gpuring_process.device_ops->stream_create(gpuring_process.device, stream);
+    return *stream != NULL ? GPURING_OK : ops->stream_create(gpuring_process.device, stream);
 }
 
 void gpuring_stage_stream_put(struct gpuring_stream *stream)

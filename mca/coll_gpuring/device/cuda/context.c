@@ -54,6 +54,11 @@ static bool was_reset(const struct gpuring_device *device)
            !active;
 }
 
+bool gpuring_cuda_is_lost(const struct gpuring_device *device)
+{
+    return device->driver != NULL && (is_destroyed(device) || was_reset(device));
+}
+
 void gpuring_cuda_lost(struct gpuring_device *device)
 {
     __atomic_store_n(&device->destroyed, true, __ATOMIC_RELAXED);
@@ -70,11 +75,18 @@ static int context_destroyed(struct gpuring_device *device, bool sure)
     if (!told) {
         gpuring_error("[context-destroyed] the CUDA context of GPU %d that coll/gpuring works in, "
                       "that of the first GPU buffer given to MPI, was destroyed (cuCtxDestroy, "
-                      "cudaDeviceReset): MPI calls on GPU buffers fail from now on; keep that "
+                      "cudaDeviceReset): collectives on communicators that were connected in it "
+                      "return errors; messages, and collectives on new communicators "
+                      "(MPI_Comm_dup), are staged through host memory, which is slower; keep that "
                       "context until MPI_Finalize",
                       device->ordinal);
     }
-    return GPURING_ERR_IO;
+    return GPURING_ERR_CONTEXT;
+}
+
+int gpuring_cuda_report_lost(struct gpuring_device *device)
+{
+    return context_destroyed(device, true);
 }
 
 int gpuring_cuda_check(struct gpuring_device *device, CUresult result, const char *what)

@@ -9,7 +9,8 @@
  *     host and another context           on a stream made there for the copy, which is waited for
  *
  * Nothing is kept in the other contexts: they exist as long as their buffers are in a call, and
- * nothing reports their end.
+ * nothing reports their end. When the device's own context is lost, all buffers are of other
+ * contexts, even if one of these has the old context's handle.
  *
  * Where processes take turns on a GPU (several of them, without MPS), a copy to it of less than 32
  * KiB waits for the turn of its process: 143 us on an H200. Larger ones do not, and two rows of
@@ -76,6 +77,11 @@ int gpuring_cuda_stream_create(struct gpuring_device *device, struct gpuring_str
         return GPURING_ERR_NOMEM;
     }
     created->device = device;
+    if (gpuring_cuda_is_lost(device)) {
+        (void) gpuring_cuda_report_lost(device);
+        *stream = created;
+        return GPURING_OK;
+    }
     status = gpuring_cuda_enter(device);
     if (status == GPURING_OK) {
         status = gpuring_cuda_check(device,
@@ -90,6 +96,11 @@ int gpuring_cuda_stream_create(struct gpuring_device *device, struct gpuring_str
     }
     *stream = created;
     return GPURING_OK;
+}
+
+bool gpuring_cuda_stream_works(const struct gpuring_stream *stream)
+{
+    return stream->stream == NULL || !gpuring_cuda_is_lost(stream->device);
 }
 
 /* The context that memory must be copied in; NULL: any. */
@@ -117,13 +128,66 @@ struct way {
     bool other;         /* the stream is made for this copy, in another context */
 };
 
+/* Begin a copy on a stream that is made for it in another context. */
+static int begin_there(struct gpuring_device *device, CUcontext there, struct way *way)
+{
+    int status = gpuring_cuda_enter_other(device, there);
+
+    if (status != GPURING_OK) {
+        return status;
+    }
+    status = gpuring_cuda_check(
+        device, device->driver->stream_create(&way->stream, CU_STREAM_NON_BLOCKING, 0),
+        "create a stream in the CUDA context of a buffer");
+    way->other = status == GPURING_OK;
+    if (status != GPURING_OK) {
+        gpuring_cuda_leave(device);
+    }
+    return status;
+}
+
+/* A context of memory on a GPU, or NULL for host memory. */
+static CUcontext context_of_buffer(struct gpuring_device *device, const void *address)
+{
+    struct gpuring_pointer pointer = gpuring_cuda_classify(device, address);
+    CUcontext context = NULL;
+    CUdevice gpu;
+
+    if (pointer.kind != GPURING_POINTER_HOST && pointer.kind != GPURING_POINTER_REGISTERED &&
+        device->driver->device_get(&gpu, pointer.ordinal) == CUDA_SUCCESS) {
+        (void) gpuring_cuda_context_of(device->driver, gpu, &pointer, &context);
+    }
+    return context;
+}
+
+/* Without the device's own context. What a stream of that context copies may be memory that was
+ * lost with it, which the driver would take for host memory. */
+static int begin_lost(struct gpuring_stream *stream, const void *to, const void *from,
+                      struct way *way)
+{
+    struct gpuring_device *device = stream->device;
+    CUcontext there, other;
+
+    if (stream->stream != NULL) {
+        return gpuring_cuda_report_lost(device);
+    }
+    there = context_of_buffer(device, to);
+    other = context_of_buffer(device, from);
+    if ((there == NULL) == (other == NULL)) {
+        return gpuring_cuda_report_lost(device); /* staging copies between host and GPU alone */
+    }
+    return begin_there(device, there != NULL ? there : other, way);
+}
+
 static int begin(struct gpuring_stream *stream, const void *to, const void *from, struct way *way)
 {
     struct gpuring_device *device = stream->device;
     CUcontext there = NULL;
-    int status;
 
     *way = (struct way){.stream = stream->stream};
+    if (gpuring_cuda_is_lost(device)) {
+        return begin_lost(stream, to, from, way);
+    }
     if (__atomic_load_n(&device->strangers, __ATOMIC_RELAXED)) {
         way->to = context_at(device, to);
         way->from = context_at(device, from);
@@ -136,23 +200,12 @@ static int begin(struct gpuring_stream *stream, const void *to, const void *from
     if (there == NULL || there == device->context) {
         return gpuring_cuda_enter(device);
     }
-    /* What is ours may be gone with our context: the driver would take it for host memory. */
-    status = gpuring_cuda_enter(device);
-    if (status == GPURING_OK) {
-        gpuring_cuda_leave(device);
-        status = gpuring_cuda_enter_other(device, there);
+    /* Destroyed contexts are found by entering them; see begin_lost. */
+    if (gpuring_cuda_enter(device) != GPURING_OK) {
+        return gpuring_cuda_is_lost(device) ? begin_lost(stream, to, from, way) : GPURING_ERR_IO;
     }
-    if (status != GPURING_OK) {
-        return status;
-    }
-    status = gpuring_cuda_check(
-        device, device->driver->stream_create(&way->stream, CU_STREAM_NON_BLOCKING, 0),
-        "create a stream in the CUDA context of a buffer");
-    way->other = status == GPURING_OK;
-    if (status != GPURING_OK) {
-        gpuring_cuda_leave(device);
-    }
-    return status;
+    gpuring_cuda_leave(device);
+    return begin_there(device, there, way);
 }
 
 static int end(struct gpuring_device *device, const struct way *way, CUresult result,
@@ -251,7 +304,9 @@ int gpuring_cuda_copy(struct gpuring_stream *stream, void *to, const void *from,
     if (status != GPURING_OK) {
         return status;
     }
-    begin_timing(stream, bytes);
+    if (!way.other) {
+        begin_timing(stream, bytes);
+    }
     if (way.to != NULL) {
         result = driver->copy_peer_async(address_of(to), way.to, address_of(from), way.from, bytes,
                                          way.stream);
@@ -288,7 +343,9 @@ int gpuring_cuda_copy_rows(struct gpuring_stream *stream, void *to, size_t to_pi
     if (status != GPURING_OK) {
         return status;
     }
-    begin_timing(stream, SIZE_MAX);
+    if (!way.other) {
+        begin_timing(stream, SIZE_MAX);
+    }
     return end(stream->device, &way,
                way.to != NULL ? copy_peer_rows(driver, &way, &copy)
                               : driver->copy_rows_async(&copy, way.stream),
@@ -298,8 +355,12 @@ int gpuring_cuda_copy_rows(struct gpuring_stream *stream, void *to, size_t to_pi
 /* What the driver says of the stream's copies. */
 static int ask(struct gpuring_stream *stream, CUresult (*call)(CUstream), const char *what)
 {
-    int status = gpuring_cuda_enter(stream->device);
+    int status;
 
+    if (stream->stream == NULL) {
+        return GPURING_OK; /* copies in other contexts have ended when they return */
+    }
+    status = gpuring_cuda_enter(stream->device);
     if (status == GPURING_OK) {
         status = gpuring_cuda_check_stream(stream->device, call(stream->stream), what);
         end_timing(stream, status != GPURING_AGAIN);

@@ -320,6 +320,7 @@ const struct gpuring_device_ops gpuring_device_cuda = {
     .free_pinned = cuda_free_pinned,
     .nic_access = gpuring_cuda_nic_access,
     .stream_create = gpuring_cuda_stream_create,
+    .stream_works = gpuring_cuda_stream_works,
     .stream_destroy = gpuring_cuda_stream_destroy,
     .copy = gpuring_cuda_copy,
     .copy_rows = gpuring_cuda_copy_rows,

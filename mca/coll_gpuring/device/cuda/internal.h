@@ -14,7 +14,8 @@
 /*
  * One GPU in use by this process, attached to a context that is not ours: it is never created,
  * retained or destroyed here, only pushed around our calls and popped again. The application has to
- * keep it; once it has not, calls fail.
+ * keep it. Once the context is lost, only copies between host memory and buffers of other contexts
+ * work, on streams that are made afterwards.
  */
 struct gpuring_device {
     const struct gpuring_cuda_driver *driver; /* NULL until attached */
@@ -39,10 +40,10 @@ struct gpuring_device {
 
 struct gpuring_stream {
     struct gpuring_device *device;
-    CUstream stream;
+    CUstream stream;              /* NULL: made after the device's own context was lost */
     uint32_t turn;                /* of the last launch */
     uint64_t asked;               /* when the driver was asked last, or the launch made, ns */
-    bool copies;                  /* that were begun, and not seen to end */
+    bool copies;                  /* on `stream` that were begun, and not seen to end */
     uint64_t copy_begun;          /* when the one that is timed was, ns; 0: none is */
     struct gpuring_launch launch; /* its parameters */
 };
@@ -86,6 +87,10 @@ void gpuring_cuda_identify(struct gpuring_device *device);
 /* Does the answer to a use of a stream say so? And take that for known, without a message: nothing
  * is lost by what is only given back. */
 bool gpuring_cuda_says_lost(CUresult result);
+/* Has the application destroyed or reset the device's own context, as far as is known? And report
+ * that, once; returns GPURING_ERR_CONTEXT. */
+bool gpuring_cuda_is_lost(const struct gpuring_device *device);
+int gpuring_cuda_report_lost(struct gpuring_device *device);
 void gpuring_cuda_lost(struct gpuring_device *device);
 
 /* 0 also if the driver does not know it. */
@@ -114,6 +119,7 @@ void gpuring_cuda_unimport(struct gpuring_device *device, void *pointer);
 
 /* device/cuda/copy.c */
 int gpuring_cuda_stream_create(struct gpuring_device *device, struct gpuring_stream **stream);
+bool gpuring_cuda_stream_works(const struct gpuring_stream *stream);
 void gpuring_cuda_stream_destroy(struct gpuring_stream *stream);
 int gpuring_cuda_copy(struct gpuring_stream *stream, void *to, const void *from, size_t bytes);
 int gpuring_cuda_copy_rows(struct gpuring_stream *stream, void *to, size_t to_pitch,

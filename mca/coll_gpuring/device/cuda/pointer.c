@@ -77,6 +77,9 @@ static bool readable(const void *pointer)
 bool gpuring_cuda_reaches(const struct gpuring_device *device,
                           const struct gpuring_pointer *pointer)
 {
+    if (gpuring_cuda_is_lost(device)) {
+        return false;
+    }
     switch (pointer->kind) {
     case GPURING_POINTER_HOST:
     case GPURING_POINTER_REGISTERED:
