@@ -65,119 +65,116 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
 
 #define GPURING_PARAMS(INT, SIZE, CHOICE, TEXT)                                                    \
     INT(priority, 0, 1, LOCAL, 0, 100,                                                             \
-        "Priority among the collective components; 0: not used, 90: recommended")                  \
-    CHOICE(                                                                                        \
-        device, 0, 1, SHARED, device,                                                              \
-        "Whose memory is served: auto and cuda (GPU buffers; calls on host buffers are "           \
-        "delegated, and cuda reports a build without CUDA), host (ordinary memory, plans run on "  \
-        "the CPU), off (nothing)")                                                                 \
+        "Priority among the collective components; 0, the default, selects other components, 90 "  \
+        "is recommended")                                                                          \
+    CHOICE(device, 0, 1, SHARED, device,                                                           \
+           "Memory whose calls are served: cuda (GPU buffers), host (ordinary memory, by the "     \
+           "CPU), off (none), or auto (cuda, without a message if the build has no CUDA)")         \
     CHOICE(algorithm, 0, 2, SHARED, algorithm,                                                     \
-           "Algorithm of collectives that have it; auto chooses by the tuning file and size; "     \
-           "previous delegates all calls to the component that would serve without this one")      \
+           "Algorithm of the collectives that have it; auto selects by the tuning file and by "    \
+           "size; previous delegates all calls to the component that serves without this one")     \
     INT(deterministic, 0, 2, SHARED, 0, 1,                                                         \
-        "1: fold reductions in the order of the ranks, so that results depend on the inputs and "  \
-        "the number of ranks only; 0: in the order that is fastest")                               \
-    CHOICE(                                                                                        \
-        protocol, 0, 2, SHARED, protocol,                                                          \
-        "How chunks travel: simple (bulk), ll (low latency), ll128 (low latency; on GPUs where "   \
-        "the topology says that 128-byte stores stay whole, as over NVLink, else as auto); auto "  \
-        "chooses by size")                                                                         \
+        "1 folds reductions in the order of the ranks, so that results depend only on the inputs " \
+        "and the number of ranks; 0 uses the fastest order")                                       \
+    CHOICE(protocol, 0, 2, SHARED, protocol,                                                       \
+           "Protocol of chunks: simple (bandwidth), ll (latency), ll128 (latency; on GPUs where "  \
+           "128-byte stores stay whole, otherwise as auto), or auto (by size)")                    \
     TEXT(tuning_file, "", 2, LOCAL,                                                                \
-         "File that says by collective and size which algorithm and protocol serve, or that the "  \
-         "call is delegated to the previous component; its rules must be equal on all ranks; "     \
-         "gpuring-perf --tuning writes it")                                                        \
+         "File that selects the algorithm and protocol by collective and size, as gpuring-perf "   \
+         "--tuning writes it; all ranks must have equal rules")                                    \
     INT(min_channels, 0, 4, SHARED, 0, GPURING_MAX_CHANNELS,                                       \
-        "Use at least this many channels (rings or trees); 0: decided by the topology")            \
+        "Smallest number of channels (rings or trees); 0: the topology decides")                   \
     INT(max_channels, 0, 4, SHARED, 0, GPURING_MAX_CHANNELS,                                       \
-        "Use at most this many channels (rings or trees); 0: decided by the topology")             \
+        "Largest number of channels (rings or trees); 0: the topology decides")                    \
     INT(direct_ranks, 16, 4, SHARED, 2, 1024,                                                      \
-        "Up to so many ranks are connected with all others from the start; more of them when a "   \
-        "call first needs it, as alltoall, gather, scatter and small allgather do")                \
+        "Largest number of ranks that are all connected with each other from the start; larger "   \
+        "communicators make these connections when a call first needs them")                       \
     SIZE(buffer_size, 1048576, 4, SHARED, 8192, 1073741824,                                        \
-         "Bytes of buffer of each connection of protocol simple, which 8 slots share; twice that " \
-         "with coll_gpuring_device=host on one node, where a rank's connections with all others "  \
-         "share it")                                                                               \
+         "Bytes of the buffer of each connection with protocol simple, shared by 8 slots; with "   \
+         "coll_gpuring_device=host on one node, twice that for all direct connections of a rank")  \
     SIZE(chunk_size, 0, 4, SHARED, 0, 1073741824,                                                  \
-         "Bytes that travel at once, at most; 0: a slot of the buffer")                            \
+         "Largest number of bytes that are sent as one chunk; 0: one slot of the buffer")          \
     INT(patience, 0, 5, LOCAL, 0, 1000000,                                                         \
-        "Microseconds that a kernel waits for other ranks, without progress, before it makes "     \
-        "room for their kernels; 0: 50 where ranks share the GPU, 1000 where they do under MPS, "  \
-        "else 20000")                                                                              \
+        "Microseconds that a kernel waits for other ranks before it ends, to be launched again "   \
+        "by the next MPI call; 0: 50 where ranks share the GPU, 1000 with MPS, otherwise 20000")   \
     CHOICE(p2p, 0, 2, LOCAL, p2p,                                                                  \
-           "Take GPU buffers in point-to-point calls, too: on, off, "                              \
-           "or auto (off where an Open MPI that was built with CUDA does so with its PML ob1)")    \
-    SIZE(                                                                                          \
-        p2p_rendezvous, 1048576, 4, LOCAL, 0, 1099511627776,                                       \
-        "Messages from contiguous GPU memory of at least so many bytes go from GPU to GPU within " \
-        "a node, else in chunks; shorter ones are staged as a whole; 0: all are")                  \
+           "Accept GPU buffers in point-to-point calls: on, off, or auto (on, unless Open MPI "    \
+           "was built with CUDA and uses its PML ob1)")                                            \
+    SIZE(p2p_rendezvous, 1048576, 4, LOCAL, 0, 1099511627776,                                      \
+         "Smallest message in bytes from contiguous GPU memory that is copied directly between "   \
+         "the GPUs of a node, or sent in chunks; 0: all messages are staged whole")                \
     TEXT(topo_file, "", 3, LOCAL,                                                                  \
-         "Read the node's topology from this file (XML as NCCL dumps it) instead of detecting it") \
+         "File with the topology of the node (XML as NCCL dumps it), read instead of detecting "   \
+         "the topology")                                                                           \
     TEXT(topo_dump_file, "", 3, LOCAL,                                                             \
-         "Write the node's topology to this file (rank 0 of MPI_COMM_WORLD does)")                 \
+         "File to which rank 0 of MPI_COMM_WORLD writes the topology of its node")                 \
     TEXT(graph_dump_file, "", 3, LOCAL,                                                            \
-         "Write the channels found to this file (rank 0 of MPI_COMM_WORLD does, for each "         \
-         "communicator in which it is rank 0: those of the last one remain)")                      \
+         "File to which rank 0 of MPI_COMM_WORLD writes the channels of the communicator that "    \
+         "was connected last, of those in which it is rank 0")                                     \
     TEXT(hostid, "", 3, LOCAL,                                                                     \
-         "Identity of this node; processes with different ones are connected by network, so that " \
-         "one machine can stand for several; not given: boot id, host name and namespaces")        \
-    CHOICE(                                                                                        \
-        p2p_level, 0, 4, SHARED, level,                                                            \
-        "Farthest path on which ranks of a node reach each other's GPU memory directly; LOC: "     \
-        "none, not even on one GPU: all go through pinned host memory; auto: wherever it works")   \
+         "Identity of the node; processes with different identities connect by network; default: " \
+         "boot id, host name and namespaces")                                                      \
+    CHOICE(p2p_level, 0, 4, SHARED, level,                                                         \
+           "Farthest path on which ranks of a node access each other's GPU memory; LOC: none, "    \
+           "data goes through pinned host memory; auto: wherever it works")                        \
     CHOICE(gdr_level, 0, 4, SHARED, level,                                                         \
-           "Farthest path on which a network device reaches GPU memory directly")                  \
+           "Farthest path on which a network device accesses GPU memory directly; auto: the "      \
+           "topology decides")                                                                     \
     CHOICE(net, 0, 2, SHARED, net,                                                                 \
-           "Network between nodes; auto: verbs where it reaches the other node, else ucx")         \
-    TEXT(verbs_hca, "", 3, LOCAL,                                                                  \
-         "Network devices to use, or with ^ not to use: mlx5_0:1,mlx5_2 or ^mlx5_1")               \
+           "Network between nodes: verbs, ucx, none, or auto (verbs where it reaches all nodes, "  \
+           "otherwise ucx)")                                                                       \
+    TEXT(                                                                                          \
+        verbs_hca, "", 3, LOCAL,                                                                   \
+        "Network devices to use, or after ^ not to use: mlx5_0:1,mlx5_2 or ^mlx5_1; default: all") \
     INT(verbs_timeout, -1, 5, LOCAL, -1, 31,                                                       \
-        "Time to wait for an acknowledgement, 4.096 us x 2^N; -1: default")                        \
+        "Exponent N of the time to wait for an acknowledgement, 4.096 us x 2^N; -1: 18, which is " \
+        "1.07 s")                                                                                  \
     INT(verbs_retry_count, -1, 5, LOCAL, -1, 7,                                                    \
-        "How often a packet without acknowledgement is repeated; -1: default")                     \
+        "Number of times that a packet without acknowledgement is sent again; -1: 6")              \
     INT(verbs_qps, 1, 5, SHARED, 1, 4,                                                             \
-        "Queue pairs of each verbs connection, which carry its chunks in turn; more may be "       \
+        "Queue pairs of each verbs connection, used in turn; more than the default of 1 can be "   \
         "faster where the network spreads traffic by queue pair")                                  \
     INT(verbs_spares, 1, 5, SHARED, 0, 3,                                                          \
-        "Further ports of a host to which a verbs connection fails over when its own fails; "      \
-        "0: it fails with its port")                                                               \
+        "Number of other ports of the host to which a verbs connection can fail over; 0: it "      \
+        "fails with its port")                                                                     \
     INT(verbs_gid_index, -1, 5, LOCAL, -1, 255,                                                    \
-        "Number of the GID (ibv_devinfo -v) that verbs connections use on every port; -1: the "    \
+        "Index of the GID (ibv_devinfo -v) that verbs connections use on every port; -1: the "     \
         "best one for RoCE v2, IPv4 first")                                                        \
     INT(verbs_sl, 0, 5, LOCAL, 0, 15,                                                              \
-        "Service level of verbs connections (with RoCE the priority of the VLAN tag)")             \
+        "Service level of verbs connections; with RoCE, the priority of the VLAN tag")             \
     INT(verbs_tc, 0, 5, LOCAL, 0, 255,                                                             \
-        "Traffic class of verbs connections with a GRH; with RoCE v2 the IP header's DSCP x 4")    \
+        "Traffic class of verbs connections with a GRH; with RoCE v2, 4 times the DSCP of the IP " \
+        "header")                                                                                  \
     INT(verbs_pkey, 0, 5, LOCAL, 0, 32767,                                                         \
-        "Partition key of verbs connections, without the membership bit, as 0x123; ports without " \
-        "it are not used; 0: the first one of the port's table")                                   \
+        "Partition key of verbs connections without the membership bit, as 0x123; ports without "  \
+        "it are not used; 0: the first one in the port's table")                                   \
     CHOICE(verbs_mtu, 0, 5, LOCAL, mtu,                                                            \
-           "Largest packet of verbs connections in bytes (the smaller one of both ends counts); "  \
-           "auto: what the port is set to")                                                        \
+           "Largest packet of verbs connections in bytes, where the smaller value of both ends "   \
+           "counts; auto: the setting of the port")                                                \
     TEXT(proxy_cpu, "auto", 5, LOCAL,                                                              \
-         "Cores of the progress thread: auto (near the network device and where no rank runs, if " \
-         "there are such cores), none (where its process runs), or a list: 3 or 0,4-7")            \
+         "Cores of the progress thread: auto (near the network device and without a rank, if "     \
+         "there are any), none (those of the process), or a list, 3 or 0,4-7")                     \
     INT(proxy_spin, -1, 6, LOCAL, -1, 1000000,                                                     \
-        "Microseconds that the progress thread polls before it offers its core to others; -1: by " \
-        "whether it has a core for itself")                                                        \
+        "Microseconds that the progress thread polls before it yields its core; -1: 50 with a "    \
+        "core of its own, otherwise 2")                                                            \
     INT(proxy_yield, -1, 6, LOCAL, -1, 1000000,                                                    \
-        "Microseconds that the progress thread polls and offers its core before it naps; -1: "     \
-        "default")                                                                                 \
+        "Microseconds that the progress thread polls and yields before it sleeps; -1: 200")        \
     INT(timeout, 0, 2, LOCAL, 0, 2147483,                                                          \
-        "Seconds without progress after which a collective fails with an MPI error (a staged one " \
-        "is only reported); 0: never, but a report is logged after 300 s")                         \
+        "Seconds without progress after which a collective returns an MPI error (a staged one is " \
+        "only reported); 0: never, with a report after 300 s")                                     \
     CHOICE(agree, 0, 3, SHARED, agree,                                                             \
-           "Kinds of memory in one call: symmetric (all ranks have a GPU buffer, or none has) or " \
-           "always (any mixture, at the price of a small message round before each call)")         \
-    SIZE(agree_size, 1048576, 3, SHARED, 0, 1099511627776,                                         \
-         "Between nodes, and before the ranks are connected, calls with a root of so many bytes, " \
-         "and gatherv, scatterv and alltoallv(w) of any, begin with a small message round, by "    \
-         "which the ranks find out whether all have GPU buffers; of smaller ones only some do, "   \
-         "and what they find counts for the next ones of their size; 0: all are staged")           \
+           "Memory of the ranks in one call: symmetric (all on GPUs or all on hosts) or always "   \
+           "(any mixture, for a small message round before each call)")                            \
+    SIZE(                                                                                          \
+        agree_size, 1048576, 3, SHARED, 0, 1099511627776,                                          \
+        "Smallest rooted call in bytes before which unconnected ranks or nodes agree by messages " \
+        "where the buffers are; smaller calls use earlier results; 0: such calls are staged")      \
     CHOICE(check, 0, 3, SHARED, check,                                                             \
            "plans: prove the allreduce plans of all ranks before use; data: compare each "         \
-           "allreduce with one by plain MPI messages (slow)")                                      \
+           "allreduce with one by MPI messages (slow); off: neither")                              \
     INT(verbose, 0, 1, LOCAL, 0, 3,                                                                \
-        "1: what was chosen, and why calls are delegated; 2: connections; 3: every operation")
+        "Amount of log output: 1: what was selected and why calls are delegated; 2: connections; " \
+        "3: every operation; 0: warnings and errors")
 
 #define GPURING_PARAM_INT(name, def, level, scope, low, high, help)  int name;
 #define GPURING_PARAM_SIZE(name, def, level, scope, low, high, help) size_t name;
