@@ -172,6 +172,42 @@ static void file_forms(const char *folder)
     harness_check(good, "the %d blocking forms of MPI_File_write and MPI_File_read", FILE_FORMS);
 }
 
+/* The variants with large counts, of Open MPI 6.0. */
+static void large_counts(const char *folder)
+{
+#if MPI_VERSION >= 4
+    int next = (harness_rank + 1) % harness_size;
+    int last = (harness_rank + harness_size - 1) % harness_size;
+    MPI_Count at = 0, from_at = 0, size = COUNT * (MPI_Count) sizeof(int);
+    int *packed = malloc((size_t) size);
+    char path[4096];
+    bool good;
+    MPI_File f;
+
+    fill(gpu, harness_rank);
+    fill(gpu_too, 9);
+    MPI_Pack_c(gpu, COUNT / 2, every_other, packed, size, &at, MPI_COMM_WORLD);
+    MPI_Unpack_c(packed, at, &from_at, gpu_too, COUNT / 2, every_other, MPI_COMM_WORLD);
+    good = at == size / 2 && from_at == at && holds(gpu_too, COUNT, 2, harness_rank, 9);
+    MPI_Sendrecv_replace_c(gpu, COUNT / 2, every_other, next, 3, last, 3, MPI_COMM_WORLD,
+                           MPI_STATUS_IGNORE);
+    good = holds(gpu, COUNT, 2, last, harness_rank) && good;
+
+    snprintf(path, sizeof path, "%s/large.%d", folder, harness_rank);
+    MPI_File_open(MPI_COMM_SELF, path, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &f);
+    fill(gpu, harness_rank);
+    fill(gpu_too, 9);
+    MPI_File_write_at_all_c(f, 0, gpu, COUNT, MPI_INT, MPI_STATUS_IGNORE);
+    MPI_File_read_at_c(f, 0, gpu_too, COUNT, MPI_INT, MPI_STATUS_IGNORE);
+    MPI_File_close(&f);
+    good = holds(gpu_too, COUNT, 1, harness_rank, 9) && good;
+    free(packed);
+    harness_check(good, "the variants with large counts");
+#else
+    (void) folder;
+#endif
+}
+
 static int refusals, others;
 
 static void count(int code)
@@ -292,6 +328,7 @@ int main(int argc, char **argv)
     replace("PMPI_Sendrecv_replace", PMPI_Sendrecv_replace);
     file(argv[1]);
     file_forms(argv[1]);
+    large_counts(argv[1]);
     refused(argv[1]);
     harness_free(gpu);
     harness_free(gpu_too);

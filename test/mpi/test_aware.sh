@@ -120,7 +120,7 @@ files() {
 }
 files 1 views
 adopt "1 rank"
-export GPURING_STANDIN_REPORT=
+nothing_held "all memory is given back after calls on files"
 for fcoll in vulcan two_phase dynamic_gen2 individual; do
     if ! "$OMPI_INFO" --parsable | grep -q "^mca:fcoll:$fcoll:"; then
         skip "this Open MPI has no fcoll/$fcoll" "collective calls on files that fail, fcoll/$fcoll"
@@ -137,6 +137,7 @@ for fcoll in vulcan two_phase dynamic_gen2 individual; do
         says 'gpuring ERROR \[stage-no-memory\] MPI_File_write_all .*ulimit -v'
 done
 unset OMPI_MCA_fcoll
+nothing_held "calls on files that fail leave nothing behind"
 
 # Profilers, between this library and Open MPI, and before this library.
 calls='^profiler: 16 packs, 1 replacements, 2 writes$'
