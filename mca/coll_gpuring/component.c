@@ -91,8 +91,8 @@ static int component_close(void)
     gpuring_progress_close();
     gpuring_stage_close();
     if (gpuring_process.modules > 0) {
-        gpuring_warn("communicators are still alive when the component is closed: their "
-                     "connections end with the process");
+        gpuring_warn("[not-freed] the program has not freed all communicators: their connections "
+                     "end with the process");
     } else {
         gpuring_stage_buffers_close();
         gpuring_network_close();

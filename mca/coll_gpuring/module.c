@@ -126,8 +126,8 @@ mca_coll_base_module_t *mca_coll_gpuring_comm_query(struct ompi_communicator_t *
     module = module_new(comm, serves);
     if (module == NULL) {
         gpuring_error("[no-module] out of memory for a communicator: this rank delegates its calls "
-                      "to other components; other ranks wait for this one in their first call "
-                      "(coll_gpuring_timeout bounds that). Give the process more memory");
+                      "to other components; other ranks wait for it in their first call until "
+                      "coll_gpuring_timeout; give the process more memory");
         return NULL;
     }
     /* Before it is known which of them the communicator has. */

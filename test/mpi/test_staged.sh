@@ -60,5 +60,7 @@ nothing_held "copies that fail leave nothing behind"
 GPURING_STANDIN_FAULTS=cuMemHostRegister_v2=1:2 mpi 240 2 staged_cases
 adopt_as_one "no pinned memory"
 check "no pinned memory: the log warns" says 'gpuring WARN \[pin-limit\] '
+check "no pinned memory: the limit on locked memory is the cause, not GPU memory" \
+    sh -c "grep -q 'gpuring ERROR .lock-limit. ' '$work/out' && ! grep -q 'gpu-memory' '$work/out'"
 nothing_held "nor does pageable memory"
 finish

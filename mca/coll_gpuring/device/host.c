@@ -186,7 +186,9 @@ static int host_alloc(struct gpuring_device *device, size_t bytes, void **pointe
         return log_no_file(errno);
     }
     if (ftruncate(fd, (off_t) bytes) != 0) {
-        gpuring_error("cannot size a memory file to %zu bytes: %s", bytes, strerror(errno));
+        gpuring_error("[no-memory-file] cannot size a memory file to %zu bytes: %s; free host "
+                      "memory, or lower coll_gpuring_buffer_size",
+                      bytes, strerror(errno));
         close(fd);
         return GPURING_ERR_NOMEM;
     }

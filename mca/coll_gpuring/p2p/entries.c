@@ -347,7 +347,7 @@ static void stay_loaded(void)
     Dl_info info;
 
     gpuring_info("[p2p-kept] another component uses the point-to-point functions of coll/gpuring, "
-                 "which stays loaded therefore");
+                 "which therefore stays loaded");
     if (dladdr(&installed, &info) == 0 ||
         dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE) == NULL) {
         gpuring_warn("[p2p-kept] coll/gpuring cannot stay loaded: %s", dlerror());

@@ -198,7 +198,7 @@ static void receive_ahead(struct gpuring_p2p_fetch *self)
 static void log_sender(struct gpuring_p2p_fetch *self)
 {
     gpuring_error("[p2p-chunk] a receive of %zu bytes returns an error: rank %d could not copy its "
-                  "data, as its log says",
+                  "data; see its log",
                   self->bytes, self->offer.sender);
     self->status = GPURING_ERR_PEER;
 }

@@ -151,11 +151,10 @@ void gpuring_p2p_message_copy_failed(size_t bytes, int status)
     static bool logged;
     bool again = __atomic_exchange_n(&logged, true, __ATOMIC_RELAXED);
 
-    gpuring_log(
-        again ? GPURING_LOG_INFO : GPURING_LOG_ERROR,
-        "[p2p-copy] a send or receive of %zu bytes returns an error, as its data could not be "
-        "copied between GPU and host: %s; a message that was to be sent is lost",
-        bytes, gpuring_status_text(status));
+    gpuring_log(again ? GPURING_LOG_INFO : GPURING_LOG_ERROR,
+                "[p2p-copy] a send or receive of %zu bytes returns an error because its data could "
+                "not be copied between GPU and host: %s; a message that was to be sent is lost",
+                bytes, gpuring_status_text(status));
 }
 
 /* Release the stream after the end of a copy. */

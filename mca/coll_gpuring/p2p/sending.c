@@ -161,8 +161,8 @@ int gpuring_p2p_sending_start(const struct gpuring_p2p_message *message,
     code = send_offer(*sending, message->bytes, to);
     if (code != MPI_SUCCESS) {
         gpuring_error(
-            "[p2p-offer] a send of %zu bytes to rank %d of MPI_COMM_WORLD returns an error, "
-            "as Open MPI could not send its announcement; its own messages say why",
+            "[p2p-offer] a send of %zu bytes to rank %d of MPI_COMM_WORLD returns an error because "
+            "Open MPI could not send its announcement; see its own messages",
             message->bytes, peer);
         gpuring_p2p_sending_free(*sending); /* except the receive, which the PML owns */
         *sending = NULL;

@@ -114,8 +114,8 @@ void gpuring_channels_init(struct gpuring_channels *channels, const struct gpuri
             channels->engine = true;
             channels->model = model;
         } else {
-            gpuring_warn("the channels of the nodes do not fit together (%s): ranks are connected "
-                         "in their order instead",
+            gpuring_warn("[no-channels] the channels of the nodes do not match (%s): ranks are "
+                         "connected in rank order",
                          error.text);
             pci_connect_fini(&channels->connect);
             channels->connect = (struct pci_connect){.nranks = 0};

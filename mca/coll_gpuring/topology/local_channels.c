@@ -340,8 +340,8 @@ void gpuring_local_channels_find(const struct gpuring_gathered *hellos,
     if (status != 0) {
         memset(local, 0, sizeof *local);
         if (!reported) {
-            gpuring_warn("the topology%s%s cannot be used for channels: %s; ranks are connected in "
-                         "their order",
+            gpuring_warn("[no-channels] the topology%s%s has no channels for these ranks: %s; "
+                         "ranks are connected in rank order",
                          from_file ? " of " : "", from_file ? gpuring_params.topo_file : "",
                          error.text[0] != '\0' ? error.text : strerror(-status));
             reported = true;

@@ -69,8 +69,8 @@ static int load_document(struct pci_doc **doc, bool *from_file)
     }
     status = discover(doc, &error);
     if (status != 0) {
-        gpuring_warn("the topology of this machine cannot be found: %s; ranks are connected in "
-                     "their order",
+        gpuring_warn("[no-topology] the topology of this machine cannot be detected: %s; ranks are "
+                     "connected in rank order",
                      error.text);
     }
     return status;
@@ -303,8 +303,8 @@ int gpuring_node_topology_unite(const struct gpuring_node_ranks *ranks,
         return GPURING_ERR_NOMEM;
     }
     if (ranks->self == 0) {
-        gpuring_warn("the topologies that the ranks of this node see do not fit together: %s; "
-                     "ranks are connected in their order",
+        gpuring_warn("[no-topology] the ranks of this node see topologies that contradict each "
+                     "other: %s; ranks are connected in rank order",
                      error.text[0] != '\0' ? error.text : strerror(-count));
     }
     return GPURING_OK;

@@ -172,8 +172,8 @@ static int poll_job(const struct gpuring_device_ops *ops, struct gpuring_stream 
 
     while ((status = ops->poll(stream, work)) == GPURING_AGAIN) {
         if (time(NULL) > end) {
-            gpuring_error("a kernel has not run for %d seconds: is the GPU busy with one that "
-                          "waits for this call?",
+            gpuring_error("[gpu-busy] the GPU did not run the probe kernel within %d s; does a "
+                          "kernel of the application wait for this MPI call?",
                           LIMIT_SECONDS);
             return GPURING_ERR_TIMEOUT;
         }

@@ -31,10 +31,9 @@ static void advise(enum gpuring_net_kind kind)
     if (kind == GPURING_NET_KIND_VERBS && gpuring_process.tuning.count == 0 &&
         gpuring_net_only_software("/sys")) {
         gpuring_info("[rdma-software] the RDMA devices of host %s are made by software (rxe, siw): "
-                     "coll_gpuring_net=ucx, which then goes by TCP, is often faster, and the "
-                     "component that would serve without coll/gpuring may be at many sizes; let "
-                     "gpuring-perf --tuning FILE measure it, and give FILE as "
-                     "coll_gpuring_tuning_file",
+                     "coll_gpuring_net=ucx, which uses TCP then, is often faster, and at many "
+                     "sizes so is the component that serves without coll/gpuring; measure with "
+                     "gpuring-perf --tuning FILE, and set coll_gpuring_tuning_file to FILE",
                      gpuring_process.hostname);
     }
 }

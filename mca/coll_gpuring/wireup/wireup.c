@@ -333,11 +333,15 @@ static void give_up(mca_coll_gpuring_module_t *module, const struct gpuring_fail
 
     if (status != GPURING_ERR_DISAGREE && (module->rank == 0 || module->rank == failure->rank)) {
         gpuring_module_text(module, text, sizeof text);
-        gpuring_warn("%s: %s: rank %d reports: %s", text,
+        gpuring_warn("[%s] %s: %s, because rank %d reports: %s",
+                     status == GPURING_ERR_DEVICE ? "gpu-failed"
+                     : second                     ? "not-direct"
+                                                  : "not-served",
+                     text,
                      status == GPURING_ERR_DEVICE ? "calls on GPU memory return errors"
-                     : second ? "not all ranks connect directly: other components take over "
-                                "alltoall and what else needs that"
-                              : "not served, other components take over",
+                     : second ? "other components run the collectives that connect all ranks "
+                                "directly, as alltoall"
+                              : "other components run all collectives",
                      failure->rank, gpuring_status_text(status));
     }
     if (status == GPURING_ERR_DISAGREE || status == GPURING_ERR_DEVICE) {
@@ -430,7 +434,7 @@ static int first_chunks(const struct gpuring_wireup *wireup)
     int status = gpuring_transport_try(wireup->engine->transport, text, sizeof text);
 
     if (status < 0) {
-        gpuring_warn("the network between the nodes does not work: %s", text);
+        gpuring_warn("[no-network] the network between the nodes does not work: %s", text);
     }
     return status;
 }

@@ -41,8 +41,8 @@ static int find_context(struct gpuring_device *device, const struct gpuring_poin
         gpuring_cuda_identify(device);
         return GPURING_OK;
     }
-    gpuring_error("the memory of GPU %d belongs to no context that this thread can use; make a "
-                  "context of the GPU current (cudaSetDevice) before the call",
+    gpuring_error("[no-context] the memory of GPU %d belongs to no context that this thread can "
+                  "use; make a context of the GPU current (cudaSetDevice) before the call",
                   pointer->ordinal);
     return GPURING_ERR_UNSUPPORTED;
 }
@@ -59,9 +59,7 @@ static int check_addresses(const struct gpuring_device *device)
         return GPURING_OK;
     }
     gpuring_error("[gpu-addresses] GPU %d does not use the host's addresses for registered host "
-                  "memory, as it does "
-                  "under Linux on its own machine: coll/gpuring cannot work with it; run without "
-                  "it (coll_gpuring_device=off)",
+                  "memory, which coll/gpuring needs; run without it (coll_gpuring_device=off)",
                   device->ordinal);
     return GPURING_ERR_UNSUPPORTED;
 }
@@ -217,15 +215,22 @@ static int register_memory(struct gpuring_device *device, void *memory, size_t b
                            const char *what)
 {
     int status = gpuring_cuda_enter(device);
+    CUresult result;
 
-    if (status == GPURING_OK) {
-        status = gpuring_cuda_check(device,
-                                    device->driver->host_register(memory, bytes,
-                                                                  CU_MEMHOSTREGISTER_PORTABLE |
-                                                                      CU_MEMHOSTREGISTER_DEVICEMAP),
-                                    what);
-        gpuring_cuda_leave(device);
+    if (status != GPURING_OK) {
+        return status;
     }
+    result = device->driver->host_register(
+        memory, bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) { /* of the host, not of the GPU */
+        gpuring_error("[lock-limit] cannot %s: %zu bytes exceed the limit on locked memory, or the "
+                      "host's memory; raise the limit (ulimit -l), or free host memory",
+                      what, bytes);
+        status = GPURING_ERR_NOMEM;
+    } else {
+        status = gpuring_cuda_check(device, result, what);
+    }
+    gpuring_cuda_leave(device);
     return status;
 }
 
@@ -239,9 +244,7 @@ static void unregister_memory(struct gpuring_device *device, void *memory, const
 
 static int cuda_reach(struct gpuring_device *device, void *memory, size_t bytes)
 {
-    return register_memory(
-        device, memory, bytes,
-        "let the GPU reach host memory (is the memory lock limit too low? ulimit -l)");
+    return register_memory(device, memory, bytes, "let the GPU reach host memory");
 }
 
 static void cuda_unreach(struct gpuring_device *device, void *memory)
@@ -276,8 +279,7 @@ static int cuda_alloc_pinned(struct gpuring_device *device, size_t bytes, void *
     }
     (void) madvise(head, mapped, MADV_DONTFORK);
     head->mapped = mapped;
-    status = register_memory(device, (char *) head + page, mapped - page,
-                             "pin host memory (is the memory lock limit too low? ulimit -l)");
+    status = register_memory(device, (char *) head + page, mapped - page, "pin host memory");
     if (status != GPURING_OK) {
         munmap(head, mapped);
         return status;
