@@ -129,9 +129,16 @@ test_tools_report_compare_SOURCES = test/tools/report_compare.c
 test_tools_report_compare_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CPPFLAGS)
 test_tools_report_compare_LDADD = $(JANSSON_LIBS) -lm
 TESTS += test/tools/test_gpuring_perf.sh test/tools/test_gpuring_perf_compare.sh \
-    test/tools/test_gpuring_perf_tuning.sh test/tools/test_gpuring_topo.sh
+    test/tools/test_gpuring_perf_tuning.sh test/tools/test_gpuring_selftest.sh \
+    test/tools/test_gpuring_report.sh test/tools/test_gpuring_topo.sh
+check_LTLIBRARIES += test/tools/selftest_faults.la
+test_tools_selftest_faults_la_SOURCES = test/tools/selftest_faults.c
+test_tools_selftest_faults_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_tools_selftest_faults_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
+test_tools_selftest_faults_la_LIBADD = $(MPI_LIBS)
 EXTRA_DIST += test/tools/lib.sh test/tools/test_gpuring_perf.sh \
     test/tools/test_gpuring_perf_compare.sh test/tools/test_gpuring_perf_tuning.sh \
+    test/tools/test_gpuring_report.sh test/tools/test_gpuring_selftest.sh \
     test/tools/test_gpuring_topo.sh
 
 # Discovery against the declarations of hwloc 3.

@@ -92,6 +92,24 @@ static void cuda_leave(void)
     (void) cuda_check(cuda.pop(&popped), "leave the context");
 }
 
+int perf_memory_gpus(void)
+{
+    int (*init)(unsigned int flags), (*device_count)(int *count), count = 0;
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+    void *symbols[2] = {NULL, NULL};
+
+    if (driver != NULL) {
+        symbols[0] = dlsym(driver, "cuInit");
+        symbols[1] = dlsym(driver, "cuDeviceGetCount");
+    }
+    if (symbols[0] != NULL && symbols[1] != NULL) {
+        memcpy(&init, &symbols[0], sizeof init);
+        memcpy(&device_count, &symbols[1], sizeof device_count);
+        count = init(0) == 0 && device_count(&count) == 0 ? count : 0;
+    }
+    return count; /* the driver stays loaded, because it does not survive dlclose */
+}
+
 static int cuda_open(int local_rank)
 {
     int count = 0, status;

@@ -52,6 +52,9 @@ static const char usage[] =
     "      --tuning FILE       write a tuning file: measure at each size every algorithm and\n"
     "                          protocol, and the component that would serve without them\n"
     "      --compare           measure what serves, and what would serve without coll/gpuring\n"
+    "      --selftest          check every path between the ranks, with changing data, while all\n"
+    "                          others are busy; shows which paths are right and how fast\n"
+    "      --seconds N         for so long, and for one pass at least (default: 30)\n"
     "      --rounds N          in which these take turns, with --tuning and --compare (default: "
     "7)\n"
     "  -h, --help              this text\n"
@@ -254,7 +257,9 @@ enum {
     OPTION_SETTLE,
     OPTION_TUNE,
     OPTION_COMPARE,
-    OPTION_ROUNDS
+    OPTION_ROUNDS,
+    OPTION_SELFTEST,
+    OPTION_SECONDS
 };
 
 static const struct option long_options[] = {
@@ -278,6 +283,8 @@ static const struct option long_options[] = {
     {"tuning", required_argument, NULL, OPTION_TUNE},
     {"compare", no_argument, NULL, OPTION_COMPARE},
     {"rounds", required_argument, NULL, OPTION_ROUNDS},
+    {"selftest", no_argument, NULL, OPTION_SELFTEST},
+    {"seconds", required_argument, NULL, OPTION_SECONDS},
     {"help", no_argument, NULL, 'h'},
     {"version", no_argument, NULL, 'V'},
     {NULL, 0, NULL, 0},
@@ -334,6 +341,10 @@ static int apply(int option, const char *value, bool speaker, struct perf_option
         return 0;
     case OPTION_ROUNDS:
         return parse_count("--rounds", value, 1, &options->rounds);
+    case OPTION_SELFTEST:
+        return 0; /* see perf_selftest_asked */
+    case OPTION_SECONDS:
+        return parse_count("--seconds", value, 1, &options->seconds);
     case 'h':
         if (speaker) {
             print_help();
@@ -388,6 +399,14 @@ static int check_together(const struct perf_options *options)
         perf_message("[option-conflict] --tuning and --compare: give one of them");
         return -1;
     }
+    if (options->selftest && turns != NULL) {
+        perf_message("[option-conflict] --selftest and %s: give one of them", turns);
+        return -1;
+    }
+    if (options->selftest && (options->ntypes != 1 || options->nops != 1 || !options->check)) {
+        perf_message("[option-conflict] --selftest checks results of one type and one operation");
+        return -1;
+    }
     if (turns != NULL && options->json != NULL) {
         perf_message("[option-conflict] %s and --json: give one of them", turns);
         return -1;
@@ -419,7 +438,13 @@ int perf_options_parse(int argc, char **argv, bool speaker, struct perf_options 
         .settle_ms = 200,
         .rounds = 7,
         .check = true,
+        .seconds = 30,
+        .selftest = perf_selftest_asked(argc, argv),
     };
+    if (options->selftest) {
+        options->max_bytes = (size_t) 4 << 20;
+        options->memory = perf_memory_gpus() > 0 ? PERF_MEMORY_CUDA : PERF_MEMORY_HOST;
+    }
     if (select_types("float", options) != 0 || select_ops("sum", options) != 0) {
         return -1;
     }

@@ -399,7 +399,7 @@ static bool bench_open(struct perf_bench *bench)
         return false;
     }
     (void) perf_counters_open();
-    if (bench->rank == 0 && options->tune == NULL && !options->compare) {
+    if (bench->rank == 0 && options->tune == NULL && !options->compare && !options->selftest) {
         MPI_Get_library_version(version, &length);
         version[strcspn(version, ",\n")] = '\0';
         bench->report = perf_report_open(options, bench->nranks, version);
@@ -439,6 +439,7 @@ static int benchmark(const struct perf_options *options, int rank, int nranks)
     }
     status = options->tune != NULL ? perf_tune(&bench)
              : options->compare    ? perf_compare(&bench)
+             : options->selftest   ? perf_selftest(&bench)
                                    : run_all(&bench);
     if (status < 0) {
         MPI_Abort(MPI_COMM_WORLD, EXIT_ERROR); /* the others may be inside a call */
@@ -455,6 +456,7 @@ int main(int argc, char **argv)
     struct perf_options options;
     int rank, nranks, parsed, status;
 
+    perf_selftest_environment(argc, argv);
     if (MPI_Init(&argc, &argv) != MPI_SUCCESS) {
         fputs("gpuring-perf: MPI does not start\n", stderr);
         return EXIT_ERROR;

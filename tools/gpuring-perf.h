@@ -9,6 +9,7 @@
  *   gpuring-perf-compare.c     .. what serves and what would serve without coll/gpuring
  *   gpuring-perf-tune.c        .. and all ways, for tuning files
  *   gpuring-perf-rules.c       writing these
+ *   gpuring-perf-selftest.c    testing all paths (gpuring-perf-selftest.h)
  *   gpuring-perf-options.c     the command line
  *   gpuring-perf-collective.c  the collectives, their shapes and bus bandwidth factors
  *   gpuring-perf-data.c        types, operations, predictable inputs and the check
@@ -151,6 +152,8 @@ struct perf_options {
     const char *tune; /* tuning file to write, NULL: none */
     bool compare;     /* with what would serve without coll/gpuring */
     int rounds;       /* for these two */
+    bool selftest;
+    int seconds; /* for it */
 };
 
 /* Returns 0, 1 (--help or --version were answered: end with success) or -1 (wrong: message given).
@@ -160,6 +163,8 @@ void perf_options_free(struct perf_options *options);
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
+/* Number of GPUs that the driver lists; 0 without a driver. No message, and no context. */
+int perf_memory_gpus(void);
 /* local_rank chooses the GPU. */
 int perf_memory_open(enum perf_memory memory, int local_rank);
 void perf_memory_close(void); /* after MPI_Finalize */
@@ -194,6 +199,9 @@ size_t perf_data_check(const struct perf_case *what, const void *buffer, size_t 
     X(calls)                                         \
     X(fallbacks)                                     \
     X(staged)                                        \
+    X(staged_messages)                               \
+    X(direct_messages)                               \
+    X(chunked_messages)                              \
     X(bytes)                                         \
     GPURING_ALGORITHMS(PERF_COUNTER_OF_ALGORITHM, X) \
     X(calls_simple)                                  \
@@ -201,6 +209,7 @@ size_t perf_data_check(const struct perf_case *what, const void *buffer, size_t 
     X(calls_ll128)                                   \
     X(net_bytes)                                     \
     X(net_retries)                                   \
+    X(silent_peers)                                  \
     X(wireups)
 
 enum perf_counter {
@@ -332,6 +341,17 @@ struct perf_median perf_variants_ratio(const struct perf_variants *set, int v, i
 /* 0, 1 (it cannot be done, as all ranks know), or -1 (a call failed at this rank: the others may
  * be inside of it). */
 int perf_compare(struct perf_bench *bench);
+
+/* ---- selftest ---------------------------------------------------------------------------- */
+
+/* Is there --selftest? It changes defaults, so it must be known before the other options. */
+bool perf_selftest_asked(int argc, char **argv);
+/* Before MPI_Init: turn coll/gpuring on for the memory that will be tested, with a time limit,
+ * unless the environment does so already. */
+void perf_selftest_environment(int argc, char **argv);
+/* Test every path until options->seconds are over, and report; bench->wrong grows by the number of
+ * paths that are not right. Returns as perf_compare. */
+int perf_selftest(struct perf_bench *bench);
 
 /* ---- tuning ------------------------------------------------------------------------------ */
 

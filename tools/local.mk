@@ -19,6 +19,10 @@ tools_gpuring_perf_SOURCES = \
     tools/gpuring-perf-options.c \
     tools/gpuring-perf-report.c \
     tools/gpuring-perf-rules.c \
+    tools/gpuring-perf-selftest.c \
+    tools/gpuring-perf-selftest.h \
+    tools/gpuring-perf-selftest-data.c \
+    tools/gpuring-perf-selftest-table.c \
     tools/gpuring-perf-tune.c \
     tools/gpuring-perf-variants.c
 dist_man1_MANS += doc/man/gpuring-perf.1
@@ -44,6 +48,14 @@ tools/gpuring-run: $(srcdir)/tools/gpuring-run.in Makefile
 	    -e 's,[@]pmix_componentdir[@],$(GPURING_PMIX_COMPONENTDIR),' \
 	    $(srcdir)/tools/gpuring-run.in >$@.new && chmod +x $@.new && mv $@.new $@
 dist_man1_MANS += doc/man/gpuring-run.1
+
+bin_SCRIPTS += tools/gpuring-report
+CLEANFILES += tools/gpuring-report
+EXTRA_DIST += tools/gpuring-report.in
+tools/gpuring-report: $(srcdir)/tools/gpuring-report.in Makefile
+	$(AM_V_GEN)$(MKDIR_P) tools && $(SED) -e 's,[@]VERSION[@],$(VERSION),' \
+	    $(srcdir)/tools/gpuring-report.in >$@.new && chmod +x $@.new && mv $@.new $@
+dist_man1_MANS += doc/man/gpuring-report.1
 
 # Text and pictures of a machine.
 noinst_LTLIBRARIES += libgpuring_render.la

@@ -244,7 +244,8 @@ static void choice_failed(const mca_base_component_t *component, const struct pa
 /* Tools may set these by MPI_T between communicators: the value counts when one is wired up. */
 static mca_base_var_flag_t param_flags(const struct param *param)
 {
-    bool settable = param->offset == AT(algorithm) || param->offset == AT(protocol);
+    bool settable = param->offset == AT(algorithm) || param->offset == AT(protocol) ||
+                    param->offset == AT(p2p_level) || param->offset == AT(gdr_level);
 
     return settable ? MCA_BASE_VAR_FLAG_SETTABLE : (mca_base_var_flag_t) 0;
 }

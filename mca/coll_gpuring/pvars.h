@@ -26,6 +26,8 @@
     X(calls_ll, "Operations run with protocol ll")                                               \
     X(calls_ll128, "Operations run with protocol ll128")                                         \
     X(resumed, "Kernels that were launched again after they had waited for their patience")      \
+    X(silent_peers,                                                                              \
+      "Ranks whose GPU memory is mapped, but does not receive what is written to it")            \
     X(wireups, "Communicators that were wired up")
 
 /* Read from the proxy, not counted here. */

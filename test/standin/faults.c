@@ -23,12 +23,12 @@ static const char *const symbols[] = {
 
 /* Written by parse and gpuring_standin_arm only. */
 static struct fault faults[STANDIN_CALLS];
-static unsigned long sticky_at, corrupt_at;
+static unsigned long sticky_at, corrupt_at, torn_at;
 static unsigned int slow;
 static bool no_peers, moved, no_memops;
 static pthread_once_t parsed = PTHREAD_ONCE_INIT;
 
-static atomic_ulong counts[STANDIN_CALLS], writes;
+static atomic_ulong counts[STANDIN_CALLS], writes, lines;
 static atomic_bool broken;
 static atomic_int broken_by; /* its CUresult; 0: a launch that failed */
 
@@ -54,6 +54,8 @@ static void parse_one(char *text)
         slow = (unsigned int) strtoul(value, NULL, 10);
     } else if (strcmp(text, "corrupt") == 0) {
         corrupt_at = strtoul(value, NULL, 10);
+    } else if (strcmp(text, "torn") == 0) {
+        torn_at = strtoul(value, NULL, 10);
     } else if (strcmp(text, "nopeer") == 0) {
         no_peers = strtoul(value, NULL, 10) != 0;
     } else if (strcmp(text, "moved") == 0) {
@@ -103,13 +105,14 @@ void gpuring_standin_arm(const char *list)
     pthread_once(&parsed, parse);
     standin_wait_for_streams(); /* in a broken context nobody does, and copies may still run */
     memset(faults, 0, sizeof faults);
-    sticky_at = corrupt_at = 0;
+    sticky_at = corrupt_at = torn_at = 0;
     slow = 0;
     no_peers = moved = no_memops = false;
     for (int call = 0; call < STANDIN_CALLS; call++) {
         atomic_store(&counts[call], 0);
     }
     atomic_store(&writes, 0);
+    atomic_store(&lines, 0);
     atomic_store(&broken, false);
     atomic_store(&broken_by, 0);
     parse_list(list);
@@ -122,7 +125,8 @@ int gpuring_standin_reached(void)
             return 0;
         }
     }
-    return sticky_at <= atomic_load(&counts[STANDIN_launch]) && corrupt_at <= atomic_load(&writes);
+    return sticky_at <= atomic_load(&counts[STANDIN_launch]) &&
+           corrupt_at <= atomic_load(&writes) && torn_at <= atomic_load(&lines);
 }
 
 const char *gpuring_standin_symbol(int call)
@@ -247,6 +251,12 @@ bool standin_corrupts(void)
 {
     pthread_once(&parsed, parse);
     return corrupt_at != 0 && atomic_fetch_add(&writes, 1) + 1 >= corrupt_at;
+}
+
+bool standin_tears(void)
+{
+    pthread_once(&parsed, parse);
+    return torn_at != 0 && atomic_fetch_add(&lines, 1) + 1 >= torn_at;
 }
 
 bool standin_refuses_peers(void)

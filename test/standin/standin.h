@@ -28,6 +28,9 @@
  *       slow=US          every kernel slice takes US microseconds longer
  *       corrupt=N        from the N-th on, every copy or kernel slice that writes into another
  *                        process's memory, or copies from there, flips one bit of what it wrote
+ *       torn=N           from the N-th on, every kernel with lines of LL128 to or from another
+ *                        process ends with a wrong bit in its result, as if it had seen the flag of
+ *                        a line before its data
  *       nopeer=1         GPUs do not reach each other's memory
  *       nomemops=1       synchronous operations are never made to wait (CU_POINTER_ATTRIBUTE_SYNC_
  *                        MEMOPS, CU_CTX_SYNC_MEMOPS)
@@ -138,6 +141,7 @@ void gpuring_standin_context_end(void *context);
 CUresult standin_enter(enum standin_call call);
 unsigned int standin_slow_us(void);
 bool standin_corrupts(void); /* counts what is written into other processes' memory */
+bool standin_tears(void);    /* counts kernels that end with lines of LL128 */
 bool standin_refuses_peers(void);
 /* From now on all calls fail with this, but for those that outlive errors. */
 void standin_break(CUresult code);

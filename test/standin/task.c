@@ -93,6 +93,20 @@ static void corrupt_sent(const struct gpuring_work *work)
     }
 }
 
+/* Flip a bit in the result of each lane that has ended. */
+static void tear_lines(const struct gpuring_work *work)
+{
+    uint8_t *output = work->output;
+
+    for (uint32_t i = 0; i < work->nlanes && work->parts == 0; i++) {
+        const struct gpuring_lane *lane = &work->lanes[i];
+
+        if (lane->status == GPURING_LANE_DONE && lane->count > 0 && output != NULL) {
+            output[lane->first * gpuring_type_info((enum gpuring_type) work->type)->size] ^= 1;
+        }
+    }
+}
+
 /* By the host executor: until the work is final or has waited for its patience. */
 static void run_on_host(const struct gpuring_work *work)
 {
@@ -124,6 +138,10 @@ static void run_kernel(const struct standin_task *task, struct ptx_machine **mac
     }
     if (sent_to_others(work) > sent && standin_corrupts()) {
         corrupt_sent(work);
+    }
+    if (work->protocol == GPURING_PROTOCOL_LL128 && sent_to_others(work) > sent &&
+        standin_tears()) {
+        tear_lines(work);
     }
     for (uint32_t i = 0; i < work->nlanes && !standin_ptx();
          i++) { /* as a kernel does at its end */

@@ -357,6 +357,16 @@ int gpuring_transport_probe_finish(struct gpuring_transport *transport, const vo
     return gpuring_tables_upload(transport);
 }
 
+unsigned int gpuring_transport_silent(const struct gpuring_transport *transport)
+{
+    unsigned int count = 0;
+
+    for (int i = 0; i < transport->npeers; i++) {
+        count += transport->peers[i].stages && transport->peers[i].reached;
+    }
+    return count;
+}
+
 bool gpuring_transport_staged(const struct gpuring_transport *transport)
 {
     return transport->stages;

@@ -104,6 +104,10 @@ void gpuring_transport_probe_report(const struct gpuring_transport *transport, v
 int gpuring_transport_probe_verify(struct gpuring_transport *transport, const void *reports);
 int gpuring_transport_probe_finish(struct gpuring_transport *transport, const void *reports);
 
+/* After the probe: number of ranks that this rank and they have mapped, but what one writes does
+ * not arrive at the other. */
+unsigned int gpuring_transport_silent(const struct gpuring_transport *transport);
+
 /* After the probe: some pair of ranks of the communicator, on whatever node, goes through host
  * memory, where 128-byte stores of a GPU need not stay whole. The same on all ranks. */
 bool gpuring_transport_staged(const struct gpuring_transport *transport);

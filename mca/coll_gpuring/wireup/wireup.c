@@ -196,6 +196,10 @@ static int take_arrived(mca_coll_gpuring_module_t *module, struct gpuring_wireup
     struct gpuring_gathered reports = gpuring_oob_take(module->oob);
     int status = gpuring_transport_probe_finish(wireup->engine->transport, reports.blocks);
 
+    if (status == GPURING_OK) {
+        gpuring_pvar_add(GPURING_PVAR_silent_peers,
+                         gpuring_transport_silent(wireup->engine->transport));
+    }
     gpuring_gathered_clear(&reports);
     return status;
 }

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Preloaded into gpuring-perf --selftest on host memory: rank 1 of the world gets a wrong bit in
+ * the result of one MPI function, or an error from it.
+ *
+ *   GPURING_FAULT=FUNCTION:RANKS[:error]    in communicators of that many ranks
+ *
+ * FUNCTION: MPI_Waitall (messages), MPI_Allreduce, MPI_Bcast, MPI_Alltoall or MPI_Scan. Calls of
+ * one element, and of other types than the selftest's data, are left alone.
+ */
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *received; /* of the last MPI_Irecv */
+static MPI_Comm received_on;
+
+/* Is this call to be wrong? *error: it is to fail. */
+static bool strikes(const char *function, MPI_Comm comm, bool *error)
+{
+    const char *fault = getenv("GPURING_FAULT");
+    char name[32], how[16] = "";
+    int ranks = 0, size = 0, rank = 0;
+
+    if (fault == NULL || sscanf(fault, "%31[^:]:%d:%15s", name, &ranks, how) < 2 ||
+        strcmp(name, function) != 0) {
+        return false;
+    }
+    PMPI_Comm_size(comm, &size);
+    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    *error = strcmp(how, "error") == 0;
+    return size == ranks && rank == 1;
+}
+
+static int after(const char *function, MPI_Comm comm, void *buffer, int status)
+{
+    bool error = false;
+
+    if (status == MPI_SUCCESS && strikes(function, comm, &error)) {
+        *(unsigned char *) buffer ^= 1;
+        return error ? MPI_ERR_OTHER : MPI_SUCCESS;
+    }
+    return status;
+}
+
+static bool of_data(int count, MPI_Datatype type)
+{
+    return count > 1 && (type == MPI_UINT64_T || type == MPI_FLOAT);
+}
+
+int MPI_Irecv(void *buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+              MPI_Request *request)
+{
+    received = of_data(count, type) ? buffer : NULL;
+    received_on = comm;
+    return PMPI_Irecv(buffer, count, type, source, tag, comm, request);
+}
+
+int MPI_Waitall(int count, MPI_Request *requests, MPI_Status *statuses)
+{
+    int status = PMPI_Waitall(count, requests, statuses);
+
+    return received != NULL ? after("MPI_Waitall", received_on, received, status) : status;
+}
+
+int MPI_Allreduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op,
+                  MPI_Comm comm)
+{
+    int status = PMPI_Allreduce(send, recv, count, type, op, comm);
+
+    return comm != MPI_COMM_WORLD && of_data(count, type)
+               ? after("MPI_Allreduce", comm, recv, status)
+               : status;
+}
+
+int MPI_Bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm)
+{
+    int status = PMPI_Bcast(buffer, count, type, root, comm);
+
+    return of_data(count, type) ? after("MPI_Bcast", comm, buffer, status) : status;
+}
+
+int MPI_Alltoall(const void *send, int sends, MPI_Datatype send_type, void *recv, int recvs,
+                 MPI_Datatype type, MPI_Comm comm)
+{
+    int status = PMPI_Alltoall(send, sends, send_type, recv, recvs, type, comm);
+
+    return of_data(recvs, type) ? after("MPI_Alltoall", comm, recv, status) : status;
+}
+
+int MPI_Scan(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
+{
+    int status = PMPI_Scan(send, recv, count, type, op, comm);
+
+    return of_data(count, type) ? after("MPI_Scan", comm, recv, status) : status;
+}
