@@ -35,11 +35,14 @@ def exists(path, bases):
 
 
 def message_codes():
-    """All [codes] in the sources of the components."""
+    """All [codes] in the sources, also those that a format inserts ("calls-differ")."""
     codes = set()
-    for path in glob.glob("mca/**/*.[ch]", recursive=True) + glob.glob("mca/**/*.txt", recursive=True):
+    for path in (glob.glob("mca/**/*.[ch]", recursive=True) + glob.glob("mca/**/*.txt", recursive=True) +
+                 glob.glob("tools/*.[ch]") + glob.glob("tools/*.in")):
         with open(path, encoding="utf-8") as source:
-            codes.update(re.findall(r"\[[a-z0-9-]+\]", source.read()))
+            text = source.read()
+            codes.update(re.findall(r"\[[a-z0-9-]+\]", text))
+            codes.update("[%s]" % word for word in re.findall(r'"([a-z]+(?:-[a-z]+)+)"', text))
     return codes
 
 
