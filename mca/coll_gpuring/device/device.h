@@ -145,6 +145,9 @@ struct gpuring_device_ops {
      * Streams that are made afterwards copy between host memory and GPU buffers, and do nothing
      * else. */
     bool (*stream_works)(const struct gpuring_stream *stream);
+    /* Optional. Has the application destroyed the context that the device works in? May call the
+     * driver. */
+    bool (*lost)(const struct gpuring_device *device);
     void (*stream_destroy)(struct gpuring_stream *stream); /* when what it was given has ended */
     /* The user's memory may be of any context and GPU. What was begun is to be waited for: by
      * copied or synchronize. */

@@ -68,11 +68,12 @@ static uint64_t own_node(void)
 
 bool gpuring_p2p_slots_reach(const char *gpu)
 {
+    const struct gpuring_device_ops *ops = gpuring_process.device_ops;
     struct gpuring_pointer pointer = gpuring_memory_of(gpu);
 
     return (gpuring_params.p2p_level == GPURING_PARAM_LEVEL_AUTO ||
             gpuring_params.p2p_level == GPURING_PARAM_LEVEL_SYS) &&
-           gpuring_process.device_ops->reaches(gpuring_process.device, &pointer);
+           ops->reaches(gpuring_process.device, &pointer) && !ops->lost(gpuring_process.device);
 }
 
 void gpuring_p2p_offer_mark(struct gpuring_p2p_offer *offer)

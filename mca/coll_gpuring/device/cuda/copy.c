@@ -77,12 +77,11 @@ int gpuring_cuda_stream_create(struct gpuring_device *device, struct gpuring_str
         return GPURING_ERR_NOMEM;
     }
     created->device = device;
-    if (gpuring_cuda_is_lost(device)) {
-        (void) gpuring_cuda_report_lost(device);
+    status = gpuring_cuda_enter(device);
+    if (status == GPURING_ERR_CONTEXT && gpuring_cuda_is_lost(device)) {
         *stream = created;
         return GPURING_OK;
     }
-    status = gpuring_cuda_enter(device);
     if (status == GPURING_OK) {
         status = gpuring_cuda_check(device,
                                     device->driver->stream_create(
@@ -183,9 +182,10 @@ static int begin(struct gpuring_stream *stream, const void *to, const void *from
 {
     struct gpuring_device *device = stream->device;
     CUcontext there = NULL;
+    int status;
 
     *way = (struct way){.stream = stream->stream};
-    if (gpuring_cuda_is_lost(device)) {
+    if (__atomic_load_n(&device->destroyed, __ATOMIC_RELAXED)) {
         return begin_lost(stream, to, from, way);
     }
     if (__atomic_load_n(&device->strangers, __ATOMIC_RELAXED)) {
@@ -197,12 +197,13 @@ static int begin(struct gpuring_stream *stream, const void *to, const void *from
             way->to = way->from = NULL;
         }
     }
-    if (there == NULL || there == device->context) {
-        return gpuring_cuda_enter(device);
+    /* A context that is lost is found by entering it, which also guards what begin_lost says. */
+    status = gpuring_cuda_enter(device);
+    if (status == GPURING_ERR_CONTEXT && gpuring_cuda_is_lost(device)) {
+        return begin_lost(stream, to, from, way);
     }
-    /* Destroyed contexts are found by entering them; see begin_lost. */
-    if (gpuring_cuda_enter(device) != GPURING_OK) {
-        return gpuring_cuda_is_lost(device) ? begin_lost(stream, to, from, way) : GPURING_ERR_IO;
+    if (status != GPURING_OK || there == NULL || there == device->context) {
+        return status;
     }
     gpuring_cuda_leave(device);
     return begin_there(device, there, way);

@@ -323,6 +323,7 @@ const struct gpuring_device_ops gpuring_device_cuda = {
     .nic_access = gpuring_cuda_nic_access,
     .stream_create = gpuring_cuda_stream_create,
     .stream_works = gpuring_cuda_stream_works,
+    .lost = gpuring_cuda_is_lost,
     .stream_destroy = gpuring_cuda_stream_destroy,
     .copy = gpuring_cuda_copy,
     .copy_rows = gpuring_cuda_copy_rows,

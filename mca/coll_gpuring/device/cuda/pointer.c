@@ -77,7 +77,8 @@ static bool readable(const void *pointer)
 bool gpuring_cuda_reaches(const struct gpuring_device *device,
                           const struct gpuring_pointer *pointer)
 {
-    if (gpuring_cuda_is_lost(device)) {
+    /* What is known without a driver call: every call on a GPU asks this. */
+    if (__atomic_load_n(&device->destroyed, __ATOMIC_RELAXED)) {
         return false;
     }
     switch (pointer->kind) {
