@@ -19,10 +19,13 @@
 #   --work DIR      where to build (default: gpu-suite in the current folder)
 #   --report FILE   the report (default: report.md in the work folder)
 #   --quick         a part of the correctness tests, small measurements
-#   --first         what says most within 10 minutes, for the first command on a new machine: a quarter
-#                   of the kernels' tests, and with two ranks MPI's types and operations, 8 bytes and
-#                   256 MiB (as --only lanes,mpi,python,measure --lanes 0/4 --seconds 570, with less of each)
-#   --only PARTS    some of: lanes,sanitizer,bench,mpi,python,measure,mps (default: all); what was built
+#   --first         what says most within 8 minutes, for the first command on a new machine: with two
+#                   ranks the selftest, MPI's types and operations, arrays of Python, 8 bytes and
+#                   256 MiB, then a quarter of the kernels' tests
+#                   (as --only selftest,mpi,python,measure,lanes --lanes 0/4 --seconds 460, with less of
+#                   each); what is worth most comes first
+#   --only PARTS    some of: selftest,mpi,python,measure,mps,lanes,sanitizer,bench, which is their
+#                   order (default: all); what was built
 #                   before below the work folder is used again, and the report keeps the other parts
 #   --lanes I/N     of the kernels' tests only every N-th, from the I-th on: 0/4 to 3/4 are all
 #   --seconds N     after N seconds end the test that runs and begin no other: for machines that end
@@ -59,7 +62,7 @@ while [ $# -gt 0 ]; do
         shift ;;
     --no-mpi) with_mpi=no ;;
     --quick) quick=yes ;;
-    --first) first=yes only=,lanes,mpi,python,measure, seconds=570 lanes_limit=240 numbers=2 ;;
+    --first) first=yes only=,selftest,lanes,mpi,python,measure, seconds=460 lanes_limit=240 numbers=2 ;;
     --prepare) prepare=yes only=, ;;
     --dry-run) dry=yes quick=yes ;;
     *) sed -n '/^#   test.gpu/,/^$/{/^#/s/^# \{0,1\}//p;}' "$0" >&2; exit 2 ;;
@@ -287,7 +290,8 @@ programs() {
         compile "$program" "$top/test/gpu/$program.c" $helpers "$plain"/core/*.o || return 1
     done
     [ -z "$dry" ] ||
-        compile standin/libcuda.so.1 -shared "$top"/test/standin/*.c "$plain"/core/*.o
+        compile standin/libcuda.so.1 -shared "$top"/test/standin/*.c "$top"/test/ptx/ptx_*.c \
+            "$plain"/core/*.o
 }
 
 # gpu_step: as step, with the stand-in driver in a dry run.
@@ -341,7 +345,7 @@ all_sources() {
 }
 
 # shellcheck disable=SC2086
-within_one_process() {
+build_programs() {
     part_begin 1-build
     sources=$(all_sources)
     built_once kernels "the kernels are built" "$top"/kernels/*.[ch] "$top"/kernels/*.cu &&
@@ -350,6 +354,11 @@ within_one_process() {
         built_once programs "the programs are built" $sources "$plain/kernels/kernels.fatbin" ||
         return
     built=yes
+}
+
+# shellcheck disable=SC2086
+within_one_process() {
+    [ -n "$built" ] || return
     if wanted lanes; then
         part_begin 2-lanes
         gpu_step gpu_lanes $lanes_limit \
@@ -425,6 +434,21 @@ mpi_step() {
     gpu_step "$mpi_name" "$mpi_limit" "$mpi_text" "${MPIRUN:-mpirun}" -n "$mpi_ranks" \
         --mca coll_gpuring_priority 90 --mca coll_gpuring_device cuda \
         "$top/test/mpi/as_nodes.sh" "$mpi_nodes" "$mpi_ranks" "$mpi_program" "$@"
+}
+
+# Every path between ranks, on one GPU and on all of them; its end is in the report.
+selftests() {
+    self_seconds=30 self_end=16M
+    [ -z "$first$quick" ] || self_seconds=10
+    [ -z "$dry" ] || self_seconds=1 self_end=32K
+    mpi_step selftest-1 240 "selftest: all paths between 2 ranks on one GPU" 2 tools/gpuring-perf \
+        --selftest -m cuda --seconds "$self_seconds" -e "$self_end"
+    if [ "$gpus" -gt 1 ]; then
+        unset CUDA_VISIBLE_DEVICES
+        mpi_step selftest-gpus 300 "selftest: all paths between $gpus ranks on $gpus GPUs" "$gpus" \
+            tools/gpuring-perf --selftest -m cuda --seconds "$self_seconds" -e "$self_end"
+        export CUDA_VISIBLE_DEVICES="${visible:-0}"
+    fi
 }
 
 correctness() {
@@ -601,6 +625,12 @@ with_mpi() {
     # Several ranks on the first GPU, then all of them.
     visible=${CUDA_VISIBLE_DEVICES-}
     export CUDA_VISIBLE_DEVICES="${visible:-0}"
+    if wanted selftest; then
+        part_begin 5-selftest
+        if [ -n "$dry" ] || ! under_mps selftests; then
+            selftests
+        fi
+    fi
     if wanted mpi; then
         part_begin 6-mpi
         if [ -n "$dry" ]; then
@@ -666,6 +696,12 @@ write_report() {
     cat "$work/facts"
     printf '\n## Tests\n\n'
     cat "$work"/parts/*
+    for log in "$work"/log/selftest-*[!d]; do
+        if [ -s "$log" ]; then
+            printf '\n## Selftest\n\n'
+            grep -E '^(#|  )' "$log" | sed 's/^/    /'
+        fi
+    done
     if [ -s "$work/log/gpu_bench" ]; then
         printf '\n## Kernels, in one process\n\n'
         sed -n '/^Copies/,$p' "$work/log/gpu_bench"
@@ -701,9 +737,9 @@ if [ -n "$prepare" ]; then
     echo "$commit" >"$work/commit"
 fi
 facts >"$work/facts"
-within_one_process
+build_programs
 part_begin 5-build
-if [ -z "$prepare" ] && ! wanted mpi && ! wanted python && ! wanted measure && ! wanted mps; then
+if [ -z "$prepare" ] && ! wanted selftest && ! wanted mpi && ! wanted python && ! wanted measure && ! wanted mps; then
     :
 elif [ "$with_mpi" = no ]; then
     skip "--no-mpi" "ranks in processes of their own"
@@ -712,6 +748,7 @@ elif [ -n "$dry" ] && [ -z "$built" ]; then
 else
     with_mpi
 fi
+within_one_process
 write_report >"$report"
 tar -C "$work" -czf "${report%.md}-logs.tar.gz" log 2>/dev/null
 echo "# report: $report, logs: ${report%.md}-logs.tar.gz"

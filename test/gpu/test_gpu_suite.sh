@@ -22,6 +22,9 @@ verdict() { # STATUS TEXT
 verdict $? "the dry run ends with 0"
 grep -q '^# DRY RUN ON THE STAND-IN DRIVER: NO RESULTS OF A GPU' "$work/report.md"
 verdict $? "its report says that it holds no results"
+grep -q '^- passed: selftest: all paths between 2 ranks on one GPU' "$work/report.md" &&
+    grep -Eq '^    # ([0-9]+) of \1 paths are right' "$work/report.md"
+verdict $? "the selftest is first, and its table is in the report"
 grep -q '^| 8 | 65536 | ' "$work/report.md"
 verdict $? "its report has the tables"
 if "$PYTHON" -c 'import mpi4py, numba' 2>/dev/null; then
