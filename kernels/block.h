@@ -15,8 +15,8 @@
  *   exec_fold(x, a, b)                folds two packs element by element
  *   block_load_pack(p), block_store_pack(p, v)       16 aligned bytes, ordinary accesses
  *   block_load_lines(p, w), block_store_lines(p, w)  two LL lines, each whole, relaxed
- *   block_line_load(x, line, active, flag, v)        this thread's packs of an LL128 line; 1 if the
- *                                     line is there or not active; all threads of a warp call it
+ *   block_line_ready(x, line, flag)   0 if this thread reads the line's flag, and it is another one
+ *   block_line_load(x, line, v)       this thread's packs of an LL128 line whose flag was seen
  *   block_line_store(x, line, flag, v)
  *   block_warp_all(x, ok)             nonzero if ok on all threads of the warp
  *   BLOCK_ONES(word)                  how many bits of 64 are set

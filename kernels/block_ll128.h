@@ -56,15 +56,12 @@ EXEC_FN void block_lines_input(EXEC *x, const struct exec_piece *piece, const ui
     }
 }
 
-/* All threads of a warp together, until all have their lines; 0 if they gave up. */
-EXEC_FN int block_lines_receive(EXEC *x, const struct exec_piece *piece, uint32_t index,
-                                struct block_lines *lines)
+/* Wait for the flags of all lines of the warp; return 1, or 0 if the warp gives up. */
+EXEC_FN int block_lines_wait(EXEC *x, const struct exec_piece *piece, const uint8_t *from,
+                             uint64_t flag)
 {
-    uint64_t flag = x->lane->recvs[piece->operands[index]].step + 1;
-    const uint8_t *from = exec_operand(x, piece, index);
     uint64_t line_bytes = x->line_bytes;
 
-    (void) block_warp_all(x, 1); /* the threads of a line load together: flag and data at once */
     for (;;) {
         int ready = 1;
 
@@ -72,17 +69,42 @@ EXEC_FN int block_lines_receive(EXEC *x, const struct exec_piece *piece, uint32_
         for (int k = 0; k < BLOCK_LINES; k++) {
             uint64_t at = block_line_at(x, x->bytes, k);
 
-            ready &= block_line_load(x, from + at / line_bytes * 128, at < piece->bytes, flag,
-                                     lines->packs[k]);
+            ready &= at >= piece->bytes || block_line_ready(x, from + at / line_bytes * 128, flag);
         }
         if (block_warp_all(x, ready)) {
             return 1;
         }
         if (!block_warp_all(x, exec_poll(x))) {
-            exec_note_wait(x, GPURING_WAIT_RECV, piece->operands[index]);
             return 0;
         }
     }
+}
+
+/*
+ * Receive this thread's share of the lines of an operand; 0 if the warp gave up. The data is loaded
+ * after the flags: a load that returns both may have read the data before the line was stored, and
+ * the flag afterwards.
+ */
+EXEC_FN int block_lines_receive(EXEC *x, const struct exec_piece *piece, uint32_t index,
+                                struct block_lines *lines)
+{
+    uint64_t flag = x->lane->recvs[piece->operands[index]].step + 1;
+    const uint8_t *from = exec_operand(x, piece, index);
+    uint64_t line_bytes = x->line_bytes;
+
+    if (!block_lines_wait(x, piece, from, flag)) {
+        exec_note_wait(x, GPURING_WAIT_RECV, piece->operands[index]);
+        return 0;
+    }
+    BLOCK_UNROLL
+    for (int k = 0; k < BLOCK_LINES; k++) {
+        uint64_t at = block_line_at(x, x->bytes, k);
+
+        if (at < piece->bytes) {
+            block_line_load(x, from + at / line_bytes * 128, lines->packs[k]);
+        }
+    }
+    return 1;
 }
 
 EXEC_FN int block_lines_gather(EXEC *x, const struct exec_piece *piece, struct block_lines *sum)

@@ -8,8 +8,9 @@
  * order to the other threads of the block (causality order is transitive). A system fence takes
  * about as long as a hop, so there is one for a block and step. Peers are other GPUs and host
  * processes, hence scope sys everywhere. LL and LL128 lines are volatile (relaxed.sys) accesses
- * whose flag travels with the data: for LL within one 8-byte access, for LL128 within the 128-byte
- * store of eight threads, which is used only where the topology says that such stores stay whole.
+ * whose flag is stored with the data: for LL within one 8-byte access, for LL128 within the store
+ * of 128 bytes by eight threads. LL128 assumes more of the hardware than PTX guarantees (see
+ * doc/hacking/device.md), and is used only where the topology keeps such stores in order.
  */
 #ifndef GPURING_EXEC_CUDA_H
 #define GPURING_EXEC_CUDA_H
@@ -296,6 +297,14 @@ BLOCK_FN void block_load_lines(const uint64_t *p, uint64_t *w)
                  : "memory");
 }
 
+BLOCK_FN uint64_t block_load_flag(const uint64_t *p)
+{
+    uint64_t flag;
+
+    asm volatile("ld.volatile.global.u64 %0, [%1];" : "=l"(flag) : "l"(p) : "memory");
+    return flag;
+}
+
 BLOCK_FN void block_store_lines(uint64_t *p, const uint64_t *w)
 {
     asm volatile("st.volatile.global.v2.u64 [%0], {%1, %2};" ::"l"(p), "l"(w[0]), "l"(w[1])
@@ -307,17 +316,17 @@ EXEC_FN int block_warp_all(const EXEC *, int ok)
     return __all_sync(BLOCK_WARP, ok);
 }
 
-/* Thread k of eight holds bytes 16k .. 16k+15; the last one's upper half is the flag. */
-EXEC_FN int block_line_load(const EXEC *, const uint8_t *line, int active, uint64_t flag,
-                            struct exec_pack *v)
+/* Eight threads have a line: thread k of them has bytes 16k .. 16k+15, and the upper half of the
+ * last one's is the flag, which this thread reads for all. */
+EXEC_FN int block_line_ready(const EXEC *, const uint8_t *line, uint64_t flag)
 {
-    uint32_t part = threadIdx.x % 8;
+    return threadIdx.x % 8 != 7 ||
+           block_load_flag(reinterpret_cast<const uint64_t *>(line + 120)) == flag;
+}
 
-    if (active) {
-        block_load_lines(reinterpret_cast<const uint64_t *>(line + 16 * part), v->w);
-    }
-    /* The shuffle takes the verdict of the line's last thread. */
-    return __shfl_sync(BLOCK_WARP, !active || v->w[1] == flag, 7, 8);
+EXEC_FN void block_line_load(const EXEC *, const uint8_t *line, struct exec_pack *v)
+{
+    block_load_lines(reinterpret_cast<const uint64_t *>(line + 16 * (threadIdx.x % 8)), v->w);
 }
 
 EXEC_FN void block_line_store(const EXEC *, uint8_t *line, uint64_t flag, const struct exec_pack *v)

@@ -6,6 +6,8 @@
 ptx_sources = \
     test/ptx/ptx.h \
     test/ptx/ptx_alu.c \
+    test/ptx/ptx_clock.c \
+    test/ptx/ptx_clock.h \
     test/ptx/ptx_code.h \
     test/ptx/ptx_count.c \
     test/ptx/ptx_decode.c \
@@ -20,7 +22,12 @@ ptx_sources = \
     test/ptx/ptx_run.c \
     test/ptx/ptx_symbols.c \
     test/ptx/ptx_sync.c \
-    test/ptx/ptx_warp.c
+    test/ptx/ptx_warp.c \
+    test/ptx/ptx_weak.c \
+    test/ptx/ptx_weak.h \
+    test/ptx/ptx_weak_agents.c \
+    test/ptx/ptx_weak_buffer.c \
+    test/ptx/ptx_weak_state.h
 
 if GPURING_HAVE_CUDA
 # The kernels as nvcc makes them of the same source with the same options.
@@ -30,4 +37,14 @@ test/ptx/kernels.ptx: $(kernel_sources) $(kernel_headers)
 	@$(MKDIR_P) test/ptx
 	$(AM_V_NVCC)$(NVCC_COMPILE) -arch=compute_$(GPURING_CUDA_PTX) -ptx -o $@ \
 	    $(srcdir)/kernels/kernels.cu
+
+# They run on a memory whose order is only what PTX guarantees.
+check_PROGRAMS += test/ptx/memory_order
+test_ptx_memory_order_SOURCES = test/ptx/memory_order.c test/ptx/memory_order.h \
+    test/ptx/memory_order_cases.c test/unit/fabric.c test/unit/fabric.h test/unit/plans.c \
+    test/unit/plans.h $(ptx_sources)
+test_ptx_memory_order_CPPFLAGS = -I$(top_srcdir)/test/gpu/plain $(AM_CPPFLAGS)
+test_ptx_memory_order_LDADD = libgpuring_core.la -lpthread -lm
+TESTS += test/ptx/test_memory_order.sh
 endif
+EXTRA_DIST += test/ptx/test_memory_order.sh

@@ -3,7 +3,8 @@
 /*
  * An interpreter of PTX, as far as nvcc makes it of our kernels: a test double, so that what nvcc
  * has made of the source runs somewhere without a GPU. Nothing that it runs is a GPU result: it
- * orders memory as the host does, which is more strictly, and knows no timing.
+ * knows no timing, and orders memory as the host does, which is more strictly, unless the launch
+ * has a memory of its own (ptx_weak.h).
  *
  *   ptx_lex.c      text -> words                    ptx_alu.c     arithmetic on a warp
  *   ptx_parse.c    directives, scopes, functions    ptx_memory.c  loads and stores, their checks
@@ -12,6 +13,8 @@
  *   ptx_symbols.c  names and what they mean         ptx_sync.c    their shuffles and votes
  *   ptx_code.h     the decoded program              ptx_run.c     blocks and their barriers
  *   ptx_count.c    what takes time on a GPU
+ *   ptx_weak.c     accesses where order is only what PTX guarantees: with ptx_weak_buffer.c, stores
+ *                  that wait, ptx_weak_agents.c, who takes part, and ptx_clock.c, what they know
  */
 #ifndef GPURING_PTX_H
 #define GPURING_PTX_H
@@ -22,6 +25,7 @@
 
 struct ptx_program;
 struct ptx_machine;
+struct ptx_weak;
 
 enum ptx_error {
     PTX_OK,
@@ -35,6 +39,7 @@ enum ptx_error {
     PTX_SYNC,       /* a shuffle or vote that not all its lanes reach */
     PTX_ARITHMETIC, /* an integer division by zero */
     PTX_LIMIT,      /* too many instructions */
+    PTX_ORDER,      /* two agents access memory, one of them writing, in no order (ptx_weak.h) */
 };
 
 struct ptx_fault {
@@ -68,6 +73,11 @@ struct ptx_launch {
     /* NULL, or what is counted, added to what is there; threads of a warp then run together where
      * they can, and the clock goes evenly. */
     struct ptx_counts *counts;
+    /* NULL, or the memory, see ptx_weak.h; the launch is one of rank `rank` on GPU `gpu`. Its
+     * blocks are the agents from `agent` on, the same for all launches of a machine; its host is
+     * `host`. */
+    struct ptx_weak *weak;
+    uint32_t rank, gpu, agent, host;
 };
 
 /* The text is copied. NULL: `why` says which line and word are not understood. */
@@ -82,5 +92,10 @@ void ptx_machine_free(struct ptx_machine *machine);
  * the core whenever a kernel reads the clock: it waits for something then. */
 enum ptx_error ptx_machine_run(struct ptx_machine *machine, const struct ptx_launch *launch,
                                struct ptx_fault *fault);
+/* The same in turns of a warp each, for several machines in one thread: `launch` and `fault` are
+ * kept to the end, which *ended reports. */
+enum ptx_error ptx_machine_start(struct ptx_machine *machine, const struct ptx_launch *launch,
+                                 struct ptx_fault *fault);
+enum ptx_error ptx_machine_turn(struct ptx_machine *machine, bool *ended);
 
 #endif

@@ -94,7 +94,8 @@ enum ptx_op {
 };
 
 enum ptx_space { PTX_GENERIC, PTX_GLOBAL, PTX_SHARED, PTX_PARAM };
-enum ptx_order { PTX_WEAK, PTX_RELAXED, PTX_ORDERED }; /* relaxed: volatile, too */
+enum ptx_order { PTX_WEAK, PTX_RELAXED, PTX_VOLATILE, PTX_ORDERED }; /* acquire, release */
+enum ptx_scope { PTX_SCOPE_NONE, PTX_SCOPE_CTA, PTX_SCOPE_GPU, PTX_SCOPE_SYS };
 
 /* Where addresses of a kernel's parameters begin, which all its threads share. */
 #define PTX_KERNEL_PARAMETERS (UINT32_C(1) << 30)
@@ -116,6 +117,7 @@ struct ptx_inst {
     uint8_t op, type,
         from;             /* enum ptx_op, ptx_type; from: what cvt converts, what ld and st move */
     uint8_t space, order; /* of memory */
+    uint8_t scope;        /* and of fences; that of volatile accesses is sys */
     uint8_t count;        /* of results or sources, of vectors and of (un)pack */
     uint8_t width;        /* bytes of the result's register */
     uint8_t guard_not;    /* @!p */

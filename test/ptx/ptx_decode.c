@@ -269,6 +269,15 @@ static bool read_address(struct ptx_parser *parser, struct ptx_inst *inst)
     return ptx_need(lex, "]");
 }
 
+static bool scope_part(const char **at, uint8_t *scope)
+{
+    *scope = part(at, "sys")   ? PTX_SCOPE_SYS
+             : part(at, "gpu") ? PTX_SCOPE_GPU
+             : part(at, "cta") ? PTX_SCOPE_CTA
+                               : PTX_SCOPE_NONE;
+    return *scope != PTX_SCOPE_NONE;
+}
+
 /* What of the opcode stands between ld or st and the type. */
 static bool read_memory_parts(const char **at, struct ptx_inst *inst)
 {
@@ -276,17 +285,15 @@ static bool read_memory_parts(const char **at, struct ptx_inst *inst)
     inst->space = PTX_GENERIC;
     inst->order = PTX_WEAK;
     if (part(at, "volatile")) {
-        inst->order = PTX_RELAXED;
+        inst->order = PTX_VOLATILE;
+        inst->scope = PTX_SCOPE_SYS;
     } else if (part(at, "relaxed")) {
         inst->order = PTX_RELAXED;
-        if (!part(at, "sys")) {
-            return false;
-        }
     } else if (part(at, inst->op == PTX_LD ? "acquire" : "release")) {
         inst->order = PTX_ORDERED;
-        if (!part(at, "sys")) {
-            return false;
-        }
+    }
+    if (inst->order != PTX_WEAK && inst->order != PTX_VOLATILE && !scope_part(at, &inst->scope)) {
+        return false;
     }
     if (part(at, "global")) {
         inst->space = PTX_GLOBAL;
@@ -426,9 +433,15 @@ static bool read_control(struct ptx_parser *parser, struct ptx_inst *inst)
         inst->op = PTX_RET;
         return true;
     }
-    if (ptx_take(lex, "fence.acq_rel.sys")) {
+    if (strncmp(lex->word, "fence.acq_rel.", 14) == 0) {
+        const char *at = lex->word + 13;
+
         inst->op = PTX_FENCE;
-        return true;
+        if (!scope_part(&at, &inst->scope) || *at != '\0') {
+            return ptx_refuse(lex, "a fence that is not known");
+        }
+        ptx_next(lex);
+        return !lex->failed;
     }
     if (ptx_take(lex, "cvta.shared.u64")) {
         inst->op = PTX_ADD;

@@ -54,6 +54,7 @@ struct ptx_warp {
 struct ptx_block {
     struct ptx_machine *machine;
     uint32_t number, nwarps, exited; /* threads that are gone */
+    uint32_t index, agent;           /* of the machine's blocks, and in ptx_weak.h */
     struct ptx_barrier barriers[PTX_BARRIERS];
     /* Order between warps, see ptx_race.c. */
     uint32_t tick, known[PTX_WARPS][PTX_WARPS], floor[PTX_WARPS], arrived[PTX_WARPS];
@@ -81,6 +82,8 @@ struct ptx_machine {
     struct ptx_fault *fault;
     struct ptx_range ranges[PTX_RANGES];
     uint32_t nranges;
+    uint32_t left;                   /* blocks that run */
+    uint64_t end;                    /* of warp_instructions, if the launch has a limit */
     uint64_t random, clock, pace;    /* nanoseconds for each instruction of a warp */
     uint64_t grain;                  /* nanoseconds that %globaltimer goes on at a time */
     bool looked_at_clock, unchecked; /* unchecked: no memory to look for races */
@@ -132,9 +135,25 @@ bool ptx_race_write_shared(struct ptx_block *block, uint32_t warp, uint32_t at, 
  * waited, those of `arrived` had arrived. */
 void ptx_race_arrive(struct ptx_block *block, uint32_t warp);
 void ptx_race_barrier(struct ptx_block *block, uint32_t waited, uint32_t arrived);
+/* A thread passes on what it did (ptx_weak.h), which ends here. */
+void ptx_race_fence(struct ptx_block *block);
 /* A new launch: nothing of shared memory is written. */
 void ptx_race_restart(struct ptx_block *block);
 void ptx_race_free(struct ptx_block *block);
+
+/* ptx_weak.c: accesses of global memory, and fences, of lanes; false: stopped. */
+bool ptx_weak_load(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t pc, uint32_t active,
+                   const uint64_t *address, uint64_t values[4][PTX_LANES]);
+bool ptx_weak_store(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t pc,
+                    uint32_t active, const uint64_t *address);
+void ptx_weak_fence(struct ptx_warp *warp, uint8_t scope, uint32_t lanes);
+/* ptx_weak_agents.c: a launch starts; false: it cannot. All of its blocks have ended; false: some
+ * of their stores are not visible yet. */
+bool ptx_weak_start(struct ptx_machine *machine);
+bool ptx_weak_ended(struct ptx_machine *machine);
+/* As ptx_race_arrive and ptx_race_barrier. */
+void ptx_weak_arrive(struct ptx_block *block, uint32_t warp);
+void ptx_weak_barrier(struct ptx_block *block, uint32_t waited, uint32_t arrived);
 
 /* ptx_count.c: a warp or block starts, or ends, or runs an instruction; accesses of global memory.
  */

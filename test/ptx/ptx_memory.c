@@ -316,6 +316,27 @@ static void store_all(const struct access *x)
     }
 }
 
+/* In a memory whose order is only what PTX guarantees. */
+static bool access_weakly(const struct access *x)
+{
+    const struct ptx_inst *inst = x->inst;
+    uint64_t values[4][PTX_LANES] = {{0}};
+
+    if (inst->op == PTX_ST) {
+        return ptx_weak_store(x->warp, inst, x->pc, x->active, x->address);
+    }
+    if (!ptx_weak_load(x->warp, inst, x->pc, x->active, x->address, values)) {
+        return false;
+    }
+    for (uint32_t k = 0; k < inst->count; k++) {
+        for (uint32_t lane = 0; lane < PTX_LANES; lane++) {
+            values[k][lane] = extend(values[k][lane], inst->from, inst->width);
+        }
+        ptx_commit(x->warp, inst->to[k], x->active, values[k]);
+    }
+    return true;
+}
+
 bool ptx_access(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t pc, uint32_t active)
 {
     const uint64_t *base = ptx_source(warp, inst->sources[0]);
@@ -351,6 +372,10 @@ bool ptx_access(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t pc,
     }
     if (x.space != PTX_SHARED && x.space != PTX_PARAM) {
         ptx_count_access(warp, inst, active);
+    }
+    if (warp->block->machine->launch->weak != NULL && x.space != PTX_SHARED &&
+        x.space != PTX_PARAM) {
+        return access_weakly(&x);
     }
     if (inst->op == PTX_LD) {
         if (inst->order != PTX_WEAK && warp->block->machine->launch->reads != NULL) {

@@ -308,6 +308,9 @@ static void next_tick(struct ptx_block *block)
 void ptx_race_arrive(struct ptx_block *block, uint32_t warp)
 {
     block->arrived[warp] = block->tick;
+    if (block->machine->launch->weak != NULL) {
+        ptx_weak_arrive(block, warp);
+    }
     next_tick(block);
 }
 
@@ -315,6 +318,9 @@ void ptx_race_barrier(struct ptx_block *block, uint32_t waited, uint32_t arrived
 {
     uint32_t all[PTX_WARPS] = {0};
 
+    if (block->machine->launch->weak != NULL) {
+        ptx_weak_barrier(block, waited, arrived);
+    }
     for (uint32_t w = 0; w < block->nwarps; w++) {
         for (uint32_t v = 0; ((waited | arrived) >> w & 1) != 0 && v < block->nwarps; v++) {
             all[v] = all[v] > block->known[w][v] ? all[v] : block->known[w][v];
@@ -337,6 +343,11 @@ void ptx_race_barrier(struct ptx_block *block, uint32_t waited, uint32_t arrived
                 block->floor[w] < block->known[w][v] ? block->floor[w] : block->known[w][v];
         }
     }
+    next_tick(block);
+}
+
+void ptx_race_fence(struct ptx_block *block)
+{
     next_tick(block);
 }
 

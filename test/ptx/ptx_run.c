@@ -304,6 +304,7 @@ static bool have_blocks(struct ptx_machine *machine, uint32_t blocks, uint32_t n
         if (block == NULL) {
             return false;
         }
+        block->index = machine->nblocks;
         machine->blocks[machine->nblocks++] = block;
     }
     return true;
@@ -368,35 +369,31 @@ static bool take_turn(struct ptx_machine *machine, struct ptx_block *block)
     return true;
 }
 
-static bool run_blocks(struct ptx_machine *machine)
+/* A turn of one of the blocks; false: stopped. */
+static bool run_turn(struct ptx_machine *machine)
 {
     const struct ptx_launch *launch = machine->launch;
-    uint64_t end = machine->warp_instructions + launch->limit;
-    uint32_t left = launch->blocks;
+    /* Blocks that run stand before those that have ended. */
+    uint32_t b = (uint32_t) ptx_random(machine) % machine->left;
+    struct ptx_block *block = machine->blocks[b];
 
-    while (left > 0) {
-        /* Blocks that run stand before those that have ended. */
-        uint32_t b = (uint32_t) ptx_random(machine) % left;
-        struct ptx_block *block = machine->blocks[b];
+    if (!take_turn(machine, block)) {
+        return false;
+    }
+    if (launch->limit != 0 && machine->warp_instructions > machine->end) {
+        struct ptx_warp *warp = &block->warps[0];
 
-        if (!take_turn(machine, block)) {
+        return ptx_fail(warp, PTX_LIMIT, warp->pc[0], 0,
+                        "is here when the grid has run %llu instructions of warps",
+                        (unsigned long long) launch->limit);
+    }
+    if (block->exited == PTX_LANES * block->nwarps) {
+        if (!left_well(block)) {
             return false;
         }
-        if (launch->limit != 0 && machine->warp_instructions > end) {
-            struct ptx_warp *warp = &block->warps[0];
-
-            return ptx_fail(warp, PTX_LIMIT, warp->pc[0], 0,
-                            "is here when the grid has run %llu instructions of warps",
-                            (unsigned long long) launch->limit);
-        }
-        if (block->exited == PTX_LANES * block->nwarps) {
-            if (!left_well(block)) {
-                return false;
-            }
-            ptx_count_end(block);
-            machine->blocks[b] = machine->blocks[--left];
-            machine->blocks[left] = block;
-        }
+        ptx_count_end(block);
+        machine->blocks[b] = machine->blocks[--machine->left];
+        machine->blocks[machine->left] = block;
     }
     return true;
 }
@@ -426,8 +423,8 @@ static bool check_launch(struct ptx_machine *machine, const struct ptx_launch *l
     return machine->parameters <= launch->bytes;
 }
 
-enum ptx_error ptx_machine_run(struct ptx_machine *machine, const struct ptx_launch *launch,
-                               struct ptx_fault *fault)
+enum ptx_error ptx_machine_start(struct ptx_machine *machine, const struct ptx_launch *launch,
+                                 struct ptx_fault *fault)
 {
     *fault = (struct ptx_fault){.error = PTX_OK};
     if (!check_launch(machine, launch)) {
@@ -447,12 +444,42 @@ enum ptx_error ptx_machine_run(struct ptx_machine *machine, const struct ptx_lau
     machine->random = launch->seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
     machine->pace = UINT64_C(1) << ptx_random(machine) % PACES;
     machine->grain = launch->counts != NULL || ptx_random(machine) % 2 != 0 ? 32 : 1000000;
+    if (launch->weak != NULL && !ptx_weak_start(machine)) {
+        snprintf(fault->text, sizeof fault->text, "no memory for what blocks know");
+        return fault->error = PTX_NO_MEMORY;
+    }
     for (uint32_t b = 0; b < launch->blocks; b++) {
         start_block(machine->blocks[b], b);
     }
-    if (run_blocks(machine) && machine->unchecked) {
+    machine->left = launch->blocks;
+    machine->end = machine->warp_instructions + launch->limit;
+    return PTX_OK;
+}
+
+enum ptx_error ptx_machine_turn(struct ptx_machine *machine, bool *ended)
+{
+    struct ptx_fault *fault = machine->fault;
+
+    *ended = false;
+    if (machine->left > 0) {
+        (void) run_turn(machine);
+    } else {
+        *ended = machine->launch->weak == NULL || ptx_weak_ended(machine);
+    }
+    if (machine->unchecked && fault->error == PTX_OK) {
         snprintf(fault->text, sizeof fault->text, "no memory to look for races");
         fault->error = PTX_NO_MEMORY;
+    }
+    return fault->error;
+}
+
+enum ptx_error ptx_machine_run(struct ptx_machine *machine, const struct ptx_launch *launch,
+                               struct ptx_fault *fault)
+{
+    bool ended = ptx_machine_start(machine, launch, fault) != PTX_OK;
+
+    while (!ended) {
+        ended = ptx_machine_turn(machine, &ended) != PTX_OK || ended;
     }
     return fault->error;
 }

@@ -347,6 +347,9 @@ static bool run_plain(struct ptx_warp *warp, const struct ptx_inst *inst, uint32
         return ptx_access(warp, inst, pc, active);
     case PTX_FENCE:
         atomic_thread_fence(memory_order_seq_cst);
+        if (warp->block->machine->launch->weak != NULL) {
+            ptx_weak_fence(warp, inst->scope, active);
+        }
         ptx_count_fence(warp);
         return true;
     default:

@@ -210,17 +210,16 @@ EXEC_FN int block_warp_all(const EXEC *x, int ok)
     return ok;
 }
 
-EXEC_FN int block_line_load(const EXEC *x, const uint8_t *line, int active, uint64_t flag,
-                            struct exec_pack *v)
+EXEC_FN int block_line_ready(const EXEC *x, const uint8_t *line, uint64_t flag)
 {
     (void) x;
-    if (active) {
-        if (exec_load_acquire((const uint64_t *) (const void *) (line + 120)) != flag) {
-            return 0;
-        }
-        memcpy(v, line, 120);
-    }
-    return 1;
+    return exec_load_acquire((const uint64_t *) (const void *) (line + 120)) == flag;
+}
+
+EXEC_FN void block_line_load(const EXEC *x, const uint8_t *line, struct exec_pack *v)
+{
+    (void) x;
+    memcpy(v, line, 120);
 }
 
 EXEC_FN void block_line_store(const EXEC *x, uint8_t *line, uint64_t flag,

@@ -216,6 +216,10 @@ unit_tests += test/unit/test_ptx_alu
 test_unit_test_ptx_alu_SOURCES = test/unit/test_ptx_alu.c $(ptx_test_sources)
 test_unit_test_ptx_alu_LDADD = $(CMOCKA_LIBS)
 
+unit_tests += test/unit/test_ptx_weak
+test_unit_test_ptx_weak_SOURCES = test/unit/test_ptx_weak.c $(ptx_test_sources)
+test_unit_test_ptx_weak_LDADD = $(CMOCKA_LIBS)
+
 if GPURING_HAVE_CUDA
 unit_tests += test/unit/test_kernel_counts
 test_unit_test_kernel_counts_SOURCES = test/unit/test_kernel_counts.c $(ptx_sources)

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "test/ptx/ptx_weak.h"
+
 struct ptx_test_memory ptx_memory;
 struct ptx_fault ptx_fault_told;
 
@@ -75,6 +77,67 @@ enum ptx_error ptx_run_grid(const char *text, uint32_t blocks, uint32_t threads,
     assert_non_null(machine);
     error = ptx_machine_run(machine, &launch, &ptx_fault_told);
     ptx_machine_free(machine);
+    ptx_program_free(program);
+    return error;
+}
+
+/* Turns of both machines, until both have ended or one is stopped. */
+static enum ptx_error run_both(struct ptx_machine *const machines[2], uint64_t random)
+{
+    bool ended[2] = {false, false};
+    enum ptx_error error = PTX_OK;
+
+    while (error == PTX_OK && !(ended[0] && ended[1])) {
+        random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
+        if (!ended[random >> 63]) {
+            error = ptx_machine_turn(machines[random >> 63], &ended[random >> 63]);
+        }
+    }
+    return error;
+}
+
+enum ptx_error ptx_run_pair(const char *text, const struct ptx_pair *pair)
+{
+    uint64_t parameters[2][3];
+    struct ptx_program *program = parse(text);
+    struct ptx_weak_options options = {.program = program,
+                                       .memory = &ptx_memory,
+                                       .bytes = sizeof ptx_memory,
+                                       .seed = pair->seed,
+                                       .ascending = pair->ascending};
+    struct ptx_weak *weak = ptx_weak_create(&options);
+    struct ptx_machine *machines[2];
+    struct ptx_launch launches[2];
+    enum ptx_error error = PTX_OK;
+
+    memset(&ptx_memory, 0, sizeof ptx_memory);
+    assert_non_null(weak);
+    for (uint32_t i = 0; i < 2; i++) {
+        parameters[i][0] = (uintptr_t) ptx_memory.a;
+        parameters[i][1] = i;
+        parameters[i][2] = (uintptr_t) ptx_memory.out;
+        ptx_weak_host(weak, 2 + i, i);
+        launches[i] = (struct ptx_launch){.kernel = "k",
+                                          .blocks = 1,
+                                          .threads = 32,
+                                          .parameters = parameters[i],
+                                          .bytes = sizeof parameters[i],
+                                          .seed = 2 * pair->seed + i,
+                                          .limit = 1000000,
+                                          .reach = reach,
+                                          .weak = weak,
+                                          .rank = i,
+                                          .gpu = pair->one_gpu ? 0 : i,
+                                          .agent = i,
+                                          .host = 2 + i};
+        machines[i] = ptx_machine_create(program);
+        assert_non_null(machines[i]);
+        assert_int_equal(ptx_machine_start(machines[i], &launches[i], &ptx_fault_told), PTX_OK);
+    }
+    error = run_both(machines, pair->seed);
+    ptx_machine_free(machines[0]);
+    ptx_machine_free(machines[1]);
+    ptx_weak_free(weak);
     ptx_program_free(program);
     return error;
 }

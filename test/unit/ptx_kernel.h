@@ -12,7 +12,7 @@
 /* What a kernel gets: three arrays, alone in the GPU's memory. */
 struct ptx_test_memory {
     uint64_t a[PTX_TEST_WORDS], b[PTX_TEST_WORDS], out[PTX_TEST_WORDS];
-};
+} __attribute__((aligned(128)));
 extern struct ptx_test_memory ptx_memory;
 extern struct ptx_fault ptx_fault_told; /* by the last run */
 
@@ -25,5 +25,13 @@ enum ptx_error ptx_run_grid(const char *text, uint32_t blocks, uint32_t threads,
 void ptx_run_well(const char *functions, const char *body);
 /* It is stopped in each of them, and the text says so. */
 void ptx_run_badly(const char *body, enum ptx_error expected, const char *says);
+
+/* Two grids of a block of 32 threads at the same time, on a memory whose order is only what PTX
+ * guarantees (ptx_weak.h), on one GPU or two. b is 0 for the first one, and 1 for the other. */
+struct ptx_pair {
+    uint64_t seed;
+    bool one_gpu, ascending;
+};
+enum ptx_error ptx_run_pair(const char *text, const struct ptx_pair *pair);
 
 #endif

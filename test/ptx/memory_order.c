@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * memory_order PTX [--seed N] [--cases N] [--protocol simple|ll|ll128] [--lines-any-order]
+ *
+ * Run allreduces of several ranks by the kernels of a PTX file, on a memory whose order is only
+ * what PTX guarantees and what is assumed of the hardware (ptx_weak.h). Each case draws protocol,
+ * algorithm, ranks, slots, sizes and patience from its seed; ranks have GPUs of their own or share
+ * one, and are on one node or on two, between which this program is the proxy and the network.
+ * Every rank calls several times without waiting for the others. The host looks at results as soon
+ * as the kernel has announced its end. Everything runs in one thread, so that a seed repeats a
+ * case.
+ * --lines-any-order: a line of LL128 may become visible in any order, as over PCIe.
+ */
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/image.h"
+#include "test/ptx/memory_order.h"
+#include "test/ptx/ptx_weak.h"
+
+#include <cmocka.h>
+
+#define CALLS 3
+#define TURNS UINT64_C(20000000) /* of warps in a case, at most */
+
+enum stage { STAGE_IDLE, STAGE_RUNS, STAGE_SEEN, STAGE_DONE };
+
+struct rank {
+    struct ptx_machine *machine;
+    struct ptx_launch launch;
+    struct ptx_fault fault;
+    struct gpuring_launch *parameters;
+    uint64_t *input, *output;
+    uint32_t turn, calls, launches;
+    enum stage stage; /* of its call; SEEN: the host knows that the kernel has left all lanes */
+    bool running;     /* the machine */
+    bool final;       /* all lanes are done */
+};
+
+static struct ptx_program *program;
+static struct order_case test;
+static struct rank ranks[ORDER_RANKS];
+static struct ptx_weak *weak;
+static char failure[900];
+
+/* The memory of a case. */
+static uint8_t arena[ORDER_BYTES] __attribute__((aligned(4096)));
+static size_t used;
+
+void *order_alloc(size_t bytes)
+{
+    void *memory = arena + used;
+
+    used += (bytes + 127) / 128 * 128;
+    if (used > sizeof arena) {
+        printf("Bail out! a case needs more memory than there is\n");
+        exit(1);
+    }
+    return memory;
+}
+
+static void *fabric_alloc(size_t bytes, int wires)
+{
+    (void) wires;
+    return order_alloc(bytes);
+}
+
+static void fabric_release(void *memory, int wires)
+{
+    (void) memory;
+    (void) wires;
+}
+
+static bool reach(void *context, uint64_t address, uint64_t *begin, uint64_t *end)
+{
+    (void) context;
+    *begin = (uintptr_t) arena;
+    *end = *begin + used;
+    return address >= *begin && address < *end;
+}
+
+static uint64_t value_of(uint32_t call, uint32_t rank, uint64_t i)
+{
+    return (test.seed * 131071 + call * 8191 + rank * 131 + i) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+/* The host of a rank begins its next call. */
+static void begin_call(uint32_t r)
+{
+    struct rank *rank = &ranks[r];
+
+    for (uint64_t i = 0; i < test.count; i++) {
+        rank->input[i] = value_of(rank->calls, r, i);
+    }
+    fabric_work(&test.fabric, (int) r, GPURING_TYPE_UINT64, GPURING_OP_SUM, test.count, rank->input,
+                test.in_place ? rank->input : rank->output, test.patience);
+    rank->stage = STAGE_RUNS;
+    rank->final = false;
+}
+
+static bool launch(uint32_t r)
+{
+    struct gpuring_work *work = &test.fabric.ranks[r].work;
+    struct rank *rank = &ranks[r];
+
+    work->turn = ++rank->turn;
+    rank->parameters->work = *work;
+    memcpy(rank->parameters->lanes, work->lanes, work->nlanes * sizeof *work->lanes);
+    rank->launch.seed = test.seed + ((uint64_t) ++rank->launches << 32) + ((uint64_t) r << 24);
+    rank->launch.blocks = work->nlanes;
+    rank->running = true;
+    return ptx_machine_start(rank->machine, &rank->launch, &rank->fault) == PTX_OK;
+}
+
+static bool fail(const char *text)
+{
+    snprintf(failure, sizeof failure, "%s%s%s", text, ptx_weak_suspect(weak)[0] != '\0' ? "; " : "",
+             ptx_weak_suspect(weak));
+    return false;
+}
+
+/* The results, as the host finds them. */
+static bool results_hold(uint32_t r)
+{
+    struct rank *rank = &ranks[r];
+    const uint64_t *result = test.in_place ? rank->input : rank->output;
+    char text[200];
+
+    if (!ptx_weak_host_reads(weak, order_host(r), result, test.count * 8, &rank->fault)) {
+        return fail(rank->fault.text);
+    }
+    for (uint64_t i = 0; i < test.count; i++) {
+        uint64_t sum = 0;
+
+        for (uint32_t k = 0; k < test.nranks; k++) {
+            sum += value_of(rank->calls, k, i);
+        }
+        if (result[i] != sum) {
+            snprintf(text, sizeof text, "call %u of rank %u: element %" PRIu64 " is wrong",
+                     rank->calls, r, i);
+            return fail(text);
+        }
+    }
+    return true;
+}
+
+/* The kernel has left all lanes, as their turns say: what have they left? */
+static bool host_sees(uint32_t r)
+{
+    const struct gpuring_work *work = &test.fabric.ranks[r].work;
+    struct rank *rank = &ranks[r];
+
+    if (rank->stage != STAGE_RUNS || !rank->running) {
+        return true;
+    }
+    for (uint32_t i = 0; i < work->nlanes; i++) {
+        if (ptx_weak_host_acquire(weak, order_host(r), &work->lanes[i].turn, 4) != work->turn) {
+            return true;
+        }
+    }
+    rank->stage = STAGE_SEEN;
+    rank->final = true;
+    for (uint32_t i = 0; i < work->nlanes; i++) {
+        const struct gpuring_lane *lane = &work->lanes[i];
+
+        if (!ptx_weak_host_reads(weak, order_host(r), &lane->done,
+                                 sizeof *lane - offsetof(struct gpuring_lane, done),
+                                 &rank->fault)) {
+            return fail(rank->fault.text);
+        }
+        if (lane->status == GPURING_LANE_CORRUPT) {
+            return fail("a slot holds another size than its step");
+        }
+        rank->final = rank->final && lane->status == GPURING_LANE_DONE;
+    }
+    return !rank->final || results_hold(r);
+}
+
+/* A rank does something; false: the case has failed. */
+static bool act(uint32_t r)
+{
+    struct rank *rank = &ranks[r];
+    bool ended = false;
+
+    if (rank->stage == STAGE_DONE) {
+        return true;
+    }
+    if (rank->stage == STAGE_IDLE) {
+        begin_call(r);
+    }
+    if (!rank->running && !launch(r)) {
+        return fail(rank->fault.text);
+    }
+    if (ptx_machine_turn(rank->machine, &ended) != PTX_OK) {
+        return fail(rank->fault.text);
+    }
+    if (!host_sees(r)) {
+        return false;
+    }
+    if (!ended) {
+        return true;
+    }
+    rank->running = false;
+    if (rank->stage != STAGE_SEEN) {
+        return fail("a kernel has ended, but not announced it");
+    }
+    rank->stage = STAGE_RUNS;
+    if (rank->final) {
+        rank->stage = ++rank->calls == CALLS ? STAGE_DONE : STAGE_IDLE;
+    }
+    return true;
+}
+
+/* Memory and machines of the ranks, and then a memory of all that is used. */
+static void connect_ranks(bool any_order)
+{
+    static char kernel[64];
+    static const char *const protocols[] = {"simple", "ll", "ll128"};
+    struct ptx_weak_options options = {
+        .program = program, .memory = arena, .seed = test.seed, .ascending = !any_order};
+    uint32_t agent = 0;
+
+    snprintf(kernel, sizeof kernel, "gpuring_%s_sum_u64", protocols[test.protocol]);
+    for (uint32_t r = 0; r < test.nranks; r++) {
+        struct rank *rank = &ranks[r];
+
+        *rank = (struct rank){.machine = ptx_machine_create(program),
+                              .parameters = order_alloc(sizeof *rank->parameters),
+                              .input = order_alloc(test.count * 8 + 8),
+                              .output = order_alloc(test.count * 8 + 8)};
+        assert_true(agent + test.plans.plans[r]->nlanes <= order_host(ORDER_RANKS - 1));
+        rank->launch = (struct ptx_launch){.kernel = kernel,
+                                           .threads = GPURING_KERNEL_THREADS,
+                                           .parameters = rank->parameters,
+                                           .bytes = sizeof *rank->parameters,
+                                           .reach = reach,
+                                           .rank = r,
+                                           .gpu = r / test.sharing,
+                                           .agent = agent,
+                                           .host = order_host(r)};
+        agent += test.plans.plans[r]->nlanes;
+    }
+    options.bytes = used;
+    weak = ptx_weak_create(&options);
+    assert_non_null(weak);
+    for (uint32_t r = 0; r < test.nranks; r++) {
+        ranks[r].launch.weak = weak;
+        ptx_weak_host(weak, order_host(r), r);
+    }
+}
+
+static bool run_turns(void)
+{
+    uint64_t turns = 0;
+
+    for (uint32_t done = 0; done < test.nranks; turns++) {
+        uint32_t r = (uint32_t) order_random() % test.nranks;
+
+        if (turns > TURNS) {
+            return fail("the ranks do not get to their ends");
+        }
+        if (!act(r) || !order_network(&test, weak, failure, sizeof failure)) {
+            return false;
+        }
+        done = 0;
+        for (uint32_t k = 0; k < test.nranks; k++) {
+            done += ranks[k].stage == STAGE_DONE;
+        }
+    }
+    return true;
+}
+
+/* One case; false: it failed, as `failure` says. */
+static bool run_case(uint64_t seed, int protocol, bool any_order)
+{
+    static const struct fabric_memory memory = {fabric_alloc, fabric_release};
+    bool good;
+
+    fabric_memory = &memory;
+    memset(arena, 0, used);
+    used = 0;
+    order_draw(&test, seed, protocol);
+    connect_ranks(any_order);
+    good = run_turns();
+    printf("%s - seed %" PRIu64 ": %s\n", good ? "ok" : "not ok", seed, test.text);
+    if (!good) {
+        printf("# %s\n", failure);
+    }
+    for (uint32_t r = 0; r < test.nranks; r++) {
+        ptx_machine_free(ranks[r].machine);
+    }
+    ptx_weak_free(weak);
+    order_end(&test);
+    fflush(stdout);
+    return good;
+}
+
+static char *read_text(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    size_t room = 64 << 20, length;
+    char *text = malloc(room);
+
+    if (file == NULL || text == NULL) {
+        perror(path);
+        exit(2);
+    }
+    length = fread(text, 1, room - 1, file);
+    text[length] = '\0';
+    fclose(file);
+    return text;
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const protocols[] = {"simple", "ll", "ll128"};
+    uint64_t seed = 1, cases = 10;
+    bool any_order = false;
+    char why[400], *text;
+    int protocol = -1;
+
+    for (int i = 2; i < argc; i++) {
+        if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc) {
+            seed = strtoull(argv[++i], NULL, 10);
+        } else if (strcmp(argv[i], "--cases") == 0 && i + 1 < argc) {
+            cases = strtoull(argv[++i], NULL, 10);
+        } else if (strcmp(argv[i], "--lines-any-order") == 0) {
+            any_order = true;
+        } else if (strcmp(argv[i], "--protocol") == 0 && i + 1 < argc) {
+            i++;
+            for (protocol = 2; protocol >= 0 && strcmp(argv[i], protocols[protocol]) != 0;
+                 protocol--) {
+            }
+        } else {
+            argc = 0;
+        }
+    }
+    if (argc < 2) {
+        fprintf(stderr, "usage: memory_order PTX [--seed N] [--cases N] "
+                        "[--protocol simple|ll|ll128] [--lines-any-order]\n");
+        return 2;
+    }
+    text = read_text(argv[1]);
+    program = ptx_program_parse(text, why, sizeof why);
+    free(text);
+    if (program == NULL) {
+        fprintf(stderr, "%s: %s\n", argv[1], why);
+        return 2;
+    }
+    for (uint64_t i = 0; i < cases; i++) {
+        if (!run_case(seed + i, protocol, any_order)) {
+            return 1;
+        }
+    }
+    return 0;
+}

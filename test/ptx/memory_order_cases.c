@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "test/ptx/memory_order.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t state;
+
+uint64_t order_random(void)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state >> 16;
+}
+
+static uint64_t below(uint64_t n)
+{
+    return order_random() % n;
+}
+
+/* The receiver's end of the connection that a rank's plan sends on. */
+static struct gpuring_fifo_end *receiver_of(struct order_case *test, uint32_t rank, uint32_t send)
+{
+    const struct gpuring_plan *plan = test->plans.plans[rank];
+    int to = plan->sends[send].peer;
+    const struct gpuring_plan *other = test->plans.plans[to];
+
+    for (uint32_t i = 0; i < other->nrecvs; i++) {
+        if (other->recvs[i].peer == (int) rank && other->recvs[i].key == plan->sends[send].key) {
+            return &test->fabric.ranks[to].recvs[i];
+        }
+    }
+    printf("Bail out! a connection has one end\n");
+    exit(1);
+}
+
+/* Connections between ranks of even and odd numbers, which are the nodes, get a sender's end of
+ * their own. */
+static void separate_nodes(struct order_case *test)
+{
+    struct fabric *fabric = &test->fabric;
+    size_t most = 0;
+
+    for (uint32_t r = 0; r < test->nranks; r++) {
+        most += test->plans.plans[r]->nsends;
+    }
+    test->wires = calloc(most + 1, sizeof *test->wires);
+    for (uint32_t r = 0; r < test->nranks; r++) {
+        for (uint32_t s = 0; s < test->plans.plans[r]->nsends; s++) {
+            struct gpuring_fifo_end *send = &fabric->ranks[r].sends[s];
+            struct gpuring_fifo_end *receive = receiver_of(test, r, s);
+            uint32_t to = (uint32_t) test->plans.plans[r]->sends[s].peer;
+            size_t shorts = gpuring_fifo_short_bytes(fabric->nslots);
+
+            if (r % 2 == to % 2) {
+                continue;
+            }
+            send->local = receive->local = 1;
+            send->tail = order_alloc(sizeof *send->tail);
+            send->head = order_alloc(sizeof *send->head);
+            send->slots =
+                (uint8_t *) order_alloc(shorts + fabric->nslots * fabric->slot_bytes) + shorts;
+            send->tail->tail = receive->tail->tail;
+            send->head->head = receive->head->head;
+            test->wires[test->nwires++] = (struct order_wire){.sender = *send,
+                                                              .receiver = *receive,
+                                                              .from = r,
+                                                              .to = to,
+                                                              .moved = send->step,
+                                                              .given_back = send->step};
+        }
+    }
+}
+
+static void draw_fabric(struct order_case *test, enum gpuring_algorithm algorithm,
+                        uint32_t nchannels, bool network)
+{
+    uint64_t slot_bytes = UINT64_C(1024) << below(3);
+    bool sliced = test->protocol == GPURING_PROTOCOL_SIMPLE && below(2) == 0;
+
+    test_plans_build(&test->plans, algorithm, (int) test->nranks, nchannels);
+    fabric_create(&test->fabric, &test->plans, test->protocol, slot_bytes,
+                  sliced ? FABRIC_SLICED : 2);
+    test->count = 1 + below(UINT64_C(1) << (1 + below(10)));
+    if (test->protocol == GPURING_PROTOCOL_LL && below(4) == 0) {
+        fabric_start_at(&test->fabric, GPURING_LL_CLEAN_PERIOD - 1);
+    }
+    if (network) {
+        separate_nodes(test);
+    }
+}
+
+void order_draw(struct order_case *test, uint64_t seed, int protocol)
+{
+    static const char *const protocols[] = {"Simple", "LL", "LL128"};
+    static const char *const algorithms[] = {"ring", "tree", "direct", "two-shot"};
+    enum gpuring_algorithm algorithm;
+    uint32_t nchannels;
+    bool network;
+
+    memset(test, 0, sizeof *test);
+    state = seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
+    test->seed = seed;
+    test->protocol = (enum gpuring_protocol)(protocol >= 0 ? protocol : (int) below(3));
+    algorithm = (enum gpuring_algorithm) below(GPURING_ALGORITHM_COUNT);
+    test->nranks = (uint32_t) (2 + below(below(3) == 0 ? 7 : 3));
+    nchannels = (uint32_t) (1 + below(2));
+    if (algorithm == GPURING_ALGORITHM_TWO_SHOT) { /* a lane for each pair of ranks and more */
+        test->nranks = test->nranks > 5 ? 5 : test->nranks;
+        nchannels = test->nranks > 3 ? 1 : nchannels;
+    }
+    test->sharing = below(3) == 0 ? test->nranks : 1;
+    network = test->sharing == 1 && below(3) == 0;
+    test->in_place = below(2) == 0;
+    test->patience = UINT64_C(1000) << 2 * below(6);
+    draw_fabric(test, algorithm, nchannels, network);
+    snprintf(test->text, sizeof test->text,
+             "%s, %s, %u ranks%s%s, %u channels, %llu elements%s, %u slots of %llu bytes",
+             protocols[test->protocol], algorithms[algorithm], test->nranks,
+             test->sharing > 1 ? " on one GPU" : "", network ? " on two nodes" : "", nchannels,
+             (unsigned long long) test->count, test->in_place ? " in place" : "",
+             test->fabric.nslots, (unsigned long long) test->fabric.slot_bytes);
+}
+
+void order_end(struct order_case *test)
+{
+    fabric_destroy(&test->fabric);
+    test_plans_free(&test->plans);
+    free(test->wires);
+}
+
+static uint8_t *slot_of(const struct gpuring_fifo_end *end, uint64_t step)
+{
+    return end->slots + (step & (end->nslots - 1)) * end->slot_bytes;
+}
+
+/* Move the next slot of a connection, if there is one, and room for it. */
+static bool move_slot(struct order_wire *wire, struct ptx_weak *weak, struct ptx_fault *fault)
+{
+    uint64_t number = wire->moved & (wire->sender.nslots - 1);
+    uint32_t from = order_host(wire->from), to = order_host(wire->to);
+    const uint32_t *size = &wire->sender.tail->size[number];
+    uint8_t *there = slot_of(&wire->receiver, wire->moved);
+    const uint8_t *here = slot_of(&wire->sender, wire->moved);
+
+    if (ptx_weak_host_acquire(weak, from, &wire->sender.tail->tail, 8) <= wire->moved ||
+        ptx_weak_host_acquire(weak, to, &wire->receiver.head->head, 8) + wire->receiver.nslots <=
+            wire->moved) {
+        return true;
+    }
+    if (!ptx_weak_host_reads(weak, from, size, 4, fault) ||
+        !ptx_weak_host_reads(weak, from, here, *size, fault) ||
+        !ptx_weak_host_writes(weak, to, there, *size, fault) ||
+        !ptx_weak_host_writes(weak, to, &wire->receiver.tail->size[number], 4, fault)) {
+        return false;
+    }
+    memcpy(there, here, *size);
+    wire->receiver.tail->size[number] = *size;
+    wire->moved++;
+    ptx_weak_host_release(weak, to, &wire->receiver.tail->tail, wire->moved);
+    return true;
+}
+
+bool order_network(struct order_case *test, struct ptx_weak *weak, char *text, size_t size)
+{
+    struct ptx_fault fault = {.error = PTX_OK};
+    struct order_wire *wire;
+
+    if (test->nwires == 0 || below(4) != 0) {
+        return true;
+    }
+    wire = &test->wires[below(test->nwires)];
+    if (!move_slot(wire, weak, &fault)) {
+        snprintf(text, size, "%s", fault.text);
+        return false;
+    }
+    if (wire->given_back < wire->moved && below(2) == 0) {
+        ptx_weak_host_release(weak, order_host(wire->from), &wire->sender.head->head,
+                              ++wire->given_back);
+    }
+    return true;
+}

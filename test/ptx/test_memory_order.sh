@@ -1,0 +1,84 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# The kernels as nvcc has compiled them, on a memory whose order is only what PTX guarantees and what
+# is assumed of the hardware (test/ptx/ptx_weak.h); and that the memory notices what it must. By hand,
+# with other cases:
+#
+#   GPURING_MEMORY_ORDER_SEED=N top_srcdir=.. top_builddir=. sh ../test/ptx/test_memory_order.sh
+set -u
+: "${top_srcdir:?}" "${top_builddir:?}"
+ptx=$top_builddir/test/ptx/kernels.ptx
+: "${GPURING_MEMORY_ORDER_SEED:=1}"
+work=$(mktemp -d "${TMPDIR:-/tmp}/gpuring-order.XXXXXX") || exit 99
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+checks=0
+
+verdict() { # STATUS TEXT
+    checks=$((checks + 1))
+    if [ "$1" -eq 0 ]; then
+        echo "ok $checks - $2"
+    else
+        echo "not ok $checks - $2"
+        grep -v '^ok ' "$work/out" | head -n 20 | sed 's/^/# /'
+    fi
+}
+
+cases() { # PTX ARGUMENT ...
+    timeout -k 10 300 "$top_builddir/test/ptx/memory_order" "$@" \
+        --seed "$GPURING_MEMORY_ORDER_SEED" >"$work/out" 2>&1
+}
+
+# noticed TEXT SAYS PROTOCOL AWK: the kernels changed by an awk program fail, and the message has the
+# two accesses.
+noticed() {
+    awk "$4" "$work/few.ptx" >"$work/mutant.ptx"
+    if cmp -s "$work/few.ptx" "$work/mutant.ptx"; then
+        echo "nothing was changed" >"$work/out"
+        verdict 1 "$1"
+        return
+    fi
+    if cases "$work/mutant.ptx" --protocol "$3" --cases 40; then
+        verdict 1 "$1: is noticed"
+    else
+        grep -Eq -- "$2" "$work/out"
+        verdict $? "$1: is noticed ($2)"
+    fi
+}
+
+target=$(sed -n 's/^\.target sm_\([0-9]*\).*/\1/p' "$ptx")
+if [ "${target:-0}" -lt 90 ]; then
+    echo "1..0 # SKIP this nvcc makes no PTX of compute capability 9.0 and later: it is of ${target:-?}"
+    exit 0
+fi
+echo "# the kernels' PTX for sm_$target, GPURING_MEMORY_ORDER_SEED=$GPURING_MEMORY_ORDER_SEED"
+
+# The three kernels that the cases use.
+awk '/^\.visible \.entry/ { skip = !/gpuring_(simple|ll|ll128)_sum_u64/ } !skip { print }' \
+    "$ptx" >"$work/few.ptx"
+
+for protocol in simple ll ll128; do
+    cases "$work/few.ptx" --protocol "$protocol" --cases 20
+    verdict $? "20 cases of $protocol"
+done
+
+# That these checks can fail.
+cases "$work/few.ptx" --protocol ll128 --cases 40 --lines-any-order
+[ $? -eq 1 ] && grep -q 'reads data of a line whose flag is there' "$work/out"
+verdict $? "LL128 where lines of 128 bytes become visible in any order: is noticed"
+noticed "fences of one GPU" 'neither is ordered|from before the store' simple \
+    '{ sub(/fence\.acq_rel\.sys/, "fence.acq_rel.gpu"); print }'
+noticed "no fences" 'neither is ordered|from before the store' simple \
+    '{ sub(/fence\.acq_rel\.sys/, "// fence"); print }'
+noticed "counters that are read without acquire" 'neither is ordered|from before the store' simple \
+    '{ sub(/ld\.acquire\.sys/, "ld.relaxed.sys"); print }'
+noticed "counters that are written for one GPU" 'neither is ordered' simple \
+    '{ sub(/st\.relaxed\.sys\.global\.u64/, "st.relaxed.gpu.global.u64"); print }'
+noticed "the end of a kernel without a fence" 'the host of rank [0-9]+' ll \
+    '{ sub(/fence\.acq_rel\.sys/, "// fence"); print }'
+noticed "lines whose threads do not meet before they store" 'is wrong|whose flag is there' ll128 \
+    '!(/vote\.sync/ && meets) { print }
+    { meets = /mov\.pred.*-1;/ }'
+echo "1..$checks"
