@@ -12,11 +12,14 @@ EXTRA_DIST += test/gpu/packages.txt test/gpu/python_arrays.py test/gpu/run.sh te
 if GPURING_HAVE_CUDA
 TESTS += test/gpu/test_gpu_suite.sh test/gpu/test_gpu_ptx.sh test/gpu/test_machine_code.sh
 check_PROGRAMS += test/gpu/gpu_lanes test/gpu/gpu_bench test/gpu/gpu_allreduce \
-    test/gpu/gpu_messages
+    test/gpu/gpu_lines test/gpu/gpu_messages
 test_gpu_gpu_lanes_SOURCES = test/gpu/gpu_lanes.c test/unit/collective_calls.c \
     test/unit/collective_calls.h $(gpu_sources)
 test_gpu_gpu_lanes_CPPFLAGS = $(gpu_cppflags)
 test_gpu_gpu_lanes_LDADD = libgpuring_core.la -lpthread -lm
+test_gpu_gpu_lines_SOURCES = test/gpu/gpu_lines.c $(gpu_sources)
+test_gpu_gpu_lines_CPPFLAGS = $(gpu_cppflags)
+test_gpu_gpu_lines_LDADD = libgpuring_core.la -lpthread -lm
 test_gpu_gpu_bench_SOURCES = test/gpu/gpu_bench.c $(gpu_sources)
 test_gpu_gpu_bench_CPPFLAGS = $(gpu_cppflags)
 test_gpu_gpu_bench_LDADD = libgpuring_core.la libpcigraph.la -lpthread -lm

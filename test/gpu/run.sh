@@ -70,6 +70,9 @@ while [ $# -gt 0 ]; do
     shift
 done
 [ -z "$first" ] || [ -n "$dry$lanes" ] || lanes=0/4
+lines_seconds=120
+[ -z "$first$quick" ] || lines_seconds=20
+[ -z "$dry" ] || lines_seconds=1
 mkdir -p "$work/bin" "$work/log" || exit 2
 work=$(cd "$work" && pwd)
 report=${report:-$work/report.md}
@@ -285,7 +288,7 @@ core() {
 programs() {
     helpers="$top/test/gpu/gpu.c $top/test/unit/calls.c $top/test/unit/collective_calls.c $top/test/unit/fabric.c"
     helpers="$helpers $top/test/unit/plans.c $top/test/unit/reference.c"
-    for program in gpu_lanes gpu_bench; do
+    for program in gpu_lanes gpu_lines gpu_bench; do
         # shellcheck disable=SC2086
         compile "$program" "$top/test/gpu/$program.c" $helpers "$plain"/core/*.o || return 1
     done
@@ -364,6 +367,9 @@ within_one_process() {
         gpu_step gpu_lanes $lanes_limit \
             "kernels: many ranks on one GPU in one process (gpu_lanes --part $part)" \
             "$plain/gpu_lanes" --part "$part"
+        gpu_step gpu_lines $((lines_seconds + 60)) \
+            "lines of LL128 between ranks on one GPU (gpu_lines --seconds $lines_seconds)" \
+            "$plain/gpu_lines" --seconds "$lines_seconds"
     fi
     if wanted sanitizer; then
         part_begin 3-sanitizer

@@ -46,5 +46,13 @@ test_ptx_memory_order_SOURCES = test/ptx/memory_order.c test/ptx/memory_order.h 
 test_ptx_memory_order_CPPFLAGS = -I$(top_srcdir)/test/gpu/plain $(AM_CPPFLAGS)
 test_ptx_memory_order_LDADD = libgpuring_core.la -lpthread -lm
 TESTS += test/ptx/test_memory_order.sh
+
+# Is everything noticed that the kernels could leave out? Not a part of `make check`.
+.PHONY: check-mutants
+check-mutants: test/ptx/memory_order
+	$(AM_V_NVCC)$(NVCC_COMPILE) -lineinfo -arch=compute_$(GPURING_CUDA_PTX) -ptx \
+	    -o test/ptx/kernels_lines.ptx $(srcdir)/kernels/kernels.cu
+	python3 $(srcdir)/test/ptx/mutants.py test/ptx/kernels_lines.ptx test/ptx/memory_order
+CLEANFILES += test/ptx/kernels_lines.ptx
 endif
-EXTRA_DIST += test/ptx/test_memory_order.sh
+EXTRA_DIST += test/ptx/test_memory_order.sh test/ptx/mutants.py

@@ -145,10 +145,13 @@ static bool move_slot(struct order_wire *wire, struct ptx_weak *weak, struct ptx
     const uint32_t *size = &wire->sender.tail->size[number];
     uint8_t *there = slot_of(&wire->receiver, wire->moved);
     const uint8_t *here = slot_of(&wire->sender, wire->moved);
+    uint64_t tail, head;
 
-    if (ptx_weak_host_acquire(weak, from, &wire->sender.tail->tail, 8) <= wire->moved ||
-        ptx_weak_host_acquire(weak, to, &wire->receiver.head->head, 8) + wire->receiver.nslots <=
-            wire->moved) {
+    if (!ptx_weak_host_acquire(weak, from, &wire->sender.tail->tail, 8, &tail, fault) ||
+        !ptx_weak_host_acquire(weak, to, &wire->receiver.head->head, 8, &head, fault)) {
+        return false;
+    }
+    if (tail <= wire->moved || head + wire->receiver.nslots <= wire->moved) {
         return true;
     }
     if (!ptx_weak_host_reads(weak, from, size, 4, fault) ||

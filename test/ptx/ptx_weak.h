@@ -49,8 +49,10 @@ void ptx_weak_free(struct ptx_weak *weak);
 /* Agent `host` is the host of a rank. */
 void ptx_weak_host(struct ptx_weak *weak, uint32_t host, uint32_t rank);
 
-/* The host reads a counter of 4 or 8 bytes, as an acquire of scope sys. */
-uint64_t ptx_weak_host_acquire(struct ptx_weak *weak, uint32_t host, const void *p, size_t bytes);
+/* The host reads a counter of 4 or 8 bytes, as an acquire of scope sys; false: it was not written
+ * by strong stores of that scope. */
+bool ptx_weak_host_acquire(struct ptx_weak *weak, uint32_t host, const void *p, size_t bytes,
+                           uint64_t *value, struct ptx_fault *fault);
 /* It stores one, as a release of scope sys. */
 void ptx_weak_host_release(struct ptx_weak *weak, uint32_t host, uint64_t *p, uint64_t value);
 /* It, or its network device, reads or writes ordinary data; false: that is not ordered. */

@@ -209,19 +209,6 @@ void ptx_weak_host(struct ptx_weak *weak, uint32_t host, uint32_t rank)
     weak->agents[host].tick = 1;
 }
 
-uint64_t ptx_weak_host_acquire(struct ptx_weak *weak, uint32_t host, const void *p, size_t bytes)
-{
-    uint64_t offset = (uint64_t) ((const uint8_t *) p - (const uint8_t *) weak->options.memory);
-    const struct ptx_word *word = &weak->words[offset / 8];
-    uint64_t value = ((const uint64_t *) weak->options.memory)[offset / 8];
-
-    if (word->message.clock != NULL && word->message.scope == PTX_SCOPE_SYS &&
-        !ptx_clock_receive(&weak->agents[host].clocks[0], &word->message)) {
-        weak->no_memory = true;
-    }
-    return value >> offset % 8 * 8 & (UINT64_MAX >> (64 - 8 * bytes));
-}
-
 /* Of bytes [offset, offset + bytes) those that lie in a word. */
 static uint8_t mask_of(uint64_t index, uint64_t offset, uint64_t bytes)
 {
@@ -286,6 +273,27 @@ static bool follows(struct ptx_weak *weak, uint32_t host, uint64_t index, uint8_
              weak->agents[host].rank, does, (uint64_t) (uintptr_t) weak->options.memory + 8 * index,
              text);
     return false;
+}
+
+bool ptx_weak_host_acquire(struct ptx_weak *weak, uint32_t host, const void *p, size_t bytes,
+                           uint64_t *value, struct ptx_fault *fault)
+{
+    uint64_t offset = (uint64_t) ((const uint8_t *) p - (const uint8_t *) weak->options.memory);
+    const struct ptx_word *word = &weak->words[offset / 8];
+    const struct ptx_who *writer = &word->writer;
+
+    *value = ((const uint64_t *) weak->options.memory)[offset / 8] >> offset % 8 * 8 &
+             (UINT64_MAX >> (64 - 8 * bytes));
+    if (!(writer->strong && writer->scope == PTX_SCOPE_SYS) &&
+        !follows(weak, host, offset / 8, mask_of(offset / 8, offset, bytes), writer, "reads",
+                 fault)) {
+        return false;
+    }
+    if (word->message.clock != NULL && word->message.scope == PTX_SCOPE_SYS &&
+        !ptx_clock_receive(&weak->agents[host].clocks[0], &word->message)) {
+        weak->no_memory = true;
+    }
+    return true;
 }
 
 bool ptx_weak_host_reads(struct ptx_weak *weak, uint32_t host, const void *p, size_t bytes,
