@@ -24,7 +24,6 @@
 
 #include <cmocka.h>
 
-#define CALLS 3
 #define TURNS UINT64_C(500000) /* of warps in a case, at most */
 
 enum stage { STAGE_IDLE, STAGE_RUNS, STAGE_SEEN, STAGE_DONE };
@@ -92,11 +91,12 @@ static uint64_t value_of(uint32_t call, uint32_t rank, uint64_t i)
 static void begin_call(uint32_t r)
 {
     struct rank *rank = &ranks[r];
+    uint64_t count = test.counts[rank->calls];
 
-    for (uint64_t i = 0; i < test.count; i++) {
+    for (uint64_t i = 0; i < count; i++) {
         rank->input[i] = value_of(rank->calls, r, i);
     }
-    fabric_work(&test.fabric, (int) r, GPURING_TYPE_UINT64, GPURING_OP_SUM, test.count, rank->input,
+    fabric_work(&test.fabric, (int) r, GPURING_TYPE_UINT64, GPURING_OP_SUM, count, rank->input,
                 test.in_place ? rank->input : rank->output, test.patience);
     rank->stage = STAGE_RUNS;
     rank->final = false;
@@ -128,12 +128,13 @@ static bool results_hold(uint32_t r)
 {
     struct rank *rank = &ranks[r];
     const uint64_t *result = test.in_place ? rank->input : rank->output;
+    uint64_t count = test.counts[rank->calls];
     char text[200];
 
-    if (!ptx_weak_host_reads(weak, order_host(r), result, test.count * 8, &rank->fault)) {
+    if (!ptx_weak_host_reads(weak, order_host(r), result, count * 8, &rank->fault)) {
         return fail(rank->fault.text);
     }
-    for (uint64_t i = 0; i < test.count; i++) {
+    for (uint64_t i = 0; i < count; i++) {
         uint64_t sum = 0;
 
         for (uint32_t k = 0; k < test.nranks; k++) {
@@ -171,6 +172,13 @@ static bool lanes_hold(uint32_t r)
     return !rank->final || results_hold(r);
 }
 
+/* A word of a lane that the host may read at any time. */
+static bool host_reads(uint32_t r, const uint32_t *word, uint64_t *value)
+{
+    return ptx_weak_host_acquire(weak, order_host(r), word, sizeof *word, value, &ranks[r].fault) ||
+           fail(ranks[r].fault.text);
+}
+
 /* The host looks what lanes wait for, and whether the kernel has left all of them. */
 static bool host_looks(uint32_t r)
 {
@@ -183,11 +191,11 @@ static bool host_looks(uint32_t r)
         return true;
     }
     for (uint32_t i = 0; i < work->nlanes; i++) {
-        if (!ptx_weak_host_acquire(weak, order_host(r), &work->lanes[i].wait, 4, &value,
-                                   &rank->fault) ||
-            !ptx_weak_host_acquire(weak, order_host(r), &work->lanes[i].turn, 4, &value,
-                                   &rank->fault)) {
-            return fail(rank->fault.text);
+        const struct gpuring_lane *lane = &work->lanes[i];
+
+        if (!host_reads(r, &lane->wait, &value) || !host_reads(r, &lane->wait_ref, &value) ||
+            !host_reads(r, &lane->status, &value) || !host_reads(r, &lane->turn, &value)) {
+            return false;
         }
         left = left && value == work->turn;
     }
@@ -227,7 +235,7 @@ static bool act(uint32_t r)
     }
     rank->stage = STAGE_RUNS;
     if (rank->final) {
-        rank->stage = ++rank->calls == CALLS ? STAGE_DONE : STAGE_IDLE;
+        rank->stage = ++rank->calls == ORDER_CALLS ? STAGE_DONE : STAGE_IDLE;
     }
     return true;
 }
@@ -247,9 +255,9 @@ static void connect_ranks(bool any_order)
 
         *rank = (struct rank){.machine = ptx_machine_create(program),
                               .parameters = order_alloc(sizeof *rank->parameters),
-                              .input = order_alloc(test.count * 8 + 8),
-                              .output = order_alloc(test.count * 8 + 8)};
-        assert_true(agent + test.plans.plans[r]->nlanes <= order_host(ORDER_RANKS - 1));
+                              .input = order_alloc(test.most * 8),
+                              .output = order_alloc(test.most * 8)};
+        assert_true(agent + test.plans.plans[r]->nlanes <= ORDER_BLOCKS);
         rank->launch = (struct ptx_launch){.kernel = kernel,
                                            .threads = GPURING_KERNEL_THREADS,
                                            .parameters = rank->parameters,
@@ -267,6 +275,7 @@ static void connect_ranks(bool any_order)
     for (uint32_t r = 0; r < test.nranks; r++) {
         ranks[r].launch.weak = weak;
         ptx_weak_host(weak, order_host(r), r);
+        ptx_weak_host(weak, order_proxy(r), r);
     }
 }
 

@@ -8,6 +8,7 @@
 #include "test/unit/fabric.h"
 
 #define ORDER_RANKS 8
+#define ORDER_CALLS 3          /* of each rank, one after the other */
 #define ORDER_BYTES (32 << 20) /* of a case's memory, at most */
 
 /* A connection between nodes: the sender's end is copied to the receiver's. */
@@ -18,7 +19,8 @@ struct order_wire {
 };
 
 struct order_case {
-    uint64_t seed, count, patience; /* count: elements of 8 bytes */
+    uint64_t seed, patience;
+    uint64_t counts[ORDER_CALLS], most; /* elements of 8 bytes; most: of any call */
     enum gpuring_protocol protocol;
     uint32_t nranks, sharing; /* sharing: ranks of each GPU */
     bool in_place;
@@ -33,10 +35,17 @@ struct order_case {
 void *order_alloc(size_t bytes);
 uint64_t order_random(void);
 
-/* The number of a rank's host among the agents (ptx_weak.h). */
+/* The numbers of a rank's host and of its proxy, with the network device, among the agents of
+ * ptx_weak.h; and how many are left for blocks. */
+#define ORDER_BLOCKS (PTX_AGENTS - 2 * ORDER_RANKS)
 static inline uint32_t order_host(uint32_t rank)
 {
-    return PTX_AGENTS - 1 - rank;
+    return ORDER_BLOCKS + rank;
+}
+
+static inline uint32_t order_proxy(uint32_t rank)
+{
+    return ORDER_BLOCKS + ORDER_RANKS + rank;
 }
 
 /* Draw a case, of any protocol if that is -1, and connect its ranks. */

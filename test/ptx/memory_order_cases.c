@@ -84,9 +84,12 @@ static void draw_fabric(struct order_case *test, enum gpuring_algorithm algorith
     test_plans_build(&test->plans, algorithm, (int) test->nranks, nchannels);
     fabric_create(&test->fabric, &test->plans, test->protocol, slot_bytes,
                   sliced ? FABRIC_SLICED : 2);
-    test->count = 1 + below(UINT64_C(1) << (1 + below(10)));
+    for (int i = 0; i < ORDER_CALLS; i++) {
+        test->counts[i] = 1 + below(UINT64_C(1) << (1 + below(10)));
+        test->most = test->counts[i] > test->most ? test->counts[i] : test->most;
+    }
     if (test->protocol == GPURING_PROTOCOL_LL && below(4) == 0) {
-        fabric_start_at(&test->fabric, GPURING_LL_CLEAN_PERIOD - 1);
+        fabric_start_at(&test->fabric, GPURING_LL_CLEAN_PERIOD - below(3));
     }
     if (network) {
         separate_nodes(test);
@@ -118,10 +121,10 @@ void order_draw(struct order_case *test, uint64_t seed, int protocol)
     test->patience = UINT64_C(1000) << 2 * below(6);
     draw_fabric(test, algorithm, nchannels, network);
     snprintf(test->text, sizeof test->text,
-             "%s, %s, %u ranks%s%s, %u channels, %llu elements%s, %u slots of %llu bytes",
+             "%s, %s, %u ranks%s%s, %u channels, up to %llu elements%s, %u slots of %llu bytes",
              protocols[test->protocol], algorithms[algorithm], test->nranks,
              test->sharing > 1 ? " on one GPU" : "", network ? " on two nodes" : "", nchannels,
-             (unsigned long long) test->count, test->in_place ? " in place" : "",
+             (unsigned long long) test->most, test->in_place ? " in place" : "",
              test->fabric.nslots, (unsigned long long) test->fabric.slot_bytes);
 }
 
@@ -141,7 +144,7 @@ static uint8_t *slot_of(const struct gpuring_fifo_end *end, uint64_t step)
 static bool move_slot(struct order_wire *wire, struct ptx_weak *weak, struct ptx_fault *fault)
 {
     uint64_t number = wire->moved & (wire->sender.nslots - 1);
-    uint32_t from = order_host(wire->from), to = order_host(wire->to);
+    uint32_t from = order_proxy(wire->from), to = order_proxy(wire->to);
     const uint32_t *size = &wire->sender.tail->size[number];
     uint8_t *there = slot_of(&wire->receiver, wire->moved);
     const uint8_t *here = slot_of(&wire->sender, wire->moved);
@@ -181,7 +184,7 @@ bool order_network(struct order_case *test, struct ptx_weak *weak, char *text, s
         return false;
     }
     if (wire->given_back < wire->moved && below(2) == 0) {
-        ptx_weak_host_release(weak, order_host(wire->from), &wire->sender.head->head,
+        ptx_weak_host_release(weak, order_proxy(wire->from), &wire->sender.head->head,
                               ++wire->given_back);
     }
     return true;

@@ -5,7 +5,7 @@
 Weaken each fence, acquire, release, barrier and line access of the kernels, one at a time, and let
 memory_order look whether it notices: a table in Markdown, for doc/results/memory-order.md.
 
-    mutants.py PTX MEMORY_ORDER [--only TEXT]
+    mutants.py PTX MEMORY_ORDER [--only REGEX]
 
 PTX has line information (nvcc -lineinfo). Copies of a site that were inlined several times into a
 kernel are weakened together. A mutant that is not noticed is run again with more cases; if it still
@@ -137,7 +137,7 @@ def main():
     print("| protocol | where | source | instruction | changed to | sites | verdict |")
     print("|---|---|---|---|---|--:|---|")
     for key, changes in sorted(find_mutants(lines).items()):
-        if only not in " ".join(key):
+        if not re.search(only, " ".join(key)):
             continue
         text = [line for line, _, _ in lines]
         for i, new in changes:
