@@ -13,7 +13,7 @@ EXTRA_DIST += doc/local.mk doc/parameters.py doc/hacking/checklists.md doc/hacki
     doc/hacking/glossary.md doc/hacking/net.md doc/hacking/open-mpi.md doc/hacking/p2p.md doc/hacking/plans.md \
     doc/hacking/serve.md doc/hacking/stage.md doc/hacking/style.md doc/hacking/testing.md doc/hacking/topology.md \
     doc/hacking/tour.md doc/hacking/wireup.md
-EXTRA_DIST += doc/results/kernels.md doc/results/scale.md \
+EXTRA_DIST += doc/results/kernels.md doc/results/memory-order.md doc/results/scale.md \
     doc/results/fuzz.md doc/results/gpu.md doc/results/search.md \
     doc/results/collectives.md doc/results/communicators.md doc/results/faults.md doc/results/ucx.md doc/results/verbs.md \
     doc/results/host-allreduce.md doc/results/install.md doc/results/p2p.md

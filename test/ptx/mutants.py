@@ -122,6 +122,8 @@ def kind_of(message):
                        ("is wrong", "wrong result"), ("another size", "old size"),
                        ("lanes that never come", "warp does not meet"),
                        ("barrier", "barrier that is not met"),
+                       ("cannot go on", "barrier that is not met"),
+                       ("no thread has written", "shared memory that is not written"),
                        ("to their ends", "no end"), ("not end", "no end")):
         if text in message:
             seed = re.match(r"seed (\d+)", message)
