@@ -59,7 +59,7 @@ static void print_header(const struct perf_bench *bench)
 static const char *why_not(int status)
 {
     if (!perf_counters_present()) {
-        return "coll/gpuring is not loaded; run with --mca coll_gpuring_priority 90";
+        return perf_counters_absent();
     }
     return status > 0 ? "coll/gpuring does not serve this, so there is nothing to compare; "
                         "host memory needs --mca coll_gpuring_priority 90 --mca "

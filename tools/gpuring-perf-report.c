@@ -82,12 +82,7 @@ static void print_header(const struct perf_report *report, const char *mpi_versi
            options->in_place ? ", in place" : "", options->root);
     printf("# %s\n", mpi_version);
     if (!perf_counters_present()) {
-        const char *path = getenv("OMPI_MCA_mca_base_component_path");
-
-        printf("# coll/gpuring is not loaded: other components serve\n");
-        if (path != NULL) {
-            printf("# Open MPI looks for components in mca_base_component_path, %s\n", path);
-        }
+        printf("# %s\n# Other components serve\n", perf_counters_absent());
     }
     printf("#\n#%11s %12s %14s %6s %10s %9s %9s %8s", "size", "count", "type", "redop", "time",
            "algbw", "busbw", "#wrong");

@@ -201,7 +201,7 @@ static bool can_tune(const struct tune *tune)
     const char *why = NULL;
 
     if (!perf_counters_present()) {
-        why = "coll/gpuring is not loaded; run with --mca coll_gpuring_priority 90";
+        why = perf_counters_absent();
     } else if (tune->set.count < PREVIOUS + 2 || tune->nodes < 1) {
         why = "coll/gpuring does not serve it; host memory needs --mca coll_gpuring_priority 90 "
               "--mca coll_gpuring_device host, GPU memory --memory cuda, and two ranks";

@@ -227,6 +227,8 @@ struct perf_counts {
 int perf_counters_open(void);
 void perf_counters_close(void);
 bool perf_counters_present(void);
+/* The reason, the path and the remedy where perf_counters_present returns false. Static storage. */
+const char *perf_counters_absent(void);
 int perf_counters_read(struct perf_counts *counts);
 /* The value of parameter coll_gpuring_NAME as text; "" if there is none. */
 void perf_counters_parameter(const char *name, char *text, size_t room);

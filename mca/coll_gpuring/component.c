@@ -113,7 +113,6 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
         gpuring_eligible_init();
         gpuring_process_open_device();
         gpuring_process_open_tuning();
-        gpuring_p2p_open();
     }
     return OMPI_SUCCESS;
 }

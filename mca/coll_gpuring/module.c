@@ -108,17 +108,84 @@ static mca_coll_gpuring_module_t *module_new(struct ompi_communicator_t *comm, b
     return module;
 }
 
+/* Components that pass the calls which they have replaced on to the component below. */
+static bool passes_on(const mca_coll_base_module_t *module)
+{
+    static const char *const names[] = {"coll/monitoring", "coll/sync", "coll/cuda",
+                                        "coll/accelerator"};
+    const char *name = gpuring_compat_component(module);
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * Warn if another component has calls of MPI_COMM_WORLD that this one offered to serve. The base
+ * does not report this, but its table for MPI_COMM_WORLD is complete when it begins to fill in that
+ * of MPI_COMM_SELF.
+ */
+static void warn_if_outranked(void)
+{
+    const mca_coll_base_comm_coll_t *table = MPI_COMM_WORLD->c_coll;
+    const mca_coll_base_module_t *above = NULL;
+    const char *first = NULL;
+    int count = 0;
+
+#define GPURING_ACT(name)                                                    \
+    if (table->coll_##name != NULL && table->coll_##name##_module != NULL && \
+        table->coll_##name != mca_coll_gpuring_##name &&                     \
+        !passes_on(table->coll_##name##_module)) {                           \
+        above = above == NULL ? table->coll_##name##_module : above;         \
+        first = first == NULL ? #name : first;                               \
+        count++;                                                             \
+    }
+    GPURING_ALL_FUNCTIONS
+#undef GPURING_ACT
+    if (count > 0) {
+        gpuring_warn(
+            "[outranked] coll_gpuring_priority is %d, and %s has at least the same "
+            "priority: it runs %d of the collective calls on MPI_COMM_WORLD (%s%s) instead "
+            "of coll/gpuring, and may crash when a buffer is on a GPU. Set "
+            "coll_gpuring_priority to 90",
+            gpuring_params.priority, gpuring_compat_component(above), count, first,
+            count > 1 ? " and others" : "");
+    }
+}
+
+static bool offered_to_world;
+
+/* Report what is known of MPI_COMM_WORLD and of this process's rank as soon as it is known. */
+static void world_begin(struct ompi_communicator_t *comm)
+{
+    if (comm == MPI_COMM_WORLD) {
+        gpuring_process.world_rank = ompi_comm_rank(comm);
+        if (gpuring_process.world_rank == 0) {
+            gpuring_params_warn_unknown();
+        }
+        if (gpuring_params.priority <= 0) {
+            gpuring_info("[off] coll_gpuring_priority is 0: coll/gpuring serves no call. "
+                         "gpuring-run sets it to 90, as does mpirun --mca coll_gpuring_priority "
+                         "90 if the name is spelt like this");
+        }
+    } else if (comm == MPI_COMM_SELF && offered_to_world && gpuring_process.world_rank == 0) {
+        warn_if_outranked();
+    }
+}
+
 mca_coll_base_module_t *mca_coll_gpuring_comm_query(struct ompi_communicator_t *comm, int *priority)
 {
     mca_coll_gpuring_module_t *module;
     bool serves = !OMPI_COMM_IS_INTER(comm) && ompi_comm_size(comm) > 1;
 
-    if (comm == MPI_COMM_WORLD) {
-        gpuring_process.world_rank = ompi_comm_rank(comm);
-    }
+    world_begin(comm);
     if (gpuring_params.priority <= 0 || gpuring_process.device_ops == NULL) {
         return NULL;
     }
+    gpuring_p2p_open();
     serves = serves && gpuring_peers_alike(comm);
     if (!serves && gpuring_process.device_ops->kind == GPURING_DEVICE_HOST) {
         return NULL;
@@ -134,6 +201,7 @@ mca_coll_base_module_t *mca_coll_gpuring_comm_query(struct ompi_communicator_t *
 #define GPURING_ACT(name) module->super.coll_##name = mca_coll_gpuring_##name;
     GPURING_ALL_FUNCTIONS
 #undef GPURING_ACT
+    offered_to_world = offered_to_world || comm == MPI_COMM_WORLD;
     *priority = gpuring_params.priority;
     return &module->super;
 }

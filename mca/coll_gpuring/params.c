@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* environ */
+#endif
 #include "mca/coll_gpuring/params.h"
 
 #include <ctype.h>
@@ -8,11 +11,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "mca/coll_gpuring/compat.h"
 #include "mca/coll_gpuring/net/cores.h"
 #include "mca/coll_gpuring/net/list.h"
 #include "mca/coll_gpuring/pvars.h"
+#include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
 enum param_kind { KIND_INT, KIND_SIZE, KIND_CHOICE, KIND_TEXT };
@@ -301,6 +306,33 @@ int gpuring_params_register(const mca_base_component_t *component)
         gpuring_params.min_channels = gpuring_params.max_channels;
     }
     return GPURING_OK;
+}
+
+static bool is_param(const char *name, size_t length)
+{
+    for (size_t i = 0; i < PARAM_COUNT; i++) {
+        if (strlen(params[i].name) == length && memcmp(params[i].name, name, length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void gpuring_params_warn_unknown(void)
+{
+    static const char prefix[] = "OMPI_MCA_coll_gpuring_";
+
+    for (char **variable = environ; *variable != NULL; variable++) {
+        const char *name = *variable + sizeof prefix - 1;
+
+        if (strncmp(*variable, prefix, sizeof prefix - 1) == 0 &&
+            !is_param(name, strcspn(name, "="))) {
+            gpuring_warn("[unknown-parameter] coll_gpuring_%.*s is not a parameter of coll/gpuring "
+                         "and has no effect. ompi_info --param coll gpuring --level 9 lists the "
+                         "parameters",
+                         (int) strcspn(name, "="), name);
+        }
+    }
 }
 
 static const struct param *shared_param(int index)

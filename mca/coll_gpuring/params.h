@@ -215,6 +215,9 @@ enum {
         GPURING_SHARED_COUNT
 };
 
+/* Warn of each variable OMPI_MCA_coll_gpuring_* of the environment that is not a parameter. */
+void gpuring_params_warn_unknown(void);
+
 void gpuring_params_shared(int64_t values[GPURING_SHARED_COUNT]);
 const char *gpuring_params_shared_name(int index);
 /* Text of a value as a user writes it ("ring", "1048576"). */

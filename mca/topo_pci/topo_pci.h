@@ -17,17 +17,16 @@
 #include "mca/topo_pci/topo_pci_compat.h"
 
 /* Name, type, default, lowest and highest value (integers), level, text. */
-#define TOPO_PCI_INT_PARAMETERS(X)                                                                 \
-    X(priority, 0, 0, 100, OPAL_INFO_LVL_3,                                                        \
-      "Priority of the component. 0 (default): not used. 90 is recommended where "                 \
-      "MPI_Cart_create and MPI_Dist_graph_create with reorder shall keep neighbours on one host; " \
-      "treematch has 42.")                                                                         \
-    X(domain, -1, -1, 65535, OPAL_INFO_LVL_6,                                                      \
-      "Locality domain of this process inside its host. -1 (default): the NUMA node of its GPU, "  \
-      "or of the processors it is bound to.")                                                      \
-    X(verbose, 0, 0, 3, OPAL_INFO_LVL_3,                                                           \
-      "What is reported. 0: nothing. 1: each mapping, with the neighbours it keeps on a host. "    \
-      "2: also why an order stayed as it was. 3: also the location of every process.")
+#define TOPO_PCI_INT_PARAMETERS(X)                                                               \
+    X(priority, 0, 0, 100, OPAL_INFO_LVL_3,                                                      \
+      "Priority of topo/pci; 0 (default) disables it, and 90 lets MPI_Cart_create and "          \
+      "MPI_Dist_graph_create with reorder place neighbours on the same host.")                   \
+    X(domain, -1, -1, 65535, OPAL_INFO_LVL_6,                                                    \
+      "Locality domain of this process within its host; -1 (default) selects the NUMA node of "  \
+      "its GPU, or of the processors that it is bound to.")                                      \
+    X(verbose, 0, 0, 3, OPAL_INFO_LVL_3,                                                         \
+      "Amount of reporting, from 0 (default, nothing) to 3: 1 reports each mapping, 2 adds why " \
+      "an order was kept, 3 adds the location of every process.")
 
 typedef struct {
     mca_topo_base_component_t super;

@@ -112,8 +112,9 @@ int topo_pci_parameters_register(void)
         mca_topo_pci_component.hostid = NULL;
         rc = mca_base_component_var_register(
             &mca_topo_pci_component.super.topoc_version, "hostid",
-            "Identity of the host of this process, any text. Empty (default): the running kernel. "
-            "Different texts let one machine stand for several hosts.",
+            "Identity of this process's host, any text; empty (default) selects the running "
+            "kernel, "
+            "and different texts let one machine stand for several hosts.",
             MCA_BASE_VAR_TYPE_STRING, NULL, 0, 0, OPAL_INFO_LVL_6, MCA_BASE_VAR_SCOPE_READONLY,
             &mca_topo_pci_component.hostid);
         rc = rc < 0 ? rc : OMPI_SUCCESS;

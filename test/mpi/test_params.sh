@@ -136,6 +136,31 @@ run 60 "$MPIRUN" -n 2 --mca coll_base_verbose 10 "$programs/matrix" -n 100 -f 50
 check "with the default priority 0 the component serves nothing" \
     sh -c "! grep -Eq 'gpuring INFO \[serves\]' '$work/out'"
 
+# It is off, and the log says so when it is asked; a misspelt name is reported in any case.
+run 60 "$MPIRUN" -n 2 --mca coll_gpuring_verbose 1 --mca coll_gpuring_prioritty 90 \
+    "$programs/matrix" -n 100 -f 50
+check "verbose 1 reports priority 0 on each rank" \
+    test "$(grep -c 'gpuring INFO \[off\] ' "$work/out")" -eq 2
+check "a misspelt parameter is reported once" \
+    test "$(grep -c 'WARN \[unknown-parameter\] coll_gpuring_prioritty ' "$work/out")" -eq 1
+
+# A component above has the calls. coll/tuned has priority 30.
+for priority in 20 90; do
+    run 60 "$MPIRUN" -n 2 --mca coll_gpuring_priority "$priority" --mca coll_gpuring_device host \
+        "$programs/matrix" -n 100 -f 50
+    check "coll_gpuring_priority=$priority: a component above is reported where there is one" \
+        test "$(grep -c 'gpuring WARN \[outranked\] .* coll/' "$work/out")" -eq \
+        "$([ "$priority" = 20 ] && echo 1 || echo 0)"
+done
+for above in sync monitoring; do
+    OMPI_MCA_coll_sync_barrier_before=1000 OMPI_MCA_coll_monitoring_priority=100 \
+        run 60 "$MPIRUN" -n 2 --mca coll_gpuring_priority 45 --mca coll_gpuring_device host \
+        --mca coll "gpuring,self,basic,libnbc,tuned,inter,$above" --mca pml_monitoring_enable \
+        "$([ $above = monitoring ] && echo 2 || echo 0)" "$programs/matrix" -n 100 -f 50
+    check "coll/$above, which calls the component below, is not reported" \
+        sh -c "test $status -eq 0 && ! grep -q '\[outranked\]' '$work/out'"
+done
+
 # Without a device: it was switched off, or the build has none for GPUs. Else host buffers are others'.
 for device in off auto cuda; do
     OMPI_MCA_coll_gpuring_verbose=1 mpi 60 2 semantics

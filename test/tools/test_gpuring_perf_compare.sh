@@ -59,5 +59,5 @@ compare 1 ""
 refused '\[cannot-compare\]' "one rank"
 # shellcheck disable=SC2086
 run 60 "$MPIRUN" -n 2 --mca coll '^gpuring' "$perf" --compare $quick
-refused '\[cannot-compare\] .*coll_gpuring_priority' "without the component"
+refused '\[cannot-compare\] .*mca_base_component_path.*gpuring-run' "without the component"
 finish

@@ -170,6 +170,8 @@ tune 1 "" -e 8
 refused '\[cannot-tune\]' "one rank"
 run 60 "$MPIRUN" -n 2 --mca coll_gpuring_priority 0 "$perf" --tuning "$file" -e 8
 refused '\[cannot-tune\] .*coll_gpuring_priority' "a component that is not asked to serve"
+run 60 "$MPIRUN" -n 2 --mca coll '^gpuring' "$perf" --tuning "$file" -e 8
+refused '\[cannot-tune\] .*mca_base_component_path.*gpuring-run' "without the component"
 check "no file is left by what was refused" sh -c "[ -z \"\$(ls '$work' | grep '^tuning')\" ]"
 
 if [ ! -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then

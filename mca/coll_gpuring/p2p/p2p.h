@@ -28,7 +28,10 @@
 
 #include <stdbool.h>
 
-/* Replace the functions of the PML. Call once, after Open MPI has selected it. */
+/*
+ * Replace the functions of the PML at the first call. Call it only after Open MPI has enabled the
+ * PML: pml/v writes its own functions into the table at that moment and would replace ours.
+ */
 void gpuring_p2p_open(void);
 
 /* Return true if point-to-point calls accept GPU buffers now. */
