@@ -72,7 +72,9 @@ AC_DEFUN([GPURING_CHECK_MPI], [
           [AC_MSG_ERROR([$OMPI_INFO --path pkglibdir did not answer])])
     AC_MSG_RESULT([$GPURING_OMPI_COMPONENTDIR])
 
+    GPURING_OPENMPI_SOURCE
     GPURING_CHECK_COLL_HEADERS
+    GPURING_CHECK_STRUCTURES
     MPI_CPPFLAGS=`GPURING_SYSTEM_INCLUDES([$gpuring_mpi_flags])`
 
     AC_SUBST([MPI_CPPFLAGS])
@@ -87,19 +89,27 @@ AC_DEFUN([GPURING_CHECK_COLL_HEADERS], [
     AC_MSG_CHECKING([for the component headers of Open MPI])
     gpuring_mpi_flags=$MPI_CPPFLAGS
     gpuring_coll_headers=no
-    GPURING_TRY_COLL_HEADERS([gpuring_coll_headers="as installed"])
-    AS_IF([test "$gpuring_coll_headers" = no], [
-        # 5.0 and later: the headers use PMIx.
-        gpuring_mpi_flags="$MPI_CPPFLAGS `$PKG_CONFIG --cflags pmix 2>/dev/null`"
-        GPURING_TRY_COLL_HEADERS([gpuring_coll_headers="with PMIx"])])
-    AS_IF([test "$gpuring_coll_headers" = no], [
-        # Debian leaves out two headers of its thread library.
-        gpuring_mpi_flags="$gpuring_mpi_flags -idirafter `cd "$srcdir" && pwd`/config"
-        GPURING_TRY_COLL_HEADERS([gpuring_coll_headers="with PMIx and two of ours"])])
+    # 5.0 and later: the headers use PMIx.
+    gpuring_pmix_flags=`$PKG_CONFIG --cflags pmix 2>/dev/null`
+    AS_IF([test "$gpuring_openmpi_source" != no], [
+        gpuring_mpi_flags="$gpuring_source_flags $MPI_CPPFLAGS $HWLOC_CPPFLAGS $gpuring_pmix_flags"
+        GPURING_TRY_COLL_HEADERS([gpuring_coll_headers="of $gpuring_openmpi_source"])
+    ], [
+        GPURING_TRY_COLL_HEADERS([gpuring_coll_headers="as installed"])
+        AS_IF([test "$gpuring_coll_headers" = no], [
+            gpuring_mpi_flags="$MPI_CPPFLAGS $gpuring_pmix_flags"
+            GPURING_TRY_COLL_HEADERS([gpuring_coll_headers="with PMIx"])])
+        AS_IF([test "$gpuring_coll_headers" = no], [
+            # Debian leaves out two headers of its thread library.
+            gpuring_mpi_flags="$gpuring_mpi_flags -idirafter `cd "$srcdir" && pwd`/config"
+            GPURING_TRY_COLL_HEADERS([gpuring_coll_headers="with PMIx and two of ours"])])
+    ])
     AC_MSG_RESULT([$gpuring_coll_headers])
     AS_IF([test "$gpuring_coll_headers" = no], [AC_MSG_ERROR([
-  The headers for components do not compile (config.log has the compiler's messages).
-  - Debian's libopenmpi-dev has them; a build of one's own installs them when Open MPI is configured
-    with --with-devel-headers.
-  - Those of Open MPI 5.0 and later need PMIx's headers (Debian: libpmix-dev).])])
+  There are no usable headers for components (config.log has the compiler's messages). Three ways:
+  - Unpack the source archive of Open MPI $GPURING_OMPI_VERSION, which need not be built, and name the
+    folder: --with-openmpi-source=DIR. Fedora, RHEL and most clusters do not install these headers.
+  - Debian and Ubuntu have them in libopenmpi-dev.
+  - Install Open MPI again, configured with --with-devel-headers.
+  Those of Open MPI 5.0 and later need PMIx's headers as well (Debian: libpmix-dev, Fedora: pmix-devel).])])
 ])
