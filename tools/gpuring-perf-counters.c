@@ -4,6 +4,7 @@
 #include "gpuring-perf.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define PREFIX    "coll_gpuring_"
@@ -217,12 +218,13 @@ int perf_counters_set(const char *parameter, const char *value)
     return status;
 }
 
-static void variable_text(const char *wanted, char *text, size_t room)
+void perf_counters_parameter(const char *parameter, char *text, size_t room)
 {
-    char name[NAME_ROOM], about[TEXT_ROOM];
+    char wanted[NAME_ROOM], name[NAME_ROOM], about[TEXT_ROOM];
     int count = 0;
 
     text[0] = '\0';
+    snprintf(wanted, sizeof wanted, PREFIX "%s", parameter);
     if (!is_open || MPI_T_cvar_get_num(&count) != MPI_SUCCESS) {
         return;
     }
@@ -247,24 +249,15 @@ static void variable_text(const char *wanted, char *text, size_t room)
     }
 }
 
-void perf_counters_parameter(const char *parameter, char *text, size_t room)
-{
-    char name[NAME_ROOM];
-
-    snprintf(name, sizeof name, PREFIX "%s", parameter);
-    variable_text(name, text, room);
-}
-
 const char *perf_counters_absent(void)
 {
-    static char text[TEXT_ROOM + 200];
-    char path[TEXT_ROOM];
+    static char text[TEXT_ROOM];
+    const char *path = getenv("OMPI_MCA_mca_base_component_path");
 
-    variable_text("mca_base_component_path", path, sizeof path);
     snprintf(text, sizeof text,
              "coll/gpuring is not loaded: Open MPI looks for components in %s "
              "(mca_base_component_path). Run with gpuring-run, which adds the folder of "
              "coll/gpuring",
-             path[0] != '\0' ? path : "a path that it does not report");
+             path != NULL ? path : "its own folders only");
     return text;
 }

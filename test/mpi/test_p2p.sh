@@ -140,6 +140,19 @@ else
 fi
 unset OMPI_MCA_pml_monitoring_enable
 
+# A component that writes its functions into the table when the PML is enabled.
+export OMPI_MCA_vprotocol=pessimist OMPI_MCA_pml=ob1
+run 60 "$MPIRUN" -n 2 --mca coll_gpuring_priority 0 env GPURING_TEST_MEMORY=host "$programs/p2p" -f 9999
+if ! "$OMPI_INFO" --parsable | grep -q '^mca:vprotocol:pessimist:version'; then
+    skip "this Open MPI is without vprotocol/pessimist" "with pml/v"
+elif [ "$status" -ne 0 ]; then
+    skip "this Open MPI crashes with it by itself" "with pml/v"
+else
+    mpi 120 2 p2p -f 1493
+    adopt_as_one "with pml/v"
+fi
+unset OMPI_MCA_vprotocol OMPI_MCA_pml
+
 # Faults: of the copies to the host and to the GPU, and of the question whether they have ended.
 for fault in cuMemcpy2DAsync_v2=1 cuMemcpy2DAsync_v2=2 cuMemcpy2DAsync_v2=13 cuMemcpy2DAsync_v2=15 \
     cuMemcpy2DAsync_v2=16 cuStreamQuery=1 cuStreamQuery=5; do
