@@ -2,7 +2,8 @@
 # Copyright (c) 2026 The coll/gpuring authors
 
 # GPURING_CHECK_CUDA: nvcc for the kernels. The driver is loaded at run time and is not needed here.
-# Sets NVCC, CUDA_CPPFLAGS, GPURING_CUDA_ARCH (the list), GPURING_CUDA_GENCODE (nvcc's options),
+# Sets NVCC, FATBINARY, CUDA_CPPFLAGS, GPURING_CUDA_ARCH (the list), GPURING_CUDA_FILES (what nvcc
+# compiles), GPURING_CUDA_IMAGES (the options of fatbinary that name these),
 # GPURING_CUDA_PTX (the architecture of the tests' PTX), GPURING_CUDA_DRIVER (the oldest driver that
 # loads the kernels).
 AC_DEFUN([GPURING_CHECK_CUDA], [
@@ -16,10 +17,12 @@ AC_DEFUN([GPURING_CHECK_CUDA], [
              major from 7.5 (CUDA 11: 8.0) on that nvcc knows); PTX of the newest is always added])],
         [], [with_cuda_arch=default])
     AC_ARG_VAR([NVCC], [CUDA compiler])
+    AC_ARG_VAR([FATBINARY], [CUDA's program that puts images together])
     AC_ARG_VAR([NVCCFLAGS], [options for the CUDA compiler])
 
     GPURING_CUDA_ARCH=
-    GPURING_CUDA_GENCODE=
+    GPURING_CUDA_FILES=
+    GPURING_CUDA_IMAGES=
     gpuring_found=no
     AS_IF([test "$with_cuda" != no], [
         AS_CASE([$with_cuda],
@@ -27,12 +30,19 @@ AC_DEFUN([GPURING_CHECK_CUDA], [
             [gpuring_cuda_path=$with_cuda/bin])
         AC_PATH_PROG([NVCC], [nvcc], [], [$gpuring_cuda_path])
         AS_IF([test -n "$NVCC"], [GPURING_CHECK_NVCC])
+        AS_IF([test "$gpuring_found" = yes], [
+            AC_PATH_PROG([FATBINARY], [fatbinary], [],
+                [`dirname "$NVCC"`:$gpuring_cuda_include/../bin:$gpuring_cuda_include/../../../bin:$gpuring_cuda_path])
+            AS_IF([test -z "$FATBINARY"], [AC_MSG_ERROR([
+  $NVCC works, but its companion fatbinary was not found beside it or in the PATH.
+  Name its folder by FATBINARY=..., or use --without-cuda])])])
     ])
     GPURING_OPTIONAL([CUDA], [cuda])
     AS_IF([test "$GPURING_HAVE_CUDA" = 1], [GPURING_CUDA_TARGETS])
     AC_SUBST([CUDA_CPPFLAGS])
     AC_SUBST([GPURING_CUDA_ARCH])
-    AC_SUBST([GPURING_CUDA_GENCODE])
+    AC_SUBST([GPURING_CUDA_FILES])
+    AC_SUBST([GPURING_CUDA_IMAGES])
     AC_SUBST([GPURING_CUDA_PTX])
     AC_SUBST([GPURING_CUDA_DRIVER])
 ])
@@ -91,12 +101,14 @@ AC_DEFUN([GPURING_CUDA_TARGETS], [
     for gpuring_arch in $GPURING_CUDA_ARCH; do
         AS_IF([test "$gpuring_arch" -lt $gpuring_cuda_oldest], [AC_MSG_ERROR([
   --with-cuda-arch: CUDA $gpuring_cuda_release does not build our kernels for $gpuring_arch, only from $gpuring_cuda_oldest on])])
-        GPURING_CUDA_GENCODE="$GPURING_CUDA_GENCODE -gencode arch=compute_$gpuring_arch,code=sm_$gpuring_arch"
+        GPURING_CUDA_FILES="$GPURING_CUDA_FILES kernels/kernels.sm_$gpuring_arch.cubin"
+        GPURING_CUDA_IMAGES="$GPURING_CUDA_IMAGES --image3=kind=elf,sm=$gpuring_arch,file=kernels/kernels.sm_$gpuring_arch.cubin"
         gpuring_cuda_newest=$gpuring_arch
     done
     AS_IF([test -z "$gpuring_cuda_newest"], [AC_MSG_ERROR([
   $NVCC knows no architecture from $gpuring_cuda_oldest on; name one by --with-cuda-arch, or use --without-cuda])])
-    GPURING_CUDA_GENCODE="$GPURING_CUDA_GENCODE -gencode arch=compute_$gpuring_cuda_newest,code=compute_$gpuring_cuda_newest"
+    GPURING_CUDA_FILES="$GPURING_CUDA_FILES kernels/kernels.compute_$gpuring_cuda_newest.ptx"
+    GPURING_CUDA_IMAGES="$GPURING_CUDA_IMAGES --image3=kind=ptx,sm=$gpuring_cuda_newest,file=kernels/kernels.compute_$gpuring_cuda_newest.ptx"
     AC_MSG_RESULT([$GPURING_CUDA_ARCH, PTX $gpuring_cuda_newest])
     # That of the tests, which know it from 9.0 on.
     GPURING_CUDA_PTX=$gpuring_cuda_newest

@@ -46,15 +46,17 @@ $(fold_objects): AM_CFLAGS += -ffp-contract=off
 
 libgpuring_kernels_la_SOURCES += kernels/image.c kernels/image.h
 
-# All architectures that configure chose, two at a time. -fmad=false: a sum and a product are rounded
-# each, as on the host.
+# -fmad=false: a sum and a product are rounded each, as on the host.
 NVCC_COMPILE = $(NVCC) -std=c++17 -O3 -fmad=false -Werror all-warnings \
     -I$(top_srcdir) -I$(top_builddir) $(NVCCFLAGS)
-NVCC_IMAGE = $(GPURING_CUDA_GENCODE) --threads 2 -Xfatbin -compress-all -fatbin
 AM_V_NVCC = $(am__v_NVCC_@AM_V@)
 am__v_NVCC_ = $(am__v_NVCC_@AM_DEFAULT_V@)
 am__v_NVCC_0 = @echo "  NVCC    " $@;
 am__v_NVCC_1 =
+AM_V_FATBIN = $(am__v_FATBIN_@AM_V@)
+am__v_FATBIN_ = $(am__v_FATBIN_@AM_DEFAULT_V@)
+am__v_FATBIN_0 = @echo "  FATBIN  " $@ "(architectures:$(GPURING_CUDA_ARCH))";
+am__v_FATBIN_1 =
 
 kernel_sources = \
     kernels/block.h \
@@ -67,10 +69,19 @@ EXTRA_DIST += $(kernel_sources) kernels/machine_code.py kernels/report.sh
 kernel_headers = kernels/executor.h kernels/image.h kernels/kernels.h kernels/types.h \
     kernels/overlap.h kernels/work.h kernels/step.h kernels/fifo.h
 
+# Each architecture takes nvcc a minute or more, and has a rule of its own so that make -j compiles
+# several at the same time. nvcc translates the CUDA to the PTX of an architecture, and that to machine
+# code; fatbinary puts the files together as nvcc -fatbin would.
 if GPURING_HAVE_CUDA
-kernels/kernels.fatbin: $(kernel_sources) $(kernel_headers)
+kernels/kernels.compute_%.ptx: $(kernel_sources) $(kernel_headers)
 	@$(MKDIR_P) kernels
-	$(AM_V_NVCC)$(NVCC_COMPILE) $(NVCC_IMAGE) -o $@ $(srcdir)/kernels/kernels.cu
+	$(AM_V_NVCC)$(NVCC_COMPILE) -arch=compute_$* -ptx -o $@ $(srcdir)/kernels/kernels.cu
+kernels/kernels.sm_%.cubin: kernels/kernels.compute_%.ptx
+	$(AM_V_NVCC)$(NVCC_COMPILE) -arch=sm_$* -cubin -o $@ kernels/kernels.compute_$*.ptx
+kernels/kernels.fatbin: $(GPURING_CUDA_FILES)
+	$(AM_V_FATBIN)$(FATBINARY) -64 -compress-all --create=$@ $(GPURING_CUDA_IMAGES)
+.PRECIOUS: kernels/kernels.compute_%.ptx
+CLEANFILES += kernels/kernels.compute_*.ptx kernels/kernels.sm_*.cubin
 # By a variable: automake would take a plain target for a rule that replaces its own.
 kernel_image_object = kernels/image.lo
 $(kernel_image_object): kernels/kernels.fatbin
