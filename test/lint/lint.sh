@@ -178,6 +178,14 @@ if [ -n "$build" ] && [ -f "$component" ]; then
     done >"$found"
     verdict "no component needs a CUDA, verbs, UCX, libxml2 or C++ library to be loaded"
 
+    # The same names as an in-tree build leaves; without git there is nothing to look at.
+    if git rev-parse --git-dir >/dev/null 2>&1; then
+        (cd "$build" && find . -type f) | sed 's,^\./,,' | sort >"$found.names"
+        git check-ignore --no-index --stdin <"$found.names" | sort | comm -23 "$found.names" - |
+            sed 's/^/.gitignore does not have /' >"$found"
+        verdict "git ignores every file of a build"
+    fi
+
     standin=$build/test/standin/.libs/libcuda.so.1
     text="the stand-in driver has the entry points that the component loads and no others"
     if [ -f "$standin" ]; then
