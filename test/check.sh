@@ -180,7 +180,10 @@ fuzz_end() {
 
 stage_lint() { tap "lint" test/lint/lint.sh "$base/gcc"; }
 stage_mutation() { tap "deliberately wrong builds must fail the tests" test/mutation.sh "$base/gcc"; }
-stage_install() { tap "install, uninstall, distcheck" test/install.sh "$base"; }
+stage_install() {
+    tap "install, uninstall, distcheck" test/install.sh "$base"
+    tap "component headers of a source tree" test/openmpi_source.sh "$base/openmpi-source"
+}
 
 # Begin to make a root file system of a release of Debian: mostly by network, beside other stages.
 root_begin() {
@@ -217,6 +220,8 @@ stage_openmpi5() {
     configure_options='--enable-werror --without-cuda'
     elsewhere trixie "Open MPI 5.0: some tests" \
         check-mpi mpi_test_scripts="test/mpi/test_semantics.sh test/mpi/test_churn.sh"
+    [ ! -f "$base/trixie/Makefile" ] || tap "Open MPI 5.0: component headers of a source tree" \
+        test/root.sh trixie sh test/openmpi_source.sh build/check/openmpi-source-5.0
 }
 
 stage_debian13() {

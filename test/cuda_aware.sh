@@ -37,11 +37,8 @@ must() { # TEXT COMMAND...
 }
 
 get_source() {
-    rm -rf "$folder/source" && mkdir -p "$folder/source" || return 1
-    sed 's/^deb /deb-src /' /etc/apt/sources.list >/etc/apt/sources.list.d/source.list || return 1
     apt_get update && apt_get install -y --no-install-recommends libevent-dev xz-utils &&
-        (cd "$folder" && apt_get source --download-only openmpi) &&
-        tar -C "$folder/source" --strip-components=1 -xf "$folder"/openmpi_*.orig.tar.*
+        openmpi_source "$folder/source"
 }
 
 # Open MPI calls the driver as a program does, so it gets the library for programs

@@ -62,6 +62,7 @@ EXTRA_DIST += \
     test/packages.sh \
     test/packages.txt \
     test/quickstart.sh \
+    test/openmpi_source.sh \
     test/root.sh \
     test/setup.sh
 

@@ -68,3 +68,18 @@ mpi_components() {
 # How many compilers at once.
 # shellcheck disable=SC2034
 jobs=$(nproc 2>/dev/null || echo 2)
+
+# openmpi_source FOLDER: the source tree of Open MPI that Debian's package was built from. Lists of
+# source packages are kept beside it, so that those of the system stay as they are.
+openmpi_source() {
+    rm -rf "$1" "$1.apt" && mkdir -p "$1" "$1.apt/lists/partial" || return
+    # shellcheck disable=SC2016
+    apt-get indextargets --format '$(SITE) $(CODENAME)' 'Label: Debian' |
+        awk '!/updates|security/ { print "deb-src " $1 " " $2 " main"; exit }' >"$1.apt/sources.list"
+    (cd "$1.apt" && set -- -o Dir::Etc::SourceList="$PWD/sources.list" -o Dir::Etc::SourceParts=none \
+        -o Dir::State::Lists="$PWD/lists" -o APT::Sandbox::User=root \
+        -o Acquire::Check-Valid-Until=false &&
+        apt_get "$@" update && apt_get "$@" source --download-only openmpi) &&
+        { command -v xz >/dev/null 2>&1 || apt_get install -y --no-install-recommends xz-utils; } &&
+        tar -C "$1" --strip-components=1 -xf "$1.apt"/openmpi_*.orig.tar.*
+}
