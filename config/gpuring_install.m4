@@ -85,5 +85,7 @@ AC_DEFUN([GPURING_SUMMARY], [
         AS_ECHO(["              use: mpirun --mca mca_base_component_path $gpuring_final_componentdir:SYSTEM_DEFAULT:USER_DEFAULT"])])
     AS_ECHO(["  tools       go to $gpuring_final_bindir"])
     AS_ECHO([""])
-    AS_ECHO(["  make, make check, make install  (or make install-user: ~/.openmpi/components)"])
+    AS_ECHO(["  make, make check, make install; then $gpuring_final_bindir/gpuring-run -n 4 ./app"])
+    AS_CASE([$gpuring_prefix_given], [NONE],
+        [AS_ECHO(["  Without the right to write there: ./configure --prefix=\$HOME/.local"])])
 ])

@@ -26,7 +26,6 @@ check() { # TEXT COMMAND...
     fi
 }
 
-absent() { ! [ -e "$1" ]; }
 configure_in() { # FOLDER ARGUMENTS...
     mkdir -p "$base/$1" && cd "$base/$1" && shift && "$source/configure" CFLAGS=-O1 "$@"
 }
@@ -81,6 +80,18 @@ in_packages() {
     cat "$base/unlisted"
     ! [ -s "$base/unlisted" ]
 }
+# serves_from BINDIR: a job through gpuring-run, where the mpirun of the PATH is another one.
+serves_from() {
+    mkdir -p "$base/bin" && ln -sf /bin/false "$base/bin/mpirun" || return
+    # shellcheck source=test/setup.sh
+    (. test/setup.sh && mpi_anywhere && PATH=$base/bin:$PATH timeout 60 "$1/gpuring-run" -n 2 \
+        --mca coll_gpuring_device host "$1/gpuring-perf" -b 8 -e 64K -f 16) |
+        tee "$base/perf" | grep '^# coll/gpuring served \([0-9]*\) of \1 timed calls' || {
+        cat "$base/perf"
+        false
+    }
+}
+none_named() { [ -z "$(find "$2" -name "$1")" ]; }
 no_file_left() { [ -z "$(find "$1" -type f -o -type l | head -n 1)" ]; }
 
 check "configure with a prefix" in_folder prefixed --without-cuda --prefix="$base/opt"
@@ -99,7 +110,7 @@ version=$(sed -n 's/^#define GPURING_VERSION  *"\(.*\)"/\1/p' "$base/prefixed/gp
 check "tools and components say configure's version, $version" \
     say_version "$base/opt/bin" "$base/opt/lib/openmpi:SYSTEM_DEFAULT"
 check "so do the packages" packages_say_version
-check "no libtool archives beside the components" absent "$base/opt/lib/openmpi/mca_coll_gpuring.la"
+check "no libtool archive is installed" none_named '*.la' "$base/opt"
 check "ompi_info finds the installed component" \
     lists "$base/opt/lib/openmpi:SYSTEM_DEFAULT" "$base"
 check "it finds its help texts" explains "$base/opt/lib/openmpi:SYSTEM_DEFAULT" "$base"
@@ -108,6 +119,7 @@ check "also when its prefix has moved" explains "$base/moved/lib/openmpi:SYSTEM_
 mkdir "$base/elsewhere" && mv "$base/moved" "$base/opt"
 cp "$base/opt/lib/openmpi/mca_coll_gpuring.so" "$base/elsewhere"
 check "and when the component lies elsewhere" explains "$base/elsewhere:SYSTEM_DEFAULT" "$base"
+check "its gpuring-run serves, with the mpirun that it was configured for" serves_from "$base/opt/bin"
 check "make uninstall" make -C "$base/prefixed" uninstall
 check "nothing is left" no_file_left "$base/opt"
 check "a component without its help file shows the texts" explains "$base/elsewhere:SYSTEM_DEFAULT" "$base"
@@ -121,12 +133,6 @@ check "make install as Debian's packages have it" make -C "$base/prefixed" insta
     DESTDIR="$base/debian" prefix=/usr libdir="/$debian" componentdir="/$debian/openmpi/lib/openmpi3" \
     docdir=/usr/share/doc/gpuring-tools
 check "the lists of debian/ are complete" in_packages "$base/debian"
-
-check "make install-user" make -C "$base/prefixed" install-user HOME="$base/home"
-check "Open MPI finds a user's component by itself" lists "SYSTEM_DEFAULT:USER_DEFAULT" "$base/home"
-check "a user's component finds its help texts" explains "SYSTEM_DEFAULT:USER_DEFAULT" "$base/home"
-check "make uninstall-user" make -C "$base/prefixed" uninstall-user HOME="$base/home"
-check "nothing is left for the user" no_file_left "$base/home"
 
 check "configure without everything optional" \
     in_folder minimal --without-cuda --without-verbs --without-ucx

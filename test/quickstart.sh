@@ -15,20 +15,30 @@ install_packages build
 
 build=build/quickstart
 mkdir -p "$build"
-run() { # TEXT COMMAND...: quietly; the log is shown if it fails
-    say "$1"
+# run TEXT COMMAND...: the output goes to the log, whose last line is shown every 10 seconds; if the
+# command fails, the end of the log is shown.
+run() {
+    say "$1 (log: $build/log)"
     shift
-    if ! "$@" >"$build/log" 2>&1; then
+    "$@" >"$build/log" 2>&1 &
+    command=$! waited=0
+    while kill -0 "$command" 2>/dev/null; do
+        sleep 1
+        waited=$((waited + 1))
+        [ $((waited % 10)) -ne 0 ] || echo "   $waited s: $(tail -n 1 "$build/log")"
+    done
+    if ! wait "$command"; then
         tail -n 40 "$build/log"
         echo "FAILED: $* (the whole log: $build/log)"
         exit 1
     fi
 }
 
-run "autogen.sh" ./autogen.sh
+run "./autogen.sh: creating configure" ./autogen.sh
 # The demonstration runs on the CPU: without kernels the build takes a minute less.
-[ -f "$build/Makefile" ] || run "configure" sh -c "cd $build && ../../configure --without-cuda"
-run "make" make -C "$build" -j "$jobs"
+[ -f "$build/Makefile" ] || run "../../configure --without-cuda in $build: looking for Open MPI and libraries" \
+    sh -c "cd $build && ../../configure --without-cuda"
+run "make -j $jobs: compiling, some minutes on two cores" make -C "$build" -j "$jobs"
 
 mpi_anywhere
 mpi_components "$PWD/$build/.libs" "$PWD/$build/no-components"
@@ -47,6 +57,7 @@ if ! grep -q '^# coll/gpuring served \([0-9]*\) of \1 timed calls' "$output"; th
     echo "FAILED: coll/gpuring did not serve every call (coll_gpuring_verbose=1 tells why)"
     exit 1
 fi
-say "done. To use it: make -C $build install-user, then
-   mpirun --mca coll_gpuring_priority 90 --mca coll_gpuring_device host -n 4 ./your-program
-   (On Debian 13 see doc/user/troubleshooting.md first: \"It is not loaded\".)"
+say "done. To use it without root:
+   ./configure --prefix=\$HOME/.local && make && make install
+   ~/.local/bin/gpuring-run -n 4 ./your-program                                    GPU buffers
+   ~/.local/bin/gpuring-run -n 4 --mca coll_gpuring_device host ./your-program     host buffers"

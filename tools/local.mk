@@ -43,7 +43,7 @@ EXTRA_DIST += tools/gpuring-run.in
 tools/gpuring-run: $(srcdir)/tools/gpuring-run.in Makefile
 	$(AM_V_GEN)$(MKDIR_P) tools && $(SED) -e 's,[@]pkglibdir[@],$(pkglibdir),' \
 	    -e 's,[@]componentdir[@],$(componentdir),' -e 's,[@]PACKAGE[@],$(PACKAGE),' \
-	    -e 's,[@]VERSION[@],$(VERSION),' \
+	    -e 's,[@]VERSION[@],$(VERSION),' -e 's,[@]MPIRUN[@],$(MPIRUN),' \
 	    -e 's,[@]ompi_componentdir[@],$(GPURING_OMPI_COMPONENTDIR),' \
 	    -e 's,[@]pmix_componentdir[@],$(GPURING_PMIX_COMPONENTDIR),' \
 	    $(srcdir)/tools/gpuring-run.in >$@.new && chmod +x $@.new && mv $@.new $@
