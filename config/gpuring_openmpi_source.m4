@@ -165,9 +165,11 @@ int main(void)
     LIBS=$gpuring_save_LIBS
     AC_MSG_RESULT([$gpuring_headers_fit])
     AS_CASE([$gpuring_headers_fit],
-        [no], [AC_MSG_ERROR([
+        [no], [
+        gpuring_differences=`$SED 10q conftest.sizes`
+        AC_MSG_ERROR([
   The component headers do not describe the installed Open MPI:
-`$SED 10q conftest.sizes`
+$gpuring_differences
   It was built with options that change its structures, from changed source, or the headers belong to
   another Open MPI. Install its own headers: configure Open MPI with --with-devel-headers.])],
         [yes], [],
