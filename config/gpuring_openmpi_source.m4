@@ -3,10 +3,10 @@
 #
 # Component headers from a source tree of Open MPI, for installations without them. The tree's own
 # configure script is not run: it takes minutes, needs the libraries that Open MPI was built with, and
-# finds what this machine has instead of what the installed library was built with. Instead,
-# config/openmpi/opal_config.h states what does not differ between installations, this file adds the
-# options that ompi_info and mpi.h report, and the installed library is asked for the sizes of its
-# structures.
+# detects the properties of this machine instead of those of the installed library. Instead,
+# config/openmpi/opal_config.h defines the macros that are equal in all installations, and this file
+# adds the options that ompi_info and mpi.h report. A test program then compares the sizes of the
+# structures with those in the installed library.
 
 # GPURING_OPENMPI_SOURCE: --with-openmpi-source. Sets gpuring_openmpi_source to the folder or to
 # "no", and gpuring_source_flags.
@@ -81,8 +81,9 @@ AC_DEFUN([GPURING_OPENMPI_OPTIONS], [
     AC_MSG_RESULT([${gpuring_options:-none that changes structures}])
 ])
 
-# GPURING_CHECK_STRUCTURES: does the installed library have structures of the sizes that the headers
-# declare? A class of Open MPI knows the size of its objects, and the symbol table that of a variable.
+# GPURING_CHECK_STRUCTURES: stop if the sizes of structures in the headers differ from those in the
+# installed library. A class of Open MPI contains the size of its objects, and the symbol table
+# contains the size of a variable.
 AC_DEFUN([GPURING_CHECK_STRUCTURES], [
     AC_MSG_CHECKING([whether these headers fit the installed Open MPI])
     gpuring_save_CPPFLAGS=$CPPFLAGS

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Stands for the opal_config.h that the configure script of Open MPI generates, where a build uses
- * the headers of a source tree (--with-openmpi-source). It holds what the headers for components
- * need, of every release from 4.1 on, in four parts:
+ * Replacement for the opal_config.h that the configure script of Open MPI generates, for builds
+ * with the headers of a source tree (--with-openmpi-source). It defines the macros that the headers
+ * for components test, for every release from 4.1 on, in four parts:
  *
  * - the options and the version of the installed Open MPI, from gpuring_openmpi.h, which our
  *   configure script generates;
