@@ -73,9 +73,11 @@ jobs=$(nproc 2>/dev/null || echo 2)
 # source packages are kept beside it, so that those of the system stay as they are.
 openmpi_source() {
     rm -rf "$1" "$1.apt" && mkdir -p "$1" "$1.apt/lists/partial" || return
+    # A root file system has no lists of packages, and then apt-get does not report its targets.
+    [ -n "$(apt-get indextargets)" ] || apt_get update || return
     # shellcheck disable=SC2016
-    apt-get indextargets --format '$(SITE) $(CODENAME)' 'Label: Debian' |
-        awk '!/updates|security/ { print "deb-src " $1 " " $2 " main"; exit }' >"$1.apt/sources.list"
+    apt-get indextargets --format '$(SITE) $(RELEASE)' |
+        awk '$2 !~ /-/ { print "deb-src " $1 " " $2 " main"; exit }' >"$1.apt/sources.list"
     (cd "$1.apt" && set -- -o Dir::Etc::SourceList="$PWD/sources.list" -o Dir::Etc::SourceParts=none \
         -o Dir::State::Lists="$PWD/lists" -o APT::Sandbox::User=root \
         -o Acquire::Check-Valid-Until=false &&
