@@ -36,10 +36,12 @@ skip_all() {
     exit 0
 }
 
-# hidden COMMAND...: run it where the component headers are not installed.
+# hidden COMMAND...: run it where the component headers are not installed, only those of MPI and its
+# extensions.
 hidden() {
     # shellcheck disable=SC2016
-    unshare --mount sh -c 'mount -t tmpfs none "$0" && exec "$@"' "$headers" "$@"
+    unshare --mount sh -c 'headers=$1 saved=$2 && shift 2 && mount -t tmpfs none "$headers" &&
+        cp -r "$saved" "$headers" && exec "$@"' sh "$headers" "$base/mpiext" "$@"
 }
 hide() { hidden test ! -e "$headers/ompi_config.h"; }
 configured() { # ARGUMENTS...
@@ -78,6 +80,7 @@ serves() {
     grep '^# coll/gpuring served \([0-9]*\) of \1 timed calls' "$base/perf"
 }
 
+cp -r "$headers/mpiext" "$base" || exit 1
 [ "$(id -u)" -eq 0 ] || skip_all "only root can hide headers"
 hide 2>/dev/null || skip_all "mounts of one's own are not permitted here"
 openmpi_source "$base/openmpi" >"$base/log" 2>&1 || skip_all "$(tail -n 1 "$base/log")"
