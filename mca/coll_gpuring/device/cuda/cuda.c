@@ -216,6 +216,7 @@ static int register_memory(struct gpuring_device *device, void *memory, size_t b
 {
     int status = gpuring_cuda_enter(device);
     CUresult result;
+    char text[256];
 
     if (status != GPURING_OK) {
         return status;
@@ -223,9 +224,9 @@ static int register_memory(struct gpuring_device *device, void *memory, size_t b
     result = device->driver->host_register(
         memory, bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
     if (result == CUDA_ERROR_OUT_OF_MEMORY) { /* of the host, not of the GPU */
-        gpuring_error("[lock-limit] cannot %s: %zu bytes exceed the limit on locked memory, or the "
-                      "host's memory; raise the limit (ulimit -l), or free host memory",
-                      what, bytes);
+        gpuring_error("[lock-limit] cannot %s of %zu bytes: %s; raise the limit on locked memory "
+                      "(ulimit -l), or free host memory",
+                      what, bytes, gpuring_cuda_error(device->driver, result, text, sizeof text));
         status = GPURING_ERR_NOMEM;
     } else {
         status = gpuring_cuda_check(device, result, what);
