@@ -12,16 +12,16 @@
 #include "mca/coll_gpuring/util/status.h"
 
 #define SMALLEST ((size_t) 64 << 10)
-#define STEP     ((size_t) 2 << 20) /* sizes above it are multiples of it, smaller powers of two */
-#define KEEP     ((size_t) 256 << 20) /* bytes that are kept, at most */
-#define SPARSE   8                    /* from this ratio of bytes to touched ones on: not pinned */
-#define STREAMS  16                   /* that are kept */
+#define STEP     ((size_t) 2 << 20) /* larger sizes are multiples of it, smaller ones powers of two */
+#define KEEP     ((size_t) 256 << 20) /* limit on the bytes that are kept */
+#define SPARSE   8  /* ratio of bytes to touched bytes from which memory is not pinned */
+#define STREAMS  16 /* limit on the number of streams that are kept */
 
 static struct {
-    pthread_mutex_t lock; /* guards all */
+    pthread_mutex_t lock; /* guards all fields */
     struct gpuring_list kept;
     size_t kept_bytes;
-    size_t pinned_limit; /* so much could not be pinned; 0: no limit met */
+    size_t pinned_limit; /* smallest size in bytes that could not be pinned; 0: none failed */
     struct gpuring_stream *streams[STREAMS];
     int stream_count;
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .kept = GPURING_LIST_INIT(pool.kept)};
@@ -82,7 +82,7 @@ static bool pin(struct gpuring_stage_bounce *bounce, size_t touched)
     status =
         gpuring_process.device_ops->alloc_pinned(gpuring_process.device, bounce->bytes, &address);
     if (status != GPURING_OK) {
-        if (status != GPURING_ERR_CONTEXT) { /* which the device has reported */
+        if (status != GPURING_ERR_CONTEXT) { /* the device has logged this one */
             pinning_failed(bounce->bytes);
         }
         return false;
@@ -111,7 +111,8 @@ static struct gpuring_stage_bounce *create(size_t bytes, size_t touched)
     return bounce;
 }
 
-/* The smallest kept one that is large enough, unless most of it would be wasted. */
+/* Take the smallest kept buffer that is large enough, or NULL. At most three quarters of a buffer
+ * may remain unused. */
 static struct gpuring_stage_bounce *take_kept(size_t bytes)
 {
     struct gpuring_stage_bounce *bounce, *best = NULL;
@@ -202,7 +203,8 @@ void gpuring_stage_buffers_close(void)
 {
     struct gpuring_stage_bounce *bounce;
 
-    /* Before the buffers: a stream tells whether the program's context still exists. */
+    /* Destroy the streams before the buffers, because that detects whether the program's context
+     * still exists. */
     while (pool.stream_count > 0) {
         gpuring_process.device_ops->stream_destroy(pool.streams[--pool.stream_count]);
     }

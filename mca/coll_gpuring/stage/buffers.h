@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What the staged calls of a process share: bounce buffers, which are pinned host memory that is
- * kept for the next call up to a limit, and streams for copies. Threads: any.
+ * Resources that all staged calls of a process share: bounce buffers, and streams for copies. A
+ * bounce buffer is pinned host memory. After a call it is kept for later ones, up to a limit.
+ * Threads: any.
  */
 #ifndef GPURING_STAGE_BUFFERS_H
 #define GPURING_STAGE_BUFFERS_H
@@ -18,22 +19,27 @@ struct gpuring_stage_bounce {
     char *address; /* aligned to 64 */
     size_t bytes;
     bool pinned;
-    struct gpuring_list node; /* in the list of those that are kept */
+    struct gpuring_list node; /* in the list of kept buffers */
 };
 
 /*
- * At least `bytes` bytes, of which at most `touched` are copied by a GPU. Pageable if pinned memory
- * cannot be had (one warning), or if it is far larger than what is used of it (its other pages cost
- * nothing then), or while no GPU is attached. NULL: no host memory; the caller logs that.
+ * Return a buffer of at least `bytes` bytes, of which a GPU copies at most `touched`. The memory is
+ * pageable instead of pinned
+ *
+ *   - if pinned memory is not available (one warning per process),
+ *   - if the call touches only a small part of it, because untouched pageable memory costs nothing,
+ *   - or while no GPU is attached.
+ *
+ * Returns NULL without host memory, which the caller logs.
  */
 struct gpuring_stage_bounce *gpuring_stage_bounce_get(size_t bytes, size_t touched);
 void gpuring_stage_bounce_put(struct gpuring_stage_bounce *bounce); /* NULL is allowed */
 
-/* 0, or a status (logged by the device). */
+/* Get a stream. Returns 0, or a gpuring_status that the device has logged. */
 int gpuring_stage_stream_get(struct gpuring_stream **stream);
 void gpuring_stage_stream_put(struct gpuring_stream *stream); /* NULL is allowed */
 
-/* Give back what is kept. Before the device is closed; from one thread. */
+/* Free all kept buffers and streams. Call from one thread, before the device is closed. */
 void gpuring_stage_buffers_close(void);
 
 #endif

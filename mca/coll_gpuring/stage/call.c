@@ -23,14 +23,14 @@ bool gpuring_stage_is_on_gpu(struct gpuring_stage *stage)
     return gpuring_stage_buffer_find(&stage->receive) || send;
 }
 
-/* The process works with the GPU of the first buffer: attach that, unless it is done. */
+/* Attach the GPU of the first buffer, unless this process is attached already. */
 static int attach(const struct gpuring_stage *stage)
 {
     return gpuring_process_attach(stage->send.on_gpu != NULL ? stage->send.on_gpu
                                                              : stage->receive.on_gpu);
 }
 
-/* "communicator MPI_COMM_WORLD (0), rank 2 of 4: MPI_Bcast"; returns text. */
+/* Write "communicator MPI_COMM_WORLD (0), rank 2 of 4: MPI_Bcast" to text, and return text. */
 static const char *stage_text(const mca_coll_gpuring_module_t *module, enum gpuring_staged what,
                               char text[320])
 {
@@ -48,7 +48,8 @@ static const char *stage_text(const mca_coll_gpuring_module_t *module, enum gpur
     return text;
 }
 
-/* Why data of this rank is not copied, if it is the first failure of this communicator. */
+/* Log the reason that data of this rank was not copied: as an error if it is the first failure of
+ * this communicator, otherwise as information. */
 static int log_failure(mca_coll_gpuring_module_t *module, enum gpuring_staged what, int failed)
 {
     bool first = !module->staging.failed;
@@ -76,7 +77,7 @@ int gpuring_stage_log_memory(mca_coll_gpuring_module_t *module, enum gpuring_sta
     return GPURING_ERR_NOMEM;
 }
 
-/* Count a call that is staged; the first of each collective on a communicator is logged. */
+/* Count a staged call, and log the first call of each collective on a communicator. */
 static void account(mca_coll_gpuring_module_t *module, enum gpuring_staged what)
 {
     bool served = what < GPURING_STAGED_ALWAYS && module->serve != NULL;
@@ -85,7 +86,7 @@ static void account(mca_coll_gpuring_module_t *module, enum gpuring_staged what)
 
     _Static_assert(GPURING_STAGED_COUNT <= 32, "bits of staging.logged");
     gpuring_pvar_add(GPURING_PVAR_staged, 1);
-    if (!served) { /* else counted with its reason */
+    if (!served) { /* otherwise the fallback was counted with its reason */
         gpuring_pvar_add(GPURING_PVAR_fallbacks, 1);
     }
     if ((module->staging.logged & bit) == 0) {
@@ -102,7 +103,8 @@ int gpuring_stage_reserve(struct gpuring_stage *stage, struct gpuring_arguments 
     size_t lacking = 0;
     int status;
 
-    /* Memory is pinned for a GPU that is attached; whether that works, copy_in finds out. */
+    /* Memory can only be pinned after a GPU was attached. If attaching fails, copy_in reports it.
+     */
     (void) attach(stage);
     status = gpuring_stage_buffer_reserve(&stage->send, &lacking);
     if (status == GPURING_OK) {
@@ -146,8 +148,8 @@ void gpuring_stage_copy_in(struct gpuring_stage *stage)
     }
 }
 
-/* Why the call is an error at this rank although the previous module does its part; 0: it is none.
- * Also if the wire-up found a GPU that does not even copy. */
+/* Return the error that this rank returns although the previous module performs the call, or 0: the
+ * copy in failed, or the wire-up found that the GPU does not work. */
 static int failure_of(const struct gpuring_stage *stage)
 {
     const mca_coll_gpuring_module_t *module = stage->module;
@@ -171,7 +173,7 @@ int gpuring_stage_start_out(struct gpuring_stage *stage)
     return status;
 }
 
-/* By the device's function that waits, or asks. */
+/* End copying out. `end` is the device's function that waits for the copies or polls them. */
 static int end_out(struct gpuring_stage *stage, int (*end)(struct gpuring_stream *stream))
 {
     int status = stage->stream != NULL ? end(stage->stream) : GPURING_OK;
@@ -198,21 +200,21 @@ void gpuring_stage_release(struct gpuring_stage *stage)
 }
 
 /* ---- Calls whose previous module may wait for other ranks. A progress callback watches all of
- * them, and moves those on that have a request ---- */
+ * them, and advances the calls with a request ---- */
 
 #define LOOKS_PER_CLOCK 64
 #define REPORT_SECONDS  300                  /* without coll_gpuring_timeout */
-#define AWAY            (5 * GPURING_SECOND) /* MPI was not called for so long: waits begin anew */
+#define AWAY            (5 * GPURING_SECOND) /* if MPI was not called for this long, waits begin again */
 
 static struct {
-    pthread_mutex_t lock; /* guards all */
+    pthread_mutex_t lock; /* guards all fields */
     struct gpuring_list list;
     bool registered;
     unsigned looks;
     uint64_t last; /* time of the last look at the clock */
 } watched = {.lock = PTHREAD_MUTEX_INITIALIZER, .list = GPURING_LIST_INIT(watched.list)};
 
-/* The previous module waits, and nothing ends that but the other ranks. */
+/* Warn that the previous module waits for other ranks, which no timeout ends. */
 static void report_stall(struct gpuring_stage *stage, uint64_t waited)
 {
     char text[320];
@@ -243,7 +245,8 @@ static void look(uint64_t now)
     }
 }
 
-/* Outside of the lock: it may end in a user's callback or free a communicator. */
+/* Complete these calls without the lock, because that may call a user's callback or free a
+ * communicator. */
 static int complete_all(struct gpuring_list *done)
 {
     struct gpuring_stage *stage;
@@ -257,7 +260,7 @@ static int complete_all(struct gpuring_list *done)
     return count;
 }
 
-/* Called by opal_progress, by several threads at once. */
+/* Called by opal_progress, possibly by several threads at the same time. */
 static int progress_callback(void)
 {
     struct gpuring_list done = GPURING_LIST_INIT(done), *next;
@@ -339,7 +342,7 @@ int gpuring_stage_call_previous(mca_coll_gpuring_module_t *module, enum gpuring_
     case NUMBER(barrier, PERSISTENT):
         return GPURING_CALL_PREVIOUS(module, barrier_init, arguments->comm, info, request);
     default:
-        return MPI_ERR_INTERN; /* there are no others */
+        return MPI_ERR_INTERN; /* there are no other calls */
     }
 }
 

@@ -1,37 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Staging: every collective that does not run on the GPU itself, on GPU memory.
- *
- * The previous module gets host memory in place of each buffer that is on a GPU:
+ * Staging makes every collective accept GPU memory, also if it does not run on the GPU itself. The
+ * previous module gets a bounce buffer in host memory instead of each buffer that is on a GPU:
  *
  *     user's buffer (GPU)            bounce buffer (pinned host memory)
  *     +----+---+----+---+    copy    +----+---+----+---+
- *     | a  |gap| b  |gap|  ------->  | a  | ? | b  | ? |   what the call reads, before it
- *     +----+---+----+---+  <-------  +----+---+----+---+   what the call writes, after it
+ *     | a  |gap| b  |gap|  ------->  | a  |   | b  |   |   before the call: the bytes it reads
+ *     +----+---+----+---+  <-------  +----+---+----+---+   after the call: the bytes it writes
  *
- * at the same offsets, so that datatypes and displacements keep their meaning. Only the bytes that
- * the datatypes touch are copied: gaps of the user's buffer may change meanwhile.
+ * The bytes have the same offsets in both buffers, so datatypes and displacements keep their
+ * meaning. Only the bytes that the datatypes touch are copied, because the application may change
+ * the gaps of its buffer during the call.
  *
- * Failures. A rank whose data cannot be copied logs that, gives bytes of 0xff (NaN, or -1) in place
- * of data that it owes, takes part in the call, and returns the error; other ranks return none. A
- * rank without host memory for the call logs that and returns MPI_ERR_NO_MEM without taking part:
- * the others wait for it, as for any rank that does not make the call; they report that wait.
+ * Failures. If the data of a rank cannot be copied, the rank logs that, sends bytes of 0xff (NaN,
+ * or -1) instead, takes part in the call, and returns the error. The other ranks return no error.
+ * A rank without host memory for the call logs that and returns MPI_ERR_NO_MEM without taking part.
+ * The other ranks wait for it, as for any rank that does not make the call, and report a long wait.
  *
  * Threads: as MPI's calls.
  *
- * A staged call and its steps:
+ * The steps of a staged call:
  *
- *     describe      which blocks of which buffers it reads and writes    describe.c
- *     is_on_gpu     where these lie: if none is on a GPU, that was all   call.c, as what follows
- *     reserve       bounce buffers
+ *     describe      list the blocks of the buffers that the call reads and writes (describe.c)
+ *     is_on_gpu     find out where the blocks are; if none is on a GPU, the call is not staged
+ *     reserve       get bounce buffers
  *     copy in
- *     the call of the previous module, on the bounce buffers
+ *     call_previous call the previous module on the bounce buffers
  *     copy out
  *     release
  *
- * gpuring_stage_blocking and request.c make these steps in each form.
- * Functions return 0 or a gpuring_status.
+ * gpuring_stage_blocking performs these steps for blocking calls, and request.c for non-blocking
+ * and persistent ones. Functions return 0 or a gpuring_status.
  */
 #ifndef GPURING_STAGE_CALL_H
 #define GPURING_STAGE_CALL_H
@@ -49,7 +49,7 @@ enum gpuring_staged {
     GPURING_STAGED_COUNT
 };
 
-/* The arguments of any collective; each has those of its list, the others are zero. */
+/* The arguments of any collective. Those that a collective does not have are zero. */
 struct gpuring_arguments {
     const void *sbuf;
     gpuring_count_t scount;
@@ -73,67 +73,71 @@ struct gpuring_stage {
     enum gpuring_staged what;
     struct gpuring_stage_buffer send, receive;
     struct gpuring_stream *stream;
-    int failed; /* 0, or why this rank's data could not be copied */
+    int failed; /* 0, or the gpuring_status of the copy that failed on this rank */
 
-    /* While the previous module may wait for other ranks, see call.c: */
+    /* Used while the previous module may wait for other ranks (call.c): */
     struct gpuring_list node;
     uint64_t since;
-    bool reported; /* that it waits long */
-    /* Both NULL for a blocking call. advance: one step, true when the result is with the user;
-     * complete: tell Open MPI, without the lock. */
+    bool reported; /* the long wait was logged */
+    /* Both functions are NULL for a blocking call. advance performs a step and returns true when
+     * the result is in the user's buffer. complete then completes the request, without the lock. */
     bool (*advance)(struct gpuring_stage *stage);
     void (*complete)(struct gpuring_stage *stage);
 };
 
+/* Initialise a staged call from its arguments. */
 void gpuring_stage_describe(struct gpuring_stage *stage, mca_coll_gpuring_module_t *module,
                             enum gpuring_staged what, const struct gpuring_arguments *arguments);
-/* The same of the users' buffers and their parts alone; the rest stays as it was. */
+/* Set only the user's buffers and their parts, and leave all other fields unchanged. */
 void gpuring_stage_parts(struct gpuring_stage *stage, enum gpuring_staged what,
                          const struct gpuring_arguments *arguments);
 
-/* Does the call use GPU memory at this rank? If not, nothing has to be released. */
+/* Return true if the call uses GPU memory at this rank. Otherwise nothing has to be released. */
 bool gpuring_stage_is_on_gpu(struct gpuring_stage *stage);
 
-/* The bounce buffers; sets the arguments' buffers to them. GPURING_ERR_NOMEM (logged): this rank
- * cannot take part, and holds nothing. A GPU that fails is no error here, but stage->failed. */
+/* Get the bounce buffers, and put them into the arguments. GPURING_ERR_NOMEM (logged): this rank
+ * cannot take part, and nothing has to be released. A GPU that fails is not an error here;
+ * gpuring_stage_copy_in records it in stage->failed. */
 int gpuring_stage_reserve(struct gpuring_stage *stage, struct gpuring_arguments *arguments);
 
-/* Begin (again): attach the GPU, copy in, and wait for that. What cannot be copied is set to 0xff,
- * and stage->failed says why (logged). */
+/* Start the call, or a persistent call again: attach the GPU, copy in, and wait for the copies. If
+ * that fails (logged), stage->failed has the reason and all bytes to be copied are set to 0xff. */
 void gpuring_stage_copy_in(struct gpuring_stage *stage);
 
-/* Start to copy out, and ask whether it is done: 0, GPURING_AGAIN, or the failure. */
+/* Start to copy out, and poll these copies. Poll returns GPURING_AGAIN while they run. */
 int gpuring_stage_start_out(struct gpuring_stage *stage);
 int gpuring_stage_poll_out(struct gpuring_stage *stage);
 
-/* Watch it while the previous module may wait for other ranks: a wait of 300 seconds, or of
- * coll_gpuring_timeout, is reported. */
+/* Watch a call while the previous module may wait for other ranks. A wait of more than
+ * coll_gpuring_timeout is logged, or of 300 seconds if that parameter is 0. */
 void gpuring_stage_wait_begin(struct gpuring_stage *stage);
 
-/* At the end of the process: nothing is watched any more. */
+/* Stop watching calls. Called at the end of the process. */
 void gpuring_stage_close(void);
 
-/* The stream goes back; and all that the call has. Only while no copy runs. */
+/* Return the stream (rest), or everything that the call holds (release). No copy may be running. */
 void gpuring_stage_rest(struct gpuring_stage *stage);
 void gpuring_stage_release(struct gpuring_stage *stage);
 
-/* Log that there is no memory for a call; returns GPURING_ERR_NOMEM. */
+/* Log that there is no memory for a call. Returns GPURING_ERR_NOMEM. */
 int gpuring_stage_log_memory(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
                              size_t bytes);
 
-/* The previous module's function in a form, which uses the request and info that it needs. */
+/* The forms of a collective. */
 enum gpuring_stage_form {
     GPURING_BLOCKING,
     GPURING_NONBLOCKING,
     GPURING_PERSISTENT,
     GPURING_STAGE_FORM_COUNT
 };
+/* Call the previous module's function of this form. `info` and `request` are ignored if the form
+ * does not have them. Returns an MPI error code. */
 int gpuring_stage_call_previous(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
                                 enum gpuring_stage_form form,
                                 const struct gpuring_arguments *arguments, struct ompi_info_t *info,
                                 ompi_request_t **request);
 
-/* The forms. MPI error codes. */
+/* Make a call, staged if it uses GPU memory. They return MPI error codes. */
 int gpuring_stage_blocking(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
                            struct gpuring_arguments *arguments);
 int gpuring_stage_request(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
@@ -149,9 +153,9 @@ struct gpuring_stage_request {
     int outcome; /* MPI error code */
 };
 
-/* Let the previous module have a non-blocking call, with or without GPU memory, for which the user
- * has this active request already, with a reference to the communicator. MPI error codes; not
- * MPI_SUCCESS: the caller completes the request. */
+/* Pass a non-blocking call, with or without GPU memory, to the previous module after the call has
+ * returned to the user with `self` as its active request. The request holds a reference to the
+ * communicator. Returns an MPI error code; after an error the caller completes the request. */
 int gpuring_stage_later(struct gpuring_stage_request *self, mca_coll_gpuring_module_t *module,
                         enum gpuring_staged what, struct gpuring_arguments *arguments);
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What each collective reads and writes, in blocks (part.h) and in bytes. Arguments that MPI calls
- * insignificant are not looked at. A buffer's part `in` is copied to the host before the call,
- * `out` back after it.
+ * The memory that each collective reads and writes, in blocks (part.h) and in bytes. Arguments that
+ * the MPI standard calls not significant are ignored. The part `in` of a buffer is copied to the
+ * host before the call, and the part `out` is copied back after it.
  *
- * Some calls leave bytes of their receive buffer as they were: those are in `in`, too (exscan on
- * rank 0; neighbours that are MPI_PROC_NULL).
+ * Some calls do not write all of their receive buffer (exscan on rank 0; neighbours that are
+ * MPI_PROC_NULL). Copying `out` back must preserve the bytes that they leave unchanged, so these
+ * bytes are in `in`, too.
  */
 #include <stdint.h>
 #include <sys/uio.h>
@@ -18,7 +19,7 @@
 typedef struct gpuring_stage stage_t;
 typedef const struct gpuring_arguments arguments_t;
 
-/* Ranks that a rank of this communicator exchanges data with. */
+/* Return the number of ranks that a rank of this communicator exchanges data with. */
 static int peers(arguments_t *a)
 {
     return OMPI_COMM_IS_INTER(a->comm) ? ompi_comm_remote_size(a->comm) : ompi_comm_size(a->comm);
@@ -34,7 +35,8 @@ static enum role role_of(arguments_t *a)
     return a->root == ompi_comm_rank(a->comm) ? ROOT : OTHER;
 }
 
-/* Is this rank one of those that a root inside of its own group serves? */
+/* Return true if this rank exchanges data with the root, which may be this rank itself. The root
+ * group of an intercommunicator does not. */
 static bool is_served(arguments_t *a)
 {
     enum role role = role_of(a);
@@ -42,8 +44,8 @@ static bool is_served(arguments_t *a)
     return role == OTHER || (role == ROOT && !OMPI_COMM_IS_INTER(a->comm));
 }
 
-/* n blocks, as the arguments of either side say it. Parts are zeroed; they are filled in place, for
- * a copy would wait for the stores before it. */
+/* Set a part, which is zeroed, to n blocks that the arguments of the send or of the receive side
+ * describe. The functions fill the part in place, because a copy would wait for the stores. */
 static void sent(arguments_t *a, int n, struct gpuring_part *part)
 {
     part->blocks = part->end = n;
@@ -126,7 +128,8 @@ static void describe_reduce_scatter(stage_t *stage, arguments_t *a)
     }
 }
 
-/* The blocks of all ranks are gathered: this rank's is its send buffer, or its block among them. */
+/* The contribution of this rank to a gather: the send buffer, or in place its block of the receive
+ * buffer. */
 static void gather_input(stage_t *stage, arguments_t *a)
 {
     if (stage->send.user == MPI_IN_PLACE) {
@@ -138,7 +141,7 @@ static void gather_input(stage_t *stage, arguments_t *a)
     }
 }
 
-/* Here and below: with the functions whose counts differ by rank. */
+/* This function and the following ones also describe the v and w variants. */
 static void describe_allgather(stage_t *stage, arguments_t *a)
 {
     received(a, peers(a), &stage->receive.out);
@@ -155,7 +158,7 @@ static void describe_gather(stage_t *stage, arguments_t *a)
     }
 }
 
-/* Each rank gets a block, unless the root keeps its own in place. */
+/* Each rank receives a block, except a root that keeps its block in place. */
 static void describe_scatter(stage_t *stage, arguments_t *a)
 {
     if (role_of(a) == ROOT) {
@@ -166,7 +169,7 @@ static void describe_scatter(stage_t *stage, arguments_t *a)
     }
 }
 
-/* In place, what is received replaces what was sent. */
+/* In place, received blocks replace the blocks that were sent. */
 static void describe_alltoall(stage_t *stage, arguments_t *a)
 {
     received(a, peers(a), &stage->receive.out);
@@ -177,8 +180,8 @@ static void describe_alltoall(stage_t *stage, arguments_t *a)
     }
 }
 
-/* Neighbourhoods: blocks of neighbours that are not there keep what they hold; a call touches
- * nothing if the number of neighbours is unknown. */
+/* Describe a neighbourhood collective. Blocks of missing neighbours (MPI_PROC_NULL) keep their
+ * contents. If the number of neighbours is unknown, the call touches nothing. */
 static void neighborhood(stage_t *stage, arguments_t *a, bool to_each)
 {
     int sources, targets;
@@ -269,7 +272,7 @@ bool gpuring_part_next(const struct gpuring_part *part, struct gpuring_block *bl
     block->count = part->counts ? GPURING_COUNT_AT(part->counts, i) : part->count;
     block->type = part->types != NULL ? part->types[i] : part->type;
     if (block->count == 0) {
-        return true; /* all else there is of it may be anything */
+        return true; /* the other arguments of an empty block are undefined */
     }
     if (part->addresses) {
         block->offset = GPURING_BYTE_DISPL_AT(part->addresses, i);
@@ -280,7 +283,7 @@ bool gpuring_part_next(const struct gpuring_part *part, struct gpuring_block *bl
     return true;
 }
 
-/* The same, of blocks that are touched. */
+/* Like gpuring_part_next, but skip blocks of which the call touches no byte. */
 static bool next_touched(const struct gpuring_part *part, struct gpuring_block *block)
 {
     while (gpuring_part_next(part, block)) {
@@ -300,7 +303,7 @@ bool gpuring_part_contiguous(const struct gpuring_part *part)
 {
     struct gpuring_block block = {.next = 0};
 
-    if (gpuring_part_regular(part)) { /* what holds for one holds for all */
+    if (gpuring_part_regular(part)) { /* one block decides for all */
         block.count = part->count;
         block.type = part->type;
         return part->end <= part->first || part->count == 0 || part->type->super.size == 0 ||
@@ -314,7 +317,7 @@ bool gpuring_part_contiguous(const struct gpuring_part *part)
     return true;
 }
 
-/* The pieces of one element, in order. */
+/* Add the pieces of one element to runs, in order. */
 static int element_runs(const struct ompi_datatype_t *type, struct gpuring_runs *runs)
 {
     opal_convertor_t convertor;
@@ -372,8 +375,8 @@ int gpuring_part_runs(const struct gpuring_part *part, struct gpuring_runs *runs
     return status;
 }
 
-/* Without memory for the runs nobody knows: the first byte stands for all, and the call fails when
- * it needs the runs. */
+/* Find a byte on a GPU in a part whose datatypes contain addresses. Without memory for the runs,
+ * return the first byte: the call is then staged, and fails when it needs the runs. */
 static const void *find_any(const struct gpuring_part *part, ptrdiff_t first)
 {
     struct gpuring_runs runs = {.count = 0};

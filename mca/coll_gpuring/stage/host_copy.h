@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * One buffer of a staged call, and its bounce buffer: host memory that has the same bytes at the
- * same offsets (modulo 64 also at the same addresses), so that counts, datatypes and displacements
- * keep their meaning. Only bytes that the datatypes touch are copied.
+ * One buffer of a staged call, and its bounce buffer. The bounce buffer is host memory with the
+ * same bytes at the same offsets, so counts, datatypes and displacements keep their meaning. It has
+ * the alignment of the user's buffer, up to 64 bytes. Only bytes that the datatypes touch are
+ * copied.
  *
- * Functions return 0 or a gpuring_status, and log nothing unless stated. Threads: any, one for each
- * buffer.
+ * Functions return 0 or a gpuring_status, and log nothing unless stated. Threads: any, but only one
+ * at a time for each buffer.
  */
 #ifndef GPURING_STAGE_HOST_COPY_H
 #define GPURING_STAGE_HOST_COPY_H
@@ -21,33 +22,34 @@ struct gpuring_stream;
 
 struct gpuring_stage_buffer {
     const char *user;
-    struct gpuring_part in, out; /* what the call reads and writes; may overlap */
-    const void *on_gpu;          /* a byte of the call that is on a GPU; NULL: none is */
+    struct gpuring_part in, out; /* blocks that the call reads and writes; they may overlap */
+    const void *on_gpu;          /* one byte of these that is on a GPU, or NULL */
 
-    const char
-        *address; /* what replaces `user` in the call: `user` itself, or in a bounce buffer */
+    /* Passed to the previous module instead of `user`: `user`, or an address in `bounce`. */
+    const char *address;
     struct gpuring_stage_bounce *bounce;
     struct gpuring_runs in_runs, out_runs;
 };
 
-/* Set on_gpu from the user's buffer and its parts. Nothing has to be released yet. */
+/* Set on_gpu from the user's buffer and its parts, and return true if it is on a GPU. This
+ * allocates nothing. */
 bool gpuring_stage_buffer_find(struct gpuring_stage_buffer *buffer);
 
-/* Get the bounce buffer of one that is on a GPU, and set `address`. GPURING_ERR_NOMEM: there are no
- * `*lacking` bytes of host memory; the buffer still has to be released. */
+/* If the buffer is on a GPU, get its bounce buffer and set `address`. GPURING_ERR_NOMEM: `*lacking`
+ * bytes of host memory could not be allocated. The buffer must be released even so. */
 int gpuring_stage_buffer_reserve(struct gpuring_stage_buffer *buffer, size_t *lacking);
 
-/* Start to copy what the call reads into the bounce buffer, or what it wrote out of it. Nothing is
- * copied of a buffer that is not on a GPU. The caller waits for the stream, also after an error. */
+/* Start to copy the part `in` to the bounce buffer, or the part `out` from it. Do nothing if the
+ * buffer is not on a GPU. The caller waits for the stream, also after an error. */
 int gpuring_stage_buffer_copy_in(const struct gpuring_stage_buffer *buffer,
                                  struct gpuring_stream *stream);
 int gpuring_stage_buffer_copy_out(const struct gpuring_stage_buffer *buffer,
                                   struct gpuring_stream *stream);
 
-/* Fill what the call reads from the bounce buffer with GPURING_POISON. */
+/* Fill the part `in` of the bounce buffer with GPURING_POISON. */
 void gpuring_stage_buffer_poison(const struct gpuring_stage_buffer *buffer);
 
-/* Give back the bounce buffer, while no copy runs. A zeroed buffer may be released. */
+/* Return the bounce buffer to the pool. No copy may be running. A zeroed buffer may be released. */
 void gpuring_stage_buffer_release(struct gpuring_stage_buffer *buffer);
 
 #endif

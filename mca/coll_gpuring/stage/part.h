@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Which blocks of elements a collective reads or writes in a buffer, as its arguments say it. */
+/* The blocks of elements that a collective reads or writes in a buffer, in terms of its arguments.
+ */
 #ifndef GPURING_STAGE_PART_H
 #define GPURING_STAGE_PART_H
 
@@ -10,14 +11,14 @@
 #include "mca/coll_gpuring/device/runs.h"
 
 /*
- * The buffer has `blocks` blocks, one for each rank or neighbour, of which first to end - 1 are
- * touched. end 0: nothing is, and the buffer's pointer and types mean nothing. How long blocks are
- * and where they begin follows from the arguments that the call has; the others are NULL:
+ * The buffer has `blocks` blocks, one for each rank or neighbour. The call touches blocks first to
+ * end - 1. If end is 0, it touches none, and the buffer's pointer and types are undefined. The
+ * fields that are set define the lengths of the blocks and where they begin; the others are NULL:
  *
- *     count                       elements each, one block behind the other
- *     counts                      elements of each, likewise
- *     counts, displs              displacements in extents of the type; with types: in bytes
- *     counts, addresses, types    in bytes, of type MPI_Aint
+ *     count                       all blocks have the same length, and are adjacent
+ *     counts                      each block has its own length, and they are adjacent
+ *     counts, displs              displacements in extents of the type, or in bytes with `types`
+ *     counts, addresses, types    displacements in bytes, as MPI_Aint
  */
 struct gpuring_part {
     int blocks, first, end;
@@ -25,11 +26,12 @@ struct gpuring_part {
     gpuring_counts_t counts;
     gpuring_displs_t displs;
     gpuring_byte_displs_t addresses;
-    struct ompi_datatype_t *type; /* of every block, or: */
+    struct ompi_datatype_t *type; /* of every block; otherwise one for each block: */
     struct ompi_datatype_t *const *types;
 };
 
-/* Are all blocks alike, one behind the other? And then the bytes from one to the next. */
+/* Return true if all blocks have the same length and type, and are adjacent. In this case
+ * gpuring_part_distance is the distance in bytes from one block to the next. */
 static inline bool gpuring_part_regular(const struct gpuring_part *part)
 {
     return !part->counts && !part->displs && !part->addresses && part->types == NULL;
@@ -40,7 +42,8 @@ static inline ptrdiff_t gpuring_part_distance(const struct gpuring_part *part)
     return (ptrdiff_t) part->count * (part->type->super.ub - part->type->super.lb);
 }
 
-/* The next block of all of a part, touched or not: zeroed before the first. */
+/* A block of a part, touched or not. gpuring_part_next sets it to the next block, or returns false
+ * at the end. The caller zeroes it before the first. */
 struct gpuring_block {
     int next;
     size_t count;
@@ -49,22 +52,24 @@ struct gpuring_block {
 };
 bool gpuring_part_next(const struct gpuring_part *part, struct gpuring_block *block);
 
-/* Do the elements of every block follow one another without gaps? */
+/* Return true if no touched block has gaps within or between its elements. */
 bool gpuring_part_contiguous(const struct gpuring_part *part);
 
-/* Make runs of the bytes that the part touches: 0 or GPURING_ERR_NOMEM. */
+/* Make runs of the bytes that the part touches. Returns 0 or GPURING_ERR_NOMEM. */
 int gpuring_part_runs(const struct gpuring_part *part, struct gpuring_runs *runs);
 
-/* An address that is computed, not followed: buffers may begin outside of their memory. */
+/* Add an offset to an address without pointer arithmetic, because the address of a buffer may be
+ * outside of its memory. */
 static inline const char *gpuring_stage_address(const void *address, ptrdiff_t offset)
 {
     return (const char *) ((uintptr_t) address + (uintptr_t) offset);
 }
 
 /*
- * A byte on a GPU that the part touches, or NULL: it touches none. A buffer is judged by one of its
- * bytes. But with MPI_BOTTOM the addresses are in the datatypes, and each may be anywhere: all runs
- * are looked at, for the device learns of other contexts so.
+ * Return a byte on a GPU that the part touches, or NULL if there is none. Normally the first byte
+ * decides for the whole buffer. With MPI_BOTTOM the datatypes contain addresses, each of which may
+ * be in any memory. Therefore all runs are checked, which also makes their contexts known to the
+ * device.
  */
 const void *gpuring_stage_find_on_gpu(const void *user, const struct gpuring_part *part);
 

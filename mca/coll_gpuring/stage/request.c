@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Non-blocking and persistent staged calls, which call.c moves on. A request of ours holds the
- * previous module's request, which works on the bounce buffers:
+ * Non-blocking and persistent staged calls. The progress callback in call.c advances them. The
+ * user's request holds the previous module's request, which uses the bounce buffers. Its phases:
  *
- *     IDLE       of a persistent call that is not started
+ *     IDLE       a persistent call that is not active
  *     CALLING    until the previous module's request is complete
- *     COPYING    until the result is with the user
+ *     COPYING    until the result is in the user's buffer
  *
- * The data is copied in before the previous module's function or its start is called, not
- * asynchronously: the order of those calls is what pairs them with the other ranks'.
+ * Copying in ends before the previous module's function or its start is called. It cannot overlap
+ * with the application, because MPI matches the calls of different ranks by their order.
  */
 #include "mca/coll_gpuring/stage/call.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -22,7 +22,8 @@ static ompi_request_t *base(stage_request_t *self)
     return &self->super.super;
 }
 
-/* The previous module is done: its request ends, and its result is copied out. A status. */
+/* End the previous module's request, which is complete, and start to copy its result out. Returns a
+ * gpuring_status. */
 static int end_inner(stage_request_t *self)
 {
     self->outcome = self->inner->req_status.MPI_ERROR;
@@ -36,7 +37,8 @@ static int end_inner(stage_request_t *self)
     return self->outcome == MPI_SUCCESS ? gpuring_stage_start_out(&self->stage) : GPURING_OK;
 }
 
-/* Move one on; true: it is done, and holds what a persistent one needs for its next start. */
+/* Advance a call. Returns true when it is done. A persistent call keeps its bounce buffers for the
+ * next start. */
 static bool advance(struct gpuring_stage *stage)
 {
     stage_request_t *self = GPURING_LIST_ENTRY(stage, stage_request_t, stage);
@@ -66,7 +68,7 @@ static bool advance(struct gpuring_stage *stage)
     return true;
 }
 
-/* May end in a user's callback, or free the communicator. */
+/* Complete the request. This may call a user's callback or free the communicator. */
 static void complete(struct gpuring_stage *stage)
 {
     stage_request_t *self = GPURING_LIST_ENTRY(stage, stage_request_t, stage);
@@ -74,10 +76,10 @@ static void complete(struct gpuring_stage *stage)
 
     base(self)->req_status.MPI_ERROR = self->outcome;
     ompi_request_complete(base(self), true);
-    OBJ_RELEASE(comm); /* of the start */
+    OBJ_RELEASE(comm); /* retained when the request became active */
 }
 
-/* The call is the previous module's now. */
+/* Record that the previous module has started the call. */
 static void called(stage_request_t *self)
 {
     self->phase = GPURING_STAGE_CALLING;
@@ -91,14 +93,14 @@ static void activate(stage_request_t *self)
     called(self);
 }
 
-/* What the previous module's start returns is an error of the request: MPI_Startall does not look
- * at what starts return. */
+/* Start a persistent call again. If the previous module's start fails, report the error in the
+ * request, because MPI_Startall ignores the return values of start functions. */
 static void restart(stage_request_t *self)
 {
     int result = MPI_SUCCESS;
 
     gpuring_stage_copy_in(&self->stage);
-    /* A module that has nothing to do for a call gives a request without functions. */
+    /* A module that has nothing to do for a call returns a request without functions. */
     if (self->inner->req_type != OMPI_REQUEST_NOOP) {
         result = self->inner->req_start(1, &self->inner);
     }
@@ -112,7 +114,7 @@ static void restart(stage_request_t *self)
     }
 }
 
-/* MPI_Start, which may give an active one in 4.1, and MPI_Startall. */
+/* Called by MPI_Start and MPI_Startall. MPI_Start of Open MPI 4.1 may pass an active request. */
 static int request_start(size_t count, ompi_request_t **requests)
 {
     for (size_t i = 0; i < count; i++) {
@@ -135,7 +137,7 @@ static int request_free(ompi_request_t **request)
     return gpuring_request_free(request);
 }
 
-/* Reserve, copy in, and call the previous module. MPI error codes. */
+/* Reserve, copy in, and call the previous module. Returns an MPI error code. */
 static int begin(stage_request_t *self, enum gpuring_stage_form form,
                  struct gpuring_arguments *arguments, struct ompi_info_t *info)
 {
