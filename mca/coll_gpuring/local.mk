@@ -70,6 +70,8 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/net/cores.c \
     mca/coll_gpuring/net/cores.h \
     mca/coll_gpuring/net/gate.h \
+    mca/coll_gpuring/net/interfaces.c \
+    mca/coll_gpuring/net/interfaces.h \
     mca/coll_gpuring/net/list.c \
     mca/coll_gpuring/net/list.h \
     mca/coll_gpuring/net/net.h \

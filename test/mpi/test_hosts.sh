@@ -50,6 +50,16 @@ adopt_as_one "4 ranks on 2 hosts, non-blocking and persistent"
 hosts 120 2 threads
 adopt_as_one "4 ranks on 2 hosts, threads"
 
+# Bridges that both hosts have with the same address: a name that is known, and one that is not.
+export TWO_HOSTS_BRIDGES="docker0 abridge"
+options="--mca coll_gpuring_net ucx"
+hosts 240 2 matrix -n $small -f 60 -s
+adopt_as_one "4 ranks on 2 hosts with bridges of the same address"
+check "the log says which interfaces are used" \
+    says '\[ucx-interfaces\] .* uses egpr[0-9]+, and 2 interface'
+unset TWO_HOSTS_BRIDGES
+options=
+
 # A rank that dies or does not come: all others get an error, and go on with other communicators.
 # (Without its fault tolerance, 5.0's btl/tcp ends the job when a connection closes.)
 for how in killed late; do

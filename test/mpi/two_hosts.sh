@@ -8,6 +8,8 @@
 #
 # TWO_HOSTS_CABLES: how many cables there are (default 1). TWO_HOSTS_COUNTERS: a file for the bytes
 # that the first host has sent, a line for each cable: its interface and the number.
+# TWO_HOSTS_BRIDGES: names of interfaces that both hosts have besides, with the same address on both,
+# as the bridges of containers have. They exist before the cables and lead nowhere.
 # TWO_HOSTS_SETUP: a command that is run with the names of both namespaces and of the two
 # interfaces once they are up (to add delay, loss and so on).
 set -u
@@ -36,6 +38,16 @@ trap 'exit 1' HUP INT TERM
 
 ip netns add "$a" 2>"$folder/err" || cannot "$(cat "$folder/err")"
 ip netns add "$b" || exit 1
+bridges=0
+for bridge in ${TWO_HOSTS_BRIDGES:-}; do
+    for host in "$a" "$b"; do
+        ip -n "$host" link add "$bridge" type veth peer name "p$bridge" || exit 1
+        ip -n "$host" addr add "172.17.$bridges.1/24" dev "$bridge"
+        ip -n "$host" link set "$bridge" up
+        ip -n "$host" link set "p$bridge" up
+    done
+    bridges=$((bridges + 1))
+done
 ip link add "e$tag" netns "$a" type veth peer name "e$tag" netns "$b" 2>"$folder/err" ||
     cannot "$(cat "$folder/err")"
 cable=1
@@ -43,7 +55,7 @@ while [ "$cable" -lt "${TWO_HOSTS_CABLES:-1}" ]; do
     ip link add "e$tag$cable" netns "$a" type veth peer name "e$tag$cable" netns "$b" || exit 1
     cable=$((cable + 1))
 done
-interfaces=$(ip -n "$a" -o link show type veth | sed 's/^[0-9]*: \([^@:]*\).*/\1/')
+interfaces=$(ip -n "$a" -o link show type veth | sed -n "s/^[0-9]*: \(e$tag[0-9]*\)[@:].*/\1/p")
 number=1
 for host in "$a" "$b"; do
     ip -n "$host" link set lo up

@@ -187,11 +187,33 @@ static void test_asked(void **state)
     expect(GPURING_PARAM_NET_UCX, ranks, 2, NULL, GPURING_NET_KIND_NONE, false, "[no-ucx]");
 }
 
+/* An address counts as shared if another node has it, whatever the ranks of the own node have. */
+static void test_shared_addresses(void **state)
+{
+    static struct gpuring_hello blocks[3];
+    const struct gpuring_gathered hellos = {
+        .nranks = 3, .bytes = sizeof blocks[0], .blocks = (uint8_t *) blocks};
+    const int node[] = {0, 0, 1};
+    uint32_t shared[GPURING_HELLO_ADDRESSES];
+
+    (void) state;
+    blocks[0].addresses[0] = blocks[1].addresses[0] = htonl(0x0a000001); /* of the node */
+    blocks[2].addresses[0] = htonl(0x0a000002);
+    blocks[0].addresses[1] = blocks[1].addresses[1] = htonl(0xac110001); /* of a bridge */
+    blocks[2].addresses[GPURING_HELLO_ADDRESSES - 1] = htonl(0xac110001);
+    for (int rank = 0; rank < 3; rank++) {
+        assert_int_equal(gpuring_net_shared_addresses(&hellos, node, rank, shared), 1);
+        assert_int_equal(shared[0], htonl(0xac110001));
+    }
+    blocks[2].addresses[GPURING_HELLO_ADDRESSES - 1] = 0;
+    assert_int_equal(gpuring_net_shared_addresses(&hellos, node, 0, shared), 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_reach), cmocka_unit_test(test_auto),
-                                       cmocka_unit_test(test_networks),
-                                       cmocka_unit_test(test_asked)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_reach), cmocka_unit_test(test_auto), cmocka_unit_test(test_networks),
+        cmocka_unit_test(test_asked), cmocka_unit_test(test_shared_addresses)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

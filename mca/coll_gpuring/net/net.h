@@ -84,7 +84,11 @@ struct gpuring_net_config {
     int verbs_qps;             /* queue pairs of a link that carry slots; 0: one */
     int verbs_spares;          /* further ports that a link may fail over to */
     bool ucx_no_rdma;          /* UCX must not use RDMA devices */
-    const char *local_host;    /* for messages */
+    /* IPv4 addresses of this host that another node also has, in network byte order. UCX does not
+     * use their interfaces. Read by open only. */
+    const uint32_t *shared_addresses;
+    int nshared_addresses;
+    const char *local_host; /* for messages */
 };
 
 struct gpuring_net_ops {

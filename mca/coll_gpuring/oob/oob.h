@@ -35,7 +35,7 @@ struct ompi_communicator_t;
 struct ompi_request_t;
 
 /* Must be incremented whenever a message between ranks or the layout of a FIFO changes. */
-#define GPURING_WIRE_VERSION 14
+#define GPURING_WIRE_VERSION 15
 
 /* Result of a gathering. The block of rank r is at blocks + r * bytes. Allocated by malloc. */
 struct gpuring_gathered {

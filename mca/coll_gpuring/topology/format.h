@@ -37,7 +37,8 @@ enum gpuring_capability {
     GPURING_CAPABILITY_FILE = 8,  /* it comes from a file */
 };
 
-#define GPURING_HELLO_NICS 4 /* one port of each network; what is beyond is not announced */
+#define GPURING_HELLO_NICS      4 /* one port of each network; what is beyond is not announced */
+#define GPURING_HELLO_ADDRESSES 4 /* IPv4 addresses; what is beyond is not compared */
 
 /*
  * Of large jobs these blocks are most of what a rank holds while it is wired up. What follows
@@ -56,10 +57,12 @@ struct gpuring_hello {
     struct gpuring_nic nics[GPURING_HELLO_NICS];
     uint64_t id[2]; /* unique; rank 0's is that of the wire-up */
     struct gpuring_device_identity device;
+    uint32_t addresses[GPURING_HELLO_ADDRESSES]; /* IPv4, network byte order; 0: none */
     int64_t shared[GPURING_SHARED_COUNT]; /* parameters of scope SHARED, in the list's order */
 };
 _Static_assert(sizeof(struct gpuring_hello) ==
-                   168 + 8 * GPURING_SHARED_COUNT + 32 * GPURING_HELLO_NICS,
+                   168 + 8 * GPURING_SHARED_COUNT + 32 * GPURING_HELLO_NICS +
+                       4 * GPURING_HELLO_ADDRESSES,
                "travels between ranks");
 
 static inline const struct gpuring_hello *gpuring_hello_of(const struct gpuring_gathered *hellos,

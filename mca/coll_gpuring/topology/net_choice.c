@@ -145,3 +145,32 @@ void gpuring_net_choose(int wish, const struct gpuring_gathered *hellos, const i
     snprintf(choice->why, sizeof choice->why, "%s%s%s%s", before, why,
              behind[0] != '\0' ? "; " : "", behind);
 }
+
+static bool another_node_has(const struct gpuring_gathered *hellos, const int *node, int rank,
+                             uint32_t address)
+{
+    for (int other = 0; other < hellos->nranks; other++) {
+        const uint32_t *theirs = gpuring_hello_of(hellos, other)->addresses;
+
+        for (int i = 0; node[other] != node[rank] && i < GPURING_HELLO_ADDRESSES; i++) {
+            if (theirs[i] == address) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+int gpuring_net_shared_addresses(const struct gpuring_gathered *hellos, const int *node, int rank,
+                                 uint32_t shared[GPURING_HELLO_ADDRESSES])
+{
+    const uint32_t *mine = gpuring_hello_of(hellos, rank)->addresses;
+    int count = 0;
+
+    for (int i = 0; i < GPURING_HELLO_ADDRESSES; i++) {
+        if (mine[i] != 0 && another_node_has(hellos, node, rank, mine[i])) {
+            shared[count++] = mine[i];
+        }
+    }
+    return count;
+}

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "mca/coll_gpuring/net/interfaces.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/topology/identity.h"
 #include "mca/coll_gpuring/util/log.h"
@@ -30,6 +31,33 @@ static int fill_nics(struct gpuring_hello *hello)
     return count < 0 ? count : GPURING_OK;
 }
 
+/* Append the addresses of interfaces that are, or are not, those of a PCI device. Bridges with a
+ * well-known name are left out anyway, so they need not be compared. */
+static int add_addresses(struct gpuring_hello *hello, int filled, bool of_pci)
+{
+    struct gpuring_interface found[GPURING_INTERFACES_MAX];
+    int count = gpuring_interfaces_find(found);
+
+    for (int i = 0; i < count && filled < GPURING_HELLO_ADDRESSES; i++) {
+        char bus_id[16];
+
+        gpuring_net_pci_bus_id("/sys", "net", found[i].name, bus_id);
+        if (found[i].ipv4 != 0 && (bus_id[0] != '\0') == of_pci &&
+            gpuring_interface_leads_out(found[i].name)) {
+            hello->addresses[filled++] = found[i].ipv4;
+        }
+    }
+    return filled;
+}
+
+/* Bridges are virtual, so the virtual interfaces come first. */
+static void fill_addresses(struct gpuring_hello *hello)
+{
+    int filled = add_addresses(hello, 0, false);
+
+    (void) add_addresses(hello, filled, true);
+}
+
 static int fill(struct gpuring_hello *hello)
 {
     struct gpuring_local_topology view;
@@ -51,6 +79,7 @@ static int fill(struct gpuring_hello *hello)
     gpuring_identity_unique(hello->id);
     gpuring_identity_hostname(hello->hostname, sizeof hello->hostname);
     gpuring_params_shared(hello->shared);
+    fill_addresses(hello);
     status = fill_nics(hello);
     return status != GPURING_OK
                ? status

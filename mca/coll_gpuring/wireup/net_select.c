@@ -152,6 +152,8 @@ static int open_net(const struct gpuring_wireup *wireup, int rank)
         .verbs_pkey = gpuring_params.verbs_pkey,
         .verbs_mtu = gpuring_params.verbs_mtu,
         .ucx_no_rdma = wireup->net.no_rdma,
+        .shared_addresses = wireup->shared_addresses,
+        .nshared_addresses = wireup->nshared_addresses,
         .local_host = gpuring_process.hostname,
     };
     struct gpuring_net *net;

@@ -118,6 +118,8 @@ static int take_hellos(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
     }
     if (several_nodes(wireup)) {
         status = gpuring_network_choose(wireup, module->rank, NULL);
+        wireup->nshared_addresses = gpuring_net_shared_addresses(
+            &wireup->hellos, wireup->map.node, module->rank, wireup->shared_addresses);
     }
     return status != GPURING_OK || views_differ(wireup) ? status : take_views(module, wireup);
 }

@@ -111,6 +111,7 @@ struct gpuring_net {
     int efd;
     bool no_rdma;    /* it leaves RDMA devices alone */
     bool tcp;        /* slots go between nodes by nothing else */
+    char *net_devices; /* value of UCX's NET_DEVICES that this net has set, NULL: none */
     unsigned opened; /* descriptors that were open when the net was */
     unsigned npeers;
     struct gpuring_net_devices devices;

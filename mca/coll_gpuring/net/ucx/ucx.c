@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "mca/coll_gpuring/net/interfaces.h"
 #include "mca/coll_gpuring/net/list.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -152,6 +153,73 @@ static bool goes_by_tcp(const struct gpuring_net *net)
     return !rdma;
 }
 
+/* Append "NAME" or "NAME:PORT" to a list for UCX. */
+static void print_device(FILE *list, const char *name, int port)
+{
+    fprintf(list, "%s%s", ftell(list) > 0 ? "," : "", name);
+    if (port > 0) {
+        fprintf(list, ":%d", port);
+    }
+}
+
+/* Return the list of RDMA ports and of these interfaces, to be freed; NULL without memory. */
+static char *list_for_ucx(const struct gpuring_net *net, const struct gpuring_interface *interfaces,
+                          int count)
+{
+    struct gpuring_net_devices rdma = {.count = 0};
+    char *text = NULL;
+    size_t size;
+    FILE *list = open_memstream(&text, &size);
+
+    if (list == NULL) {
+        return NULL;
+    }
+    if (!net->no_rdma && gpuring_net_devices_rdma("/sys", NULL, &rdma) != GPURING_OK) {
+        rdma.count = 0;
+    }
+    for (int i = 0; i < rdma.count; i++) {
+        print_device(list, rdma.device[i].name, rdma.device[i].port);
+    }
+    for (int i = 0; i < count; i++) {
+        print_device(list, interfaces[i].name, 0);
+    }
+    free(rdma.device);
+    if (fclose(list) != 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+/*
+ * Name the devices for UCX where this host has interfaces that lead to no other node. UCX would try
+ * the bridges of containers and of virtual machines first, and reach itself instead of the peer.
+ */
+static void avoid_bridges(struct gpuring_net *net, ucp_config_t *config,
+                          const struct gpuring_net_config *wish)
+{
+    struct gpuring_interface interfaces[GPURING_INTERFACES_MAX];
+    int found = gpuring_interfaces_find(interfaces);
+    int kept = gpuring_interfaces_choose(interfaces, found, wish->shared_addresses,
+                                         wish->nshared_addresses);
+
+    if (option_given("NET_DEVICES") != NULL || kept == found) {
+        return;
+    }
+    net->net_devices = list_for_ucx(net, interfaces, kept);
+    if (net->net_devices == NULL ||
+        gpuring_ucx.ucp_config_modify(config, "NET_DEVICES", net->net_devices) != UCS_OK) {
+        gpuring_warn("UCX on %s may use interfaces that lead to no other node: name the right ones "
+                     "with UCX_NET_DEVICES",
+                     net->base.host);
+        return;
+    }
+    gpuring_info("[ucx-interfaces] UCX on %s uses %s, and %d interface(s) less than there are: "
+                 "docker*, virbr*, and those whose address another node also has. UCX_NET_DEVICES "
+                 "selects others",
+                 net->base.host, net->net_devices, found - kept);
+}
+
 /*
  * Our own defaults. Some transports have no connection that breaks when the peer dies: UCX looks
  * after it now and then, by default so rarely that applications would seem to hang.
@@ -187,6 +255,7 @@ static int open_context(struct gpuring_net *net, const struct gpuring_net_config
         return ucx_error(net->base.host, "read its configuration", status);
     }
     avoid_rdma(net, config, wish->ucx_no_rdma);
+    avoid_bridges(net, config, wish);
     configure(net, config);
     status =
         gpuring_ucx.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &net->context);
@@ -238,7 +307,7 @@ static int open_worker(struct gpuring_net *net)
 
 static int list_devices(struct gpuring_net *net)
 {
-    const char *list = option_given("NET_DEVICES");
+    const char *list = net->net_devices != NULL ? net->net_devices : option_given("NET_DEVICES");
     int status = net->no_rdma ? GPURING_OK : gpuring_net_devices_rdma("/sys", list, &net->devices);
 
     return status == GPURING_OK ? gpuring_net_devices_ip("/sys", list, &net->devices) : status;
@@ -260,6 +329,7 @@ static void ucx_close(struct gpuring_net *net)
     }
     gpuring_net_base_destroy(&net->base);
     free(net->devices.device);
+    free(net->net_devices);
     free(net);
 }
 
