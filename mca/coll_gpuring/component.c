@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* The component: registration, opening, closing. One symbol of this DSO is visible: this one's. */
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "mca/coll_gpuring/device/device.h"
@@ -18,6 +21,7 @@
 #include "mca/coll_gpuring/topology/node_topology.h"
 #include "mca/coll_gpuring/transport/transport.h"
 #include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/log_file.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup/wireup.h"
 
@@ -37,18 +41,47 @@ static int component_register(void)
     return OMPI_SUCCESS;
 }
 
+static int log_file = -1; /* descriptor of coll_gpuring_log_file, -1: none */
+
 /* Log lines of the shape `host:pid:rank [dev] gpuring INFO text`, through Open MPI's output. */
 static void log_line(enum gpuring_log_level level, const char *text)
 {
-    char rank[16] = "-";
+    char rank[16] = "-", line[1152];
 
     if (gpuring_process.world_rank >= 0) {
         snprintf(rank, sizeof rank, "%d", gpuring_process.world_rank);
     }
-    opal_output(gpuring_process.output, "%s:%d:%s [%s] gpuring %s %s", gpuring_process.hostname,
-                (int) getpid(), rank,
-                gpuring_process.device_ops != NULL ? gpuring_process.device_ops->name : "-",
-                gpuring_log_level_name(level), text);
+    snprintf(line, sizeof line, "%s:%d:%s [%s] gpuring %s %s", gpuring_process.hostname,
+             (int) getpid(), rank,
+             gpuring_process.device_ops != NULL ? gpuring_process.device_ops->name : "-",
+             gpuring_log_level_name(level), text);
+    if (log_file >= 0) {
+        gpuring_log_file_write(log_file, line);
+    }
+    if (log_file < 0 || level <= GPURING_LOG_WARN) {
+        opal_output(gpuring_process.output, "%s", line);
+    }
+}
+
+static void log_file_open(void)
+{
+    char path[PATH_MAX];
+
+    if (!gpuring_param_given(gpuring_params.log_file)) {
+        return;
+    }
+    if (gpuring_log_file_path(gpuring_params.log_file, gpuring_process.hostname, path,
+                              sizeof path) != GPURING_OK) {
+        gpuring_warn("[log-file] coll_gpuring_log_file=%s is no path: after a %% there may be h, p "
+                     "or %%; log lines go to standard error",
+                     gpuring_params.log_file);
+        return;
+    }
+    log_file = gpuring_log_file_open(path);
+    if (log_file < 0) {
+        gpuring_warn("[log-file] cannot append to %s: %s; log lines go to standard error", path,
+                     strerror(errno));
+    }
 }
 
 static void log_open(void)
@@ -63,11 +96,16 @@ static void log_open(void)
     stream.lds_prefix = NULL; /* not the destructor's */
     OBJ_DESTRUCT(&stream);
     gpuring_log_set(log_line, (enum gpuring_log_level)(GPURING_LOG_WARN + gpuring_params.verbose));
+    log_file_open();
 }
 
 static void log_close(void)
 {
     gpuring_log_set(NULL, GPURING_LOG_WARN);
+    if (log_file >= 0) {
+        close(log_file);
+        log_file = -1;
+    }
     if (gpuring_process.output >= 0) {
         opal_output_close(gpuring_process.output);
         gpuring_process.output = -1;

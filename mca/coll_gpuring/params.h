@@ -174,7 +174,10 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
            "allreduce with one by MPI messages (slow); off: neither")                              \
     INT(verbose, 0, 1, LOCAL, 0, 3,                                                                \
         "Amount of log output: 1: what was selected and why calls are delegated; 2: connections; " \
-        "3: every operation; 0: warnings and errors")
+        "3: every operation; 0: warnings and errors")                                              \
+    TEXT(log_file, "", 1, LOCAL,                                                                   \
+         "File to which log lines are appended with their time; %h is the host, %p the process "   \
+         "id; errors and warnings also go to standard error")
 
 #define GPURING_PARAM_INT(name, def, level, scope, low, high, help)  int name;
 #define GPURING_PARAM_SIZE(name, def, level, scope, low, high, help) size_t name;

@@ -188,4 +188,22 @@ run 60 "$MPIRUN" -n 2 --mca coll_gpuring_priority 90 --mca coll_gpuring_device h
     --mca coll_gpuring_verbose 1 "$programs/semantics"
 check "verbose 1 gives the reason of a fallback" says 'gpuring INFO .*(operation|type|user)'
 
+# The log in a file for each process, with times; what is wrong is also on standard error.
+logged() { # PATTERN
+    run 60 "$MPIRUN" -n 2 --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
+        --mca coll_gpuring_verbose 2 --mca coll_gpuring_log_file "$1" "$programs/matrix" -n 100 -f 50 -s
+}
+logged "$work/log-%h-%p"
+check "log_file: a file for each process, named by host and process" \
+    test "$(find "$work" -name "log-$(hostname)-[0-9]*" | wc -l)" -eq 2
+check "log_file: each line has its time" sh -c "cat '$work'/log-* | awk '
+    !/^[0-9]+-[0-9]+-[0-9]+T[0-9:]+\.[0-9]+Z [^ :]+:[0-9]+:[0-9-]+ .* gpuring (INFO|DEBUG) /{ bad = 1 }
+    END { exit bad || NR < 2 }'"
+check "log_file: lines that report nothing wrong are not on standard error" silent 'gpuring (INFO|DEBUG)'
+logged "$work/100%"
+check "log_file: a path with another % is a warning" says 'gpuring WARN \[log-file\]'
+check "log_file: the lines then are on standard error" says 'gpuring INFO \[serves\]'
+logged "$work/nowhere/log"
+check "log_file: a file that cannot be opened is a warning" says '\[log-file\] .*nowhere/log: No such file'
+
 finish

@@ -25,11 +25,11 @@ struct gpuring_wireup {
     struct gpuring_gathered hellos;   /* AllGather 1, complete; later trimmed */
     struct gpuring_plans_facts facts; /* the facts from them that plans need */
     struct gpuring_node_map map;
-    struct gpuring_node_map whole;       /* if the map divides nodes into parts: the whole nodes */
-    struct gpuring_net_choice net;       /* with several nodes, or parts of them */
+    struct gpuring_node_map whole; /* if the map divides nodes into parts: the whole nodes */
+    struct gpuring_net_choice net; /* with several nodes, or parts of them */
     uint32_t shared_addresses[GPURING_HELLO_ADDRESSES]; /* gpuring_net_shared_addresses */
     int nshared_addresses;
-    struct gpuring_local_channels local; /* of this node */
+    struct gpuring_local_channels local;       /* of this node */
     struct gpuring_local_channels local_whole; /* the same for the whole node */
     struct pci_wire *wires;                    /* AllGather 2, of all ranks; NULL if skipped */
     bool same_model;                           /* all ranks have the same model choices */

@@ -109,10 +109,10 @@ struct gpuring_net {
     ucp_context_h context;
     ucp_worker_h worker;
     int efd;
-    bool no_rdma;    /* it leaves RDMA devices alone */
-    bool tcp;        /* slots go between nodes by nothing else */
+    bool no_rdma;      /* it leaves RDMA devices alone */
+    bool tcp;          /* slots go between nodes by nothing else */
     char *net_devices; /* value of UCX's NET_DEVICES that this net has set, NULL: none */
-    unsigned opened; /* descriptors that were open when the net was */
+    unsigned opened;   /* descriptors that were open when the net was */
     unsigned npeers;
     struct gpuring_net_devices devices;
     struct gpuring_list peers;
