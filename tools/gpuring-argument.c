@@ -57,6 +57,51 @@ int argument_whole(const char *text, uint64_t low, uint64_t high, uint64_t *valu
     return 0;
 }
 
+#define WORD_MAX 32 /* longer words are like none */
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Number of letters to insert, remove or replace, so that a becomes b (Levenshtein's distance). */
+static size_t distance(const char *a, const char *b)
+{
+    size_t row[WORD_MAX + 1], length = strlen(b);
+
+    for (size_t j = 0; j <= length; j++) {
+        row[j] = j;
+    }
+    for (size_t i = 1; a[i - 1] != '\0'; i++) {
+        size_t diagonal = row[0];
+
+        row[0] = i;
+        for (size_t j = 1; j <= length; j++) {
+            size_t above = row[j];
+
+            row[j] = least(diagonal + (a[i - 1] != b[j - 1]), least(above, row[j - 1]) + 1);
+            diagonal = above;
+        }
+    }
+    return row[length];
+}
+
+const char *argument_nearest(const char *word, const char *(*known)(size_t index))
+{
+    size_t length = strlen(word), best = length / 3 + 1; /* a third of the letters may be wrong */
+    const char *nearest = NULL, *candidate;
+
+    for (size_t i = 0; length <= WORD_MAX && (candidate = known(i)) != NULL; i++) {
+        size_t away = strlen(candidate) <= WORD_MAX ? distance(word, candidate) : best + 1;
+
+        if (away < best || (away == best && nearest == NULL)) {
+            best = away;
+            nearest = candidate;
+        }
+    }
+    return nearest;
+}
+
 void argument_message(const char *tool, const char *format, va_list args)
 {
     fprintf(stderr, "%s: ", tool);

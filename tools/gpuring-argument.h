@@ -6,6 +6,7 @@
 /* What the tools share: values on their command lines, and messages. */
 
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /*
@@ -18,6 +19,12 @@ int argument_bytes(const char **text, uint64_t *bytes);
 
 /* The whole text is such a number. */
 int argument_whole(const char *text, uint64_t low, uint64_t high, uint64_t *value);
+
+/*
+ * Return the known word that differs from `word` least, or NULL if none is like it. known(i) is the
+ * i-th known word, NULL after the last one.
+ */
+const char *argument_nearest(const char *word, const char *(*known)(size_t index));
 
 /* "TOOL: ..." on standard error. */
 void argument_message(const char *tool, const char *format, va_list args)

@@ -175,6 +175,39 @@ int perf_counters_nodes(void)
     return nodes > 0 ? (int) nodes : -1;
 }
 
+/* Read a performance variable that is a text. To be freed; NULL: there is none. */
+static char *read_text(const char *name)
+{
+    MPI_T_pvar_handle handle;
+    char *text = NULL;
+    int index, room = 0;
+
+    if (!is_open || MPI_T_pvar_get_index(name, MPI_T_PVAR_CLASS_GENERIC, &index) != MPI_SUCCESS ||
+        MPI_T_pvar_handle_alloc(session, index, NULL, &handle, &room) != MPI_SUCCESS) {
+        return NULL;
+    }
+    text = calloc(1, (size_t) room + 1);
+    if (text != NULL && MPI_T_pvar_read(session, handle, text) != MPI_SUCCESS) {
+        text[0] = '\0';
+    }
+    (void) MPI_T_pvar_handle_free(session, &handle);
+    return text;
+}
+
+void perf_counters_previous(const char *collective, char *text, size_t room)
+{
+    char *all = read_text(PREFIX "previous"), *rest = all, *word;
+    size_t length = strlen(collective);
+
+    snprintf(text, room, "previous");
+    while (rest != NULL && (word = strsep(&rest, " ")) != NULL) {
+        if (strncmp(word, collective, length) == 0 && word[length] == '=') {
+            snprintf(text, room, "%s", word + length + 1);
+        }
+    }
+    free(all);
+}
+
 /* The number of an enumeration's item. */
 static int item_number(MPI_T_enum enumeration, const char *wanted, int *number)
 {

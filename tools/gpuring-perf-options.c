@@ -4,28 +4,12 @@
 #include "gpuring-perf.h"
 
 #include <getopt.h>
-#include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gpuring-argument.h"
 #include "gpuring_config.h"
-
-static bool may_speak = true;
-
-void perf_message(const char *format, ...)
-{
-    va_list arguments;
-
-    if (!may_speak) {
-        return;
-    }
-    va_start(arguments, format);
-    argument_message("gpuring-perf", format, arguments);
-    va_end(arguments);
-}
 
 static const char usage[] =
     "Usage: mpirun -n RANKS gpuring-perf [OPTION]...\n"
@@ -91,165 +75,6 @@ static void print_help(void)
         stdout);
 }
 
-static int parse_bytes(const char *option, const char *text, size_t *bytes)
-{
-    const char *at = text;
-    uint64_t value;
-
-    if (argument_bytes(&at, &value) != 0 || *at != '\0' || value > SIZE_MAX) {
-        perf_message("[bad-option] %s %s: not a number of bytes", option, text);
-        return -1;
-    }
-    *bytes = (size_t) value;
-    return 0;
-}
-
-static int parse_count(const char *option, const char *text, int least, int *count)
-{
-    uint64_t value;
-
-    if (argument_whole(text, (uint64_t) least, 100000000, &value) != 0) {
-        perf_message("[bad-option] %s %s: give a whole number from %d on", option, text, least);
-        return -1;
-    }
-    *count = (int) value;
-    return 0;
-}
-
-static int parse_factor(const char *text, double *factor)
-{
-    char *end = NULL;
-
-    *factor = strtod(text, &end);
-    if (end == text || *end != '\0' || !isfinite(*factor) || *factor <= 1.0) {
-        perf_message("[bad-option] --factor %s: give a number above 1", text);
-        return -1;
-    }
-    return 0;
-}
-
-/* Does `name` occur in the comma-separated list? An entry "all" is every name. */
-static bool listed(const char *list, const char *name)
-{
-    size_t length = strlen(name);
-
-    for (const char *at = list; at != NULL; at = strchr(at, ',')) {
-        at += *at == ',';
-        size_t entry = strcspn(at, ",");
-
-        if ((entry == length && strncmp(at, name, length) == 0) ||
-            (entry == 3 && strncmp(at, "all", 3) == 0)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Complain about the first entry of the list that `known` does not know. */
-static int check_list(const char *option, const char *list, bool (*known)(const char *name))
-{
-    char entry[64];
-
-    for (const char *at = list; at != NULL; at = strchr(at, ',')) {
-        at += *at == ',';
-        size_t length = strcspn(at, ",");
-
-        snprintf(entry, sizeof entry, "%.*s", (int) length, at);
-        if (length == 0 || length >= sizeof entry || (strcmp(entry, "all") != 0 && !known(entry))) {
-            perf_message("[bad-option] %s %s: '%s' is not known (see --help)", option, list, entry);
-            return -1;
-        }
-    }
-    return 0;
-}
-
-static bool type_known(const char *name)
-{
-    return perf_type_find(name) != NULL;
-}
-
-static bool op_known(const char *name)
-{
-    return perf_op_find(name) != NULL;
-}
-
-static int select_types(const char *list, struct perf_options *options)
-{
-    const struct perf_type *type;
-    size_t room = 0;
-
-    if (check_list("--type", list, type_known) != 0) {
-        return -1;
-    }
-    while (perf_type_at(room) != NULL) {
-        room++;
-    }
-    free(options->types);
-    options->ntypes = 0;
-    options->types = calloc(room, sizeof *options->types);
-    if (options->types == NULL) {
-        perf_message("out of memory");
-        return -1;
-    }
-    for (size_t i = 0; (type = perf_type_at(i)) != NULL; i++) {
-        if (listed(list, type->name)) {
-            options->types[options->ntypes++] = type;
-        }
-    }
-    return 0;
-}
-
-static int select_ops(const char *list, struct perf_options *options)
-{
-    const struct perf_op *op;
-    size_t room = 0;
-
-    if (check_list("--op", list, op_known) != 0) {
-        return -1;
-    }
-    while (perf_op_at(room) != NULL) {
-        room++;
-    }
-    free(options->ops);
-    options->nops = 0;
-    options->ops = calloc(room, sizeof *options->ops);
-    if (options->ops == NULL) {
-        perf_message("out of memory");
-        return -1;
-    }
-    for (size_t i = 0; (op = perf_op_at(i)) != NULL; i++) {
-        if (listed(list, op->name)) {
-            options->ops[options->nops++] = op;
-        }
-    }
-    return 0;
-}
-
-static int select_memory(const char *name, enum perf_memory *memory)
-{
-    if (strcmp(name, "host") == 0) {
-        *memory = PERF_MEMORY_HOST;
-    } else if (strcmp(name, "cuda") == 0) {
-        *memory = PERF_MEMORY_CUDA;
-    } else {
-        perf_message("[bad-option] --memory %s: host or cuda", name);
-        return -1;
-    }
-    return 0;
-}
-
-static int select_collective(const char *name, struct perf_options *options)
-{
-    options->all = strcmp(name, "all") == 0;
-    options->collective = perf_collective_find(options->all ? "allreduce" : name);
-    if (options->collective == NULL) {
-        perf_message("[bad-option] --collective %s: not known, or not in this MPI (see --help)",
-                     name);
-        return -1;
-    }
-    return 0;
-}
-
 enum {
     OPTION_BARRIER = 256,
     OPTION_NO_CHECK,
@@ -259,7 +84,8 @@ enum {
     OPTION_COMPARE,
     OPTION_ROUNDS,
     OPTION_SELFTEST,
-    OPTION_SECONDS
+    OPTION_SECONDS,
+    OPTION_END
 };
 
 static const struct option long_options[] = {
@@ -295,27 +121,27 @@ static int apply(int option, const char *value, bool speaker, struct perf_option
 {
     switch (option) {
     case 'c':
-        return select_collective(value, options);
+        return perf_select_collective(value, options);
     case 'b':
-        return parse_bytes("--begin", value, &options->min_bytes);
+        return perf_value_bytes("--begin", value, &options->min_bytes);
     case 'e':
-        return parse_bytes("--end", value, &options->max_bytes);
+        return perf_value_bytes("--end", value, &options->max_bytes);
     case 'f':
-        return parse_factor(value, &options->factor);
+        return perf_value_factor(value, &options->factor);
     case 'i':
-        return parse_bytes("--step", value, &options->step_bytes);
+        return perf_value_bytes("--step", value, &options->step_bytes);
     case 'd':
-        return select_types(value, options);
+        return perf_select_types(value, options);
     case 'o':
-        return select_ops(value, options);
+        return perf_select_ops(value, options);
     case 'r':
-        return parse_count("--root", value, 0, &options->root);
+        return perf_value_count("--root", value, 0, &options->root);
     case 'n':
-        return parse_count("--iterations", value, 1, &options->iterations);
+        return perf_value_count("--iterations", value, 1, &options->iterations);
     case OPTION_SETTLE:
-        return parse_count("--settle", value, 0, &options->settle_ms);
+        return perf_value_count("--settle", value, 0, &options->settle_ms);
     case 'w':
-        return parse_count("--warmup", value, 0, &options->warmup);
+        return perf_value_count("--warmup", value, 0, &options->warmup);
     case 'p':
         options->in_place = true;
         return 0;
@@ -329,7 +155,7 @@ static int apply(int option, const char *value, bool speaker, struct perf_option
         options->percentiles = true;
         return 0;
     case 'm':
-        return select_memory(value, &options->memory);
+        return perf_select_memory(value, &options->memory);
     case 'j':
         options->json = value;
         return 0;
@@ -340,11 +166,11 @@ static int apply(int option, const char *value, bool speaker, struct perf_option
         options->compare = true;
         return 0;
     case OPTION_ROUNDS:
-        return parse_count("--rounds", value, 1, &options->rounds);
+        return perf_value_count("--rounds", value, 1, &options->rounds);
     case OPTION_SELFTEST:
         return 0; /* see perf_selftest_asked */
     case OPTION_SECONDS:
-        return parse_count("--seconds", value, 1, &options->seconds);
+        return perf_value_count("--seconds", value, 1, &options->seconds);
     case 'h':
         if (speaker) {
             print_help();
@@ -356,9 +182,59 @@ static int apply(int option, const char *value, bool speaker, struct perf_option
         }
         return 1;
     default:
-        perf_message("[bad-option] try --help");
         return -1;
     }
+}
+
+static const char *long_name(size_t index)
+{
+    return long_options[index].name;
+}
+
+/* Report an option that getopt_long did not take: unknown, or without its value. */
+static void report_option(const char *argument, int option)
+{
+    const char *nearest =
+        strncmp(argument, "--", 2) == 0 ? argument_nearest(argument + 2, long_name) : NULL;
+
+    if (option == ':') {
+        perf_message("[bad-option] %s needs a value (see --help)", argument);
+    } else if (nearest != NULL) {
+        perf_message("[bad-option] %s is no option; did you mean --%s?", argument, nearest);
+    } else {
+        perf_message("[bad-option] %s is no option; try --help", argument);
+    }
+}
+
+/* Refuse options that would do nothing. */
+static int check_idle(const struct perf_options *options, const bool given[OPTION_END])
+{
+    const char *turns = options->tune != NULL ? "--tuning" : options->compare ? "--compare" : NULL;
+    const struct {
+        int option;
+        const char *name;
+    } alone[] = {
+        {'w', "--warmup"}, {OPTION_BARRIER, "--barrier"}, {OPTION_PERCENTILES, "--percentiles"}};
+
+    if (given[OPTION_ROUNDS] && turns == NULL) {
+        perf_message("[option-conflict] --rounds: does something with --tuning or --compare only");
+        return -1;
+    }
+    if (given[OPTION_SECONDS] && !options->selftest) {
+        perf_message("[option-conflict] --seconds does something with --selftest only");
+        return -1;
+    }
+    if (given['f'] && given['i']) {
+        perf_message("[option-conflict] --factor and --step: give one of them");
+        return -1;
+    }
+    for (size_t i = 0; turns != NULL && i < sizeof alone / sizeof *alone; i++) {
+        if (given[alone[i].option]) {
+            perf_message("[option-conflict] %s does nothing with %s", alone[i].name, turns);
+            return -1;
+        }
+    }
+    return 0;
 }
 
 /* Values that are wrong together. */
@@ -407,8 +283,8 @@ static int check_together(const struct perf_options *options)
         perf_message("[option-conflict] --selftest checks results of one type and one operation");
         return -1;
     }
-    if (turns != NULL && options->json != NULL) {
-        perf_message("[option-conflict] %s and --json: give one of them", turns);
+    if (options->tune != NULL && options->json != NULL) {
+        perf_message("[option-conflict] --tuning and --json: give one of them");
         return -1;
     }
     for (size_t t = 0; t < options->ntypes && !any; t++) {
@@ -425,10 +301,11 @@ static int check_together(const struct perf_options *options)
 
 int perf_options_parse(int argc, char **argv, bool speaker, struct perf_options *options)
 {
+    bool given[OPTION_END] = {false}; /* by the option's number */
     int option, status = 0;
 
-    may_speak = speaker;
-    opterr = speaker;
+    perf_message_silence(!speaker);
+    opterr = 0; /* messages are this file's */
     *options = (struct perf_options){
         .collective = perf_collective_find("allreduce"),
         .min_bytes = 8,
@@ -445,12 +322,17 @@ int perf_options_parse(int argc, char **argv, bool speaker, struct perf_options 
         options->max_bytes = (size_t) 4 << 20;
         options->memory = perf_memory_gpus() > 0 ? PERF_MEMORY_CUDA : PERF_MEMORY_HOST;
     }
-    if (select_types("float", options) != 0 || select_ops("sum", options) != 0) {
+    if (perf_select_types("float", options) != 0 || perf_select_ops("sum", options) != 0) {
         return -1;
     }
-    while (status == 0 && (option = getopt_long(argc, argv, "c:b:e:f:i:d:o:r:n:w:pm:j:hV",
+    while (status == 0 && (option = getopt_long(argc, argv, ":c:b:e:f:i:d:o:r:n:w:pm:j:hV",
                                                 long_options, NULL)) != -1) {
         status = apply(option, optarg, speaker, options);
+        if (option == '?' || option == ':') {
+            report_option(argv[optind - 1], option);
+        } else {
+            given[option] = true;
+        }
     }
     if (status == 0 && optind < argc) {
         perf_message("[bad-option] '%s' is not an option (see --help)", argv[optind]);
@@ -460,9 +342,12 @@ int perf_options_parse(int argc, char **argv, bool speaker, struct perf_options 
         options->min_bytes = options->max_bytes = 0;
     }
     if (status == 0) {
+        status = check_idle(options, given);
+    }
+    if (status == 0) {
         status = check_together(options);
     }
-    may_speak = true;
+    perf_message_silence(false);
     return status;
 }
 

@@ -98,18 +98,6 @@ static void print_header(const struct perf_report *report, const char *mpi_versi
     printf("\n");
 }
 
-/* Can the file be written? Asked before the measurements, which may take hours. */
-static int try_json(const char *path)
-{
-    FILE *file = fopen(path, "a");
-
-    if (file == NULL || fclose(file) != 0) {
-        perf_message("[cannot-write] cannot write %s: %s", path, strerror(errno));
-        return -1;
-    }
-    return 0;
-}
-
 struct perf_report *perf_report_open(const struct perf_options *options, int nranks,
                                      const char *mpi_version)
 {
@@ -122,7 +110,7 @@ struct perf_report *perf_report_open(const struct perf_options *options, int nra
     report->options = options;
     report->nranks = nranks;
     report->table = options->json == NULL || strcmp(options->json, "-") != 0;
-    if (options->json != NULL && report->table && try_json(options->json) != 0) {
+    if (options->json != NULL && perf_json_try(options->json) != 0) {
         free(report);
         return NULL;
     }
@@ -168,12 +156,13 @@ static json_t *json_of_counts(const struct perf_counts *counts)
 static int add_json(struct perf_report *report, const struct perf_row *row, const char *served)
 {
     json_t *object = json_pack(
-        "{s:I, s:I, s:s, s:s, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:s, s:o}", "size",
-        (json_int_t) row->bytes, "count", (json_int_t) row->count, "type", row->type->name, "op",
-        row->op != NULL ? row->op->name : "none", "root", row->root, "iterations", row->iterations,
-        "time_us", row->time, "min_us", row->low, "p50_us", row->p50, "p90_us", row->p90, "p99_us",
-        row->p99, "max_us", row->high, "algbw", row->algbw, "busbw", row->busbw, "served_by",
-        served, "counters", json_of_counts(&row->served));
+        "{s:I, s:I, s:s, s:s, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:s, s:o}",
+        "size_bytes", (json_int_t) row->bytes, "count", (json_int_t) row->count, "type",
+        row->type->name, "op", row->op != NULL ? row->op->name : "none", "root", row->root,
+        "iterations", row->iterations, "time_us", row->time, "min_us", row->low, "p50_us", row->p50,
+        "p90_us", row->p90, "p99_us", row->p99, "max_us", row->high, "algbw_GB_per_s", row->algbw,
+        "busbw_GB_per_s", row->busbw, "served_by", served, "counters",
+        json_of_counts(&row->served));
 
     if (object == NULL ||
         json_object_set_new(object, "wrong",
@@ -238,25 +227,11 @@ static void print_who(const struct perf_report *report)
 
 static int write_json(struct perf_report *report)
 {
-    const char *path = report->options->json;
-    int status;
-
     if (json_object_set(report->document, "results", report->rows) != 0) {
         perf_message("out of memory");
         return -1;
     }
-    if (strcmp(path, "-") == 0) {
-        status = json_dumpf(report->document, stdout, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
-        putchar('\n');
-    } else {
-        errno = 0;
-        status = json_dump_file(report->document, path, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
-    }
-    if (status != 0) {
-        perf_message("[cannot-write] cannot write %s: %s", path,
-                     errno != 0 ? strerror(errno) : "no JSON");
-    }
-    return status;
+    return perf_json_write(report->document, report->options->json);
 }
 
 int perf_report_close(struct perf_report *report)

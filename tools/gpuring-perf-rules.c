@@ -43,22 +43,39 @@ static int load(struct perf_rules *file)
     return 0;
 }
 
+static char *new_path_of(const char *path)
+{
+    size_t room = strlen(path) + 32;
+    char *new_path = malloc(room);
+
+    if (new_path == NULL) {
+        perf_message("out of memory");
+        return NULL;
+    }
+    snprintf(new_path, room, "%s.%ld", path, (long) getpid());
+    return new_path;
+}
+
 /* The new file is written beside the old one and replaces it when it is complete. */
 static int open_new(struct perf_rules *file)
 {
-    size_t room = strlen(file->path) + 32;
-
-    file->new_path = malloc(room);
-    if (file->new_path == NULL) {
-        perf_message("out of memory");
-        return -1;
-    }
-    snprintf(file->new_path, room, "%s.%ld", file->path, (long) getpid());
     file->new_file = fopen(file->new_path, "w");
     if (file->new_file == NULL) {
         perf_message("[cannot-write] cannot write %s: %s", file->new_path, strerror(errno));
         return -1;
     }
+    return 0;
+}
+
+/* Try to write now, because to measure may take hours, and leave no file if that is interrupted. */
+static int try_new(struct perf_rules *file)
+{
+    if (open_new(file) != 0) {
+        return -1;
+    }
+    (void) fclose(file->new_file);
+    file->new_file = NULL;
+    (void) unlink(file->new_path);
     return 0;
 }
 
@@ -71,7 +88,8 @@ struct perf_rules *perf_rules_open(const char *path)
         return NULL;
     }
     file->path = path;
-    if (load(file) != 0 || open_new(file) != 0) {
+    file->new_path = new_path_of(path);
+    if (file->new_path == NULL || load(file) != 0 || try_new(file) != 0) {
         perf_rules_close(file);
         return NULL;
     }
@@ -128,6 +146,10 @@ int perf_rules_write(struct perf_rules *file, const struct gpuring_tuning_rule *
 {
     bool failed;
 
+    if (open_new(file) != 0) {
+        perf_rules_close(file);
+        return -1;
+    }
     if (file->old == NULL) {
         fprintf(file->new_file, "%s\n", GPURING_TUNING_VERSION_LINE);
     }

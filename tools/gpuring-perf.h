@@ -5,17 +5,21 @@
  * knows of coll/gpuring what MPI_T shows.
  *
  *   gpuring-perf.c             the measurement
+ *   gpuring-perf-bench.c       .. sizes, buffers, calls and their check
  *   gpuring-perf-variants.c    measuring several ways to serve in turns
  *   gpuring-perf-compare.c     .. what serves and what would serve without coll/gpuring
  *   gpuring-perf-tune.c        .. and all ways, for tuning files
  *   gpuring-perf-rules.c       writing these
  *   gpuring-perf-selftest.c    testing all paths (gpuring-perf-selftest.h)
  *   gpuring-perf-options.c     the command line
+ *   gpuring-perf-values.c      .. values of options
+ *   gpuring-perf-message.c     messages
  *   gpuring-perf-collective.c  the collectives, their shapes and bus bandwidth factors
  *   gpuring-perf-data.c        types, operations, predictable inputs and the check
  *   gpuring-perf-memory.c      host memory and CUDA memory
  *   gpuring-perf-counters.c    performance variables and parameters by MPI_T
  *   gpuring-perf-report.c      table and JSON
+ *   gpuring-perf-json.c        .. files of JSON
  *
  * One thread. Functions return 0 or print a message and return -1.
  */
@@ -161,6 +165,15 @@ struct perf_options {
 int perf_options_parse(int argc, char **argv, bool speaker, struct perf_options *options);
 void perf_options_free(struct perf_options *options);
 
+/* gpuring-perf-values.c: values of options. 0, or -1 with a message. */
+int perf_value_bytes(const char *option, const char *text, size_t *bytes);
+int perf_value_count(const char *option, const char *text, int least, int *count);
+int perf_value_factor(const char *text, double *factor);
+int perf_select_types(const char *list, struct perf_options *options);
+int perf_select_ops(const char *list, struct perf_options *options);
+int perf_select_memory(const char *name, enum perf_memory *memory);
+int perf_select_collective(const char *name, struct perf_options *options);
+
 /* ---- memory ------------------------------------------------------------------------------ */
 
 /* Number of GPUs that the driver lists; 0 without a driver. No message, and no context. */
@@ -234,6 +247,8 @@ int perf_counters_read(struct perf_counts *counts);
 void perf_counters_parameter(const char *name, char *text, size_t room);
 /* Nodes of the communicator that coll/gpuring wired up last; -1: not known. */
 int perf_counters_nodes(void);
+/* The component that would serve this collective without coll/gpuring; "previous": not known. */
+void perf_counters_previous(const char *collective, char *text, size_t room);
 /* Set it, of a list, to one of its values. Counts for communicators that are wired up later. */
 int perf_counters_set(const char *name, const char *value);
 
@@ -251,6 +266,12 @@ struct perf_row {
     long long wrong;                 /* elements, over all ranks; -1: not checked */
     struct perf_counts served;       /* by this rank during the timed calls */
 };
+
+/* A file of JSON; "-" is standard output. Try to write it before the measurements, which may take
+ * hours: no new file is left. */
+struct json_t;
+int perf_json_try(const char *path);
+int perf_json_write(const struct json_t *document, const char *path);
 
 struct perf_report;
 
@@ -373,7 +394,9 @@ int perf_rules_write(struct perf_rules *file, const struct gpuring_tuning_rule *
                      char *const *remarks, size_t count);
 void perf_rules_close(struct perf_rules *file);
 
-/* A message on standard error, in the shape of all messages of the tool. */
+/* A message on standard error, in the shape of all messages of the tool. Between silence(true) and
+ * silence(false) none is printed: all ranks read the command line, but one reports. */
+void perf_message_silence(bool silent);
 void perf_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

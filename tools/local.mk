@@ -11,11 +11,14 @@ tools_gpuring_perf_SOURCES = \
     tools/gpuring-argument.h \
     tools/gpuring-perf.c \
     tools/gpuring-perf.h \
+    tools/gpuring-perf-bench.c \
     tools/gpuring-perf-collective.c \
     tools/gpuring-perf-compare.c \
     tools/gpuring-perf-counters.c \
     tools/gpuring-perf-data.c \
+    tools/gpuring-perf-json.c \
     tools/gpuring-perf-memory.c \
+    tools/gpuring-perf-message.c \
     tools/gpuring-perf-options.c \
     tools/gpuring-perf-report.c \
     tools/gpuring-perf-rules.c \
@@ -24,6 +27,7 @@ tools_gpuring_perf_SOURCES = \
     tools/gpuring-perf-selftest-data.c \
     tools/gpuring-perf-selftest-table.c \
     tools/gpuring-perf-tune.c \
+    tools/gpuring-perf-values.c \
     tools/gpuring-perf-variants.c
 dist_man1_MANS += doc/man/gpuring-perf.1
 

@@ -3,6 +3,7 @@
 /* Modules: offered for a communicator, put into its table, taken out again. */
 #include "mca/coll_gpuring/module.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,6 +60,41 @@ static void save_previous(mca_coll_gpuring_module_t *module, struct ompi_communi
 #undef GPURING_ACT
 }
 
+static mca_coll_gpuring_module_t *world; /* the module of MPI_COMM_WORLD, while it is enabled */
+
+/* Append " NAME=COMPONENT". A module's class is named as "mca_coll_tuned_module_t". */
+static size_t print_previous(char *text, size_t room, const char *name,
+                             const mca_coll_base_module_t *previous)
+{
+    const char *class = previous->super.obj_class->cls_name, *begin = strstr(class, "coll_");
+    const char *end = strstr(class, "_module");
+    int length;
+
+    begin = begin != NULL ? begin + strlen("coll_") : class;
+    length = snprintf(text, room, "%s=%.*s ", name,
+                      (int) (end != NULL && end > begin ? (size_t) (end - begin) : strlen(begin)),
+                      begin);
+    return length > 0 && (size_t) length < room ? (size_t) length : 0;
+}
+
+void gpuring_module_previous_text(char *text, size_t room)
+{
+    const mca_coll_gpuring_module_t *module = world;
+    size_t used = 0;
+
+    text[0] = '\0';
+    if (module == NULL) {
+        return;
+    }
+#define GPURING_ACT(name)                                                                        \
+    if (module->previous.name##_module != NULL) {                                                \
+        used += print_previous(text + used, room - used, #name, module->previous.name##_module); \
+    }
+    GPURING_ALL_FUNCTIONS
+#undef GPURING_ACT
+    text[used] = '\0';
+}
+
 static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm)
 {
     mca_coll_gpuring_module_t *module = (mca_coll_gpuring_module_t *) base;
@@ -68,6 +104,9 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
     GPURING_ALL_FUNCTIONS
 #undef GPURING_ACT
     module->enabled = true;
+    if (comm == MPI_COMM_WORLD) {
+        world = module;
+    }
     return OMPI_SUCCESS;
 }
 
@@ -79,6 +118,7 @@ static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator
     if (module->enabled) {
         module->enabled = false;
         if (comm == MPI_COMM_WORLD) {
+            world = NULL;
             gpuring_p2p_leave();
         }
 #define GPURING_ACT(name) GPURING_COLL_UNINSTALL(module, comm, name);

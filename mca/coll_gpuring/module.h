@@ -83,4 +83,8 @@ OBJ_CLASS_DECLARATION(mca_coll_gpuring_module_t);
 mca_coll_base_module_t *mca_coll_gpuring_comm_query(struct ompi_communicator_t *comm,
                                                     int *priority);
 
+/* Print which components would serve MPI_COMM_WORLD without this one: "allreduce=tuned ... ". Empty
+ * if this component does not serve it. */
+void gpuring_module_previous_text(char *text, size_t room);
+
 #endif

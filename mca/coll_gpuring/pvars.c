@@ -2,6 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/pvars.h"
 
+#include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/net/proxy/proxy.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -22,6 +23,35 @@ static int get_net_value(const struct mca_base_pvar_t *pvar, void *value, void *
     *(unsigned long long *) value = proxy != NULL ? (*counter)(proxy) : 0;
     pthread_mutex_unlock(&gpuring_process.lock);
     return OPAL_SUCCESS;
+}
+
+static int get_previous(const struct mca_base_pvar_t *pvar, void *value, void *object)
+{
+    (void) pvar;
+    (void) object;
+    gpuring_module_previous_text(value, GPURING_PVAR_TEXT);
+    return OPAL_SUCCESS;
+}
+
+/* The number of characters that a reader of a text must have room for. */
+static int text_notify(struct mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *object,
+                       int *count)
+{
+    (void) pvar;
+    (void) object;
+    if (event == MCA_BASE_PVAR_HANDLE_BIND) {
+        *count = GPURING_PVAR_TEXT;
+    }
+    return OPAL_SUCCESS;
+}
+
+static int text_register(const mca_base_component_t *component, const char *name, const char *help,
+                         mca_base_get_value_fn_t get)
+{
+    return mca_base_component_pvar_register(
+        component, name, help, OPAL_INFO_LVL_4, MCA_BASE_PVAR_CLASS_GENERIC,
+        MCA_BASE_VAR_TYPE_STRING, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
+        MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, get, NULL, text_notify, NULL);
 }
 
 static int pvar_register(const mca_base_component_t *component, const char *name, const char *help,
@@ -51,6 +81,9 @@ int gpuring_pvars_register(const mca_base_component_t *component)
     failed |= pvar_register(component, #name, help, MCA_BASE_PVAR_CLASS_COUNTER, get_net_value, \
                             &name) < 0;
     GPURING_NET_PVARS(REGISTER)
+#undef REGISTER
+#define REGISTER(name, help) failed |= text_register(component, #name, help, get_##name) < 0;
+    GPURING_TEXT_PVARS(REGISTER)
 #undef REGISTER
     return failed ? GPURING_ERR_IO : GPURING_OK;
 }

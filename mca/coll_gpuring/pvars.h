@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Performance variables coll_gpuring_*, read through MPI_T: the one list. All but the levels are
- * counters of this process since MPI_Init; MPI_T counts from the allocation of a handle.
+ * Performance variables coll_gpuring_*, read through MPI_T: the one list. All but the levels and
+ * the texts are counters of this process since MPI_Init; MPI_T counts from the allocation of a
+ * handle.
  */
 #ifndef GPURING_PVARS_H
 #define GPURING_PVARS_H
@@ -37,6 +38,12 @@
 
 /* Levels: as they are now. */
 #define GPURING_LEVEL_PVARS(X) X(nodes, "Nodes of the communicator that was wired up last")
+
+/* Texts, read when asked for. At most GPURING_PVAR_TEXT characters with the end. */
+#define GPURING_TEXT_PVARS(X)                                                                   \
+    X(previous, "Components that would serve MPI_COMM_WORLD without coll/gpuring: a word like " \
+                "allreduce=tuned for each function")
+#define GPURING_PVAR_TEXT 4096
 
 enum gpuring_pvar {
 #define GPURING_PVAR_ENUM(name, help) GPURING_PVAR_##name,

@@ -20,7 +20,7 @@ def read(folder):
         name = os.path.basename(path).split(".")[0]
         with open(path, encoding="utf-8") as file:
             for row in json.load(file)["results"]:
-                key = (row["size"], row["type"], row["op"])
+                key = (row["size_bytes"], row["type"], row["op"])
                 times[name][key].append(row["time_us"])
                 wrong += row["wrong"] or 0
                 if name == "gpuring":

@@ -19,7 +19,7 @@ def allreduces(folder, name):
             for row in json.load(file)["results"]:
                 if row["wrong"]:
                     sys.exit(f"verbs.py: {row['wrong']} wrong elements in {path}")
-                times[row["size"]].append(row["time_us"] / 1e6)
+                times[row["size_bytes"]].append(row["time_us"] / 1e6)
     return times
 
 

@@ -29,7 +29,7 @@ measured() { # RANKS ROWS COLLECTIVE ARGS...
     ranks=$1 wanted=$2
     shift 2
     # shellcheck disable=SC2086
-    perf "$ranks" "$ours" -b 0 -e 3000 -f 60 -r 1 $quick -c "$@"
+    perf "$ranks" "$ours" -b 0 -e 3000 -f 200 -r 1 $quick -c "$@"
     check "$*: sizes from 0 on" all_right "$wanted"
 }
 swap=
@@ -50,6 +50,10 @@ check "without coll/gpuring: right, and it says who served" \
         grep -Eq '^# (served by other components|coll/gpuring served none)' '$work/out'"
 
 # The table.
+# shellcheck disable=SC2086
+perf 2 "$ours" -b 0 -e 64 $quick -c alltoall -d double
+check "each size once, from 0 on" \
+    test "$(awk '/^ *[0-9]/ { printf "%s ", $1 }' "$work/out")" = "0 16 32 64 "
 # shellcheck disable=SC2086
 perf 2 "$ours" -b 1K -e 4K -i 1K --percentiles --barrier $quick
 check "columns of nccl-tests" \
@@ -76,9 +80,9 @@ assert len(document["results"]) == 2 * 2 * 5, len(document["results"])
 for row in document["results"]:
     times = [row[key] for key in ("min_us", "p50_us", "p90_us", "p99_us", "max_us")]
     assert times == sorted(times) and row["time_us"] > 0, row
-    assert row["wrong"] == 0 and row["size"] == 4 * row["count"], row
-    assert abs(row["algbw"] - row["size"] / row["time_us"] / 1e3) <= 1e-6 * row["algbw"], row
-    assert abs(row["busbw"] - row["algbw"]) <= 1e-6 * row["algbw"], row  # 2 (n - 1) / n = 1
+    assert row["wrong"] == 0 and row["size_bytes"] == 4 * row["count"], row
+    assert abs(row["algbw_GB_per_s"] - row["size_bytes"] / row["time_us"] / 1e3) <= 1e-6 * row["algbw_GB_per_s"], row
+    assert abs(row["busbw_GB_per_s"] - row["algbw_GB_per_s"]) <= 1e-6 * row["algbw_GB_per_s"], row  # 2 (n - 1) / n = 1
     assert row["counters"]["calls"] == 2 and row["served_by"].startswith("gpuring "), row
 END
 if command -v python3 >/dev/null 2>&1; then
@@ -100,14 +104,20 @@ refused() { # PATTERN ARGS...
     check "refused: $* ($pattern)" \
         test "$status" -eq 2 -a "$(grep -Ec -- "^gpuring-perf: $pattern" "$work/out")" -eq 1
 }
-refused '\[bad-option\] --collective gathers:' -c gathers
-refused '\[bad-option\] --begin 1T:' -b 1T
+refused "\[bad-option\] --collective: 'gathers' .* did you mean 'gather'" -c gathers
+refused '\[bad-option\] --begin 1T: .*K, M or G' -b 1T
 refused '\[bad-option\] --end -4:' -e -4
 refused '\[bad-option\] --begin is above --end' -b 1M
 refused '\[bad-option\] --factor 1:' -f 1
 refused '\[bad-option\] --step x:' -i x
-refused "\[bad-option\] --type float,quad: 'quad'" -d float,quad
-refused "\[bad-option\] --op sum,: ''" -o sum,
+refused "\[bad-option\] --type: 'doubel' .* did you mean 'double'" -d float,doubel
+refused "\[bad-option\] --type: 'quaternion' is not known \(see" -d float,quaternion
+refused "\[bad-option\] --op: '' is not known" -o sum,
+refused '\[option-conflict\] --rounds' --rounds 3
+refused '\[option-conflict\] --factor and --step' -f 2 -i 8
+refused '\[option-conflict\] --barrier does nothing with --compare' --compare --barrier
+refused '\[bad-option\] --percentil3 is no option; did you mean --percentiles' --percentil3
+refused '\[bad-option\] --json needs a value' --json
 refused '\[option-conflict\] MPI' -d float -o band
 refused '\[bad-option\] --root 1:' -c bcast -r 1
 refused '\[bad-option\] --iterations 0:' -n 0
@@ -116,9 +126,11 @@ refused '\[bad-option\] --memory disk:' -m disk
 refused '\[bad-option\] --in-place: bcast' -c bcast -p
 refused '\[bad-option\] --in-place: barrier' -c barrier -p
 refused "\[bad-option\] '64'" 64
-refused '\[bad-option\] try --help' --nonsense
+refused '\[bad-option\] --nonsense is no option; try --help' --nonsense
 refused '\[cannot-write\] .*/nowhere/x.json: No such file' -j "$work/nowhere/x.json"
 check "a file that cannot be written is told before anything is measured" silent '^ *[0-9]'
+run 60 timeout -s KILL 3 "$perf" -b 8 -e 8 --settle 60000 -j "$work/interrupted.json"
+check "a measurement that is interrupted leaves no file" test ! -e "$work/interrupted.json"
 refused '\[no-memory\] rank 0: .*--end' -e 900000G
 perf 2 "" -c bcast -r 2
 check "a root that is no rank: told once, status 2" \

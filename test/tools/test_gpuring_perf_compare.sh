@@ -24,6 +24,7 @@ rows() { awk "\$1 + 0 > 0 && NF >= 7 && \$5 <= \$4 && \$4 <= \$6 && ($1)" "$work
 compare 2 "" --rounds 6
 check "status 0" test "$status" -eq 0
 check "a row for each size, with a ratio within its range" test "$(rows 1)" -eq 4
+check "the component that would serve otherwise is named" says '^# +size +as set +(tuned|basic|han) +ratio'
 check "served by coll/gpuring as set" test "$(rows '$7 == "gpuring" && $8 ~ /\/.*/')" -eq 4
 check "six rounds say where the ratio lies" says "with 95 % confidence"
 check "the geometric mean is that of the ratios" awk '
@@ -39,6 +40,30 @@ compare 2 "" --rounds 1
 check "the ratio of a round is previous / as set: above 1, as set is faster" \
     test "$(rows '($4 - $3 / $2) ^ 2 < (0.002 + 0.05 * $4) ^ 2')" -eq 4
 
+if command -v python3 >/dev/null 2>&1; then
+    cat >"$work/check.py" <<'END'
+import json, math, sys
+
+document = json.load(open(sys.argv[1]))
+assert document["collective"] == "allreduce" and document["ranks"] == 2 and document["rounds"] == 2
+assert document["without"] in ("tuned", "basic", "han") and document["confidence"] is None, document
+rows = document["results"]
+assert [row["size_bytes"] for row in rows] == [4, 64, 1024, 16384], rows
+for row in rows:
+    assert row["as_set_us"] > 0 and row["without_us"] > 0 and row["served_by"].startswith("gpuring ")
+    assert row["ratio_low"] <= row["ratio"] <= row["ratio_high"], row
+mean = math.exp(sum(math.log(row["ratio"]) for row in rows) / len(rows))
+assert abs(document["geometric_mean_ratio"] - mean) < 1e-6 * mean, (document, mean)
+END
+    compare 2 "" --rounds 2 -j "$work/json"
+    check "--json: status 0, and the table as well" test "$status" -eq 0 -a "$(rows 1)" -eq 4
+    check "--json: complete and consistent" python3 "$work/check.py" "$work/json"
+    compare 2 "" --rounds 2 -j -
+    check "--json -: on standard output, and nothing else" python3 "$work/check.py" "$work/out"
+else
+    skip "python3 is not installed" "--json: complete and consistent"
+fi
+
 # Of 4 bytes, as Open MPI's own, they are not served; but what is compared has other sizes, too.
 compare 2 "" -c ibcast -b 64 --rounds 1
 check "non-blocking broadcasts" test "$(rows '$7 == "gpuring"')" -eq 3
@@ -51,8 +76,6 @@ check "left to the previous component: it is compared with itself" \
 
 compare 2 "" -d float,double
 refused '\[option-conflict\] --compare' "several types"
-compare 2 "" -j "$work/json"
-refused '\[option-conflict\] --compare and --json' "--json, too"
 compare 2 "" --tuning "$work/tuning"
 refused '\[option-conflict\] --tuning and --compare' "--tuning, too"
 compare 1 ""

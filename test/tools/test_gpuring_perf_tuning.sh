@@ -152,6 +152,11 @@ while read -r name pattern; do
     tune 2 "" -e 8
     refused "$pattern" "$name"
 done <"$work/bad/list"
+file=$work/interrupted
+run 60 timeout -s KILL 5 "$MPIRUN" -n 2 --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
+    "$perf" --tuning "$file" --settle 60000
+check "a measurement that is interrupted leaves no file" \
+    test "$(find "$work" -name 'interrupted*' | wc -l)" -eq 0
 file=$work/nowhere/tuning
 tune 2 "" -e 8
 refused "\[cannot-write\] .*$file" "a folder that is not there"
