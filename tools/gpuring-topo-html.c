@@ -300,7 +300,9 @@ int topo_html_print(FILE *out, const struct topo_machine *machine)
     fputs("<div class=\"page\">\n<section><h2>Machine</h2>\n", out);
     rc = pci_render_svg_machine(out, machine->graph);
     fputs("</section>\n", out);
-    matrices_put(out, machine);
+    if (machine->gpus > 0) {
+        matrices_put(out, machine);
+    }
     if (rc == 0 && several) {
         rc = list_put(out, machine);
         status = predictions_put(out, machine);

@@ -29,10 +29,14 @@ json_t *topo_json_gpus(const struct topo_machine *machine)
         int numa =
             cpu < 0 ? -1 : pci_graph_node(machine->graph, PCI_NODE_CPU, (uint32_t) cpu)->cpu.numa;
 
-        json_array_append_new(list,
-                              json_pack("{s:i,s:i,s:i,s:i,s:s,s:i}", "rank", gpu->gpu.rank, "dev",
-                                        gpu->gpu.dev, "sm", gpu->gpu.sm, "gdr",
-                                        gpu->gpu.gdr ? 1 : 0, "busid", gpu->busid, "numa", numa));
+        json_t *object =
+            json_pack("{s:i,s:i,s:i,s:i,s:s,s:i}", "rank", gpu->gpu.rank, "dev", gpu->gpu.dev, "sm",
+                      gpu->gpu.sm, "gdr", gpu->gpu.gdr ? 1 : 0, "busid", gpu->busid, "numa", numa);
+
+        if (gpu->assumed) {
+            json_object_set_new(object, "linkSpeedAssumed", json_true());
+        }
+        json_array_append_new(list, object);
     }
     return list;
 }
@@ -107,6 +111,9 @@ json_t *topo_json_nets(const struct topo_machine *machine)
         object = json_pack("{s:i,s:s}", "dev", net->dev, "name", net->name);
         net_text_set(object, "speedMbps", elem, "speed", "%" PRIu64,
                      (uint64_t) (net->bw * 8000 + 0.5));
+        if (pci_graph_node(machine->graph, PCI_NODE_NET, n)->assumed) {
+            json_object_set_new(object, "speedAssumed", json_true());
+        }
         net_text_set(object, "port", elem, "port", "%" PRIu64, (uint64_t) net->port);
         net_text_set(object, "guid", elem, "guid", "0x%" PRIx64, net->guid);
         net_text_set(object, "gdr", elem, "gdr", "%" PRIu64, net->gdr ? 1 : 0);

@@ -160,7 +160,6 @@ int topo_machine_load(const struct topo_options *options, struct topo_machine *m
         return failure(machine_named(machine), rc, &error);
     }
     rc = topo_omitted_find(machine);
-    rc = rc ? rc : topo_omitted_text(machine, &machine->notes);
     if (rc == 0 && options->ngpus > 0) {
         rc = pci_doc_keep_gpus(machine->doc, options->gpus, options->ngpus, &error);
         if (rc != 0) {
@@ -168,6 +167,7 @@ int topo_machine_load(const struct topo_options *options, struct topo_machine *m
         }
     }
     rc = rc ? rc : graph_build(machine, &error);
+    rc = rc ? rc : topo_notes_make(machine, &machine->notes);
     return rc == 0 ? TOPO_EXIT_OK : failure(machine_named(machine), rc, &error);
 }
 

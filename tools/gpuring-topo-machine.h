@@ -41,7 +41,7 @@ struct topo_machine {
     uint32_t gpus;
     struct topo_omitted *omitted;
     size_t nomitted;
-    char *notes; /* a line for each reason why GPUs are omitted, or "" */
+    char *notes; /* see topo_notes_make; or "" */
     /* From here on: when there is a GPU, and only after topo_machine_search. */
     struct pci_chosen chosen;       /* GPUs of parts by their numbers in the whole graph */
     struct pci_channels ring, tree; /* of the first part; the arrays are those of chosen */
@@ -60,8 +60,13 @@ int topo_machine_load(const struct topo_options *options, struct topo_machine *m
 
 /* The GPUs of the whole document that take no part.  0 or -ENOMEM. */
 int topo_omitted_find(struct topo_machine *machine);
-/* A line for each reason; malloc'ed. */
-int topo_omitted_text(const struct topo_machine *machine, char **text);
+/*
+ * Lines of text below what a command prints: that there is no GPU, which GPUs and ports take no
+ * part and why, and which speeds are assumed. malloc'ed. 0 or -ENOMEM.
+ */
+int topo_notes_make(const struct topo_machine *machine, char **text);
+/* Why a machine without a GPU has none. */
+const char *topo_no_gpu(const struct topo_machine *machine);
 
 /* Searches channels, computes bounds, prepares the cost model. */
 int topo_machine_search(struct topo_machine *machine);

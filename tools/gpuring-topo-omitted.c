@@ -9,13 +9,11 @@
 
 #include "gpuring-topo-machine.h"
 
-enum {
-    IN_A_LINE = 4, /* GPUs */
-};
-
 static const char no_rank[] = "without a rank, where others have one";
 static const char not_chosen[] = "not in --gpus";
 static const char no_cpu[] = "outside of any cpu element";
+static const char no_pci[] = "outside of any pci element";
+static const char second[] = "not the first gpu element of its PCI device";
 
 static bool has_rank(const struct pci_elem *gpu)
 {
@@ -46,10 +44,14 @@ static bool is_below_cpu(const struct pci_elem *elem)
 static const char *reason_of(const struct topo_options *options, const struct pci_elem *gpu,
                              long rank)
 {
-    return rank < 0                    ? no_rank
-           : !is_chosen(options, rank) ? not_chosen
-           : !is_below_cpu(gpu)        ? no_cpu
-                                       : NULL;
+    const struct pci_elem *parent = pci_elem_parent(gpu);
+
+    return rank < 0                                    ? no_rank
+           : !is_chosen(options, rank)                 ? not_chosen
+           : !is_below_cpu(gpu)                        ? no_cpu
+           : strcmp(pci_elem_name(parent), "pci") != 0 ? no_pci
+           : pci_elem_child(parent, "gpu") != gpu      ? second
+                                                       : NULL;
 }
 
 int topo_omitted_find(struct topo_machine *machine)
@@ -77,32 +79,4 @@ int topo_omitted_find(struct topo_machine *machine)
         machine->nomitted += omitted->reason != NULL;
     }
     return 0;
-}
-
-int topo_omitted_text(const struct topo_machine *machine, char **text)
-{
-    static const char *const reasons[] = {no_rank, not_chosen, no_cpu};
-    size_t length;
-    FILE *out = open_memstream(text, &length);
-
-    for (size_t r = 0; out && r < sizeof(reasons) / sizeof(reasons[0]); r++) {
-        size_t listed = 0;
-
-        for (size_t i = 0; i < machine->nomitted; i++) {
-            const struct topo_omitted *omitted = &machine->omitted[i];
-
-            if (omitted->reason != reasons[r]) {
-                continue;
-            }
-            if (listed == 0) {
-                fprintf(out, "Omitted, %s:", reasons[r]);
-            } else {
-                fputs(listed % IN_A_LINE == 0 ? ",\n   " : ",", out);
-            }
-            fprintf(out, " GPU %ld (%s)", omitted->dev, omitted->busid);
-            listed++;
-        }
-        fputs(listed > 0 ? "\n" : "", out);
-    }
-    return out && fclose(out) == 0 ? 0 : -ENOMEM;
 }

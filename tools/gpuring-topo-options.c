@@ -155,6 +155,30 @@ static int format_read(const char *text, enum topo_format *format)
     return *format == TOPO_JSON || strcmp(text, "text") == 0 ? 0 : -1;
 }
 
+/* Report a word that is not known, and the known word that it is like. */
+static int unknown(const char *what, const char *word, const char *(*known)(size_t index))
+{
+    const char *nearest = argument_nearest(word, known);
+
+    return nearest ? mistake("'%s' is no %s; did you mean '%s'?", word, what, nearest)
+                   : mistake("'%s' is no %s", word, what);
+}
+
+static const char *command_name(size_t index)
+{
+    return index < TOPO_COMMAND_COUNT ? commands[index].name : NULL;
+}
+
+static const char *collective_name(size_t index)
+{
+    return pci_collective_name((enum pci_collective) index);
+}
+
+static const char *class_name(size_t index)
+{
+    return index < PCI_PATH_CLASS_COUNT ? pci_path_class_name((enum pci_path_class) index) : NULL;
+}
+
 /* One option with its value.  Returns -1 when it is right, else the exit status. */
 static int option_take(int option, const char *value, struct topo_options *options)
 {
@@ -178,8 +202,9 @@ static int option_take(int option, const char *value, struct topo_options *optio
         return -1;
     case 'C':
         options->collective = pci_collective_parse(value);
-        return options->collective >= 0 ? -1
-                                        : mistake("--collective: '%s' is not predicted", value);
+        return options->collective >= 0
+                   ? -1
+                   : unknown("collective that is predicted", value, collective_name);
     case 'S':
         return number_read(&text, 1, SHARING_MAX, "", &options->sharing) == 0
                    ? -1
@@ -207,7 +232,7 @@ static int option_take(int option, const char *value, struct topo_options *optio
     case 'G':
         return level_read(value, option == 'P' ? &options->p2p_level : &options->gdr_level) == 0
                    ? -1
-                   : mistake("'%s' is no path class: LOC, NVL, PIX, PXB, PHB or SYS", value);
+                   : unknown("path class (LOC, NVL, PIX, PXB, PHB or SYS)", value, class_name);
     case 'f':
         return format_read(value, &options->format) == 0
                    ? -1
@@ -219,7 +244,6 @@ static int option_take(int option, const char *value, struct topo_options *optio
         puts("gpuring-topo (coll/gpuring) " GPURING_VERSION);
         return TOPO_EXIT_OK;
     default:
-        fputs("Try 'gpuring-topo --help'.\n", stderr);
         return TOPO_EXIT_USAGE;
     }
 }
@@ -232,7 +256,7 @@ static int command_read(const char *name, enum topo_command *command)
             return -1;
         }
     }
-    return mistake("'%s' is no command", name);
+    return unknown("command", name, command_name);
 }
 
 #define COMMAND(NAME) (1u << TOPO_##NAME)
@@ -242,6 +266,7 @@ static int options_match(const struct topo_options *options)
 {
     const unsigned searching =
         COMMAND(channels) | COMMAND(predict) | COMMAND(report) | COMMAND(svg) | COMMAND(html);
+    const unsigned several = searching | COMMAND(simulate);
     const struct {
         int given;
         const char *name;
@@ -262,6 +287,9 @@ static int options_match(const struct topo_options *options)
                            commands[options->command].name);
         }
     }
+    if (options->nodes_given && !(several & 1u << options->command)) {
+        return mistake("--nodes does nothing for '%s'", commands[options->command].name);
+    }
     if (options->nodes > 1 && options->sharing > 1) {
         return mistake("--sharing is for one node");
     }
@@ -280,27 +308,48 @@ static int options_match(const struct topo_options *options)
 }
 #undef COMMAND
 
+static const struct option longs[] = {
+    {"topo", required_argument, NULL, 't'},      {"nodes", required_argument, NULL, 'n'},
+    {"gpus", required_argument, NULL, 'g'},      {"p2p", required_argument, NULL, 'p'},
+    {"p2p-level", required_argument, NULL, 'P'}, {"gdr-level", required_argument, NULL, 'G'},
+    {"sizes", required_argument, NULL, 's'},     {"model", required_argument, NULL, 'm'},
+    {"format", required_argument, NULL, 'f'},    {"output", required_argument, NULL, 'o'},
+    {"verbose", no_argument, NULL, 'v'},         {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'V'},         {"graph", required_argument, NULL, 'd'},
+    {"containers", no_argument, NULL, 'c'},      {"collective", required_argument, NULL, 'C'},
+    {"sharing", required_argument, NULL, 'S'},   {NULL, 0, NULL, 0},
+};
+
+static const char *long_name(size_t index)
+{
+    return longs[index].name;
+}
+
+/* Report an option that getopt_long did not take: unknown, or without its value. */
+static int option_wrong(const char *argument, int option)
+{
+    const char *nearest =
+        strncmp(argument, "--", 2) == 0 ? argument_nearest(argument + 2, long_name) : NULL;
+
+    if (option == ':') {
+        return mistake("%s needs a value", argument);
+    }
+    return nearest ? mistake("%s is no option; did you mean --%s?", argument, nearest)
+                   : mistake("%s is no option", argument);
+}
+
 int topo_options_read(int argc, char **argv, struct topo_options *options)
 {
-    static const struct option longs[] = {
-        {"topo", required_argument, NULL, 't'},      {"nodes", required_argument, NULL, 'n'},
-        {"gpus", required_argument, NULL, 'g'},      {"p2p", required_argument, NULL, 'p'},
-        {"p2p-level", required_argument, NULL, 'P'}, {"gdr-level", required_argument, NULL, 'G'},
-        {"sizes", required_argument, NULL, 's'},     {"model", required_argument, NULL, 'm'},
-        {"format", required_argument, NULL, 'f'},    {"output", required_argument, NULL, 'o'},
-        {"verbose", no_argument, NULL, 'v'},         {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'},         {"graph", required_argument, NULL, 'd'},
-        {"containers", no_argument, NULL, 'c'},      {"collective", required_argument, NULL, 'C'},
-        {"sharing", required_argument, NULL, 'S'},   {NULL, 0, NULL, 0},
-    };
     int option, status = -1;
 
     memset(options, 0, sizeof(*options));
+    opterr = 0; /* messages are this file's */
     options->nodes = options->sharing = 1;
     options->p2p = options->p2p_level = options->gdr_level = -1;
     while (status < 0 &&
-           (option = getopt_long(argc, argv, "t:n:g:p:s:m:f:o:d:C:S:cvhV", longs, NULL)) != -1) {
-        status = option_take(option, optarg, options);
+           (option = getopt_long(argc, argv, ":t:n:g:p:s:m:f:o:d:C:S:cvhV", longs, NULL)) != -1) {
+        status = option == '?' || option == ':' ? option_wrong(argv[optind - 1], option)
+                                                : option_take(option, optarg, options);
     }
     if (status < 0 && optind >= argc) {
         fputs("gpuring-topo: which command?\nTry 'gpuring-topo --help'.\n", stderr);

@@ -121,11 +121,6 @@ int topo_simulate_print(FILE *out, const struct topo_machine *machine)
     int json = options->format == TOPO_JSON, rc = 0;
     json_t *list = json_array();
 
-    if (machine->gpus == 0) {
-        topo_message("%s has no GPU; name a machine that has some by --topo FILE", machine->name);
-        json_decref(list);
-        return TOPO_EXIT_FAILURE;
-    }
     if (!json) {
         text_head(out, machine);
     }

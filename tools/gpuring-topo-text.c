@@ -11,12 +11,6 @@
 #include "gpuring-topo-machine.h"
 #include "tools/render/pci_render.h"
 
-static int none_print(FILE *out)
-{
-    fputs("No GPU: there is nothing to connect.\n", out);
-    return TOPO_EXIT_OK;
-}
-
 static int net_dev(const struct pci_graph *graph, uint32_t net)
 {
     return pci_graph_node(graph, PCI_NODE_NET, net)->net.dev;
@@ -78,9 +72,6 @@ static void reached_print(FILE *out, const struct topo_machine *machine)
 
 int topo_channels_print(FILE *out, const struct topo_machine *machine)
 {
-    if (!machine->searched) {
-        return none_print(out);
-    }
     if (machine->chosen.nparts > 1) {
         fprintf(out,
                 "NICs join %" PRIu32
@@ -161,10 +152,6 @@ int topo_predict_print(FILE *out, const struct topo_machine *machine)
 
     if (status != TOPO_EXIT_OK) {
         return status;
-    }
-    if (!machine->searched) {
-        free(sizes);
-        return none_print(out);
     }
     if (machine->job.ranks < 2) {
         free(sizes);

@@ -26,6 +26,19 @@ static int needs_search(const struct topo_options *options)
     }
 }
 
+/* Refuse a machine without a GPU if the command is about GPUs alone. */
+static int gpu_check(const struct topo_machine *machine)
+{
+    enum topo_command command = machine->options->command;
+
+    if (machine->gpus == 0 &&
+        (command == TOPO_channels || command == TOPO_predict || command == TOPO_simulate)) {
+        topo_message("%s: %s", machine->name, topo_no_gpu(machine));
+        return TOPO_EXIT_FAILURE;
+    }
+    return TOPO_EXIT_OK;
+}
+
 static int status_of(int rc)
 {
     if (rc != 0) {
@@ -106,6 +119,9 @@ int main(int argc, char **argv)
 
     if (status < 0) {
         status = topo_machine_load(&options, &machine);
+        if (status == TOPO_EXIT_OK) {
+            status = gpu_check(&machine);
+        }
         if (status == TOPO_EXIT_OK && needs_search(&options)) {
             status = topo_machine_search(&machine);
         }

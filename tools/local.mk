@@ -93,6 +93,7 @@ tools_gpuring_topo_SOURCES = \
     tools/gpuring-topo-json-machine.c \
     tools/gpuring-topo-machine.c \
     tools/gpuring-topo-machine.h \
+    tools/gpuring-topo-notes.c \
     tools/gpuring-topo-omitted.c \
     tools/gpuring-topo-options.c \
     tools/gpuring-topo-output.c \

@@ -46,9 +46,12 @@ cat >"$work/two.xml" <<'XML'
 XML
 
 # This machine, whatever it is.
+run show
+grep -q ' 0 GPUs' "$work/out" && of_gpus=1 || of_gpus=0
 for command in show matrix channels predict report svg html dot xml; do
     run $command
-    check "$command of this machine" ends 0
+    case $command in channels | predict) expected=$of_gpus ;; *) expected=0 ;; esac
+    check "$command of this machine" ends $expected
 done
 
 run show -t "$work/two.xml"
@@ -244,6 +247,12 @@ run
 check "no command is a mistake" ends 2
 run fly
 check "an unknown command is named" tells "fly"
+run shwo
+check "a misspelt command gets the one that it is like" tells "did you mean 'show'"
+run show --topp x
+check "so does a misspelt option" tells "did you mean --topo"
+run show -n 2
+check "an option that does nothing is refused" tells "nodes does nothing for 'show'"
 run show --topo
 check "a missing value is a mistake" ends 2
 for bad in "-n 0" "-n x" "-g 0,0" "-g a" "-p maybe" "-f xml" "--p2p-level FAR"; do
@@ -301,6 +310,56 @@ check "and answered: the disks do not matter" says '"ag_nvlink":211.885714,'
 machine 0 1 >"$work/none.xml"
 run report -t "$work/none.xml"
 check "no GPU" says '"ranks":0,'
+for command in channels predict simulate "channels -f json"; do
+    # shellcheck disable=SC2086
+    run $command -t "$work/none.xml"
+    check "no GPU: $command fails" tells '\[no-gpu\]'
+    check "no GPU: $command prints nothing" [ ! -s "$work/out" ]
+done
+run html -t "$work/none.xml"
+check "no GPU: the page says so" says "The topology has no GPU"
+check "no GPU: the page has no empty table" sh -c "! grep -q '<table>' '$work/out'"
+cat >"$work/template.xml" <<'XML'
+<system version="1"><cpu numaid="0" arch="x86_64" vendor="AuthenticAMD">
+  <pci busid="0000:10:1c.0" class="0x030200" link_speed="16 GT/s" link_width="16"/>
+</cpu></system>
+XML
+run channels -t "$work/template.xml"
+check "a provider's template is called one" tells '\[template\]'
+run show -t "$work/template.xml"
+check "and shown with the advice" says "^This file has places for GPUs and no GPU: it is a template"
+
+# Devices that take no part, speeds that are not known, and a bus id of zeros.
+cat >"$work/odd.xml" <<'XML'
+<system version="1"><cpu numaid="0" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="85">
+  <pci busid="0000:00:00.0" class="0x030200" link_speed="16.0 GT/s PCIe" link_width="16">
+    <gpu dev="0" sm="80" rank="0"/><gpu dev="7" sm="80" rank="7"/></pci>
+  <pci busid="0000:02:00.0" class="0x030200" link_speed="" link_width="0"><gpu dev="1" sm="80" rank="1"/></pci>
+  <nic><net name="eth0" guid="0x1"/><net name="eth1" dev="0" guid="0x2" speed="-1"/></nic>
+</cpu></system>
+XML
+run show -v -t "$work/odd.xml"
+check "bus id 0000:00:00.0 is one" says "PCI 0000:00:00.0"
+check "a second GPU of a PCI device is named" says "^Omitted, .*: GPU 7 (0000:00:00.0)$"
+check "and with -v" grep -q 'more than one gpu element' "$work/err"
+check "a port without dev is named" says "^Omitted, .*: NET eth0$"
+check "and with -v" grep -q 'net "eth0" has no device number' "$work/err"
+check "a speed that is not known is marked" says "NET 0  eth1  10 Gb/s (assumed)"
+check "also that of a PCI link" says "PCI 0000:02:00.0  link of unknown speed (8 GT/s assumed)"
+check "-v lists both" sh -c "grep -q '(eth1): its speed is not known' '$work/err' &&
+    grep -q '0000:02:00.0: link_speed or link_width is not known' '$work/err'"
+for command in matrix channels predict; do
+    run $command -t "$work/odd.xml"
+    check "$command names what is assumed" says "^Assumed, .*: NET 0 (eth1) 10 Gb/s, PCI links of 1 device"
+done
+run svg -t "$work/odd.xml"
+check "the picture marks it" sh -c "grep -q '>1.25 GB/s?  eth1<' '$work/out' && grep -q '>12?<' '$work/out'"
+check "and explains the mark" says ">?: assumed, "
+run report -t "$work/odd.xml"
+check "JSON marks it" says '"speedAssumed":true'
+sed 's/ speed="-1"/ speed="10000" speed_assumed="1"/' "$work/odd.xml" >"$work/assumed.xml"
+run show -t "$work/assumed.xml"
+check "the mark in a file is read" says "NET 0  eth1  10 Gb/s (assumed)"
 for bad in "cycle:below itself" "twice:belongs to two GPUs" "rank:same rank" "entity:line 1: DOCTYPE" \
     "version:only version 1"; do
     run report -t "$top_srcdir/test/data/topo/bad-${bad%%:*}.xml"

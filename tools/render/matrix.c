@@ -125,9 +125,9 @@ static void legend(FILE *out, const struct pci_graph *graph)
     for (uint32_t i = 0; i < pci_graph_count(graph, PCI_NODE_NET); i++) {
         const struct pci_node *net = pci_graph_node(graph, PCI_NODE_NET, i);
 
-        fprintf(out, "  NET%d: %s port %d, %.4g GB/s%s\n", net->net.dev,
+        fprintf(out, "  NET%d: %s port %d, %.4g GB/s%s%s\n", net->net.dev,
                 net->net.name[0] ? net->net.name : "without a name", net->net.port, net->net.bw,
-                net->net.gdr ? ", GPUDirect RDMA" : "");
+                net->assumed ? " (assumed)" : "", net->net.gdr ? ", GPUDirect RDMA" : "");
     }
 }
 

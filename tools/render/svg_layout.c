@@ -173,6 +173,9 @@ static void label_find(const struct pci_node *parent, struct svg_place *place)
             return;
         }
     }
+    if (place->link->type == PCI_LINK_PCI && place->link->to->assumed) {
+        snprintf(place->label + used, sizeof(place->label) - used, "?");
+    }
 }
 
 /* Whether GPUs have one number, or two. */
@@ -202,7 +205,8 @@ static void text_find(const struct pci_node *node, bool ranked, struct svg_place
         snprintf(place->word, sizeof(place->word), "CPU %d", node->cpu.numa);
     } else if (node->type == PCI_NODE_NET) {
         snprintf(place->word, sizeof(place->word), "NET %d", node->net.dev);
-        snprintf(place->rest, rest, "%.4g GB/s  %s", node->net.bw, node->net.name);
+        snprintf(place->rest, rest, "%.4g GB/s%s  %s", node->net.bw, node->assumed ? "?" : "",
+                 node->net.name);
     } else {
         snprintf(place->rest, rest, "%s", node->busid);
     }

@@ -217,6 +217,16 @@ static void legend_line(FILE *out, double x, double y, const char *colour, doubl
     svg_text(out, x + 32, y, 11, "text-anchor=\"start\" fill=\"#222\"", "%s", text);
 }
 
+static bool any_assumed(const struct pci_graph *graph)
+{
+    for (uint32_t v = 0; v < pci_graph_vertices(graph); v++) {
+        if (pci_graph_vertex(graph, v)->assumed) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The same lines whether drawn or counted. */
 static unsigned legend(FILE *out, const struct pci_graph *graph, double x, double y, size_t omitted)
 {
@@ -228,11 +238,11 @@ static unsigned legend(FILE *out, const struct pci_graph *graph, double x, doubl
     } lines[] = {
         {true, SVG_GREY, 1.4,
          has_link(graph, PCI_LINK_C2C)
-             ? "24: PCI link, 24 GB/s each way; C2C 300: chip to chip, 300 GB/s each way"
-             : "24: PCI link, 24 GB/s each way"},
+             ? "PCI link (C2C: chip to chip) and its GB/s each way (down / up where they differ)"
+             : "PCI link and its GB/s each way (down / up where they differ)"},
         {has_link(graph, PCI_LINK_NVL), SVG_GREEN, 3,
-         "NV4 80: 4 NVLinks, together 80 GB/s each way (down / up where they differ)"},
-        {has_link(graph, PCI_LINK_SYS), SVG_BLUE, 1.4, "SYS 16: between CPUs, 16 GB/s each way"},
+         "NV, the number of NVLinks, and the GB/s of all of them each way"},
+        {has_link(graph, PCI_LINK_SYS), SVG_BLUE, 1.4, "SYS: between CPUs, and the GB/s each way"},
     };
     unsigned count = 0;
 
@@ -248,6 +258,13 @@ static unsigned legend(FILE *out, const struct pci_graph *graph, double x, doubl
         if (out) {
             svg_text(out, x + 32, y + SVG_LINE * count, 11, "text-anchor=\"start\" fill=\"#222\"",
                      "In the box of a port (NET): its speed on the network");
+        }
+    }
+    if (any_assumed(graph)) {
+        count++;
+        if (out) {
+            svg_text(out, x + 32, y + SVG_LINE * count, 11, "text-anchor=\"start\" fill=\"#222\"",
+                     "?: assumed, because the speed is not known");
         }
     }
     if (omitted > 0) {

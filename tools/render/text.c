@@ -52,6 +52,9 @@ static void pci_line(FILE *out, const struct pci_elem *pci)
     } else {
         fprintf(out, "  link of unknown speed");
     }
+    if (!pci_link_known(pci_elem_long(pci, "link_width", 0), pci_elem_get(pci, "link_speed"))) {
+        fprintf(out, strstr(speed, "GT/s") ? " (16 lanes assumed)" : " (8 GT/s assumed)");
+    }
     if (pci_elem_get(pci, "class") && strncmp(pci_elem_get(pci, "class"), "0x0604", 6) == 0) {
         fprintf(out, "  switch");
     }
@@ -75,9 +78,8 @@ static void net_line(FILE *out, const struct pci_elem *net)
     if (pci_elem_long(net, "port", 0) > 0) {
         fprintf(out, " port %s", pci_elem_get(net, "port"));
     }
-    if (speed > 0) {
-        fprintf(out, "  %g Gb/s", (double) speed / 1000);
-    }
+    fprintf(out, "  %g Gb/s%s", speed > 0 ? (double) speed / 1000 : 10,
+            speed <= 0 || pci_elem_long(net, "speed_assumed", 0) == 1 ? " (assumed)" : "");
     fprintf(out, "%s", pci_elem_long(net, "gdr", 0) ? "  GPUDirect RDMA" : "");
 }
 

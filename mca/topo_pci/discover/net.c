@@ -26,7 +26,7 @@ enum {
 /* One line of a net element. */
 struct net {
     const char *name;
-    long speed; /* Mb/s */
+    long speed; /* Mb/s; 0: not known */
     int port;
     unsigned long long guid;
     int maxconn;
@@ -78,7 +78,10 @@ static int net_add(struct disc *disc, const char *busid, hwloc_obj_t obj, const 
     rc = rc ? rc : pci_elem_setf(elem, "name", "%s", net->name);
     rc = rc ? rc : pci_elem_setf(elem, "dev", "%d", disc->nets++);
     rc = rc ? rc : pci_elem_setf(elem, "latency", "0");
-    rc = rc ? rc : pci_elem_setf(elem, "speed", "%ld", net->speed);
+    rc = rc ? rc : pci_elem_setf(elem, "speed", "%ld", net->speed > 0 ? net->speed : SPEED_UNKNOWN);
+    if (rc == 0 && net->speed <= 0) {
+        rc = pci_elem_setf(elem, "speed_assumed", "1");
+    }
     rc = rc ? rc : pci_elem_setf(elem, "port", "%d", net->port + before);
     rc = rc ? rc : pci_elem_setf(elem, "guid", "0x%llx", net->guid);
     rc = rc ? rc : pci_elem_setf(elem, "maxconn", "%d", net->maxconn);
@@ -265,7 +268,7 @@ static long port_speed(const struct disc *disc, const char *device, int port)
                      "the rate of port %d of %s is not visible; taken as 10 Gb/s (a topology file "
                      "can state it)",
                      port, device);
-        return SPEED_UNKNOWN;
+        return 0;
     }
     return (long) (strtod(line, NULL) * 1000 + 0.5);
 }
@@ -360,8 +363,7 @@ static int interface_add(struct disc *disc, const struct device *device)
     hwloc_obj_t obj;
     const char *address = busid_of(disc, device, "net", &obj, busid);
     long speed = disc_sys_number(disc, -1, "/sys/class/net/%s/speed", device->name);
-    struct net net = {
-        .name = device->name, .speed = speed > 0 ? speed : SPEED_UNKNOWN, .maxconn = MAXCONN_IP};
+    struct net net = {.name = device->name, .speed = speed, .maxconn = MAXCONN_IP};
 
     return net_add(disc, address, obj, &net);
 }

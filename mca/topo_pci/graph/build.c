@@ -60,7 +60,9 @@ static int add_net(struct build *build, const struct pci_elem *elem, struct pci_
     struct pci_node *node;
     long dev = pci_elem_long(elem, "dev", -1);
     if (dev < 0 || dev > INT_MAX) {
-        return 0; /* a net without a device number takes no part */
+        pci_graph_remark_add(build->graph, "net \"%s\" has no device number (dev): not used",
+                             text_or_empty(elem, "name"));
+        return 0;
     }
     if (pci_node_find(build->graph, PCI_NODE_NET, nic->host, (uint64_t) dev)) {
         pci_graph_remark_add(build->graph, "net %s (dev %ld) is listed more than once: used once",
@@ -81,6 +83,12 @@ static int add_net(struct build *build, const struct pci_elem *elem, struct pci_
     node->net.dev = (int) dev;
     node->net.port = (int) pci_elem_long(elem, "port", 0);
     node->net.bw = pci_bw_of_net(pci_elem_long(elem, "speed", 0));
+    node->assumed =
+        pci_elem_long(elem, "speed", 0) <= 0 || pci_elem_long(elem, "speed_assumed", 0) == 1;
+    if (node->assumed) {
+        pci_graph_remark_add(build->graph, "net %ld (%s): its speed is not known, %g Gb/s assumed",
+                             dev, text_or_empty(elem, "name"), node->net.bw * 8);
+    }
     node->net.latency = strtod(latency, NULL);
     node->net.guid = strtoull(text_or_empty(elem, "guid"), NULL, 16);
     node->net.gdr = pci_elem_long(elem, "gdr", 0) == 1;
@@ -141,7 +149,7 @@ static int add_gpu(struct build *build, const struct pci_elem *elem, struct pci_
                              busid);
         return 0;
     }
-    if (!id) {
+    if (!busid[strcspn(busid, "0123456789abcdefABCDEF")]) { /* 0000:00:00.0 is one */
         return pci_error_set(build->error, -EINVAL, "GPU of rank %ld has no bus id (\"%.40s\")",
                              rank, busid);
     }
@@ -187,6 +195,31 @@ static int add_switch(struct build *build, const struct pci_elem *elem, struct p
     return join_up(build, node, up, bw);
 }
 
+/* An element of a PCI device that is not its first GPU or NIC takes no part, as in the reference.
+ */
+static void remark_more(struct build *build, const struct pci_elem *first, const char *name,
+                        const char *busid)
+{
+    for (const struct pci_elem *more = first; first && (more = pci_elem_sibling(more, name));) {
+        pci_graph_remark_add(build->graph,
+                             "PCI device %s has more than one %s element: the first is used", busid,
+                             name);
+    }
+}
+
+/* The PCI link of a device, if its speed or width is not known. */
+static void remark_link(struct build *build, enum pci_node_type type, const struct pci_node *up,
+                        const char *busid, double bw)
+{
+    struct pci_node *node = pci_node_find(build->graph, type, up->host, pci_busid_parse(busid));
+    if (node) {
+        node->assumed = true;
+        pci_graph_remark_add(
+            build->graph, "PCI device %s: link_speed or link_width is not known, %g GB/s assumed",
+            busid, bw);
+    }
+}
+
 static int add_pci(struct build *build, const struct pci_elem *elem, struct pci_node *up)
 {
     const char *busid = text_or_empty(elem, "busid");
@@ -203,6 +236,14 @@ static int add_pci(struct build *build, const struct pci_elem *elem, struct pci_
     }
     if (!gpu && !nic && pci_type_of_class(pci_elem_get(elem, "class")) == PCI_NODE_PCI) {
         rc = add_switch(build, elem, up, busid, bw);
+    }
+    if (!rc) {
+        remark_more(build, gpu, "gpu", busid);
+        remark_more(build, nic, "nic", busid);
+    }
+    if (!rc &&
+        !pci_link_known(pci_elem_long(elem, "link_width", 0), pci_elem_get(elem, "link_speed"))) {
+        remark_link(build, gpu ? PCI_NODE_GPU : nic ? PCI_NODE_NIC : PCI_NODE_PCI, up, busid, bw);
     }
     return rc;
 }
@@ -223,6 +264,9 @@ static int add_element(struct build *build, const struct pci_elem *elem)
     }
     if (pci_elem_is(elem, "pci")) {
         return add_pci(build, elem, up);
+    }
+    if (pci_elem_is(elem, "gpu") && !pci_elem_is(elem->parent, "pci")) {
+        pci_graph_remark_add(build->graph, "a gpu element is outside of any pci element: ignored");
     }
     if (pci_elem_is(elem, "nic") && up->type == PCI_NODE_CPU) {
         return add_nic(build, elem, up, "", PCI_BW_LOC); /* a NIC without a PCI address */

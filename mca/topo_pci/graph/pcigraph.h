@@ -148,6 +148,7 @@ struct pci_node {
     uint64_t host;     /* host_hash of its CPU, 0 without: a document may hold several hosts */
     uint64_t id;       /* bus id of GPU, PCI and NIC; numaid of CPU; dev of NET */
     const char *busid; /* as in the document ("" without); belongs to the graph */
+    bool assumed;      /* NET: its speed is not known; GPU, PCI, NIC: that of its PCI link */
     uint32_t nlinks;
     struct pci_link **links;
     union {
@@ -253,6 +254,10 @@ uint32_t pci_graph_port(const struct pci_graph *graph, uint32_t net);
 
 /* The node on whose properties rules depend: the first CPU, or NULL. */
 const struct pci_node *pci_graph_cpu(const struct pci_graph *graph);
+
+/* Return false if the document does not specify the speed of a PCI link, or its width, in a form
+ * that is known. The missing figure counts as 8 GT/s, or as 16 lanes. */
+bool pci_link_known(long width, const char *speed);
 
 /* Remarks about oddities that were survived ("... ignored"): true while INDEX names one. */
 bool pci_graph_remark(const struct pci_graph *graph, size_t index, const char **text);

@@ -54,6 +54,17 @@ static const struct {
 #define PCI_WIDTH_MAX \
     256 /* the kernel reports 63 or 255 for unknown, which the reference accepts */
 
+bool pci_link_known(long width, const char *speed)
+{
+    char *end;
+    double rate = speed ? strtod(speed, &end) : 0;
+    bool known = false;
+    for (size_t i = 0; i < sizeof(pci_rates) / sizeof(pci_rates[0]); i++) {
+        known = known || rate == pci_rates[i].rate;
+    }
+    return known && width > 0 && width <= PCI_WIDTH_MAX;
+}
+
 double pci_bw_of_pci(long width, const char *speed)
 {
     unsigned lane = PCI_LANE_UNKNOWN;
