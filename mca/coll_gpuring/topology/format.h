@@ -60,9 +60,9 @@ struct gpuring_hello {
     uint32_t addresses[GPURING_HELLO_ADDRESSES]; /* IPv4, network byte order; 0: none */
     int64_t shared[GPURING_SHARED_COUNT]; /* parameters of scope SHARED, in the list's order */
 };
-_Static_assert(sizeof(struct gpuring_hello) ==
-                   168 + 8 * GPURING_SHARED_COUNT + 32 * GPURING_HELLO_NICS +
-                       4 * GPURING_HELLO_ADDRESSES,
+_Static_assert(sizeof(struct gpuring_hello) == 168 + 8 * GPURING_SHARED_COUNT +
+                                                   32 * GPURING_HELLO_NICS +
+                                                   4 * GPURING_HELLO_ADDRESSES,
                "travels between ranks");
 
 static inline const struct gpuring_hello *gpuring_hello_of(const struct gpuring_gathered *hellos,
