@@ -34,6 +34,7 @@ static int component_register(void)
 {
     const mca_base_component_t *version = &mca_coll_gpuring_component.super.collm_version;
 
+    gpuring_pvar_previous_text = gpuring_module_previous_text;
     if (gpuring_params_register(version) != GPURING_OK ||
         gpuring_pvars_register(version) != GPURING_OK) {
         return OMPI_ERROR;

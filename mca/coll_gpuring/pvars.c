@@ -2,11 +2,11 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/pvars.h"
 
-#include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/net/proxy/proxy.h"
 #include "mca/coll_gpuring/util/status.h"
 
 unsigned long long gpuring_pvar_values[GPURING_PVAR_COUNT];
+void (*gpuring_pvar_previous_text)(char *text, size_t room);
 
 typedef uint64_t (*net_counter_fn)(const struct gpuring_proxy *proxy);
 static net_counter_fn net_bytes = gpuring_proxy_bytes, net_retries = gpuring_proxy_retries;
@@ -29,7 +29,10 @@ static int get_previous(const struct mca_base_pvar_t *pvar, void *value, void *o
 {
     (void) pvar;
     (void) object;
-    gpuring_module_previous_text(value, GPURING_PVAR_TEXT);
+    ((char *) value)[0] = '\0';
+    if (gpuring_pvar_previous_text != NULL) {
+        gpuring_pvar_previous_text(value, GPURING_PVAR_TEXT);
+    }
     return OPAL_SUCCESS;
 }
 

@@ -45,6 +45,9 @@
                 "allreduce=tuned for each function")
 #define GPURING_PVAR_TEXT 4096
 
+/* Prints the value of `previous`. Set by the component before it registers the variables. */
+extern void (*gpuring_pvar_previous_text)(char *text, size_t room);
+
 enum gpuring_pvar {
 #define GPURING_PVAR_ENUM(name, help) GPURING_PVAR_##name,
     GPURING_PVARS(GPURING_PVAR_ENUM) GPURING_LEVEL_PVARS(GPURING_PVAR_ENUM)

@@ -55,7 +55,7 @@ while [ "$cable" -lt "${TWO_HOSTS_CABLES:-1}" ]; do
     ip link add "e$tag$cable" netns "$a" type veth peer name "e$tag$cable" netns "$b" || exit 1
     cable=$((cable + 1))
 done
-interfaces=$(ip -n "$a" -o link show type veth | sed -n "s/^[0-9]*: \(e$tag[0-9]*\)[@:].*/\1/p")
+interfaces=$(ip -n "$a" -o link show type veth | sed -n "s/^[0-9]*: \(e${tag}[0-9]*\)[@:].*/\1/p")
 number=1
 for host in "$a" "$b"; do
     ip -n "$host" link set lo up
