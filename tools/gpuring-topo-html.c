@@ -24,7 +24,8 @@ static const char style[] =
     ".note{white-space:pre-line;margin:.3em 0 1em}\n"
     ".page{columns:2 560px;column-gap:1em;margin:0 0 1em}\n"
     "section{border:1px solid #bbb;border-radius:6px;padding:.8em 1em;margin:0 0 1em;"
-    "overflow-x:auto;break-inside:avoid}\n"
+    "overflow-x:auto;scrollbar-color:#888 #eee;break-inside:avoid}\n"
+    ".wide{column-span:all}\n"
     "svg{max-width:100%;height:auto;vertical-align:top}\n"
     "table{border-collapse:collapse;margin:.4em 0 1em}\n"
     "th,td{border:1px solid #ccc;padding:.15em .5em;text-align:center;font-size:12px;"
@@ -107,7 +108,9 @@ static void matrix_put(FILE *out, const struct pci_graph *graph, enum pci_node_t
 
 static void matrices_put(FILE *out, const struct topo_machine *machine)
 {
-    fputs("<section><h2>Paths</h2>\n<p>Class, and GB/s from the row to the column.</p>\n", out);
+    fputs("<section class=\"wide\"><h2>Paths</h2>\n<p>Class, and GB/s from the row to the "
+          "column.</p>\n",
+          out);
     matrix_put(out, machine->graph, PCI_NODE_GPU);
     if (pci_graph_count(machine->graph, PCI_NODE_NET) > 0) {
         fputs("<p>From NICs to GPUs; &#8592; from the GPU, where that differs.</p>\n", out);

@@ -316,6 +316,9 @@ for command in channels predict simulate "channels -f json"; do
     check "no GPU: $command fails" tells '\[no-gpu\]'
     check "no GPU: $command prints nothing" [ ! -s "$work/out" ]
 done
+run html -t "$top_srcdir/test/data/topo/nvswitch.xml"
+check "html: the matrices have the whole width" says '<section class="wide"><h2>Paths</h2>'
+check "html: no label of the picture is above its edge" sh -c "! grep -Eq '<text x=\"[0-9.]*\" y=\"(-|[0-8]\\.)' '$work/out'"
 run html -t "$work/none.xml"
 check "no GPU: the page says so" says "The topology has no GPU"
 check "no GPU: the page has no empty table" sh -c "! grep -q '<table>' '$work/out'"

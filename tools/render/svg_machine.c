@@ -18,9 +18,10 @@
 #include "tools/render/svg_layout.h"
 
 enum {
-    ARC_LEAST = 40, /* how far out an arc between neighbours goes */
-    ARC_STEP = 28,  /* and one over a further node, */
-    ARC_MOST = 230, /* if there is room for that */
+    ARC_LEAST = 40,  /* how far out an arc between neighbours goes */
+    ARC_STEP = 28,   /* and one over a further node, */
+    ARC_MOST = 230,  /* if there is room for that */
+    LABEL_ABOVE = 6, /* of a link's label over the topmost box */
     SWITCH_SPACE = 100,
     SWITCH_WIDTH = 24,
     STEM = 14, /* of a link from a box to the line that joins the boxes below it */
@@ -310,9 +311,10 @@ int svg_machine(FILE *out, const struct pci_graph *graph, double x, double y, st
         }
         size->width = fmax(size->width, left + 560); /* the legend */
         /* One line more: see the legend. */
-        size->height = layout.height + SVG_LINE * (legend(NULL, graph, 0, 0, 0) + 1.5);
+        size->height =
+            LABEL_ABOVE + layout.height + SVG_LINE * (legend(NULL, graph, 0, 0, 0) + 1.5);
         if (out) {
-            rc = layout_draw(out, &layout, x + left, y, x + right, x + bar);
+            rc = layout_draw(out, &layout, x + left, y + LABEL_ABOVE, x + right, x + bar);
         }
     }
     svg_layout_free(&layout);
