@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * From Open MPI's functions to calls that are served or staged. Internal to calls/.
+ * The functions that Open MPI calls, which serve, stage or delegate each call. Internal to calls/.
  *
- * A non-blocking call has its request before it is known what becomes of it: the ranks may still
- * connect, agree, or vote. So its request is made for both outcomes: the engine completes it, or
- * the previous module's request does, which is begun when that is known. Meanwhile other
- * non-blocking calls that are delegated wait behind it, for the previous module must get those of a
- * communicator in one order on all ranks.
+ * A non-blocking call returns its request before this rank knows whether the call is served,
+ * because the ranks may still connect, agree or vote. Therefore the request supports both outcomes:
+ * either the engine completes it, or the call is delegated later and the previous module's request
+ * completes it. Until this is decided, later non-blocking calls that are delegated wait in the
+ * queue, because the previous module must get the calls of a communicator in the same order on all
+ * ranks.
  *
- * A persistent call is decided when it is made, which waits for other ranks.
+ * Whether a persistent call is served is decided when it is created, which waits for other ranks.
  */
 #ifndef GPURING_CALLS_CALLS_H
 #define GPURING_CALLS_CALLS_H
@@ -18,12 +19,12 @@
 #include "mca/coll_gpuring/serve/serve.h"
 #include "mca/coll_gpuring/stage/call.h"
 
-/* What is known to all ranks of the sizes of a call. */
+/* The sizes of a call that all ranks know. */
 enum gpuring_call_sizes {
-    GPURING_SIZES_VECTOR,  /* of the vector */
-    GPURING_SIZES_EVEN,    /* of all blocks, which are alike */
-    GPURING_SIZES_COUNTS,  /* of each block */
-    GPURING_SIZES_UNKNOWN, /* nothing: of each block its sender and its receiver know it */
+    GPURING_SIZES_VECTOR,  /* the size of the vector */
+    GPURING_SIZES_EVEN,    /* the size of all blocks, which is equal */
+    GPURING_SIZES_COUNTS,  /* the size of each block */
+    GPURING_SIZES_UNKNOWN, /* none: only the sender and the receiver of a block know its size */
 };
 
 /* A collective that this component serves. */
@@ -31,7 +32,7 @@ struct gpuring_served {
     enum gpuring_collective collective;
     const char *name; /* NULL: it is always staged */
     bool reduces;
-    bool votes; /* each rank may have its buffers where it likes, or have none: mixed_memory.c */
+    bool votes; /* some ranks may use GPU buffers and others host buffers or none: mixed_memory.c */
     enum gpuring_call_sizes sizes;
 };
 
@@ -42,15 +43,16 @@ static inline const struct gpuring_served *gpuring_served_of(enum gpuring_staged
     return &gpuring_served[what];
 }
 
-/* Else the call is always staged. */
+/* Return true if this collective may be served on this communicator. Otherwise it is always staged.
+ */
 static inline bool gpuring_call_is_served(const mca_coll_gpuring_module_t *module,
                                           enum gpuring_staged what)
 {
     return module->serve != NULL && gpuring_served[what].name != NULL;
 }
 
-/* Is the call of this number the previous component's without another look? This process has no GPU
- * memory, and the others do not ask. */
+/* Return true if the call with this number can be passed to the previous module without further
+ * checks, because this process has no GPU memory and the other ranks do not vote in this call. */
 static inline bool gpuring_call_idle(const mca_coll_gpuring_module_t *module,
                                      enum gpuring_staged what, uint64_t number)
 {
@@ -62,40 +64,45 @@ static inline bool gpuring_call_idle(const mca_coll_gpuring_module_t *module,
 /* ---- collective.c ---- */
 
 /*
- * What is known when a call is made: NONE, or why it is delegated. *call points to room for it, and
- * then to the call: there, or in the module, which keeps it until the next call of its collective.
- * *status: 0, or GPURING_ERR_NOMEM (logged): this rank cannot take part. The call is to be
- * released.
+ * Describe a call, and decide as much about it as this rank knows now. Returns NONE, or the reason
+ * for delegating the call. On entry *call points to memory for the call. On return it points to the
+ * call, which is in that memory or belongs to the module; the module keeps it until the next call
+ * of the same collective. Sets *status to 0, or to GPURING_ERR_NOMEM (logged) if this rank cannot
+ * take part. The caller must release the call in all cases.
  */
 enum gpuring_reason gpuring_call_begin(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
                                        enum gpuring_stage_form form,
                                        const struct gpuring_arguments *arguments,
                                        struct gpuring_call **call, int *status);
 
-/* Count a call that is delegated. Whatever other component serves a reduction folds in an order of
- * its own. */
+/* Count a delegated call. For a reduction, warn if the order of operations that
+ * coll_gpuring_deterministic promises is lost, because other components use a different order. */
 void gpuring_call_delegated(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
                             enum gpuring_reason reason);
 
-/* Is it known that no buffer of a delegated call is on a GPU? */
+/* Return true if this reason for delegating a call implies that none of its buffers is on a GPU. */
 static inline bool gpuring_reason_on_host(enum gpuring_reason reason)
 {
     return gpuring_process.device_ops->kind == GPURING_DEVICE_HOST ||
            reason == GPURING_REASON_MEMORY || reason == GPURING_REASON_NO_DRIVER;
 }
 
-/* ---- describe.c: as gpuring_call_begin ---- */
+/* ---- describe.c ---- */
+
+/* Describe a call. Arguments and result are those of gpuring_call_begin. */
 enum gpuring_reason gpuring_call_describe(mca_coll_gpuring_module_t *module,
                                           enum gpuring_staged what,
                                           const struct gpuring_arguments *arguments,
                                           struct gpuring_call **call, int *status);
 
-/* ---- request.c: a non-blocking or persistent call. MPI error codes ---- */
+/* ---- request.c. The functions return MPI error codes ---- */
+
+/* Make a non-blocking or persistent call. */
 int gpuring_call_request(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
                          enum gpuring_stage_form form, struct gpuring_arguments *arguments,
                          struct ompi_info_t *info, ompi_request_t **request);
 
-/* Delegate such a call, which has been counted if it is to be. */
+/* Delegate such a call. The caller has counted it if it must be counted. */
 int gpuring_call_delegate(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
                           enum gpuring_stage_form form, struct gpuring_arguments *arguments,
                           enum gpuring_reason reason, struct ompi_info_t *info,

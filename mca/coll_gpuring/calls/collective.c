@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The functions in Open MPI's tables, three for each collective: describe the call, decide what
- * becomes of it, and run it, queue it, or delegate it. Here are the blocking calls; request.c has
- * those with a request.
+ * The functions in Open MPI's tables, three for each collective. They describe the call, decide
+ * whether it is served, and run, queue or delegate it. This file has the blocking calls. Calls with
+ * a request are in request.c.
  */
 #include "mca/coll_gpuring/calls/calls.h"
 #include "mca/coll_gpuring/util/status.h"
 
 typedef mca_coll_gpuring_module_t module_t;
 
-/* An eligible call in which ranks may have their buffers where they like: NONE, or why it is to be
- * delegated. The ranks vote in all calls in which all of them can. */
+/* Vote in a call in which some ranks may use GPU buffers and others host buffers. Returns NONE, or
+ * the reason for delegating it. The ranks vote in every call in which all of them are able to. */
 static enum gpuring_reason vote(module_t *self, struct gpuring_call *call,
                                 enum gpuring_reason reason, bool lasting)
 {
@@ -22,7 +22,7 @@ static enum gpuring_reason vote(module_t *self, struct gpuring_call *call,
         !gpuring_vote_possible(self, self->calls)) {
         return reason == GPURING_REASON_NONE ? GPURING_REASON_UNKNOWN : reason;
     }
-    /* Before all ranks are connected some do not know yet which sizes are delegated. */
+    /* Before all ranks are connected, some may not know which sizes are delegated. */
     if (self->serve->all_ready && gpuring_serve_size_delegated(self, call)) {
         return reason == GPURING_REASON_NONE ? GPURING_REASON_TUNED : reason;
     }
@@ -41,7 +41,7 @@ enum gpuring_reason gpuring_call_begin(module_t *self, enum gpuring_staged what,
     *status = GPURING_OK;
     if (votes && !served->reduces && !gpuring_vote_possible(self, self->calls)) {
         (*call)->memory = NULL;
-        return GPURING_REASON_UNKNOWN; /* wherever the buffers are */
+        return GPURING_REASON_UNKNOWN; /* independent of where the buffers are */
     }
     reason = gpuring_call_describe(self, what, a, call, status);
     if (votes) {
@@ -96,7 +96,7 @@ static int call(module_t *self, enum gpuring_staged what, enum gpuring_stage_for
                                     : gpuring_call_request(self, what, form, a, info, request);
 }
 
-/* No GPU can have a part in a call now. */
+/* Count a call that is delegated because this process cannot have GPU memory now. */
 static void count_idle(module_t *self, enum gpuring_staged what)
 {
     if (gpuring_call_is_served(self, what)) {
@@ -129,10 +129,10 @@ static void count_idle(module_t *self, enum gpuring_staged what)
 GPURING_STAGED_COLLECTIVES(ENTRIES)
 
 /*
- * Barriers. They have no buffers: GPUs gain nothing, and between nodes the previous component's
- * messages are faster than those of a progress thread. So it has them, but for
- * coll_gpuring_device=host on one node, where the ranks are connected by another call.
- * Non-blocking ones keep their place among other calls in either case.
+ * Barriers have no buffers. A GPU would not make them faster, and between nodes the messages of the
+ * previous module are faster than those of a progress thread. Therefore barriers are delegated,
+ * except with coll_gpuring_device=host on one node after another call has connected the ranks. In
+ * both cases a non-blocking barrier keeps its place in the order of calls.
  */
 static bool serves_barrier(const module_t *self)
 {
@@ -171,7 +171,8 @@ int mca_coll_gpuring_barrier_init(GPURING_END_PERSISTENT)
     return barrier_request((module_t *) module, GPURING_PERSISTENT, comm, info, request);
 }
 
-/* Not a collective, but of the same table: of MPI_COMM_SELF. */
+/* MPI_Reduce_local is not a collective, but Open MPI calls it through the table of MPI_COMM_SELF.
+ */
 int mca_coll_gpuring_reduce_local(GPURING_LIST_REDUCTION(GPURING_ARGUMENT),
                                   mca_coll_base_module_t *module)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Which blocks a collective reads and writes is found by stage/describe.c, from the arguments; here
- * they become addresses and extents. Data that does not lie in one piece, or that would be
- * overwritten before it is read, is packed: a matter of this rank alone.
+ * Describe a call to the engine. stage/describe.c derives the blocks that a collective reads and
+ * writes from its arguments, and this file converts them to addresses and extents. If the data has
+ * gaps, or would be overwritten before it is read, the engine gets a packed copy. Each rank packs
+ * independently of the others.
  */
 #include "mca/coll_gpuring/calls/calls.h"
 
@@ -34,7 +35,8 @@ const struct gpuring_served gpuring_served[GPURING_STAGED_COUNT] = {
     ROW(barrier, ALLREDUCE, "MPI_Barrier", false, false, VECTOR),
 };
 
-/* Of what all ranks know: elements of the vector, or of the longest block. */
+/* Return the number of elements of the vector or of the longest block, if all ranks know it, and
+ * GPURING_COUNT_UNKNOWN otherwise. */
 static uint64_t known_count(const struct gpuring_served *served,
                             const mca_coll_gpuring_module_t *module,
                             const struct gpuring_arguments *a)
@@ -61,9 +63,9 @@ static uint64_t known_count(const struct gpuring_served *served,
 struct source {
     const char *user;
     const struct gpuring_part *part;
-    size_t element; /* bytes of an element of a reduction, whose blocks follow one another; 0: data
-                       is only moved */
-    int without;    /* a block that counts as empty; -1: none */
+    size_t element; /* bytes of an element of a reduction, whose blocks are adjacent; 0 if the
+                       collective only moves data */
+    int without;    /* index of a block that is treated as empty; -1: none */
     bool pack;      /* the engine works on a packed copy */
     struct gpuring_span span; /* of its blocks */
 };
@@ -78,7 +80,7 @@ static ptrdiff_t begin_of(const struct source *source, const struct gpuring_bloc
     return block->offset + (source->element > 0 ? 0 : block->type->super.true_lb);
 }
 
-/* Bytes of a block. */
+/* Return the number of bytes of a block. */
 static size_t length_of(const struct source *source, const struct gpuring_block *block)
 {
     if (block->next <= source->part->first || block->count == 0) {
@@ -106,7 +108,8 @@ static struct gpuring_span span_of(const struct source *source)
     return span;
 }
 
-/* Where the blocks are, from the address `low` on, or packed. */
+/* Return a table with the offset and length of each block. Offsets are relative to `span.low`, or
+ * to the packed copy. */
 static struct gpuring_blocks table_of(const struct source *source, struct gpuring_extent *extents)
 {
     size_t element = source->element > 0 ? source->element : 1;
@@ -126,7 +129,7 @@ static struct gpuring_blocks table_of(const struct source *source, struct gpurin
     return (struct gpuring_blocks){.table = extents};
 }
 
-/* The same of blocks that are all alike, or of a single one. */
+/* Like table_of, if there is a single block, or all lengths and distances are equal. */
 static struct gpuring_blocks stride_of(const struct source *source)
 {
     uint64_t element = source->element > 0 ? source->element : 1;
@@ -143,7 +146,7 @@ static struct gpuring_blocks stride_of(const struct source *source)
     return blocks;
 }
 
-/* Does the GPU that this process works with reach this memory? */
+/* Return true if the GPU of this process, or the host device, reaches this memory. */
 static bool reached(const struct gpuring_pointer *at)
 {
     const struct gpuring_device_ops *ops = gpuring_process.device_ops;
@@ -152,7 +155,8 @@ static bool reached(const struct gpuring_pointer *at)
            (gpuring_process.gpu >= 0 && gpuring_device_reaches(ops, gpuring_process.device, at));
 }
 
-/* A sample of a buffer's data; with MPI_BOTTOM it may be anywhere, and a part on a GPU counts. */
+/* Return the address of one byte of the data, to find out where the buffer is. With MPI_BOTTOM the
+ * data may be in several kinds of memory; then a byte on a GPU is preferred. */
 static const void *sample_of(const struct source *source)
 {
     const void *found = source->user == MPI_BOTTOM && gpuring_memory_possible()
@@ -171,7 +175,7 @@ static void locate(struct source *source, struct gpuring_call_buffer *buffer)
     }
 }
 
-/* Must this buffer be packed? It is known where it is. */
+/* Return true if this buffer must be packed. buffer->at is set. */
 static bool must_pack(const struct source *source, const struct gpuring_call_buffer *buffer)
 {
     struct gpuring_span span = source->span;
@@ -186,7 +190,7 @@ static bool must_pack(const struct source *source, const struct gpuring_call_buf
     return span.bytes < (size_t) (span.high - span.low) && !reached(&buffer->at);
 }
 
-/* The address that the engine works from, and the blocks. 0 or GPURING_ERR_NOMEM. */
+/* Set the address that the engine uses, and the blocks. Returns 0 or GPURING_ERR_NOMEM. */
 static int lay_out(const struct source *source, struct gpuring_extent *extents,
                    struct gpuring_runs *runs, struct gpuring_call_buffer *buffer,
                    const void **address)
@@ -209,12 +213,12 @@ static int lay_out(const struct source *source, struct gpuring_extent *extents,
     return status;
 }
 
-/* A call's buffers, as its description has them. */
+/* The buffers of a call while it is being described. */
 struct sources {
     struct gpuring_stage stage;
     struct source in, out;
-    bool tables; /* of extents */
-    bool keeps;  /* a root's own block stays where it is, in place */
+    bool tables; /* blocks need a table of extents */
+    bool keeps;  /* in place: the root's block is already where it belongs */
 };
 
 static void find_sources(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
@@ -246,7 +250,7 @@ static void find_sources(mca_coll_gpuring_module_t *module, enum gpuring_staged 
         found->in.without = module->rank;
         found->tables = true;
     }
-    /* In place, a result overwrites blocks of others. */
+    /* In place, the result overwrites contributions to the blocks of other ranks. */
     found->in.pack = what == GPURING_STAGED_reduce_scatter && in_place;
 }
 
@@ -261,12 +265,12 @@ static int adapt(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
     int status;
 
     if (call->collective == GPURING_COLLECTIVE_EXSCAN && module->rank == 0) {
-        sources->stage.receive.out.end = 0; /* where it is has counted, but nothing is stored */
+        sources->stage.receive.out.end = 0; /* its location was needed, but nothing is stored */
         sources->out.span = (struct gpuring_span){.bytes = 0};
     }
     sources->in.pack = must_pack(&sources->in, &call->in);
     sources->out.pack = must_pack(&sources->out, &call->out);
-    /* The root's own block is where it belongs; only a copy of the output has to be given it. */
+    /* The root's block is where it belongs, so it is copied only if the output is a packed copy. */
     if (sources->keeps && !sources->out.pack && reached(&call->out.at)) {
         sources->stage.receive.in.end = 0;
         sources->in.span = (struct gpuring_span){.bytes = 0};
@@ -292,18 +296,19 @@ static int adapt(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
 }
 
 /*
- * A call of the same shape as one of the last two of its collective, which programs make in loops,
- * is described alike but for its addresses and the memory there. A shape is kept where the
- * arguments alone decide: predefined types, counts by value, nothing packed or left out.
+ * Programs repeat the same calls in loops. Therefore the descriptions of the last two calls of each
+ * collective are kept. A call of the same shape differs only in the addresses and in their kind of
+ * memory. A shape is kept if the arguments alone define the layout: predefined types, counts passed
+ * by value, and no block packed or omitted.
  */
 #define SHAPES        2
-#define BARRIER_SHAPE UINT64_MAX /* others count from 1 */
+#define BARRIER_SHAPE UINT64_MAX /* other shapes have numbers from 1 */
 
 struct gpuring_shape {
     struct gpuring_arguments arguments;
-    struct gpuring_call described; /* name NULL: none is kept */
+    struct gpuring_call described; /* its name is NULL if no shape is kept */
     ptrdiff_t in_low, out_low;     /* from the user's buffer to the call's */
-    bool reads_send;               /* its input is the send buffer, else the receive buffer */
+    bool reads_send;               /* the input is the send buffer; otherwise the receive buffer */
 };
 
 static bool is_alike(const void *a, const void *b)
@@ -320,7 +325,7 @@ static bool has_shape(const struct gpuring_shape *shape, const struct gpuring_ar
            a->root == last->root && is_alike(a->sbuf, last->sbuf) && is_alike(a->rbuf, last->rbuf);
 }
 
-/* Do the arguments alone say how this buffer is laid out, wherever it is? */
+/* Return true if the arguments alone define the layout of this buffer, in any kind of memory. */
 static bool is_plain(const struct source *source)
 {
     const struct gpuring_part *part = source->part;
@@ -336,7 +341,7 @@ static bool is_plain(const struct source *source)
 static bool has_plain_shape(const mca_coll_gpuring_module_t *module, const struct sources *sources,
                             const struct gpuring_call *call)
 {
-    /* Of its output the place counts alone, see adapt. */
+    /* It writes nothing; only the location of its output matters (see adapt). */
     bool exscan_first = call->collective == GPURING_COLLECTIVE_EXSCAN && module->rank == 0;
 
     return !sources->tables && !sources->keeps && !exscan_first && is_plain(&sources->in) &&
@@ -352,7 +357,7 @@ static void keep_shape(mca_coll_gpuring_module_t *module, enum gpuring_staged wh
     if (module->shapes == NULL) {
         module->shapes = calloc(GPURING_STAGED_ALWAYS * SHAPES, sizeof *module->shapes);
     }
-    if (module->shapes != NULL) { /* else the next call is described anew */
+    if (module->shapes != NULL) { /* otherwise the next call is described again */
         shape = &module->shapes[what * SHAPES];
         shape[1] = shape[0];
         shape->arguments = *arguments;
@@ -364,7 +369,7 @@ static void keep_shape(mca_coll_gpuring_module_t *module, enum gpuring_staged wh
     }
 }
 
-/* The shape of a call, if it is kept. */
+/* Return the kept shape of a call, or NULL. */
 static struct gpuring_shape *find_shape(const mca_coll_gpuring_module_t *module,
                                         enum gpuring_staged what, const struct gpuring_arguments *a)
 {
@@ -378,6 +383,7 @@ static struct gpuring_shape *find_shape(const mca_coll_gpuring_module_t *module,
     return NULL;
 }
 
+/* Describe a call of a kept shape: set its addresses, and find out where they are. */
 static enum gpuring_reason describe_alike(const mca_coll_gpuring_module_t *module,
                                           struct gpuring_shape *shape,
                                           const struct gpuring_arguments *a)
@@ -387,7 +393,7 @@ static enum gpuring_reason describe_alike(const mca_coll_gpuring_module_t *modul
     if (!call->size_served && module->serve->all_ready) {
         call->size_served = !gpuring_serve_size_delegated(module, call);
     }
-    call->forecast = NULL; /* of the last one */
+    call->forecast = NULL; /* the previous call of this shape may have set it */
     call->number = 0;
     if (call->in.bytes > 0) {
         call->in.sample = call->input =
@@ -400,7 +406,7 @@ static enum gpuring_reason describe_alike(const mca_coll_gpuring_module_t *modul
     return gpuring_eligible_memory(call);
 }
 
-/* A barrier is an allreduce of a byte that means nothing. */
+/* Describe a barrier as an allreduce of a byte with no meaning. */
 static enum gpuring_reason describe_barrier(mca_coll_gpuring_module_t *module,
                                             struct gpuring_call *call)
 {
@@ -441,7 +447,7 @@ enum gpuring_reason gpuring_call_describe(mca_coll_gpuring_module_t *module,
     }
     shape = find_shape(module, what, arguments);
     if (shape != NULL) {
-        *described = &shape->described; /* a copy would take longer than a small call's data */
+        *described = &shape->described; /* copying it would take longer than a small call */
         return describe_alike(module, shape, arguments);
     }
     *call = (struct gpuring_call){.collective = served->collective,

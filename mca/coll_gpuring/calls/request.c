@@ -3,13 +3,14 @@
 #include "mca/coll_gpuring/calls/calls.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* A call that is served, by its item, or delegated, as a staged one. Persistent ones are served. */
+/* The request of a non-blocking or persistent call. If the call is served, `item` performs it. If
+ * it is delegated, `stage` does. A persistent call with this request is always served. */
 struct queued_request {
     struct gpuring_stage_request stage;
     struct gpuring_item item;
     enum gpuring_staged what;
     struct gpuring_arguments arguments;
-    bool already_counted; /* in pvar fallbacks, when it was made */
+    bool already_counted; /* the pvar `fallbacks` included the call when it was made */
 };
 typedef struct queued_request queued_request_t;
 static OBJ_CLASS_INSTANCE(queued_request_t, ompi_request_t, NULL, NULL);
@@ -30,8 +31,8 @@ static int request_free(ompi_request_t **request)
     return gpuring_request_free(request);
 }
 
-/* Of a call that was served, or that could not be delegated. May end in a user's callback, or free
- * the communicator. */
+/* Complete the request of a call that was served, or that could not be delegated. This may call a
+ * user's callback or free the communicator. */
 static void complete(struct gpuring_item *item)
 {
     queued_request_t *self = GPURING_LIST_ENTRY(item, queued_request_t, item);
@@ -47,6 +48,7 @@ static void complete(struct gpuring_item *item)
     OBJ_RELEASE(comm);
 }
 
+/* Delegate the call. After an error, the item completes with that status. */
 static int delegate(struct gpuring_item *item)
 {
     queued_request_t *self = GPURING_LIST_ENTRY(item, queued_request_t, item);
@@ -61,7 +63,7 @@ static int delegate(struct gpuring_item *item)
         return GPURING_OK;
     }
     self->stage.outcome = result;
-    return GPURING_ERR_NOMEM; /* the outcome says it better */
+    return GPURING_ERR_NOMEM; /* complete() returns `outcome` instead, which is more exact */
 }
 
 static void start(queued_request_t *self)
@@ -71,7 +73,7 @@ static void start(queued_request_t *self)
     gpuring_progress_start(&self->item);
 }
 
-/* MPI_Start, which may give an active one in 4.1, and MPI_Startall. */
+/* Called by MPI_Start and MPI_Startall. MPI_Start of Open MPI 4.1 may pass an active request. */
 static int request_restart(size_t count, ompi_request_t **requests)
 {
     for (size_t i = 0; i < count; i++) {
@@ -83,7 +85,7 @@ static int request_restart(size_t count, ompi_request_t **requests)
     return OMPI_SUCCESS;
 }
 
-/* A request that is not started. NULL: no memory (logged). */
+/* Return a new request that is not started, or NULL without memory (logged). */
 static queued_request_t *create(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
                                 const struct gpuring_call *call, bool persistent)
 {
@@ -101,7 +103,7 @@ static queued_request_t *create(mca_coll_gpuring_module_t *module, enum gpuring_
     return self;
 }
 
-/* Is a call as good as served? */
+/* Return true if the call will be served as soon as the calls before it have ended. */
 static bool is_decided(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
                        enum gpuring_reason reason)
 {
@@ -147,7 +149,7 @@ static int persistent_call(mca_coll_gpuring_module_t *module, enum gpuring_stage
     return MPI_SUCCESS;
 }
 
-/* Must a non-blocking call that is delegated wait for others? */
+/* Return true if a delegated call must wait, because an earlier call may still be delegated. */
 static bool waits(const mca_coll_gpuring_module_t *module)
 {
     return module->serve != NULL && OPAL_UNLIKELY(gpuring_queue_undecided(&module->serve->queue));
@@ -170,7 +172,8 @@ int gpuring_call_delegate(mca_coll_gpuring_module_t *module, enum gpuring_staged
                : gpuring_stage_request(module, what, form, arguments, info, request);
 }
 
-/* Wait until it is known whether a persistent call can be served; *reason: why it cannot. */
+/* Wait until this rank knows whether a persistent call can be served. Sets *reason to NONE, or to
+ * the reason that it cannot. Returns a gpuring_status. */
 static int decide_persistent(mca_coll_gpuring_module_t *module, struct gpuring_call *call,
                              enum gpuring_reason *reason)
 {
@@ -181,8 +184,9 @@ static int decide_persistent(mca_coll_gpuring_module_t *module, struct gpuring_c
     return status;
 }
 
-/* May it be Open MPI's own, which have no place in the order of calls? They are not counted, and
- * delegated: for the previous component non-blocking calls are apart from blocking ones. */
+/* Return true if Open MPI itself may have made this non-blocking call. Such calls have no place in
+ * the program's order of calls. They are delegated without being counted, which is safe because the
+ * previous module does not match non-blocking calls with blocking ones. */
 static bool is_internal(enum gpuring_staged what, const struct gpuring_arguments *a)
 {
     return what == GPURING_STAGED_bcast ? gpuring_compat_internal_bcast(a->rcount, a->rtype)
