@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * coll_gpuring_check=data: compare each allreduce with one by messages. First the ranks compare
- * what they call. Then they gather a piece of all vectors and fold it with plain loops in the order
- * of the ranks, piece by piece.
+ * coll_gpuring_check=data: repeat each allreduce with MPI messages, and compare the results. First
+ * the ranks check that all of them make the same call. Then, piece by piece, they gather the
+ * vectors of all ranks and fold them with plain loops in the order of the ranks.
  */
 #include "mca/coll_gpuring/serve/serve.h"
 
@@ -18,17 +18,17 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* A piece of all ranks together, and of one rank, in bytes at most. */
+/* Maximum size of a piece in bytes, for all ranks together and for one rank. */
 #define ALL_BYTES (UINT64_C(1) << 20)
 #define ONE_BYTES (UINT64_C(64) << 10)
 
-/* One piece of memory, in host memory. */
+/* All arrays are in one allocation of host memory. */
 struct gpuring_check {
-    uint8_t *input; /* as it was before the operation, which may overwrite it; then the result */
+    uint8_t *input; /* a copy of the input, which the operation may overwrite; later the result */
     uint8_t *expected;
-    double *scale; /* the magnitudes of verify.h; NULL: results must be equal */
-    uint64_t done; /* elements that are expected */
-    bool alike;    /* all ranks are known to make the same call */
+    double *scale; /* the magnitudes of verify.h; NULL if results must be equal */
+    uint64_t done; /* number of elements in `expected` */
+    bool alike;    /* this rank knows that all ranks make the same call */
 };
 
 int gpuring_check_prepare(struct gpuring_item *item)
@@ -51,8 +51,8 @@ int gpuring_check_prepare(struct gpuring_item *item)
     return gpuring_process_copy(check->input, call->input, bytes);
 }
 
-/* Gather the words of all ranks' calls, and compare them. Ranks of other nodes and ranks that have
- * ended the operation are compared here alone. */
+/* Gather the words of all ranks' calls, and compare them. Unlike serve/differ.h this includes ranks
+ * of other nodes, and ranks that have already ended the operation. */
 static int calls_progress(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
 {
     struct gpuring_oob *oob = module->oob;
@@ -85,7 +85,7 @@ static int calls_progress(mca_coll_gpuring_module_t *module, struct gpuring_item
     return status;
 }
 
-/* Elements of the next piece. */
+/* Return the number of elements of the next piece. */
 static uint64_t piece_count(const struct gpuring_item *item, int nranks)
 {
     uint64_t bytes = ALL_BYTES / (uint64_t) nranks, rest = item->call.count - item->check->done;
@@ -96,9 +96,9 @@ static uint64_t piece_count(const struct gpuring_item *item, int nranks)
 }
 
 /*
- * r0 op r1 op r2 .., by the plain loops of the processor's baseline. Not by MPI's own operations:
- * those of Open MPI 4.1 compute REAL*16 as long double, and with op/avx sums of short integers
- * saturate instead of wrapping.
+ * Compute r0 op r1 op r2 .. with the plain loops for the baseline of the processor. MPI's own
+ * operations are not suitable: those of Open MPI 4.1 compute REAL*16 as long double, and in op/avx
+ * sums of short integers saturate instead of wrapping.
  */
 static void fold(const struct gpuring_item *item, const struct gpuring_gathered *blocks,
                  uint64_t count)
@@ -118,8 +118,8 @@ static void fold(const struct gpuring_item *item, const struct gpuring_gathered 
     memcpy(check->expected + check->done * call->element_size, sum, blocks->bytes);
 }
 
-/* Gather and fold the next piece. A rank that fails takes part to the end: the others know it after
- * the next piece. */
+/* Gather and fold the next piece. A rank that fails takes part to the end; the other ranks learn of
+ * its failure after the next piece. */
 static int piece_progress(struct gpuring_oob *oob, struct gpuring_item *item)
 {
     uint64_t count = piece_count(item, oob->nranks);
@@ -167,7 +167,7 @@ static void report_wrong(const mca_coll_gpuring_module_t *module, const struct g
                         (unsigned long long) at, (unsigned long long) call->count, should, is);
 }
 
-/* Compare; a wrong result is replaced by what was expected. */
+/* Compare the results. Report a wrong result, and replace it with the expected one. */
 static int compare(const mca_coll_gpuring_module_t *module, const struct gpuring_item *item)
 {
     const struct gpuring_check *check = item->check;
@@ -204,6 +204,6 @@ int gpuring_check_progress(mca_coll_gpuring_module_t *module, struct gpuring_ite
             return status;
         }
     }
-    /* Of a failure in the last piece the others learn in the next call of this communicator. */
+    /* The other ranks learn of a failure in the last piece in the next call of the communicator. */
     return gpuring_oob_troubled(module->oob) ? GPURING_ERR_ABORTED : compare(module, item);
 }

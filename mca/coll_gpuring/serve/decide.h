@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What becomes of a call: asked when it is made, and again when it is the next of its queue. A pure
- * function of what is known of the call and the module; no MPI.
+ * Decide whether a call runs, waits or is delegated. The decision is made when the program makes
+ * the call, and again when the call is the next one in its queue. It is a pure function of the
+ * known facts about the call and the module, and calls no MPI.
  *
- * All ranks must decide alike on each call. They do, because the answer depends on what MPI makes
- * equal on all ranks (type, operation, count), on where the buffers are (coll_gpuring_agree), and
- * on what the ranks learn together: the end of the wire-up, an agreement, or a vote. Calls wait for
- * these in the queue, and may be delegated from there, non-blocking ones, too. A persistent call
- * waits when it is made, so that it can be started.
+ * All ranks must reach the same decision on each call. They do, because the decision depends only
+ *
+ *   - on properties that MPI requires to be equal on all ranks (type, operation, count),
+ *   - on where the buffers are (coll_gpuring_agree),
+ *   - and on facts that all ranks learn: the end of the wire-up, an agreement, or a vote.
+ *
+ * Calls wait for these facts in the queue and may be delegated from there, including non-blocking
+ * calls. A persistent call waits when it is created, so that starting it needs no decision.
  */
 #ifndef GPURING_SERVE_DECIDE_H
 #define GPURING_SERVE_DECIDE_H
@@ -17,7 +21,7 @@
 
 #include "mca/coll_gpuring/module_state.h"
 
-/* Why a call is not served: X(NAME, code and text for the log). */
+/* The reasons for which a call is not served: X(NAME, code and text for the log). */
 #define GPURING_REASONS(X)                                                                       \
     X(NONE, "[served] served")                                                                   \
     X(TYPE, "[datatype] the datatype is not a predefined one that can be reduced")               \
@@ -50,32 +54,33 @@ enum gpuring_reason {
 const char *gpuring_reason_text(enum gpuring_reason reason);
 
 enum gpuring_form {
-    GPURING_FORM_CALL,   /* blocking or not */
-    GPURING_FORM_MAKE,   /* of a persistent call, which is to run later */
-    GPURING_FORM_STARTED /* persistent call: it is delegated no more */
+    GPURING_FORM_CALL,   /* a blocking or non-blocking call */
+    GPURING_FORM_MAKE,   /* the creation of a persistent call, which runs later */
+    GPURING_FORM_STARTED /* a started persistent call, which can no longer be delegated */
 };
 
 enum gpuring_decision {
     GPURING_RUN,      /* now, by the engine */
     GPURING_WAIT,     /* in the queue: for calls before it, an agreement, or the wire-up */
     GPURING_DELEGATE, /* the previous module runs it; staged if a buffer is on a GPU */
-    GPURING_REFUSE,   /* the module has failed: the call returns that error */
+    GPURING_REFUSE,   /* the module has failed, and the call returns its error */
 };
 
-/* What is known of a call. */
+/* The facts about a call. */
 struct gpuring_circumstances {
     enum gpuring_form form;
     enum gpuring_state state;   /* of the module */
-    enum gpuring_reason reason; /* not NONE: the call is not eligible, or the ranks agreed so */
-    bool must_agree;            /* the ranks have not agreed yet on where the buffers are */
+    enum gpuring_reason reason; /* not NONE: not eligible, or the ranks agreed to delegate it */
+    bool must_agree;            /* the ranks must still agree on where the buffers are */
     bool tuned;                 /* its size is delegated, which all ranks know */
-    bool unconnected;           /* READY: it goes by connections that are still to be made */
-    bool unconnectable;         /* .. which could not be made */
-    bool busy;                  /* other calls come before it, or it is to be checked */
+    bool unconnected;           /* READY, but it needs connections that do not exist yet */
+    bool unconnectable;         /* these connections could not be established */
+    bool busy;                  /* other calls are before it, or its result must be checked */
 };
 
-/* *reason: why it is delegated; unchanged else. RUN of one that is made: it can be started. Inline,
- * for callers that know half of the answers. */
+/* Decide on a call. Sets *reason only if the call is delegated. RUN for the creation of a
+ * persistent call means that it can be started. Inline, because callers know some of the facts at
+ * compile time. */
 static inline enum gpuring_decision gpuring_decide(const struct gpuring_circumstances *known,
                                                    enum gpuring_reason *reason)
 {
@@ -83,14 +88,14 @@ static inline enum gpuring_decision gpuring_decide(const struct gpuring_circumst
         *reason = known->reason;
         return GPURING_DELEGATE;
     }
-    /* Also if the module has failed since: ranks that do not know that delegate, too. */
+    /* Delegate even if the module has failed, because ranks that do not know that delegate, too. */
     if (known->tuned && !known->must_agree && known->form != GPURING_FORM_STARTED) {
         *reason = GPURING_REASON_TUNED;
         return GPURING_DELEGATE;
     }
     if (known->state == GPURING_STATE_DEAD || known->unconnectable) {
-        /* Other ranks may not have known it yet when they made the call: then it is queued there,
-         * and has to be here if it needs its turn. */
+        /* Other ranks may have queued the call before they knew this. If the call needs its turn
+         * in the queue, it must be queued here, too. */
         if (known->busy) {
             return GPURING_WAIT;
         }

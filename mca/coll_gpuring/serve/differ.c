@@ -18,7 +18,7 @@
 #define FUNCTION(word)  ((unsigned) ((word) >> 59))
 #define MOST_BYTES      ((UINT64_C(1) << 37) - 1)
 
-/* In the order of enum gpuring_staged. */
+/* The MPI functions in the order of enum gpuring_staged. */
 static const struct function {
     const char *name;
     bool rooted, reduces;
@@ -105,9 +105,10 @@ static int look_at_operation(const mca_coll_gpuring_module_t *module)
 }
 
 /*
- * This rank waits for the vote of a rank that has started an operation which this rank has not. Had
- * that rank made the call in question before, its vote would be seen now. The order of persistent
- * calls is no order of the program: with such calls, nothing follows.
+ * Compare the next item, which waits for the vote of another rank, with an operation that this rank
+ * has not started but the other rank has. If the other rank had made the call of the item before
+ * that operation, its vote would be visible now. With persistent calls this conclusion would be
+ * wrong, because their order on the queue is not the order of the program.
  */
 static int look_at_vote(mca_coll_gpuring_module_t *module)
 {

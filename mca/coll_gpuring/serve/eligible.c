@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Eligibility: turns the arguments of a collective into a call of ours, or says why not.
+ * Eligibility: translate the arguments of a collective into a call of the engine, or return the
+ * reason why it cannot be served.
  *
- * The answer depends on what MPI requires to be equal on all ranks (operation, type signature), and
- * on whether any of the buffers is on a GPU, which is assumed to be (coll_gpuring_agree).
+ * The result depends on arguments that MPI requires to be equal on all ranks (operation, type
+ * signature), and on whether a buffer is on a GPU, which is assumed to be equal on all ranks
+ * (coll_gpuring_agree).
  */
 #include "mca/coll_gpuring/serve/serve.h"
 
@@ -16,14 +18,14 @@
 enum representation { SIGNED, UNSIGNED, LOGICAL, FLOATING, COMPLEX, REPRESENTATIONS };
 
 /*
- * The MPI types by representation; what they are then follows from the size of each, so that one
- * entry serves all kinds (MPI_LOGICAL of any width). Fortran types that Open MPI was built without
- * have size 0, and mpi.h no names for them.
+ * The MPI types by representation. Together with the size this identifies the type, so that one
+ * entry is enough for all sizes of a type (MPI_LOGICAL of any width). A Fortran type that Open MPI
+ * was built without has size 0 and no name in mpi.h.
  */
 #define PREDEFINED(name) ((MPI_Datatype) (void *) &ompi_mpi_##name)
 
-/* MPIX_C_FLOAT16, also called MPIX_SHORT_FLOAT: a NULL if the Open MPI that runs lacks the
- * extension shortfloat, whatever the one had that this was built with. */
+/* MPIX_C_FLOAT16, also called MPIX_SHORT_FLOAT. NULL if the Open MPI at run time has no extension
+ * shortfloat, even if the one at build time had it. */
 extern struct ompi_predefined_datatype_t ompi_mpi_short_float __attribute__((weak));
 static const MPI_Datatype sized_types[REPRESENTATIONS][20] = {
     [SIGNED] = {MPI_CHAR, MPI_SIGNED_CHAR, MPI_SHORT, MPI_INT, MPI_LONG, MPI_LONG_LONG, MPI_INT8_T,
@@ -41,7 +43,7 @@ static const MPI_Datatype sized_types[REPRESENTATIONS][20] = {
                  PREDEFINED(complex16), PREDEFINED(complex32)},
 };
 
-/* Types that their size alone does not identify. */
+/* Types that representation and size do not identify. */
 static const struct {
     MPI_Datatype handle;
     int type;
@@ -60,13 +62,13 @@ static const struct {
     {MPI_2DOUBLE_PRECISION, GPURING_TYPE_DOUBLE_DOUBLE},
 };
 
-#if GPURING_HAVE_FLOAT128 /* Fortran's REAL*16; C's long double has a handle of its own */
+#if GPURING_HAVE_FLOAT128 /* Fortran's REAL*16; C's long double has a separate handle */
 #define QUAD(type) GPURING_TYPE_##type
 #else
 #define QUAD(type) -1
 #endif
 
-/* The type of a representation and size, or -1. */
+/* Return the type with this representation and size, or -1. */
 static int type_of(enum representation representation, size_t size)
 {
     static const int types[REPRESENTATIONS][6] = {
@@ -88,14 +90,14 @@ static int type_of(enum representation representation, size_t size)
                : -1;
 }
 
-/* Open addressing; a handle is the address of a structure of 512 bytes. */
+/* A hash table with open addressing. A handle is the address of a structure of 512 bytes. */
 #define SLOTS 256
 static struct {
     const void *handle;
     uint32_t type;
 } handles[SLOTS];
 
-/* The slot of a handle, or the free one where it may go. */
+/* Return the slot of a handle, or the free slot in which it can be stored. */
 static size_t slot_of(const void *handle)
 {
     size_t slot = ((uintptr_t) handle >> 9) % SLOTS;
@@ -147,9 +149,9 @@ static int find_op(MPI_Op op)
 }
 
 /*
- * 16-bit floats, of which MPI has no types: a type of 2 bytes whose name says what is meant by an
- * operation of the user's on it, "gpuring:float16:sum" or "gpuring:bfloat16:max". The user's
- * function serves where we do not.
+ * 16-bit floats, for which MPI has no types. The program creates a datatype of 2 bytes whose name
+ * specifies the format and the meaning of the program's operation: "gpuring:float16:sum" or
+ * "gpuring:bfloat16:max". If the call is delegated, the program's function performs the operation.
  */
 #define NAMED_PREFIX "gpuring:"
 
@@ -180,7 +182,6 @@ static bool find_named(const struct ompi_datatype_t *dtype, struct gpuring_call 
     return false;
 }
 
-/* Type and operation of ours. */
 enum gpuring_reason gpuring_eligible_types(const struct ompi_datatype_t *dtype, MPI_Op op,
                                            struct gpuring_call *call)
 {
@@ -199,7 +200,7 @@ enum gpuring_reason gpuring_eligible_types(const struct ompi_datatype_t *dtype, 
     return GPURING_REASON_NONE;
 }
 
-/* Buffers in host memory are served. */
+/* Return true if calls on buffers in host memory are served. */
 static bool on_hosts(void)
 {
     return gpuring_process.device_ops->kind == GPURING_DEVICE_HOST;
@@ -207,7 +208,7 @@ static bool on_hosts(void)
 
 static const struct gpuring_pointer host_pointer = {.kind = GPURING_POINTER_HOST, .ordinal = -1};
 
-/* Without data there is nothing to look at. */
+/* Return where a buffer is. A buffer without data counts as host memory. */
 static struct gpuring_pointer memory_of(const struct gpuring_call_buffer *buffer)
 {
     return buffer->bytes > 0 ? gpuring_memory_of(buffer->sample) : host_pointer;
@@ -222,7 +223,8 @@ enum gpuring_reason gpuring_eligible_memory(struct gpuring_call *call)
     call->out.at = memory_of(&call->out);
     call->in.at = call->in.sample == call->out.sample && call->out.bytes > 0 ? call->out.at
                                                                              : memory_of(&call->in);
-    /* Where the ranks agree, all of them take the same way, whatever their buffers are. */
+    /* With coll_gpuring_agree=always, a rank with host buffers continues and takes part in the
+     * agreement. */
     if (gpuring_buffers_decide() && !gpuring_call_on_gpu(call)) {
         return GPURING_REASON_MEMORY;
     }

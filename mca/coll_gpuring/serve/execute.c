@@ -5,10 +5,10 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define LOOKS_PER_CORE 16 /* looks between questions whether a peer shares our core */
+#define LOOKS_PER_CORE 16 /* looks between checks whether a peer shares our core */
 #define LOOKS_PER_MPI  8  /* looks between calls of opal_progress, which poll MPI's sockets */
 
-/* The one line that says that the component is at work, at the first call of a communicator. */
+/* Log the first call that is served on a communicator, to show that the component is in use. */
 static void log_first(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
 {
     const struct gpuring_engine *engine = module->running;
@@ -46,7 +46,8 @@ static void account(const mca_coll_gpuring_module_t *module, const struct gpurin
         gpuring_algorithm_text(choice->algorithm), gpuring_protocol_text(choice->protocol));
 }
 
-/* After the first poll: keep MPI moving, look after the watchdog, let others have the core. */
+/* Wait for an operation after its first poll: progress MPI, check the watchdog, and give the core
+ * to other threads. */
 static int wait_operation(mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
 {
     struct gpuring_engine *engine = module->running;
@@ -58,7 +59,7 @@ static int wait_operation(mca_coll_gpuring_module_t *module, const struct gpurin
     do {
         yielded = looks % LOOKS_PER_MPI == 0 && opal_progress_yield_when_idle;
         if (looks % LOOKS_PER_MPI == 0) {
-            opal_progress(); /* which yields itself, if MPI is to do so */
+            opal_progress(); /* yields the core itself if MPI is configured to do so */
         }
         if (!engine->oversubscribed && looks % LOOKS_PER_CORE == 0) {
             crowded = gpuring_transport_shares_core(engine->transport);
@@ -86,7 +87,7 @@ void gpuring_execute_fail(mca_coll_gpuring_module_t *module, int status)
     if (running && status == GPURING_ERR_ABORTED) {
         uint32_t why = *gpuring_transport_abort_word(module->running->transport);
 
-        status = why != 0 ? -(int) why : status; /* what the other rank stopped for */
+        status = why != 0 ? -(int) why : status; /* the reason of the rank that aborted first */
     }
     gpuring_module_fail(module, status);
     if (running) {
@@ -104,7 +105,7 @@ int gpuring_execute_health(const mca_coll_gpuring_module_t *module, char *text, 
                : status;
 }
 
-/* An operation has ended: account for it, or fail. */
+/* End an operation: account for it if it succeeded, otherwise let the module fail. */
 static int end_operation(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
                          int status)
 {

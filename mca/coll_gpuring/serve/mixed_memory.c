@@ -1,32 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Calls to which some ranks give GPU buffers and others host buffers. No rank knows by itself
- * whether all can work on GPUs; the status pages of its node say it of the ranks there.
+ * Calls in which some ranks pass GPU buffers and others host buffers. A rank alone does not know
+ * whether all ranks can work on GPUs. The status pages of its node show it only for the ranks
+ * there.
  *
- * Votes. MPI programs do so where a root broadcasts from host memory into GPU arrays, or gathers
- * these into a host array; and in MPI_Alltoallv a rank may have no data at all. In such collectives
- * each rank votes when it makes the call (transport/votes.c). Who has host buffers delegates the
- * call at once; with other ranks it waits in the queue until all have voted.
+ * Votes. In an MPI program, a root may broadcast from host memory to GPU arrays, or gather these to
+ * a host array, and in MPI_Alltoallv a rank may have no data. In such collectives each rank votes
+ * when it makes the call (transport/votes.c). A rank with host buffers delegates the call
+ * immediately. On the other ranks the call waits in the queue until all ranks have voted.
  *
- * Agreements. Ranks of several nodes see no common pages, and none do before they are connected.
- * They agree by messages (progress.c), which large calls do not notice: those of
- * coll_gpuring_agree_size. Of smaller ones they agree now and then, and take the others for what
- * the last one was (forecast.h). Whatever that is, a rank can take part with its buffers where they
- * are: the engine copies host buffers to the GPU (bounce.h), and what is delegated is staged.
+ * Agreements. Ranks on several nodes see no common pages, and neither do ranks that are not
+ * connected yet. They exchange messages instead (progress.c). The cost does not matter for calls of
+ * coll_gpuring_agree_size or more. On smaller calls the ranks agree from time to time, and use the
+ * last result for the calls in between (forecast.h). Each result is correct for all buffers,
+ * because the engine copies host buffers to the GPU (bounce.h), and delegated calls are staged.
  *
- * Programs without GPUs are to pay next to nothing. So where a process had no CUDA driver when the
- * ranks of a communicator agreed, and they are not connected, they agree again only after as many
- * calls as they have made until then.
+ * Programs without GPUs must pay next to nothing. Therefore, if a process has no CUDA driver during
+ * an agreement and the ranks are not connected, the ranks agree again only when the number of their
+ * calls has doubled.
  *
- * Other collectives have buffers of one kind on all ranks. Where a program breaks that rule, ranks
- * would wait in kernels for others that wait in another component. So every rank counts its calls
- * on a communicator and notes on its status page where the buffers of the last ones were, and a
- * rank that waits looks there. It then fails with GPURING_ERR_MIXED, and takes part in the other
- * component's call all the same, which ends the wait of the others. Between nodes the wait is
- * reported as any other (watchdog.c).
+ * Other collectives have buffers of one kind on all ranks. If a program breaks this rule, some
+ * ranks would wait in kernels for ranks that wait in another component. Therefore each rank counts
+ * its calls on a communicator, and records on its status page where the buffers of the last calls
+ * were. A waiting rank reads these pages. If it finds such a call, the call fails with
+ * GPURING_ERR_MIXED. The rank takes part in the other component's call even so, which ends the wait
+ * of the other ranks. Between nodes the wait is reported like any other wait (watchdog.c).
  *
- * With coll_gpuring_agree=always the ranks agree by messages in place of both.
+ * With coll_gpuring_agree=always, the ranks agree through messages before every call instead.
  */
 #include "mca/coll_gpuring/serve/serve.h"
 
@@ -38,14 +39,16 @@ bool gpuring_sees_pages(const mca_coll_gpuring_module_t *module)
     return module->serve->all_ready && gpuring_transport_votes(module->engine->transport);
 }
 
-/* Does the user want no call served? In a given order reductions are, all the same. */
+/* Return true if the user has disabled serving with coll_gpuring_algorithm=previous. With
+ * coll_gpuring_deterministic reductions are served even so. */
 static bool serves_none(void)
 {
     return gpuring_params.algorithm == GPURING_PARAM_ALGORITHM_PREVIOUS &&
            !gpuring_params.deterministic;
 }
 
-/* Is it known that the ranks do not agree on the call of this number? */
+/* Return true if the ranks do not agree on the call with this number, because a process had no
+ * driver in the last agreement. */
 static bool is_before(const mca_coll_gpuring_module_t *module, uint64_t number)
 {
     return !module->serve->all_ready &&
@@ -59,8 +62,9 @@ bool gpuring_vote_possible(const mca_coll_gpuring_module_t *module, uint64_t num
             module->state != GPURING_STATE_DEAD && module->state != GPURING_STATE_FAILED);
 }
 
-/* Is a call worth messages whenever it is made? By the bytes that pass through its root: all ranks
- * know them, or none does. What coll_gpuring_deterministic promises is worth them always. */
+/* Return true if the call is large enough to pay for an agreement every time. Its size is the
+ * number of bytes that pass through the root, which either all ranks know or none. Reductions whose
+ * order coll_gpuring_deterministic promises are always worth an agreement. */
 static bool is_worth(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
 {
     bool blocks = call->collective == GPURING_COLLECTIVE_GATHER ||
@@ -71,7 +75,7 @@ static bool is_worth(const mca_coll_gpuring_module_t *module, const struct gpuri
            (gpuring_params.deterministic && call->collective == GPURING_COLLECTIVE_REDUCE);
 }
 
-/* Where this rank's data of the call is, if it has any. */
+/* Return the vote of this rank: where its data of the call is, if it has any. */
 static enum gpuring_vote own_vote(const struct gpuring_call *call)
 {
     return gpuring_call_on_gpu(call)                     ? GPURING_VOTE_GPU
@@ -79,22 +83,22 @@ static enum gpuring_vote own_vote(const struct gpuring_call *call)
                                                          : GPURING_VOTE_HOST;
 }
 
-/* Why a call is delegated. */
+/* Return the reason for delegating a call after this vote of this rank. */
 static enum gpuring_reason reason_of(enum gpuring_vote own)
 {
     return own == GPURING_VOTE_GPU ? GPURING_REASON_MIXED : GPURING_REASON_MEMORY;
 }
 
-/* What the ranks have found of such calls. */
+/* Return the forecast for calls of this kind. */
 static struct gpuring_forecast *forecast_of(const mca_coll_gpuring_module_t *module,
                                             const struct gpuring_call *call)
 {
-    uint64_t bytes = gpuring_call_bytes(call); /* not 0: there is nothing to do in such calls */
+    uint64_t bytes = gpuring_call_bytes(call); /* not 0, because empty calls were delegated */
 
     return &module->serve->forecasts[call->collective][64 - __builtin_clzll(bytes)];
 }
 
-/* Ask for a call whose turn it is: NONE, or why it is delegated. */
+/* Query the forecast for the next call. Returns NONE, or the reason for delegating the call. */
 static enum gpuring_reason ask_forecast(const mca_coll_gpuring_module_t *module,
                                         struct gpuring_call *call)
 {
@@ -134,7 +138,7 @@ enum gpuring_reason gpuring_vote_cast(mca_coll_gpuring_module_t *module, struct 
         call->asks = GPURING_ASKS_FORECAST;
         call->vote = module->calls;
         call->forecast = lasting || is_worth(module, call) ? NULL : forecast_of(module, call);
-        /* Calls in the queue ask before, when it is their turn. */
+        /* Calls in the queue must query the forecast first, when it is their turn. */
         return gpuring_queue_empty(&module->serve->queue) ? ask_forecast(module, call)
                                                           : GPURING_REASON_NONE;
     }
@@ -147,8 +151,8 @@ enum gpuring_reason gpuring_vote_cast(mca_coll_gpuring_module_t *module, struct 
     return GPURING_REASON_NONE;
 }
 
-/* A bit for each kind of memory in which ranks have data; and for ranks that cannot have GPU
- * memory. */
+/* The bits of an agreement: the kinds of memory in which ranks have data, and whether a rank has no
+ * driver and therefore no GPU memory. */
 enum { ON_GPU = 1, ON_HOST = 2, NO_DRIVER = 4 };
 
 uint64_t gpuring_agreement_word(const struct gpuring_call *call)
@@ -217,7 +221,7 @@ void gpuring_mixed_memory_note(mca_coll_gpuring_module_t *module, enum gpuring_r
         serve->on_gpu = call->number;
     }
     if (engine == NULL) {
-        return; /* no status page yet; its first entry will be the last call on a GPU */
+        return; /* there is no status page yet; its first entry will be the last call on a GPU */
     }
     if (reason == GPURING_REASON_NONE || reason == GPURING_REASON_MEMORY) {
         gpuring_transport_note_call(engine->transport, serve->on_gpu, true);

@@ -4,12 +4,12 @@
 
 #include <stdlib.h>
 
-/* A rank's report: words, of which there are as many on all ranks. */
+/* The words of a rank's report. All ranks have the same number of words. */
 enum {
-    MADE,  /* how many persistent calls it has made */
-    LIVE,  /* how many of them it has not freed */
-    COUNT, /* how many calls it has to name; room for more is made for the next report */
-    CALLS, /* the numbers of those that it has started, ascending; 0: its next item */
+    MADE,  /* number of persistent calls that it has created */
+    LIVE,  /* number of these that it has not freed */
+    COUNT, /* number of calls that it has to report, which may be more than the room */
+    CALLS, /* the numbers of the calls that it has started, ascending; 0 is its next item */
 };
 
 uint32_t gpuring_persistent_make(struct gpuring_queue *queue)
@@ -90,7 +90,8 @@ static bool all_have(const struct gpuring_gathered *reports, uint32_t number)
     return true;
 }
 
-/* No call that was made before is there any more: the order is what it was without them. */
+/* Return true if all ranks have created `made` persistent calls and freed all of them. From then on
+ * the common order applies again. */
 static bool all_gone(const struct gpuring_gathered *reports, uint32_t made)
 {
     for (int r = 0; r < reports->nranks; r++) {
@@ -103,7 +104,7 @@ static bool all_gone(const struct gpuring_gathered *reports, uint32_t made)
     return true;
 }
 
-/* The most calls that any rank has to name. */
+/* Return the maximum number of calls that a rank has to report. */
 static uint32_t most_calls(const struct gpuring_gathered *reports)
 {
     uint32_t most = 0;
@@ -144,10 +145,10 @@ void gpuring_persistent_order(struct gpuring_queue *queue, const struct gpuring_
     uint32_t most = most_calls(reports);
 
     if (most > queue->room) {
-        queue->room = most; /* on all ranks */
+        queue->room = most; /* all ranks set the same value */
         return;
     }
-    /* From the last one to the first, as each is put in front of the others. */
+    /* From the last call to the first, because each is moved in front of the others. */
     for (uint32_t i = words[COUNT]; i-- > 0;) {
         uint32_t number = words[CALLS + i];
 

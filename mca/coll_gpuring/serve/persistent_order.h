@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Which call of a queue is next, where a communicator has persistent calls. MPI has them made in
- * one order by all ranks, but each rank may start them in an order of its own, and at other places
- * among its other calls:
+ * Find the next call of the queue of a communicator with persistent calls. MPI requires all ranks
+ * to create them in the same order, but each rank may start them in a different order and at
+ * different points among its other calls:
  *
  *     rank 0    start 1    start 2    MPI_Allreduce
  *     rank 1    start 2    MPI_Allreduce    start 1
  *
- * So the ranks gather what each has started (oob/oob.h). What all of
- * them have started runs next, in the order in which the calls were made; behind it the next call
- * of the common order, if all ranks have come to that one. If they have nothing in common yet, they
- * gather again. The order of any one rank would not do: another may wait for its second call before
- * it starts its first.
+ * Therefore the ranks gather which calls each of them has started (oob/oob.h). The calls that all
+ * ranks have started run next, in the order in which they were created. They are followed by the
+ * next call of the common order, if all ranks have reached it. If there is no such call yet, the
+ * ranks gather again. Using the order of one rank is not possible, because another rank may wait
+ * for its second call to complete before it starts its first one.
  *
- * A call whose vote has no result yet is in no report: some ranks may delegate it.
+ * A call whose vote has no result yet is not reported, because some ranks may delegate it.
  *
- * The price is a gathering before a call, or before several that were started together. All calls
- * pay it between the making of the first persistent one and the first gathering that finds all of
- * them freed.
+ * The cost is a gathering before each call, or before several calls that were started together. All
+ * calls of the communicator pay for it, from the creation of the first persistent call until a
+ * gathering finds that all persistent calls are freed.
  *
- * Pure functions on the queue, to be called with its lock; make and free take it. No MPI.
+ * Pure functions on the queue. The caller holds its lock, except for make and free, which take it.
+ * No MPI.
  */
 #ifndef GPURING_SERVE_PERSISTENT_ORDER_H
 #define GPURING_SERVE_PERSISTENT_ORDER_H
@@ -30,30 +31,33 @@
 #include "mca/coll_gpuring/serve/queue.h"
 #include "mca/coll_gpuring/oob/oob.h"
 
-/* A persistent call is made, which gets a number from 1, or freed. */
+/* Record the creation of a persistent call, or that it was freed. make returns its number, from 1.
+ */
 uint32_t gpuring_persistent_make(struct gpuring_queue *queue);
 void gpuring_persistent_free(struct gpuring_queue *queue);
 
-/* May calls come in different order at different ranks? Needs no lock. */
+/* Return true if ranks may start their calls in different orders. Needs no lock. */
 static inline bool gpuring_persistent_exist(const struct gpuring_queue *queue)
 {
     return __atomic_load_n(&queue->made, __ATOMIC_RELAXED) !=
            __atomic_load_n(&queue->gone, __ATOMIC_RELAXED);
 }
 
-/* Is it known that the next item is the next on all ranks? */
+/* Return true if this rank knows that the next item is also the next one on all other ranks. */
 bool gpuring_persistent_ordered(const struct gpuring_queue *queue);
 
-/* What this rank has started, for the others: so many bytes, the same on all ranks. */
+/* Write the report on the calls that this rank has started, and return its size in bytes. The size
+ * is the same on all ranks. */
 size_t gpuring_persistent_bytes(const struct gpuring_queue *queue);
 void gpuring_persistent_report(const struct gpuring_queue *queue, uint32_t *words);
 
-/* Put what all ranks have reported first in line. What has been started here since waits. If a rank
- * has more to report than there is room for, there is room the next time. */
+/* Move the calls that all ranks have reported to the front of the queue. Calls that were started
+ * after the report wait. If a rank has more calls than fit into a report, increase the room of the
+ * next report instead. */
 void gpuring_persistent_order(struct gpuring_queue *queue, const struct gpuring_gathered *reports,
                               int rank);
 
-/* Put all in line: they end with the module's failure. */
+/* Move all calls to the queue in any order, because they will fail with the module. */
 void gpuring_persistent_order_all(struct gpuring_queue *queue);
 
 #endif

@@ -8,14 +8,15 @@
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup/wireup.h"
 
-/* Those whose queues have items with requests; under its lock. */
+/* Modules whose queues have items with requests. The lock guards all fields. */
 static struct {
     pthread_mutex_t lock;
     struct gpuring_list serves;
     bool registered;
 } working = {.lock = PTHREAD_MUTEX_INITIALIZER, .serves = GPURING_LIST_INIT(working.serves)};
 
-/* 0: the next item may go on; GPURING_AGAIN; or an error with which the module is to fail. */
+/* Make sure that the next item is the next one on all ranks. Returns 0 if it is, GPURING_AGAIN
+ * while the ranks gather, or an error with which the module must fail. */
 static int order_progress(mca_coll_gpuring_module_t *module)
 {
     struct gpuring_queue *queue = &module->serve->queue;
@@ -47,7 +48,7 @@ static int order_progress(mca_coll_gpuring_module_t *module)
         return status;
     }
     reports = gpuring_oob_take(module->oob);
-    if (reports.nranks == 0) { /* a failure on the way, which others may know later */
+    if (reports.nranks == 0) { /* a failure, of which other ranks may learn later */
         return GPURING_ERR_NOMEM;
     }
     gpuring_persistent_order(queue, &reports, module->rank);
@@ -66,7 +67,7 @@ static enum gpuring_decision decide(const mca_coll_gpuring_module_t *module,
     return gpuring_decide(&known, &item->reason);
 }
 
-/* An agreement: one small exchange in front of a call. */
+/* Advance the agreement of the ranks on a call, which is one small exchange before the call. */
 static int agree_progress(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
 {
     struct gpuring_oob *oob = module->oob;
@@ -88,7 +89,7 @@ static int agree_progress(mca_coll_gpuring_module_t *module, struct gpuring_item
     return status;
 }
 
-/* What an item waits for when no call is before it. */
+/* Advance whatever the next item waits for: a vote, an agreement, or the wire-up. */
 static int prepare(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
 {
     if (item->call.asks == GPURING_ASKS_PAGES) {
@@ -98,13 +99,15 @@ static int prepare(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
         return agree_progress(module, item);
     }
     if (module->state != GPURING_STATE_WIRING) {
-        gpuring_wireup_start(module, &item->call); /* UNWIRED, or it needs the second engine */
+        gpuring_wireup_start(module,
+                             &item->call); /* UNWIRED, or the call needs the second engine */
     }
     return gpuring_wireup_progress(module);
 }
 
-/* Has the next item its turn? That of calls which are served is the same on all ranks; what a vote
- * or a forecast delegates comes before, for other ranks have no such item. */
+/* Return 0 if it is the turn of the next item, GPURING_AGAIN, or an error. Served calls run in the
+ * same order on all ranks. A call that a vote or a forecast delegates does not wait for that order,
+ * because other ranks may have no item for it. */
 static int turn_progress(mca_coll_gpuring_module_t *module)
 {
     struct gpuring_queue *queue = &module->serve->queue;
@@ -125,7 +128,8 @@ static int turn_progress(mca_coll_gpuring_module_t *module)
 
 #define DELEGATED (GPURING_AGAIN + 1)
 
-/* Move the next item on: its status, or GPURING_AGAIN; DELEGATED: it is to delegate itself. */
+/* Advance the next item. Returns its status, GPURING_AGAIN, or DELEGATED if its function `delegate`
+ * must be called. */
 static int next_progress(mca_coll_gpuring_module_t *module)
 {
     enum gpuring_decision decision;
@@ -152,7 +156,7 @@ static int next_progress(mca_coll_gpuring_module_t *module)
     case GPURING_REFUSE:
         return module->failure;
     default:
-        return item->delegate != NULL ? DELEGATED : GPURING_OK; /* by the thread that waits */
+        return item->delegate != NULL ? DELEGATED : GPURING_OK; /* the waiting thread delegates */
     }
 }
 
@@ -162,7 +166,7 @@ static void finish_next(struct gpuring_serve *serve, int status, struct gpuring_
     gpuring_queue_finish(&serve->queue, status, finished);
 }
 
-/* Move a queue on as far as it goes; the number of items finished. */
+/* Advance a queue until its next item has to wait. Returns the number of items that finished. */
 static int queue_progress(mca_coll_gpuring_module_t *module)
 {
     struct gpuring_serve *serve = module->serve;
@@ -170,7 +174,7 @@ static int queue_progress(mca_coll_gpuring_module_t *module)
     int count = 0;
 
     if (pthread_mutex_trylock(&serve->queue.lock) != 0) {
-        return 0; /* another thread is at it */
+        return 0; /* another thread advances this queue */
     }
     gpuring_list_init(&finished);
     while (!gpuring_queue_empty(&serve->queue)) {
@@ -191,7 +195,8 @@ static int queue_progress(mca_coll_gpuring_module_t *module)
             gpuring_execute_fail(module, status);
         }
     }
-    /* With an empty queue a thread may run a call at once, see gpuring_queue_finish. */
+    /* If the queue is empty, another thread may be running a call without the lock, so the module's
+     * progress must not be read. */
     if (!gpuring_queue_empty(&serve->queue)) {
         __atomic_store_n(&serve->progress, gpuring_watchdog_progress(module), __ATOMIC_RELAXED);
     }
@@ -200,7 +205,7 @@ static int queue_progress(mca_coll_gpuring_module_t *module)
     return count;
 }
 
-/* The first one that has work; it goes behind the others. With the lock. */
+/* Return the first module with work, and move it to the end of the list. With the lock. */
 static struct gpuring_serve *take_turn(void)
 {
     struct gpuring_serve *serve;
@@ -215,8 +220,9 @@ static struct gpuring_serve *take_turn(void)
     return NULL;
 }
 
-/* Called by opal_progress, by several threads at once. One queue a call, in turn: it may finish a
- * communicator's last item and free it. */
+/* Called by opal_progress, possibly by several threads at the same time. Each call advances one
+ * queue, in turn. It holds a reference to the communicator, because finishing the last item may
+ * free it. */
 static int progress_callback(void)
 {
     struct ompi_communicator_t *comm = NULL;
@@ -260,7 +266,7 @@ void gpuring_progress_start(struct gpuring_item *item)
     queue_progress(serve->module);
 }
 
-/* A waiting thread does what it can, or gives others its core. */
+/* Perform one step of a waiting thread: advance the queue and MPI, or give the core to others. */
 static void wait_step(mca_coll_gpuring_module_t *module, struct gpuring_backoff *pause)
 {
     queue_progress(module);

@@ -46,7 +46,8 @@ void gpuring_queue_decide(struct gpuring_queue *queue, struct gpuring_item *item
 static void leave(struct gpuring_queue *queue)
 {
     queue->finished++;
-    /* Last: another thread that sees an empty queue runs its call at once, without the lock. */
+    /* This must be last, because another thread that sees an empty queue runs its call immediately,
+     * without the lock. */
     __atomic_fetch_sub(&queue->length, 1, __ATOMIC_RELEASE);
 }
 
@@ -55,7 +56,7 @@ void gpuring_queue_delegate(struct gpuring_queue *queue, struct gpuring_list *fi
     struct gpuring_item *item = gpuring_queue_next(queue);
     int status;
 
-    gpuring_list_remove(&item->node); /* first: it may be complete, and gone, when this is over */
+    gpuring_list_remove(&item->node); /* first, because delegate may complete and free the item */
     status = item->delegate(item);
     if (status != 0) {
         item->status = status;
@@ -85,7 +86,7 @@ void gpuring_queue_complete(struct gpuring_list *finished)
 
         gpuring_list_remove(&item->node);
         __atomic_store_n(&item->phase, GPURING_PHASE_DONE, __ATOMIC_RELEASE);
-        if (complete != NULL) { /* else the item may be gone already */
+        if (complete != NULL) { /* otherwise the waiting thread may have left, with the item */
             complete(item);
         }
     }

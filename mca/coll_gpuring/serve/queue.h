@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Calls of one communicator that wait for their turn: non-blocking and persistent ones, blocking
- * ones that find others before them, all that the ranks must agree on first, and all that come
- * before the communicator is wired up. They run one after the other, in the order of the calls,
- * which MPI requires to be the same on all ranks; only persistent calls, which each rank starts in
- * an order of its own, wait apart until the ranks know which of them is next (persistent_order.h).
+ * The calls of one communicator that wait for their turn:
  *
- * A call with a request may wait for a vote, which may have it delegated (mixed_memory.c). As long
- * as there are such, all calls that are to be delegated wait behind them, for the previous module
- * must get its calls in the same order on all ranks.
+ *   - non-blocking and persistent calls,
+ *   - blocking calls that are made while the queue is not empty,
+ *   - calls on which the ranks must agree first,
+ *   - and all calls that are made before the communicator is wired up.
+ *
+ * They run one after another in the order of the calls, which MPI requires to be the same on all
+ * ranks. Persistent calls are the exception, because each rank may start them in a different order.
+ * They wait in a separate list until the ranks know which of them is next (persistent_order.h).
+ *
+ * A call with a request may wait for a vote, after which it may be delegated (mixed_memory.c).
+ * While the queue has such a call, all later calls that must be delegated wait, because the
+ * previous module must get its calls in the same order on all ranks.
  *
  *     items      next <-> ... <-> last        in the common order
  *     unordered  persistent calls whose turn is not known
  *
- * This file keeps the calls; progress.c moves them on. No MPI.
+ * This file stores the calls, and progress.c advances them. No MPI.
  */
 #ifndef GPURING_SERVE_QUEUE_H
 #define GPURING_SERVE_QUEUE_H
@@ -29,13 +34,13 @@
 
 struct gpuring_check;
 
-/* In this order; of the middle ones a call takes those that it needs. */
+/* A call passes through these phases in this order, and may skip those between QUEUED and DONE. */
 enum gpuring_phase {
     GPURING_PHASE_QUEUED,
     GPURING_PHASE_NEXT,     /* all ranks know that its turn is next */
     GPURING_PHASE_AGREEING, /* the ranks agree on where its buffers are */
     GPURING_PHASE_RUNNING,  /* on the engine */
-    GPURING_PHASE_CHECKING, /* the results are compared, see check.c */
+    GPURING_PHASE_CHECKING, /* its result is compared (check.c) */
     GPURING_PHASE_DONE,
 };
 
@@ -45,30 +50,31 @@ struct gpuring_item {
     struct gpuring_call call;
     enum gpuring_form form;
     void (*complete)(struct gpuring_item *item); /* NULL: a thread waits for phase DONE */
-    /* Of a call with a request that may be delegated yet: do that. Not 0: the item is to complete
-     * with that status. Else it is the previous module's. With the queue's lock. */
+    /* Delegates a call with a request. NULL if the call can no longer be delegated. Called with the
+     * queue's lock. Returns 0 if the previous module has the call now, or the status with which the
+     * item must complete. */
     int (*delegate)(struct gpuring_item *item);
-    uint32_t persistent;         /* the number of a persistent call; 0: it is none */
-    uint32_t made;               /* how many persistent calls were made before it was queued */
-    enum gpuring_phase phase;    /* DONE is written with release, and waited for with acquire */
-    int status;                  /* the outcome: of the call, if it was served; */
-    enum gpuring_reason reason;  /* .. or why it was not */
-    struct gpuring_check *check; /* coll_gpuring_check=data, see check.c */
+    uint32_t persistent;         /* the number of a persistent call; 0 for other calls */
+    uint32_t made;               /* number of persistent calls created before it was queued */
+    enum gpuring_phase phase;    /* DONE is written with release and read with acquire */
+    int status;                  /* the outcome of a served call */
+    enum gpuring_reason reason;  /* NONE, or the reason for delegating the call */
+    struct gpuring_check *check; /* for coll_gpuring_check=data (check.c) */
 };
 
 struct gpuring_queue {
-    pthread_mutex_t lock; /* guards all but `length`, the items' phases and the module's state */
+    pthread_mutex_t lock; /* guards all except `length`, items' phases and the module's state */
     struct gpuring_list items, unordered;
-    uint32_t length;     /* of both; atomic, see gpuring_queue_empty */
-    uint32_t made, live; /* persistent calls: made so far; not yet freed */
-    uint32_t gone;       /* so many of the first ones are freed on all ranks */
-    uint32_t room;       /* of their numbers in a report; the same on all ranks */
-    bool gathering;      /* of the persistent calls that each rank has started */
-    uint32_t undecided;  /* items with a `delegate`; atomic, as `length` */
-    uint64_t finished;   /* items so far */
+    uint32_t length;     /* of both lists; atomic, see gpuring_queue_empty */
+    uint32_t made, live; /* number of persistent calls created so far, and not freed yet */
+    uint32_t gone;       /* all ranks have freed the persistent calls up to this number */
+    uint32_t room;       /* number of calls that fit into a report; the same on all ranks */
+    bool gathering;      /* the ranks gather which persistent calls each has started */
+    uint32_t undecided;  /* number of items with a `delegate`; atomic, like `length` */
+    uint64_t finished;   /* number of items that have finished so far */
 };
 
-/* A waiting thread may read the phase meanwhile. */
+/* Set the phase, which a waiting thread may read at the same time. */
 static inline void gpuring_item_enter(struct gpuring_item *item, enum gpuring_phase phase)
 {
     __atomic_store_n(&item->phase, phase, __ATOMIC_RELAXED);
@@ -77,36 +83,37 @@ static inline void gpuring_item_enter(struct gpuring_item *item, enum gpuring_ph
 void gpuring_queue_init(struct gpuring_queue *queue);
 void gpuring_queue_fini(struct gpuring_queue *queue);
 
-/* Partner: gpuring_queue_finish. Who sees an empty queue sees all that its last item did. */
+/* Return true if the queue is empty. Partner: gpuring_queue_finish. A thread that sees an empty
+ * queue also sees all effects of its last item. */
 static inline bool gpuring_queue_empty(const struct gpuring_queue *queue)
 {
     return __atomic_load_n(&queue->length, __ATOMIC_ACQUIRE) == 0;
 }
 
-/* Is there a call with a request that may be delegated yet? */
+/* Return true if the queue has a call with a request that may still be delegated. */
 static inline bool gpuring_queue_undecided(const struct gpuring_queue *queue)
 {
     return __atomic_load_n(&queue->undecided, __ATOMIC_ACQUIRE) != 0;
 }
 
-/* The item is served, or refused: it is not delegated any more. With the lock. */
+/* Record that the item is served or refused, and can no longer be delegated. With the lock. */
 void gpuring_queue_decide(struct gpuring_queue *queue, struct gpuring_item *item);
 
 /* Add an item whose call, form, module, complete, delegate, persistent and reason are set.
  * Takes the lock. */
 void gpuring_queue_add(struct gpuring_queue *queue, struct gpuring_item *item);
 
-/* The next item in the common order; NULL: only unordered ones, or none. With the lock. */
+/* Return the next item in the common order, or NULL if there is none. With the lock. */
 struct gpuring_item *gpuring_queue_next(const struct gpuring_queue *queue);
 
-/* Let the next item delegate itself; it is moved to `finished` if that fails. With the lock. */
+/* Delegate the next item. If that fails, move it to the list `finished`. With the lock. */
 void gpuring_queue_delegate(struct gpuring_queue *queue, struct gpuring_list *finished);
 
 /* Move the next item to the list `finished`, with its status. With the lock. */
 void gpuring_queue_finish(struct gpuring_queue *queue, int status, struct gpuring_list *finished);
 
-/* Notify those that wait for finished items. Without any lock: a callback may run a user's code, or
- * free the communicator. */
+/* Notify the waiting threads and complete the requests of finished items. Called without any lock,
+ * because this may call a user's callback or free the communicator. */
 void gpuring_queue_complete(struct gpuring_list *finished);
 
 #endif

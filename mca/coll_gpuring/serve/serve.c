@@ -58,7 +58,7 @@ int gpuring_serve_blocking(mca_coll_gpuring_module_t *self, const struct gpuring
         break;
     }
     if (OPAL_UNLIKELY(status == GPURING_ERR_MIXED)) {
-        *reason = GPURING_REASON_MIXED; /* the other ranks wait there */
+        *reason = GPURING_REASON_MIXED; /* the other ranks wait in the previous module */
     }
     self->serve->all_ready |= *reason == GPURING_REASON_NONE && status == GPURING_OK;
     return status;
@@ -79,7 +79,7 @@ void gpuring_serve_log_reason(mca_coll_gpuring_module_t *module, enum gpuring_re
 void gpuring_serve_order_lost(const mca_coll_gpuring_module_t *module, enum gpuring_reason reason,
                               const char *name)
 {
-    static uint32_t warned; /* of which reasons; several threads may warn at once */
+    static uint32_t warned; /* bits of the reasons that were logged; atomic */
     uint32_t bit = UINT32_C(1) << reason;
     char text[256];
 

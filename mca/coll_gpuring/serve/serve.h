@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* What a module has for the calls that it serves, and how they are run. */
+/* The part of a module that serves calls, and the functions that run them. */
 #ifndef GPURING_SERVE_SERVE_H
 #define GPURING_SERVE_SERVE_H
 
@@ -14,138 +14,149 @@
 #include "mca/coll_gpuring/serve/queue.h"
 #include "mca/coll_gpuring/util/backoff.h"
 
-/* Of a wait, see watchdog.c. */
+/* The state of a wait (watchdog.c). Times are in nanoseconds. */
 struct gpuring_watchdog {
-    uint32_t looks;    /* since the clock was read */
-    uint64_t last;     /* time of the last look at the peers, nanoseconds; 0: not waiting */
+    uint32_t looks;    /* number of looks, of which only some read the clock */
+    uint64_t last;     /* time of the last look at the peers; 0 before the first wait */
     uint64_t since;    /* time of the last progress */
-    uint64_t progress; /* of the module at that time */
-    bool reported;     /* what this wait is for */
-    bool hinted;       /* at what may be the reason, in a wire-up */
+    uint64_t progress; /* gpuring_watchdog_progress at that time */
+    bool reported;     /* this wait was logged */
+    bool hinted;       /* a possible reason for a slow wire-up was logged */
 };
 
 struct gpuring_serve {
     struct mca_coll_gpuring_module_t *module;
     struct gpuring_queue queue;
-    struct gpuring_list node;     /* of those that have work for the progress callback */
+    struct gpuring_list node;     /* in the list of modules with work for the progress callback */
     struct gpuring_backoff pause; /* of that callback */
-    uint64_t progress;            /* of the module when a thread last left it; atomic, for pauses */
+    uint64_t progress; /* gpuring_watchdog_progress when a thread last left the queue; atomic, used
+                          to choose the length of pauses */
     struct gpuring_watchdog watchdog;
-    uint64_t on_gpu; /* the number of the last call on a GPU, see mixed_memory.c */
-    bool all_ready;  /* a call has ended here that no rank can end before it is READY: from the next
-                        call on, every rank may count on all */
-    uint64_t agree_from; /* before the ranks are connected they agree on no call that has a lower
-                            number; atomic */
-    uint64_t votes;      /* calls so far in which the ranks vote, see mixed_memory.c */
+    uint64_t on_gpu; /* the number of the last call on a GPU (mixed_memory.c) */
+    bool all_ready;  /* all ranks are READY: a call has ended here that needs all of them. All ranks
+                        set this before their next call. */
+    uint64_t agree_from; /* before the ranks are connected, they do not agree on calls with numbers
+                            below this one; atomic */
+    uint64_t votes;      /* number of calls so far in which the ranks vote (mixed_memory.c) */
     int missing;         /* a rank whose vote the next item waits for */
-    uint8_t barrier;     /* what barriers reduce */
-    /* Of small calls with a root, by the number of bits of their size in bytes. */
+    uint8_t barrier;     /* the byte that barriers reduce */
+    /* Forecasts for small calls with a root, by the number of bits of their size in bytes. */
     struct gpuring_forecast forecasts[GPURING_COLLECTIVE_COUNT][65];
 };
 
 /*
- * Make what the module needs to serve: its queue, its messages and its wire-up. A wire-up begins
- * and ends without asking for memory, so that it cannot fail at one rank alone. Returns 0 or
- * GPURING_ERR_NOMEM. close also follows an open that failed.
+ * Create the module's queue, its out-of-band messages and its wire-up. The memory of the wire-up is
+ * allocated here, so that a wire-up cannot fail on a single rank for want of memory. Returns 0 or
+ * GPURING_ERR_NOMEM. Call close even after an open that failed.
  */
 int gpuring_serve_open(struct mca_coll_gpuring_module_t *module);
 void gpuring_serve_close(struct mca_coll_gpuring_module_t *module);
 
-/* ---- execute.c: running calls on a READY module, at once or from the queue ---- */
+/* ---- execute.c: run calls on a READY module, immediately or from the queue ---- */
 
-/* Run a call at once; returns 0 or the error, with which the module has failed. */
+/* Run a call immediately. Returns 0, or the error with which the module has failed. */
 int gpuring_execute_blocking(struct mca_coll_gpuring_module_t *module,
                              const struct gpuring_call *call);
 
-/* Are the peers alive and the links whole? As gpuring_transport_health, of all connections. */
+/* Check whether all peers are alive and all links work, as gpuring_transport_health does for the
+ * connections of one transport. */
 int gpuring_execute_health(const struct mca_coll_gpuring_module_t *module, char *text, size_t size);
 
-/* Move the next item of the queue on, with the queue's lock held: its outcome, or GPURING_AGAIN. */
+/* Advance the next item of the queue. Returns its outcome, or GPURING_AGAIN. With the queue's lock.
+ */
 int gpuring_execute_item(struct mca_coll_gpuring_module_t *module, struct gpuring_item *item);
 
-/* The module fails; what the engine ran has stopped when this returns. */
+/* Set the module to FAILED, and stop the operation that the engine runs before returning. */
 void gpuring_execute_fail(struct mca_coll_gpuring_module_t *module, int status);
 
 /*
- * ---- progress.c: moving queues on, by whoever waits for one of the items, and by a callback in
- * opal_progress for those with requests; the queues of communicators are independent ----
+ * ---- progress.c: advance queues. Threads that wait for an item do so, and a callback in
+ * opal_progress does so for items with requests. Queues of different communicators are independent.
+ * ----
  */
 
-/* Queue an item (see gpuring_queue_add) that the callback moves on. */
+/* Queue an item (see gpuring_queue_add) that the callback advances. */
 void gpuring_progress_start(struct gpuring_item *item);
 
-/* Queue a call and wait for its end: its status. *reason: NONE, or why it is to be delegated. */
+/* Queue a call and wait for its end. Returns its status. Sets *reason to NONE, or to the reason for
+ * which the caller must delegate the call. */
 int gpuring_progress_call(struct mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
                           enum gpuring_form form, enum gpuring_reason *reason);
 
-/* Before a call is delegated, or may be: wait until those that were made before it are decided. */
+/* Wait until this rank knows of all queued calls whether they are delegated. Called before a
+ * persistent call is delegated, because the previous module must get earlier calls first. */
 void gpuring_progress_decide(struct mca_coll_gpuring_module_t *module);
 
-/* The module goes (NULL: it serves nothing): the callback looks at its queue no more. At close: no
- * callback any more. */
+/* forget: remove a module from the callback's list, because it is about to be freed; NULL is
+ * allowed. close: unregister the callback. */
 void gpuring_progress_forget(struct gpuring_serve *serve);
 void gpuring_progress_close(void);
 
 /* ---- mixed_memory.c ---- */
 
-/* Do all ranks see the status pages of all others, as those of one node do, and know it? */
+/* Return true if all ranks see the status pages of all others, because they are on one node, and
+ * all ranks know that. */
 bool gpuring_sees_pages(const struct mca_coll_gpuring_module_t *module);
 
-/* May the ranks vote in the call of this number, or agree on it, as far as this rank knows? */
+/* Return true if the ranks may vote in the call with this number, or agree on it. This rank answers
+ * from its own knowledge. */
 bool gpuring_vote_possible(const struct mca_coll_gpuring_module_t *module, uint64_t number);
 
 /*
- * This rank makes a call whose buffers each rank may have on a GPU or in host memory, as it likes:
- * the same calls on all ranks, in the same order. NONE: it is served, or
- * call->asks says what it waits for, in the queue; else why it is to be delegated, to which all
- * ranks will come. lasting: the result is for a persistent call.
+ * Vote in a call in which some ranks may use GPU buffers and others host buffers. All ranks call
+ * this for the same calls in the same order. Returns NONE if the call is served now, or if it must
+ * wait in the queue for call->asks. Otherwise returns the reason for delegating the call; all ranks
+ * will delegate it. lasting: the result is for a persistent call.
  */
 enum gpuring_reason gpuring_vote_cast(struct mca_coll_gpuring_module_t *module,
                                       struct gpuring_call *call, bool lasting);
 
-/* May a call be served although this rank has host buffers in it, by what the ranks expect of it?
- */
+/* Return true if the call may be served although this rank uses host buffers, because the ranks use
+ * a forecast and it does not exclude that. */
 bool gpuring_forecast_may_serve(const struct mca_coll_gpuring_module_t *module,
                                 const struct gpuring_call *call);
 
-/* It is the turn of an item that asks the forecast: its call is served, the ranks are to agree on
- * it, or it is delegated, for item->reason. With the queue's lock. */
+/* Query the forecast for the next item. Afterwards its call is served, the ranks must agree on it,
+ * or it must be delegated for item->reason. With the queue's lock. */
 void gpuring_forecast_look(struct mca_coll_gpuring_module_t *module, struct gpuring_item *item);
 
-/* What this rank brings into an agreement on where the buffers are; and the bits that any rank
- * brought: item->reason says why it is to be delegated, if it is. */
+/* word: return the bits that this rank contributes to an agreement on where the buffers are. take:
+ * use the result, which has the bits that any rank contributed, and set item->reason to NONE or to
+ * the reason for delegating the call. */
 uint64_t gpuring_agreement_word(const struct gpuring_call *call);
 void gpuring_agreement_take(struct mca_coll_gpuring_module_t *module, struct gpuring_item *item,
                             uint64_t word);
 
-/* The next item waits for a vote: false, if that has no result yet for want of rank *missing. With
- * a result, item->reason says why it is to be delegated, if it is. With the queue's lock. */
+/* Check the vote that the next item waits for. Returns false if there is no result yet because the
+ * rank *missing has not voted. If the result is to delegate the call, sets item->reason. With the
+ * queue's lock. */
 bool gpuring_vote_look(struct mca_coll_gpuring_module_t *module, struct gpuring_item *item,
                        int *missing);
 
-/* Note the module's last call, if its buffers decide who serves it; call->number is set. reason:
- * NONE if a GPU is to serve it. */
+/* Publish on the status page where the buffers of the module's last call are, if they decide
+ * whether it is served. Sets call->number. reason is NONE if a GPU will serve the call. */
 void gpuring_mixed_memory_note(struct mca_coll_gpuring_module_t *module, enum gpuring_reason reason,
                                struct gpuring_call *call);
 
-/* The call that runs, or that is to run next, waits: 0, or GPURING_ERR_MIXED with a help text. */
+/* Check whether another rank uses host buffers in the call that runs, or that is the next to run.
+ * Returns 0, or GPURING_ERR_MIXED after printing a help text. */
 int gpuring_mixed_memory_look(const struct mca_coll_gpuring_module_t *module);
 
 /* ---- eligible.c ---- */
 
-/* Do the buffers of a call decide who serves it? */
+/* Return true if the location of its buffers decides whether a call is served. */
 static inline bool gpuring_buffers_decide(void)
 {
     return gpuring_process.device_ops->kind != GPURING_DEVICE_HOST &&
            gpuring_params.agree != GPURING_PARAM_AGREE_ALWAYS;
 }
 
-/* Build the table of Open MPI's handles; before any other call, from one thread. */
+/* Build the table of Open MPI's handles. Called from one thread, before any other call. */
 void gpuring_eligible_init(void);
 
 /*
- * Could any call be served now? false: the reason of all of them is NO_DRIVER. The first question
- * of an entry: the only one that an idle component costs a call.
+ * Return true if this process could serve any call now. Otherwise all calls are delegated for
+ * NO_DRIVER. Entry functions check this first; it is all that an idle component costs a call.
  */
 static inline bool gpuring_eligible_any(void)
 {
@@ -153,53 +164,54 @@ static inline bool gpuring_eligible_any(void)
            gpuring_params.agree == GPURING_PARAM_AGREE_ALWAYS || gpuring_memory_possible();
 }
 
-/* Type and operation of a reduction, in *call: NONE, TYPE or OP. */
+/* Set the type and operation of a reduction in *call. Returns NONE, TYPE or OP. */
 enum gpuring_reason gpuring_eligible_types(const struct ompi_datatype_t *dtype,
                                            struct ompi_op_t *op, struct gpuring_call *call);
 
-/* By where the samples of the call's buffers are, which is found out and kept in the call; agree is
- * set. NONE, MEMORY or HOST_TYPE. */
+/* Find out in which memory the samples of the call's buffers are, and store it in the call. Sets
+ * call->asks, too. Returns NONE, MEMORY or HOST_TYPE. */
 enum gpuring_reason gpuring_eligible_memory(struct gpuring_call *call);
 
 /* ---- check.c: coll_gpuring_check=data ---- */
 
-/* Keep the input of an allreduce that is about to run; afterwards compare its result. 0,
- * GPURING_AGAIN, or an error. item->check is one piece of memory, for the caller to free. */
+/* prepare: save the input of an allreduce that is about to run. progress: compare its result after
+ * it has run. They return 0, GPURING_AGAIN, or an error. The caller frees item->check. */
 int gpuring_check_prepare(struct gpuring_item *item);
 int gpuring_check_progress(struct mca_coll_gpuring_module_t *module, struct gpuring_item *item);
 
 /* ---- watchdog.c ---- */
 
 /*
- * Called after each poll without progress; cheap. 0, or the error with which the module must fail;
- * the reason was reported then.
+ * Check a wait. Called after each poll without progress; cheap. Returns 0, or the error with which
+ * the module must fail, after the reason was reported.
  */
 int gpuring_watchdog_look(struct mca_coll_gpuring_module_t *module);
 
-/* A number that changes with every step forward, of operations and of the wire-up. */
+/* Return a number that changes whenever an operation or the wire-up makes progress. */
 uint64_t gpuring_watchdog_progress(const struct mca_coll_gpuring_module_t *module);
 
-/* Report why an operation failed, unless a look has just done so. Returns the status to fail with,
- * which may be more exact than the given one. */
+/* Report why an operation failed, unless gpuring_watchdog_look has just done so. Returns the status
+ * to fail with, which may be more exact than the given one. */
 int gpuring_watchdog_report(struct mca_coll_gpuring_module_t *module, int status);
 
 /* ---- serve.c ---- */
 
-/* An eligible blocking call: its outcome. *reason: NONE, or why it is to be delegated. */
+/* Perform an eligible blocking call. Returns its outcome. Sets *reason if the caller must delegate
+ * the call. */
 int gpuring_serve_blocking(struct mca_coll_gpuring_module_t *module,
                            const struct gpuring_call *call, enum gpuring_reason *reason);
 
-/* A call's memory beside the user's, see engine/call.h; goes with the last use of the call. */
+/* Free the memory that the call owns (engine/call.h), after the last use of the call. */
 void gpuring_call_release(struct gpuring_call *call);
 
-/* Log a reason of delegated calls that was not logged before. */
+/* Log the first call of the module that is delegated for this reason. */
 void gpuring_serve_log_reason(struct mca_coll_gpuring_module_t *module, enum gpuring_reason reason);
 
-/* A reduction is delegated, by its name: warn if coll_gpuring_deterministic promises its order. */
+/* Warn if coll_gpuring_deterministic promises the order of this reduction, which is delegated. */
 void gpuring_serve_order_lost(const struct mca_coll_gpuring_module_t *module,
                               enum gpuring_reason reason, const char *name);
 
-/* Count a call that is delegated; the first of each reason on a communicator is logged. */
+/* Count a delegated call, and log the first one for each reason on a communicator. */
 static inline void gpuring_serve_delegated(struct mca_coll_gpuring_module_t *module,
                                            enum gpuring_reason reason)
 {
@@ -209,7 +221,7 @@ static inline void gpuring_serve_delegated(struct mca_coll_gpuring_module_t *mod
     }
 }
 
-/* Does a call go by the second engine (engine.h)? Of a connected module. */
+/* Return true if the second engine (engine.h) runs this call. The module must be connected. */
 static inline bool gpuring_serve_second(const struct gpuring_engine *engine,
                                         const struct gpuring_call *call)
 {
@@ -219,8 +231,9 @@ static inline bool gpuring_serve_second(const struct gpuring_engine *engine,
                                                            gpuring_call_bytes(call))) != 0;
 }
 
-/* Is a call known to be delegated by its size? Once the ranks are wired up they know: they have
- * compared their rules, and know the number of nodes. Calls wait for that in the queue. */
+/* Return true if this rank knows that calls of this size are delegated. A rank knows this as soon
+ * as it is wired up, because the ranks have then compared their rules and know the number of nodes.
+ * Calls wait for that in the queue. */
 static inline bool gpuring_serve_size_delegated(const struct mca_coll_gpuring_module_t *module,
                                                 const struct gpuring_call *call)
 {
@@ -232,7 +245,7 @@ static inline bool gpuring_serve_size_delegated(const struct mca_coll_gpuring_mo
                                     gpuring_call_bytes(call));
 }
 
-/* What is known of an eligible call. */
+/* Return the facts about an eligible call. */
 static inline struct gpuring_circumstances gpuring_serve_look(
     const struct mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
 {

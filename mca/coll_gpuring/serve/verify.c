@@ -10,8 +10,8 @@
 
 #include "kernels/types.h"
 
-/* Floating and complex types: their real type, how many of them, and the unit in the last place of
- * 1. F(type, real type, components, epsilon) */
+/* Floating and complex types: F(type, real type, number of components, epsilon), where epsilon is
+ * the unit in the last place of 1. */
 #if GPURING_HAVE_FLOAT128
 #define QUAD_REALS(F)                           \
     F(FLOAT128, gpuring_float128, 1, 0x1p-112L) \
@@ -28,7 +28,8 @@
     F(COMPLEX_LONG_DOUBLE, long double, 2, LDBL_EPSILON) \
     QUAD_REALS(F)
 
-/* How many numbers an element of a type has (0: it is no such type), and their precision. */
+/* Return the number of components of an element, which is 0 if the type is not a floating or
+ * complex one, and their precision. */
 static struct precision {
     int components;
     long double epsilon;
@@ -59,7 +60,7 @@ static long double half_value(uint16_t bits)
     return (bits & 0x8000) != 0 ? -value : value;
 }
 
-/* Component `index` of a vector. */
+/* Return component `index` of a vector. */
 static long double value_at(const void *vector, uint64_t index, uint32_t type)
 {
     switch (type) {
@@ -109,7 +110,7 @@ void gpuring_verify_scale(double *scale, const void *block, uint64_t count, uint
     }
 }
 
-/* Pairs may have padding: their members are compared. */
+/* Return true if two pairs have equal members. Their padding may differ. */
 static bool same_pair(const void *a, const void *b, uint32_t type)
 {
     switch (type) {
@@ -134,7 +135,8 @@ static bool same_pair(const void *a, const void *b, uint32_t type)
     }
 }
 
-/* Equal bits, two NaNs, or (beyond what a scale can tell) any two values that overflowed. */
+/* Return true if two values are equal, are both NaN, or differ by at most the tolerance. If the
+ * scale itself has overflowed, any two values are accepted. */
 static bool close_enough(long double a, long double b, long double tolerance)
 {
     return a == b || (isnan(a) && isnan(b)) || fabsl(a - b) <= tolerance || !isfinite(tolerance);

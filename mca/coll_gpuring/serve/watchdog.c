@@ -3,7 +3,7 @@
 /*
  * The watchdog: checks, about once per millisecond of waiting, whether the ranks that this one
  * waits for are alive and make the same call. After coll_gpuring_timeout seconds without progress
- * it reports what this rank waits for, and the call fails. With timeout 0 it never gives up,
+ * it reports the object of the wait, and the call fails. With timeout 0 it never gives up,
  * because a rank may legally make the call hours later, but it reports once after 300 seconds.
  */
 #include "mca/coll_gpuring/serve/serve.h"
@@ -22,11 +22,11 @@
 
 #define LOOKS_PER_CLOCK 16            /* a poll takes about a microsecond */
 #define LOOK_INTERVAL   1000000u      /* nanoseconds between looks at the peers */
-#define STALE           5000000000ull /* no look for so long: another wait has begun */
+#define STALE           5000000000ull /* nanoseconds without a look: this is another wait */
 #define REPORT_SECONDS  300           /* with timeout 0 */
 #define HINT_SECONDS    5             /* of wire-up */
 
-/* What is known of a wait. */
+/* The texts that describe a wait. */
 struct report {
     char self[256]; /* "communicator MPI_COMM_WORLD (0), rank 2 of 4" */
     char call[128]; /* "MPI_Allreduce, operation 7 (ring, simple)" */
@@ -34,7 +34,7 @@ struct report {
     char seen[384]; /* "is outside, its last operation was 5 (MPI_Bcast of 40 bytes, root 0)" */
 };
 
-/* The small messages that the next item waits for; NULL: none. */
+/* Return the purpose of the messages that the next item waits for, or NULL if there are none. */
 static const char *messages_text(const struct gpuring_queue *queue)
 {
     const struct gpuring_item *item = gpuring_queue_next(queue);
@@ -50,7 +50,7 @@ static const char *messages_text(const struct gpuring_queue *queue)
                                                                  : NULL;
 }
 
-/* What a peer was last seen doing, with the call that it makes or made. */
+/* Describe the last known state of a peer, with its current or last call. */
 static void describe_peer(const struct gpuring_transport *transport, int peer, char *text,
                           size_t size)
 {
@@ -139,7 +139,8 @@ static void report_failure(mca_coll_gpuring_module_t *module, int status, const 
     module->serve->watchdog.reported = true;
 }
 
-/* Nobody has a status page yet where mixed_memory.c could look. */
+/* Print a hint that other ranks may use host buffers. During a wire-up there are no status pages
+ * yet, so mixed_memory.c cannot detect this. */
 static void hint_at_memory(mca_coll_gpuring_module_t *module)
 {
     struct report report;
@@ -151,7 +152,7 @@ static void hint_at_memory(mca_coll_gpuring_module_t *module)
     }
 }
 
-/* Of the peers of a connected module: 0 or the error. */
+/* Check the peers of a connected module. Returns 0 or the error. */
 static int look_at_peers(mca_coll_gpuring_module_t *module)
 {
     char why[512];
@@ -171,7 +172,7 @@ static int look_at_peers(mca_coll_gpuring_module_t *module)
     return status;
 }
 
-/* Time to look: 0 or the error. */
+/* Check the peers and the time limit. Returns 0 or the error. */
 static int look(mca_coll_gpuring_module_t *module, uint64_t now)
 {
     struct gpuring_watchdog *watchdog = &module->serve->watchdog;
