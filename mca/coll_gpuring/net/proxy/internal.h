@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Inside of the proxy: links (net/proxy/pump.c), and how the thread runs and waits, which
- * knows nothing of nets and links (net/proxy/thread.c).
+ * Internals of the proxy: links (net/proxy/pump.c), and the running and waiting of the thread,
+ * which is independent of nets and links (net/proxy/thread.c).
  *
- * The bell wakes the thread. `sleeping` is set only for long sleeps, so that who begins an
- * operation pays for a system call only then. The handshake: before the thread looks at any counter
- * it notes how many operations have begun; when all of them have ended and nothing was found to do,
- * it says that it sleeps, then looks at `begun` again. Who begins raises `begun`, then looks at
- * `sleeping`. Both in one total order (seq_cst): at least one of them sees the other, even if the
- * operation has already ended when the thread looks.
+ * The bell wakes the thread. The thread sets `sleeping` only for long sleeps, so that a thread that
+ * begins an operation pays for a system call only if the proxy's thread sleeps. The handshake:
+ *
+ *   - Before the thread reads any counter, it reads `begun`, the number of operations that have
+ *     begun. When all of these have ended and it has found nothing to do, it sets `sleeping` and
+ *     then reads `begun` again.
+ *   - A thread that begins an operation increments `begun` and then reads `sleeping`.
+ *
+ * All these accesses are in one total order (seq_cst). Therefore at least one of the two threads
+ * sees the store of the other, even if the operation has already ended by then.
  */
 #ifndef GPURING_NET_PROXY_INTERNAL_H
 #define GPURING_NET_PROXY_INTERNAL_H
@@ -20,12 +24,13 @@
 #include "mca/coll_gpuring/net/base.h"
 #include "mca/coll_gpuring/net/proxy/proxy.h"
 
-/* Give the net what the lanes have produced and consumed. Returns how many calls it took. */
+/* Post the slots that the lanes have filled, and return credits for the slots that they have
+ * consumed. Returns the number of calls to the net. */
 int gpuring_proxy_pump(struct gpuring_net_base_link *link, uint64_t *bytes, uint64_t *again);
 
 /*
- * True if a live link has slots or credits that are not out yet. posted: what was given to the net
- * counts as out.
+ * Return true if a working link has slots or credits that are not sent yet. posted: slots that were
+ * given to the net count as sent.
  */
 bool gpuring_proxy_pending(const struct gpuring_net_base_link *link, bool posted);
 
@@ -33,7 +38,7 @@ bool gpuring_proxy_pending(const struct gpuring_net_base_link *link, bool posted
 
 enum {
     GPURING_PROXY_AWAKE,
-    GPURING_PROXY_STANDING_BACK, /* for a short while; begin need not ring */
+    GPURING_PROXY_STANDING_BACK, /* for a short time; begin need not ring */
     GPURING_PROXY_NAPPING,
     GPURING_PROXY_SLEEPING
 };
@@ -41,44 +46,47 @@ enum {
 struct gpuring_proxy_bell {
     int fd;                /* an eventfd */
     int sleeping;          /* one of the above; short naps count as awake */
-    int stop;              /* the thread is to end */
-    uint64_t begun, ended; /* operations */
+    int stop;              /* the thread must end */
+    uint64_t begun, ended; /* number of operations */
 };
 
-/* What to nap on: descriptors of nets that were armed. */
+/* Descriptors of armed nets that end a nap. */
 struct gpuring_proxy_nap {
     int fds[GPURING_PROXY_NETS];
     int nfds;
-    bool all_nets; /* every net has a descriptor here: no need to look without one */
+    bool all_nets; /* each net has a descriptor here, so no net must be polled during a long nap */
 };
 
-/* How long nothing has happened, and what follows from it. */
+/* The state of a wait in which nothing happens. */
 struct gpuring_proxy_wait {
     uint64_t spin_ns, yield_ns;
     uint64_t since;  /* 0: something happened in the last pass */
-    uint64_t nap_ns; /* of the next nap, for which descriptors should be armed; 0: none yet */
+    uint64_t nap_ns; /* length of the next nap, for which the caller arms descriptors; 0: no nap */
 };
 
-/* Start a thread with all signals blocked: handlers belong to the application's threads. Returns
- * 0 or an errno. */
+/* Start a thread with all signals blocked, because signal handlers must run in the application's
+ * threads. Returns 0 or an errno. */
 int gpuring_proxy_thread_start(pthread_t *thread, void *(*main)(void *), void *argument);
 
-/* Called by the new thread: name and cores. True if it shares its cores with no process. */
+/* Set the name and the cores of the calling thread. Returns true if it shares its cores with no
+ * process. */
 bool gpuring_proxy_thread_setup(const struct gpuring_proxy_config *config);
 
 /* Wake the thread from any sleep or nap. */
 void gpuring_proxy_bell_ring(struct gpuring_proxy_bell *bell);
-/* Sleep until rung; not at all if an operation has begun since `begun` was noted. */
+/* Sleep until the bell rings. Returns immediately if an operation has begun since `begun` was read.
+ */
 void gpuring_proxy_bell_sleep(struct gpuring_proxy_bell *bell, uint64_t begun);
-/* Nap because other threads do the work; only a ring ends it sooner. *ns: how long the last such
- * nap was, 0 at first; they become longer. */
+/* Nap while other threads do the work. Only a ring ends the nap early. *ns is the length of the
+ * last such nap, initially 0; successive naps become longer. */
 void gpuring_proxy_bell_stand_back(struct gpuring_proxy_bell *bell, uint64_t *ns);
 
 void gpuring_proxy_wait_init(struct gpuring_proxy_wait *wait,
                              const struct gpuring_proxy_config *config, bool alone);
 /*
- * Spin, yield, or nap on `nap` (NULL: do not nap). With `running` operations naps stay short, since
- * counters change and no descriptor reports it; else they end when an operation begins.
+ * Spin, yield, or nap on `nap` (NULL: do not nap). While operations are running, naps are short,
+ * because no descriptor reports changes of the lanes' counters. Otherwise the begin of an operation
+ * ends the nap.
  */
 void gpuring_proxy_wait_step(struct gpuring_proxy_wait *wait, struct gpuring_proxy_bell *bell,
                              const struct gpuring_proxy_nap *nap, bool running, uint64_t begun);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The proxy's thread: its loop, its waiting, and what other threads may ask of it. The gate guards
- * the lists of nets and links and everything in them; the bell decides who wakes whom.
+ * The proxy's thread: its loop, its waiting, and the functions that other threads call. The gate
+ * guards the lists of nets and links and everything in them. The bell wakes the thread.
  */
 #include "mca/coll_gpuring/net/proxy/proxy.h"
 
@@ -18,7 +18,7 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define JOIN_GRACE_SECONDS 2.0 /* for a call of the net that is under way */
+#define JOIN_GRACE_SECONDS 2.0 /* for a call of the net's library that has begun */
 
 struct proxy_net {
     const struct gpuring_net_ops *ops;
@@ -31,21 +31,23 @@ struct gpuring_proxy {
     struct gpuring_list groups;
     struct gpuring_proxy_config config;
     pthread_t thread;
-    pid_t pid; /* of the process that has the thread: a forked child has not */
+    pid_t pid; /* of the process that has the thread; a forked child does not have it */
     struct gpuring_proxy_bell bell;
-    uint64_t stop_ns; /* when to give up pending transfers; written before stop */
+    uint64_t stop_ns; /* time at which to abandon pending transfers; written before stop */
     uint64_t bytes, again;
     uint64_t helped; /* passes made by other threads */
 };
 
-/* Under the gate: may there be something to do for the group? */
+/* Return true if there may be something to do for the group. Under the gate. */
 static bool at_work(const struct gpuring_proxy_group *group)
 {
-    /* No partner, relaxed: who counts on it has seen the bell's count, which is raised after it. */
+    /* Relaxed, without a partner: a thread that relies on this value has read bell.begun, which is
+     * incremented after it. */
     return __atomic_load_n(&group->begun, __ATOMIC_RELAXED) != group->idle;
 }
 
-/* Under the gate: are slots or credits of the group not out yet? posted: as for a link. */
+/* Return true if slots or credits of the group are not sent yet. posted: see gpuring_proxy_pending.
+ * Under the gate. */
 static bool group_pending(const struct gpuring_proxy_group *group, bool posted)
 {
     const struct gpuring_net_base_link *link;
@@ -62,7 +64,8 @@ static bool group_pending(const struct gpuring_proxy_group *group, bool posted)
 static int pump_group(struct gpuring_proxy_group *group, uint64_t *bytes, uint64_t *again)
 {
     uint64_t begun = __atomic_load_n(&group->begun, __ATOMIC_RELAXED);
-    /* Partner: the release in gpuring_proxy_end: counters of what has ended are visible. */
+    /* Partner: the release in gpuring_proxy_end, so that the counters of ended operations are
+     * visible. */
     bool ended = __atomic_load_n(&group->ended, __ATOMIC_ACQUIRE) == begun;
     struct gpuring_net_base_link *link;
     int done = 0;
@@ -77,7 +80,7 @@ static int pump_group(struct gpuring_proxy_group *group, uint64_t *bytes, uint64
     return done;
 }
 
-/* Under the gate: everything that can be done now. Returns how much was. */
+/* Do everything that can be done now. Returns the number of events and calls. Under the gate. */
 static int proxy_pass(struct gpuring_proxy *proxy)
 {
     struct gpuring_proxy_group *group;
@@ -97,7 +100,8 @@ static int proxy_pass(struct gpuring_proxy *proxy)
     return done;
 }
 
-/* Under the gate: is there something of ours that is not out yet? posted: as for a link. */
+/* Return true if the proxy or a net has data that is not sent yet. posted: see
+ * gpuring_proxy_pending. Under the gate. */
 static bool proxy_pending(const struct gpuring_proxy *proxy, bool posted)
 {
     const struct gpuring_proxy_group *group;
@@ -116,7 +120,8 @@ static bool proxy_pending(const struct gpuring_proxy *proxy, bool posted)
     return false;
 }
 
-/* Under the gate: the descriptors to nap on. False: there is something to do already. */
+/* Arm the descriptors of the nets for a nap. Returns false if a net already has something to do.
+ * Under the gate. */
 static bool proxy_arm(const struct gpuring_proxy *proxy, struct gpuring_proxy_nap *nap)
 {
     nap->nfds = 0;
@@ -136,10 +141,10 @@ static bool proxy_arm(const struct gpuring_proxy *proxy, struct gpuring_proxy_na
     return true;
 }
 
-/* True after a nap that was taken because other threads do the work. */
+/* Nap if other threads have done the work since the last call. Returns true after such a nap. */
 static bool stand_back(struct gpuring_proxy *proxy, uint64_t *seen, uint64_t *ns)
 {
-    /* Only a hint, hence relaxed. */
+    /* Relaxed, because this is only a hint. */
     uint64_t helped = __atomic_load_n(&proxy->helped, __ATOMIC_RELAXED);
 
     if (helped == *seen) {
@@ -171,9 +176,10 @@ static void *proxy_main(void *argument)
         }
         gpuring_gate_reenter(proxy->config.gate);
         done = proxy_pass(proxy);
-        /* Partner: the release in gpuring_proxy_end: counters of what has ended are visible. */
+        /* Partner: the release in bell_end, so that the counters of ended operations are visible.
+         */
         running = __atomic_load_n(&proxy->bell.ended, __ATOMIC_ACQUIRE) != begun;
-        if (done == 0) { /* in this order: what has ended is seen as pending if it is not out */
+        if (done == 0) { /* after reading `ended`: data that an ended operation left is pending */
             pending = (running && !stop) || proxy_pending(proxy, false);
             armed = wait.nap_ns != 0 && proxy_arm(proxy, &nap);
         }
@@ -230,7 +236,7 @@ static int proxy_join(struct gpuring_proxy *proxy, double seconds)
     struct timespec until;
 
     if (proxy->pid != getpid()) {
-        return GPURING_OK; /* a forked child: there is no thread */
+        return GPURING_OK; /* a forked child has no thread */
     }
     proxy->stop_ns = gpuring_now_ns() + (uint64_t) (seconds * 1e9);
     /* Partners: the loads in proxy_main, bell_says and bell_stand_back. */
@@ -246,7 +252,8 @@ static int proxy_join(struct gpuring_proxy *proxy, double seconds)
     return GPURING_OK;
 }
 
-/* The peer may still have its pair: what the link sends has to say the truth about this end. */
+/* Remove the link from its pair. The peer may still have its pair and read credits from the slots
+ * of this link, so keep the credit that was returned last. */
 static void unpair(struct gpuring_net_base_link *link)
 {
     for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
@@ -255,7 +262,7 @@ static void unpair(struct gpuring_net_base_link *link)
     link->pair = NULL;
 }
 
-/* Under the gate, or when there is no thread. */
+/* Remove a link. Under the gate, or when there is no thread. */
 static void forget(struct gpuring_net_base_link *link)
 {
     gpuring_list_remove(&link->node);
@@ -267,7 +274,7 @@ static void forget(struct gpuring_net_base_link *link)
     link->failed = NULL;
 }
 
-/* The same. */
+/* Remove a group. Under the gate, or when there is no thread. */
 static void forget_group(struct gpuring_proxy_group *group)
 {
     struct gpuring_net_base_link *link;
@@ -343,9 +350,9 @@ void gpuring_proxy_abort(struct gpuring_net_link *aborted, int status)
     struct gpuring_gate *gate = link->net->gate;
 
     if (group == NULL || group->proxy->pid != getpid()) {
-        return; /* a forked child: the connection is its parent's */
+        return; /* in a forked child, the connection belongs to the parent */
     }
-    gpuring_proxy_begin(group); /* what is sent needs progress */
+    gpuring_proxy_begin(group); /* because the message to the peer needs progress */
     gpuring_gate_enter(gate);
     if (link->status == GPURING_OK) {
         link->net->ops->link_abort(aborted, status);
@@ -366,7 +373,8 @@ void gpuring_proxy_begin(struct gpuring_proxy_group *group)
 {
     struct gpuring_proxy *proxy = group->proxy;
 
-    /* Before the bell's: who sees that one sees this. Its own partner: none, relaxed. */
+    /* Before bell.begun, so that a thread that sees bell.begun sees this value, too. Relaxed; it
+     * has no partner. */
     __atomic_fetch_add(&group->begun, 1, __ATOMIC_RELAXED);
     /* Partners: the store and load in bell_says. */
     __atomic_fetch_add(&proxy->bell.begun, 1, __ATOMIC_SEQ_CST);
@@ -385,8 +393,9 @@ void gpuring_proxy_help(struct gpuring_proxy *proxy)
 }
 
 /*
- * The thread stands back: get out what the operation has left, or call it if that takes longer. The
- * reports of what the net sends by itself can wait until the thread looks, or the next operation.
+ * Send the slots and credits that the operation has left, while the proxy's thread stands back. If
+ * one pass is not enough, wake the thread. Completions of slots that the net is sending can wait
+ * until the thread wakes up, or until the next operation.
  */
 static void finish_help(struct gpuring_proxy *proxy)
 {
@@ -419,8 +428,9 @@ void gpuring_proxy_end(struct gpuring_proxy_group *group)
 }
 
 /*
- * Under the gate: is nothing of the group to be waited for? Each link is asked, also when one
- * before it is not ready, for they wait together. late: what is not out yet is given up.
+ * Return true if no link of the group must be waited for any longer. All links are queried, even
+ * after one that is not ready, so that they leave at the same time. late: do not wait for slots and
+ * credits that are not sent yet. Under the gate.
  */
 static bool all_left(const struct gpuring_proxy_group *group, bool late)
 {
@@ -440,7 +450,8 @@ static bool all_left(const struct gpuring_proxy_group *group, bool late)
     return all;
 }
 
-/* The first error, or what has not got out in time. */
+/* Return the status of the first failed link, or GPURING_ERR_TIMEOUT if data was not sent in time.
+ */
 static int group_status(const struct gpuring_proxy_group *group)
 {
     const struct gpuring_net_base_link *link;
@@ -467,7 +478,7 @@ int gpuring_proxy_remove(struct gpuring_proxy_group *group, double seconds)
     }
     gpuring_proxy_begin(group);
     gpuring_gate_enter(proxy->config.gate);
-    /* A forked child leaves the connections to its parent. */
+    /* In a forked child, the connections belong to the parent. */
     while (proxy->pid == getpid() && !all_left(group, now >= late) && now < deadline) {
         gpuring_gate_leave(proxy->config.gate);
         nanosleep(&nap, NULL);

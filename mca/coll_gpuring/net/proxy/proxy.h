@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The proxy: one progress thread per process that moves slots of all network connections. It is
- * driven by the FIFO counters alone and knows no operations. It never calls Open MPI. For each
- * connection and protocol (fifo.h has the layout, net.h the contract):
+ * The proxy: one progress thread per process that sends and receives the slots of all network
+ * connections. It reads only the counters of the FIFOs and knows nothing of operations. It never
+ * calls Open MPI. For each connection and protocol (layout in fifo.h, contract in net.h):
  *
  *   sending end                                    receiving end
- *   lane raised tail: post steps while the peer    slot s has arrived: size, then tail = s + 1
- *     has free slots (posted < credit + nslots)    lane raised head: return it as credit, when a
- *   slot s has left: head = s + 1                    half of the ring is to be given back, or with
- *   credit h came: more slots at the peer            the next slot posted to that peer
+ *   lane raised tail: post steps while the peer    slot s was received: set size, tail = s + 1
+ *     has free slots (posted < credit + nslots)    lane raised head: return it as credit, when
+ *   slot s was sent: head = s + 1                    half of the ring is free, or with the next
+ *   credit h was received: peer has free slots       slot that is posted to that peer
  *
- * Giving back half at a time spares small operations most of these messages, and cannot starve the
- * sender: its lane has nslots slots of its own besides the half at the peer.
+ * Returning half of the ring at a time saves small operations most of the credit messages. It
+ * cannot starve the sender, whose lane has nslots local slots in addition to the half at the peer.
  *
- * The thread sleeps, at no cost, when nothing is in flight: begin/end bracket every operation that
- * uses the network, and after the last end it stays awake only until its own posts and credits are
- * out. While awake without anything to do it polls, then yields, then naps.
+ * The thread sleeps at no cost while nothing is in flight. begin and end bracket each operation
+ * that uses the network. After the last end, the thread stays awake until its posts and credits are
+ * sent. While it is awake and has nothing to do, it polls, then yields, then naps.
  *
- * Threads: create/destroy from one thread; add/remove/begin/end/error from any thread, without the
- * gate. After fork() the child has no progress thread: it must not use the proxy.
+ * Threads: create and destroy from one thread; add, remove, begin, end and error from any thread,
+ * without the gate. A forked child has no progress thread and must not use the proxy.
  */
 #ifndef GPURING_NET_PROXY_PROXY_H
 #define GPURING_NET_PROXY_PROXY_H
@@ -33,89 +33,92 @@
 struct gpuring_proxy;
 
 /*
- * How the thread waits while an operation runs and nothing happens: it polls for spin_us without
- * yielding, then for yield_us with yields, then naps, each time for longer. Negative: default. The
- * default of spin_us depends on whether the thread has a core for itself.
+ * The configuration of the thread. While an operation runs but nothing happens, the thread polls
+ * for spin_us microseconds without yielding, then for yield_us with yields, then takes increasingly
+ * long naps. Negative values select the defaults. The default of spin_us depends on whether the
+ * thread has a core for itself.
  */
 struct gpuring_proxy_config {
-    struct gpuring_gate *gate; /* that the nets have as well */
-    const char *cores;         /* "auto", "none" or a list, see cores.h; NULL: none; must stay */
+    struct gpuring_gate *gate; /* shared with the nets */
+    const char *cores;         /* "auto", "none" or a list (cores.h); NULL: none; not copied */
     cpu_set_t taken;           /* cores on which the application's processes run */
-    cpu_set_t near;            /* cores near the network device; empty: not known */
+    cpu_set_t near;            /* cores near the network device; empty if unknown */
     int spin_us, yield_us;
 };
 
 int gpuring_proxy_create(const struct gpuring_proxy_config *config, struct gpuring_proxy **proxy);
 /*
- * Joins the thread; transfers in flight are given up after `seconds`. Connections that
- * remain are forgotten, their links stay the caller's. NULL is allowed. GPURING_ERR_TIMEOUT: the
- * thread hangs in a call of the net's library, nothing was freed, and its code must stay loaded.
+ * Join the thread, which abandons transfers in flight after `seconds`. Remaining links are removed
+ * from the proxy but still belong to the caller. NULL is allowed. GPURING_ERR_TIMEOUT: the thread
+ * hangs in a call of the net's library. In this case nothing was freed, and the component's code
+ * must stay loaded.
  */
 int gpuring_proxy_destroy(struct gpuring_proxy *proxy, double seconds);
 
-/* The net is polled from here on; it may be closed when the proxy is destroyed. */
+/* Poll this net from now on. It may only be closed after the proxy was destroyed. */
 void gpuring_proxy_add_net(struct gpuring_proxy *proxy, struct gpuring_net *net);
 
 /*
- * Links that are at work together, those of a communicator: they are looked at only from the begin
- * of an operation that uses them until all that it left is out. What is at rest costs a pass the
- * look at one counter. The owner's; no member is read or written by others.
+ * The links of a communicator, which work together. The proxy polls them from the begin of an
+ * operation that uses them until its posts and credits are sent. An idle group costs each pass only
+ * the read of one counter. The owner provides the memory. Only the proxy uses the members.
  */
 struct gpuring_proxy_group {
-    struct gpuring_list node;    /* among the proxy's */
-    struct gpuring_proxy *proxy; /* NULL: none, or it is gone */
+    struct gpuring_list node;    /* in the proxy's list of groups */
+    struct gpuring_proxy *proxy; /* NULL if there is none, or if it was destroyed */
     struct gpuring_list links;
-    uint64_t begun, ended; /* operations */
-    uint64_t idle;         /* how many had begun when all had ended and nothing was left to do */
+    uint64_t begun, ended; /* number of operations */
+    uint64_t idle;         /* value of `begun` when all had ended and nothing was left to send */
 };
 void gpuring_proxy_group_init(struct gpuring_proxy *proxy, struct gpuring_proxy_group *group);
 
 /*
- * Give a connected link of a net that was added to the proxy. `failed` is set (release) to a
- * negative gpuring_status when the link dies; the text is then in gpuring_proxy_error.
+ * Add a connected link of a net that was added to the proxy. When the link fails, *failed is set
+ * (release) to a negative gpuring_status, and gpuring_proxy_error returns the text.
  */
 void gpuring_proxy_add(struct gpuring_proxy_group *group, struct gpuring_net_link *link,
                        int *failed);
 /*
- * The peer to which `send` goes is that from which `receive` comes, and it pairs its ends of these
- * two likewise: what is posted on the one brings the credits of the other along. Once, before
- * anything travels on them; ends when either is removed.
+ * Pair a link to a peer with a link from the same peer. The peer must pair its ends of both links,
+ * too. Slots posted on one link then also carry the credits of the other. Called once, before any
+ * data is sent on the links. The pair ends when either link is removed.
  */
 void gpuring_proxy_pair(struct gpuring_net_link *send, struct gpuring_net_link *receive);
 /*
- * Waits until posts and credits of all links are out, for half of `seconds` at most, and their
- * peers know that they close, `seconds` at most in all; then forgets group and links in any case.
- * Returns 0, also for a group that no proxy has (zeroed), GPURING_ERR_TIMEOUT, or the status of a
- * failed link. The links stay the caller's.
+ * Remove the group and its links from the proxy. First wait at most half of `seconds` until the
+ * posts and credits of all links are sent, and at most `seconds` in total until the peers know that
+ * the links close. The group is removed in any case; its links still belong to the caller. Returns
+ * 0, GPURING_ERR_TIMEOUT, or the status of a failed link. A zeroed group, which no proxy has, is
+ * allowed and returns 0.
  */
 int gpuring_proxy_remove(struct gpuring_proxy_group *group, double seconds);
-/* Give the link up and report that to the other end, if it works; remove is still to be called.
- * Nothing if the proxy does not have the link. */
+/* Abandon a working link and report that to the other end. The caller must still remove the group.
+ * Does nothing if the proxy does not have the link. */
 void gpuring_proxy_abort(struct gpuring_net_link *link, int status);
-/* What happened to a failed link: says host, device, port, status and remedy; valid until it is
- * closed. Empty if `failed` does not say that it has failed. */
+/* Return the text on a failed link, with host, device, port, status and remedy. It is valid until
+ * the link is closed, and empty if `failed` is 0. */
 const char *gpuring_proxy_error(const struct gpuring_net_link *link);
 
-/* An operation that uses these links. */
+/* Begin and end an operation that uses these links. */
 void gpuring_proxy_begin(struct gpuring_proxy_group *group);
 void gpuring_proxy_end(struct gpuring_proxy_group *group);
 
 /*
- * For a thread that waits for an operation's end and has nothing better to do: one pass of the
- * proxy's work in the caller, without waiting for anything. The proxy's own thread steps back while
- * somebody helps, and takes over within milliseconds when nobody does. Where threads outnumber
- * cores this saves two changes of thread for each message.
+ * Perform one pass of the proxy's work in the calling thread, without waiting for anything. Called
+ * by threads that wait for the end of an operation. The proxy's thread naps while other threads
+ * help, and takes over within milliseconds after they stop. If there are more threads than cores,
+ * this saves two thread switches per message.
  */
 void gpuring_proxy_help(struct gpuring_proxy *proxy);
 
 /*
- * Counters for the performance variables: payload bytes posted; and posts and credits that had to
- * be repeated, because the net's queue was full or after a fault.
+ * Return counters for the performance variables: payload bytes that were posted, and the number of
+ * posts and credits that had to be repeated because the net's queue was full or after a fault.
  */
 uint64_t gpuring_proxy_bytes(const struct gpuring_proxy *proxy);
 uint64_t gpuring_proxy_retries(const struct gpuring_proxy *proxy);
 
-/* True while the thread sleeps for good, that is until the next begin (tests, diagnostics). */
+/* Return true while the thread sleeps until the next begin (for tests and diagnostics). */
 bool gpuring_proxy_sleeping(const struct gpuring_proxy *proxy);
 
 #endif

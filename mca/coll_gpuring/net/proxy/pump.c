@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * One link of the proxy: from the lanes' counters to posts and credits. Everything here runs under
- * the gate; only the lanes work on the same counters.
+ * One link of the proxy: convert changes of the lanes' counters to posts and credits. All functions
+ * run under the gate. Only the lanes access the same counters without it.
  */
 #include "mca/coll_gpuring/net/proxy/internal.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* What the next slot can say to the peer that it sends to: how far its own slots are consumed. */
+/* Return the credit that the next slot can carry to its peer: the number of steps of the paired
+ * link that the lane has consumed. */
 static uint64_t head_of_pair(const struct gpuring_net_base_link *link,
                              enum gpuring_protocol protocol)
 {
@@ -18,7 +19,7 @@ static uint64_t head_of_pair(const struct gpuring_net_base_link *link,
         return known;
     }
     count = &link->pair->count[protocol];
-    /* Partner as in pump_recv, which also finds a head that is impossible. */
+    /* Partner: see pump_recv, which also reports an impossible head. */
     head = __atomic_load_n(&count->memory.head->head, __ATOMIC_ACQUIRE);
     return head <= count->done && head > known ? head : known;
 }
@@ -39,7 +40,7 @@ static int pump_send(struct gpuring_net_base_link *link, enum gpuring_protocol p
     }
     end = tail < count->credit + ring->nslots ? tail : count->credit + ring->nslots;
     while (count->posted < end) {
-        uint64_t step = count->posted++; /* before the call, which may report that it is sent */
+        uint64_t step = count->posted++; /* before the call, which may report its completion */
         uint32_t size = ring->tail->size[step % ring->nslots];
         uint64_t head = head_of_pair(link, protocol);
         int status = link->net->ops->post((struct gpuring_net_link *) link, protocol, step, size,
@@ -63,8 +64,9 @@ static int pump_send(struct gpuring_net_base_link *link, enum gpuring_protocol p
 }
 
 /*
- * Slots are given back by halves, so that a stream of them does not wait for credit. Small ones,
- * whose cost is the number of messages, later: two stay free for what the peer sends meanwhile.
+ * Return credits when half of the ring is free, so that a stream of slots does not wait for them.
+ * For small slots the number of messages dominates the cost. Their credits are returned later, when
+ * only two slots are left that the peer can fill in the meantime.
  */
 #define SMALL_BYTES 4096
 
@@ -133,7 +135,7 @@ bool gpuring_proxy_pending(const struct gpuring_net_base_link *link, bool posted
         if (count->memory.nslots == 0) {
             continue;
         }
-        /* Partners as in pump_send and pump_recv. */
+        /* Partners: see pump_send and pump_recv. */
         if (link->direction == GPURING_NET_SEND) {
             if ((posted ? count->posted : count->done) <
                 __atomic_load_n(&count->memory.tail->tail, __ATOMIC_ACQUIRE)) {

@@ -14,19 +14,19 @@
 #include "mca/coll_gpuring/util/log.h"
 
 /*
- * Defaults of the waiting, chosen on a machine with fewer cores than threads, where they matter
- * most: a short spin catches the answer of a peer that runs now; yields hand the core to the lanes
- * that this thread waits for; naps end the competition with a long computation.
+ * Default times of a wait. They were chosen on a machine with fewer cores than threads, where they
+ * matter most. A short spin catches the answer of a peer that is running. Yields give the core to
+ * the lanes that this thread waits for. Naps stop competing with a long computation for the core.
  */
 #define SPIN_US       2
-#define SPIN_ALONE_US 50 /* with a core that no process needs: the next message, too */
+#define SPIN_ALONE_US 50 /* on a core that no process needs: also catches the next message */
 #define YIELD_US      200
 #define NAP_MIN_NS    20000
-#define NAP_MAX_NS    200000    /* an operation runs: a lane may produce at any time */
-#define BACK_MIN_NS   500000    /* others do the work: how soon they may stop unnoticed, at first */
-#define BACK_MAX_NS   4000000   /* and when they have done it for a while */
-#define NAP_FD_NS     100000000 /* draining only: the nets' descriptors wake us */
-#define NAP_BLIND_NS  1000000   /* draining, but a net has no descriptor */
+#define NAP_MAX_NS    200000    /* while an operation runs, because a lane may fill a slot */
+#define BACK_MIN_NS   500000    /* first nap while other threads help, in case they stop soon */
+#define BACK_MAX_NS   4000000   /* longest nap while other threads help */
+#define NAP_FD_NS     100000000 /* while draining: descriptors of all nets wake the thread */
+#define NAP_BLIND_NS  1000000   /* while draining, if a net has no descriptor */
 
 int gpuring_proxy_thread_start(pthread_t *thread, void *(*main)(void *), void *argument)
 {
@@ -41,8 +41,9 @@ int gpuring_proxy_thread_start(pthread_t *thread, void *(*main)(void *), void *a
 }
 
 /*
- * Where this process may have threads at all, whatever mpirun bound it to: asking for every core
- * gives what the container allows of them. False if that cannot be known.
+ * Find the cores on which this process may run threads, independent of mpirun's binding. The kernel
+ * reduces a request for all cores to those that the container allows. Returns false if that cannot
+ * be determined.
  */
 static bool cores_allowed(cpu_set_t *cores)
 {
@@ -89,7 +90,7 @@ void gpuring_proxy_bell_ring(struct gpuring_proxy_bell *bell)
     const uint64_t one = 1;
     ssize_t written;
 
-    do { /* a full counter (EAGAIN) has rung already */
+    do { /* if the counter is full (EAGAIN), the bell has already rung */
         written = write(bell->fd, &one, sizeof one);
     } while (written < 0 && errno == EINTR);
 }
@@ -102,7 +103,7 @@ static void bell_clear(struct gpuring_proxy_bell *bell)
     }
 }
 
-/* Say how we sleep. False: there is a reason to stay awake. */
+/* Publish how the thread is about to sleep. Returns false if it must stay awake. */
 static bool bell_says(struct gpuring_proxy_bell *bell, int how, uint64_t begun)
 {
     /* Partners: gpuring_proxy_begin and proxy_join, see the header. */
@@ -185,7 +186,7 @@ void gpuring_proxy_wait_step(struct gpuring_proxy_wait *wait, struct gpuring_pro
         return;
     }
     if (nap == NULL) {
-        return; /* something arrived while arming */
+        return; /* an event arrived while the nets were armed */
     }
     longest = running ? NAP_MAX_NS : nap->all_nets ? NAP_FD_NS : NAP_BLIND_NS;
     if (running || bell_says(bell, GPURING_PROXY_NAPPING, begun)) {
