@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The data path of the net `ucx`: slots and credits as active messages. Completions and arrivals
- * may come out of order; the base counts what is complete in order.
+ * The data path of the net `ucx`: slots and credits as active messages. Sends may complete, and
+ * messages may arrive, out of order. net/base.c counts the steps that are complete in order.
  */
 #include <stdio.h>
 #include <string.h>
@@ -68,7 +68,7 @@ int gpuring_ucx_post(struct gpuring_net_link *link, enum gpuring_protocol protoc
     const struct gpuring_net_ring *memory = &link->base.count[protocol].memory;
     struct gpuring_ucx_op *op = &link->ops[protocol][step % memory->nslots];
 
-    (void) more; /* every send reports its end */
+    (void) more; /* every send reports its completion */
     if (link->base.status == GPURING_OK && (bytes > memory->slot_bytes || op->busy)) {
         gpuring_ucx_link_fail(link, GPURING_ERR_DATA,
                               "a chunk is larger than its slot, or has "
@@ -110,7 +110,7 @@ void gpuring_ucx_abort(struct gpuring_net_link *link, int status)
     }
 }
 
-/* Is the header one that our peer's end of this link can have sent now? */
+/* Return true if the peer may send a message with this header on this link now. */
 static bool header_is_possible(const struct gpuring_net_link *link,
                                const struct gpuring_ucx_header *header, size_t bytes)
 {
@@ -128,7 +128,7 @@ static bool header_is_possible(const struct gpuring_net_link *link,
            bytes <= count->memory.slot_bytes;
 }
 
-/* A slot's bytes: here already, or to be fetched straight into the slot. */
+/* Receive a slot: copy the data, or fetch it directly into the slot if it is a rendezvous. */
 static ucs_status_t receive_slot(struct gpuring_net_link *link,
                                  const struct gpuring_ucx_header *header, void *data, size_t bytes,
                                  const ucp_am_recv_param_t *param)
@@ -153,7 +153,7 @@ static ucs_status_t receive_slot(struct gpuring_net_link *link,
         return UCS_OK;
     }
     op->busy = true;
-    link->busy++; /* before the call: it may call back before it returns */
+    link->busy++; /* before the call, which may call back before it returns */
     request =
         gpuring_ucx.ucp_am_recv_data_nbx(gpuring_ucx_net(link)->worker, data, slot, bytes, &fetch);
     if (!UCS_PTR_IS_PTR(request)) {
@@ -172,12 +172,12 @@ ucs_status_t gpuring_ucx_receive(void *argument, const void *header_bytes, size_
     struct gpuring_net_link *link;
 
     if (header_size != sizeof header) {
-        return UCS_OK; /* not ours; nobody to blame */
+        return UCS_OK; /* not a message of this component, so there is no link that could fail */
     }
     memcpy(&header, header_bytes, sizeof header);
     link = (struct gpuring_net_link *) gpuring_net_base_find(&net->base, header.link);
     if (link == NULL || link->base.status != GPURING_OK) {
-        return UCS_OK; /* closed meanwhile: a late credit, or data for a failed operation */
+        return UCS_OK; /* the link is closed or failed: a late credit, or late data */
     }
     if (header.kind == GPURING_UCX_ABORT) {
         char why[160];

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Inside of the net `ucx`: one worker per process; an endpoint per peer process, shared by all
- * links to it and kept until the net is closed; links, which are no more than an id at each end.
+ * Internals of the net `ucx`. Each process has one worker, and one endpoint per peer process. All
+ * links to a peer share its endpoint, which is kept until the net is closed. A link is only an id
+ * at each end.
  *
- * A slot travels as an active message with a header; UCX sends it eagerly (it is then copied from
- * UCX's buffer into the slot) or by rendezvous (straight from slot to slot), as it thinks best.
- * UCX does not order active messages of different sizes, so the receiving end does.
+ * A slot is sent as an active message with a header. UCX chooses whether it sends the slot eagerly,
+ * in which case it is copied from UCX's buffer to the receiver's slot, or with a rendezvous, which
+ * writes directly from slot to slot. UCX does not order active messages of different sizes, so the
+ * receiving end orders them.
  *
- * Everything below is guarded by the gate. UCX calls back only from its progress, flush and
- * send functions, hence always under the gate.
+ * The gate guards everything in this file. UCX calls back only from its progress, flush, send and
+ * receive functions, which are called under the gate.
  */
 #ifndef GPURING_NET_UCX_INTERNAL_H
 #define GPURING_NET_UCX_INTERNAL_H
@@ -50,33 +52,33 @@ struct gpuring_ucx {
 };
 #undef GPURING_UCX_MEMBER
 
-/* UCX, loaded at run time: constant once gpuring_ucx_load has succeeded. */
+/* UCX, loaded at run time. Constant after gpuring_ucx_load has succeeded. */
 extern struct gpuring_ucx gpuring_ucx;
 
-/* 0, or GPURING_ERR_UNSUPPORTED; *why then says what is missing. Loads once in a process. */
+/* Load UCX, once per process. Returns 0, or GPURING_ERR_UNSUPPORTED and the reason in *why. */
 int gpuring_ucx_load(const char **why);
 
-/* The same into `table` from any library, each time anew; for the above and for tests. */
+/* Load UCX's functions from a library into `table`. Used by gpuring_ucx_load and by tests. */
 int gpuring_ucx_load_from(const char *library, struct gpuring_ucx *table, char *why, size_t size);
 
 /*
- * Header of a message, in the byte order of the hosts (they compare theirs in AllGather 1):
+ * The header of a message, in the byte order of the hosts, which is compared in AllGather 1:
  *   0        8        16       24      28         30
  *   | link   | step   | head   | bytes | protocol | kind |
  */
 enum gpuring_ucx_kind { GPURING_UCX_DATA, GPURING_UCX_CREDIT, GPURING_UCX_ABORT };
 
 struct gpuring_ucx_header {
-    uint64_t link; /* the receiver's id of it */
-    uint64_t step; /* of an abort: -gpuring_status */
-    uint64_t head; /* of a credit; of data: of the link's pair, 0 if it has none */
+    uint64_t link; /* the receiver's id of the link */
+    uint64_t step; /* in an abort: -gpuring_status */
+    uint64_t head; /* the credit; in data: the credit for the link's pair, 0 if it has no pair */
     uint32_t bytes;
     uint16_t protocol;
     uint16_t kind;
 };
 _Static_assert(sizeof(struct gpuring_ucx_header) == 32, "travels between processes");
 
-/* A send or a rendezvous receive in progress. */
+/* A send, or a receive of a rendezvous. */
 struct gpuring_ucx_op {
     struct gpuring_net_link *link;
     struct gpuring_ucx_header header; /* UCX reads it until the send is complete */
@@ -84,21 +86,21 @@ struct gpuring_ucx_op {
 };
 
 struct gpuring_ucx_peer {
-    struct gpuring_list node; /* in the net's peers */
+    struct gpuring_list node; /* in the net's list of peers */
     struct gpuring_net *net;
     ucp_ep_h ep;
-    int status;              /* 0, or GPURING_ERR_* once the endpoint failed */
-    ucs_status_t ucx_status; /* why */
+    int status;              /* 0, or GPURING_ERR_* if the endpoint has failed */
+    ucs_status_t ucx_status; /* UCX's reason for that */
     void *closing;           /* request of the close, while the net closes */
     size_t bytes;
-    uint8_t address[]; /* of its worker: unique, and the handle of its process */
+    uint8_t address[]; /* of the peer's worker; unique, and the handle of its process */
 };
 
 struct gpuring_net_link {
     struct gpuring_net_base_link base;
-    struct gpuring_ucx_peer *peer; /* NULL until connected */
-    uint64_t peer_id;              /* the peer's base.id of it, which is what its handle has */
-    /* [2 * nslots] by step: sends of slots or credits, then rendezvous receives */
+    struct gpuring_ucx_peer *peer; /* NULL before the link is connected */
+    uint64_t peer_id;              /* the peer's base.id of the link, from the peer's handle */
+    /* [2 * nslots] by step: sends of slots or credits, followed by receives of a rendezvous */
     struct gpuring_ucx_op *ops[GPURING_PROTOCOL_COUNT];
     struct gpuring_ucx_op abort;
     unsigned busy; /* operations that UCX has not completed */
@@ -109,15 +111,15 @@ struct gpuring_net {
     ucp_context_h context;
     ucp_worker_h worker;
     int efd;
-    bool no_rdma;      /* it leaves RDMA devices alone */
-    bool tcp;          /* slots go between nodes by nothing else */
-    char *net_devices; /* value of UCX's NET_DEVICES that this net has set, NULL: none */
-    unsigned opened;   /* descriptors that were open when the net was */
+    bool no_rdma;      /* UCX was configured not to use RDMA devices */
+    bool tcp;          /* UCX has only TCP between nodes */
+    char *net_devices; /* value that this net has set for UCX's NET_DEVICES, or NULL */
+    unsigned opened;   /* number of open descriptors after the net was opened */
     unsigned npeers;
     struct gpuring_net_devices devices;
     struct gpuring_list peers;
-    bool dirty;  /* something was sent since the last flush began */
-    void *flush; /* request of a flush under way */
+    bool dirty;  /* messages were sent since the last flush began */
+    void *flush; /* request of a flush in progress, or NULL */
 };
 
 static inline struct gpuring_net *gpuring_ucx_net(const struct gpuring_net_link *link)
@@ -125,12 +127,12 @@ static inline struct gpuring_net *gpuring_ucx_net(const struct gpuring_net_link 
     return (struct gpuring_net *) link->base.net;
 }
 
-/* net/ucx/ucx.c. UCX aborts the process where it runs out of descriptors amid its work: are there
- * enough for so many more peers? 0 or GPURING_ERR_FILES, with a log line. */
+/* net/ucx/ucx.c. Check whether there are enough descriptors for `more` additional peers, because
+ * UCX aborts the process if it runs out of them. Returns 0 or GPURING_ERR_FILES (logged). */
 int gpuring_ucx_check_descriptors(const struct gpuring_net *net, unsigned more);
 
 /* net/ucx/link.c: endpoints and links */
-/* Close all endpoints: in good order, but by force those that failed or take longer than 1 s. */
+/* Close all endpoints. Failed endpoints are closed by force. Stop waiting after 1 s in total. */
 void gpuring_ucx_peers_close(struct gpuring_net *net);
 int gpuring_ucx_link_create(struct gpuring_net *net, int device,
                             enum gpuring_net_direction direction,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The net `ucx`: endpoints, one per peer process, and the life of links, which share them. */
+/* The net `ucx`: endpoints, one per peer process, and links, which share them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 #define CLOSE_NS UINT64_C(1000000000)
 
-/* What a user can do about an endpoint's error. */
+/* Return the remedy for an endpoint's error, to be shown to the user. */
 static const char *remedy(ucs_status_t status)
 {
     switch (status) {
@@ -123,7 +123,8 @@ static int peer_get(struct gpuring_net *net, const void *address, size_t bytes, 
     return peer_create(net, address, bytes, name, peer);
 }
 
-/* Begin to close; NULL: closed already (or cannot be). */
+/* Begin to close an endpoint. Returns the request, or NULL if the endpoint is closed already or
+ * closing it has failed. */
 static void *close_begin(struct gpuring_ucx_peer *peer, uint32_t flags)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = flags};
@@ -150,7 +151,7 @@ static void close_finish(struct gpuring_net *net, void *request, uint64_t deadli
     gpuring_ucx.ucp_request_free(request);
 }
 
-/* By force: everything in flight on the endpoint completes with an error. */
+/* Close an endpoint by force. All operations in flight on it complete with an error. */
 static void peer_drop(struct gpuring_ucx_peer *peer)
 {
     peer_failed(peer, UCS_ERR_CANCELED);
@@ -163,7 +164,7 @@ void gpuring_ucx_peers_close(struct gpuring_net *net)
     uint64_t deadline = gpuring_now_ns() + CLOSE_NS;
     struct gpuring_ucx_peer *peer;
 
-    /* All closes begin before the first is waited for: they overlap. */
+    /* Begin all closes before waiting for the first one, so that they overlap. */
     GPURING_LIST_EACH(peer, &net->peers, struct gpuring_ucx_peer, node)
     {
         peer->closing = close_begin(peer, peer->status != GPURING_OK ? UCP_EP_CLOSE_FLAG_FORCE : 0);
@@ -202,7 +203,7 @@ int gpuring_ucx_link_create(struct gpuring_net *net, int device,
     struct gpuring_net_link *link = calloc(1, sizeof *link);
     int status;
 
-    (void) device; /* UCX stripes over its devices as it thinks best */
+    (void) device; /* UCX chooses how to stripe messages over its devices */
     if (link == NULL || !make_ops(link, memory)) {
         gpuring_error("out of memory for a UCX connection");
         status = GPURING_ERR_NOMEM;
@@ -254,7 +255,8 @@ int gpuring_ucx_link_connect(struct gpuring_net_link *link, const void *process_
     return status;
 }
 
-/* UCX may still read the header and the slot of what is in flight. */
+/* Return GPURING_AGAIN while operations are in flight, because UCX may still access their headers
+ * and slots. */
 int gpuring_ucx_link_leave(struct gpuring_net_link *link)
 {
     return link->busy > 0 ? GPURING_AGAIN : GPURING_OK;
@@ -278,7 +280,7 @@ void gpuring_ucx_link_close(struct gpuring_net_link *link)
     gpuring_gate_leave(net->base.gate);
     if (link->busy == 0) {
         link_free(link);
-    } else { /* UCX never let go of it: a leak is better than a wild write */
+    } else { /* leak the link, because UCX may still write to it */
         gpuring_warn("UCX did not complete transfers to %s", link->base.peer_name);
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The net `ucx`: the process's worker, its devices, its progress. */
+/* The net `ucx`: the worker of the process, its devices and its progress. */
 #include "mca/coll_gpuring/net/ucx/internal.h"
 
 #include <dirent.h>
@@ -16,13 +16,13 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define PROGRESS_CALLS 4 /* of UCX for each poll: it does little in one */
+#define PROGRESS_CALLS 4 /* calls of UCX's progress per poll, because one call does little */
 #define KEEPALIVE      "2s"
 #define UCX_LIBRARY    "libucp.so.0"
-/* Of version 1: active messages by rendezvous, and the flush of a worker (NEWS of UCX). */
+/* The minor version of UCX 1 that has active messages with rendezvous and the flush of a worker
+ * (NEWS of UCX). */
 #define UCX_OLDEST 11
-/* From this one on, to 1.18, a UCX without "ib" still connects by UD, if only to look after peers.
- */
+/* From this minor version to 1.18, a UCX without "ib" still uses UD, if only for keepalives. */
 #define UCX_AUXILIARY 15
 
 struct gpuring_ucx gpuring_ucx;
@@ -75,7 +75,8 @@ static int ucx_error(const char *host, const char *what, ucs_status_t status)
     return status == UCS_ERR_NO_MEMORY ? GPURING_ERR_NOMEM : GPURING_ERR_NET;
 }
 
-/* An option of UCX as the user gave it: for us alone, or for all users of UCX; NULL: not given. */
+/* Return the value that the user has set for an option of UCX, for this component or for all users
+ * of UCX, or NULL. */
 static const char *option_given(const char *name)
 {
     char variable[64];
@@ -87,10 +88,10 @@ static const char *option_given(const char *name)
 }
 
 /*
- * UCX is to leave RDMA devices alone if they are made by software, for its transports do not
- * connect there, and if verbs has failed to connect the ranks. It does not report an error: when an
- * endpoint over UD found no peer, UCX was seen to abort the process (1.13.1). Who chooses
- * transports or devices for UCX gets what he chose.
+ * Configure UCX not to use RDMA devices in two cases: if all of them are software devices, on which
+ * UCX's transports do not connect, and if verbs has failed to connect the ranks. UCX does not
+ * always report an error in these cases: UCX 1.13.1 aborted the process when an endpoint over UD
+ * found no peer. If the user has chosen transports or devices for UCX, change nothing.
  */
 static void avoid_rdma(struct gpuring_net *net, ucp_config_t *config, bool failed)
 {
@@ -116,7 +117,7 @@ static void avoid_rdma(struct gpuring_net *net, ucp_config_t *config, bool faile
     }
 }
 
-/* Is it a transport that goes by RDMA, or a group of them, or a name that we do not know? */
+/* Return true if this may be an RDMA transport or a group of them, which includes unknown names. */
 static bool may_be_rdma(const char *name, size_t length)
 {
     static const char *const others[] = {"tcp",   "self", "sm",  "shm",  "mm",
@@ -129,7 +130,7 @@ static bool may_be_rdma(const char *name, size_t length)
     return !other;
 }
 
-/* Do slots go between nodes by nothing but TCP? */
+/* Return true if UCX has only TCP to send slots between nodes. */
 static bool goes_by_tcp(const struct gpuring_net *net)
 {
     const char *list = option_given("TLS");
@@ -162,7 +163,8 @@ static void print_device(FILE *list, const char *name, int port)
     }
 }
 
-/* Return the list of RDMA ports and of these interfaces, to be freed; NULL without memory. */
+/* Return the list of RDMA ports and of these interfaces, which the caller frees, or NULL without
+ * memory. */
 static char *list_for_ucx(const struct gpuring_net *net, const struct gpuring_interface *interfaces,
                           int count)
 {
@@ -192,8 +194,9 @@ static char *list_for_ucx(const struct gpuring_net *net, const struct gpuring_in
 }
 
 /*
- * Name the devices for UCX where this host has interfaces that lead to no other node. UCX would try
- * the bridges of containers and of virtual machines first, and reach itself instead of the peer.
+ * Set UCX's list of devices if this host has interfaces that lead to no other node. Otherwise UCX
+ * would first try the bridges of containers and virtual machines, and connect to the same host
+ * instead of the peer.
  */
 static void avoid_bridges(struct gpuring_net *net, ucp_config_t *config,
                           const struct gpuring_net_config *wish)
@@ -221,27 +224,28 @@ static void avoid_bridges(struct gpuring_net *net, ucp_config_t *config,
 }
 
 /*
- * Our own defaults. Some transports have no connection that breaks when the peer dies: UCX looks
- * after it now and then, by default so rarely that applications would seem to hang.
+ * Set defaults of options that the user has not set. Some transports have no connection that breaks
+ * when the peer dies. UCX then detects the death with keepalives, whose default interval is so long
+ * that applications would seem to hang.
  */
 static void configure(struct gpuring_net *net, ucp_config_t *config)
 {
     if (option_given("KEEPALIVE_INTERVAL") == NULL) {
-        /* Without effect where this UCX has no such option. */
+        /* This has no effect if this UCX does not have the option. */
         gpuring_ucx.ucp_config_modify(config, "KEEPALIVE_INTERVAL", KEEPALIVE);
     }
     net->tcp = goes_by_tcp(net);
     if (option_given("RNDV_THRESH") == NULL && net->tcp) {
-        /* A slot by rendezvous was seen to take three times as long as eagerly, from 32 KiB to 4
-         * MiB in slots of 128 KiB, and to use one device of several (1.13.1). */
+        /* With UCX 1.13.1, calls of 32 KiB to 4 MiB in slots of 128 KiB took three times as long
+         * with rendezvous as with eager messages, and used only one of several devices. */
         gpuring_ucx.ucp_config_modify(config, "RNDV_THRESH", "inf");
         gpuring_debug("UCX on %s goes by TCP: no rendezvous", net->base.host);
     }
 }
 
 /*
- * A context of our own. Its configuration is what the application's environment says (UCX_*), and
- * GPURING_UCX_* on top of that; nothing of it is changed for others.
+ * Open a UCX context for this component alone. Its configuration is read from the environment
+ * (UCX_*, overridden by GPURING_UCX_*). Other users of UCX keep their configuration.
  */
 static int open_context(struct gpuring_net *net, const struct gpuring_net_config *wish)
 {
@@ -300,7 +304,7 @@ static int open_worker(struct gpuring_net *net)
         return ucx_error(net->base.host, "set a handler", status);
     }
     if (gpuring_ucx.ucp_worker_get_efd(net->worker, &net->efd) != UCS_OK) {
-        net->efd = -1; /* some transport has no descriptor: waiting is by short naps */
+        net->efd = -1; /* a transport has no descriptor, so the proxy waits with short naps */
     }
     return GPURING_OK;
 }
@@ -333,12 +337,14 @@ static void ucx_close(struct gpuring_net *net)
     free(net);
 }
 
-/* Of a worker with one device, about 20; later on, for others. */
+/* Descriptors that must remain free: a worker with one device needs about 20. After the worker was
+ * created they are a reserve for the rest of the process. */
 #define RESERVE 32
-/* Of a peer, with each device of the two at most that UCX uses: both ends may connect at once. */
+/* Sockets per peer and device, because both ends may connect at the same time. UCX uses at most two
+ * devices. */
 #define SOCKETS 2
 
-/* 0: not known. */
+/* Return the number of open descriptors, or 0 if it is unknown. */
 static unsigned open_descriptors(void)
 {
     DIR *folder = opendir("/proc/self/fd");
@@ -357,7 +363,7 @@ int gpuring_ucx_check_descriptors(const struct gpuring_net *net, unsigned more)
 {
     unsigned each = net->tcp ? SOCKETS * (net->devices.count > 1 ? 2 : 1) : 0;
     unsigned open = open_descriptors(), npeers = net->npeers + more;
-    unsigned later = net->opened + net->npeers * each; /* when those of its peers are all there */
+    unsigned later = net->opened + net->npeers * each; /* after all peers have connected */
     unsigned needed = (open > later ? open : later) + more * each + RESERVE;
     struct rlimit limit;
 
@@ -449,7 +455,8 @@ static int ucx_poll(struct gpuring_net *net)
     return gpuring_net_base_events(&net->base);
 }
 
-/* A completed send may still be in UCX's own buffers; a flush ends when they are empty. */
+/* Return GPURING_AGAIN while UCX may have data in its buffers. The data of a completed send may
+ * still be there; a flush completes when the buffers are empty. */
 static int ucx_quiet(struct gpuring_net *net)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
@@ -459,7 +466,8 @@ static int ucx_quiet(struct gpuring_net *net)
         net->dirty = false;
         net->flush = gpuring_ucx.ucp_worker_flush_nbx(net->worker, &param);
         if (!UCS_PTR_IS_PTR(net->flush)) {
-            net->flush = NULL; /* done, or failed: then the endpoints say so */
+            net->flush =
+                NULL; /* the flush is complete, or has failed and the endpoints report it */
         }
     }
     if (net->flush != NULL) {
