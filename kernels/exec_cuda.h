@@ -89,7 +89,7 @@ EXEC_FN uint32_t exec_thread(const EXEC *)
 /* Of those that move data, in whose duty alone it is asked; and thread 0 of them ends a lane. */
 EXEC_FN constexpr uint32_t exec_nthreads(const EXEC *)
 {
-    return GPURING_KERNEL_THREADS -
+    return GPURING_KERNEL_THREADS(R::protocol) -
            (R::protocol == GPURING_PROTOCOL_SIMPLE ? GPURING_KERNEL_CONTROL : 0);
 }
 
@@ -111,9 +111,9 @@ EXEC_FN uint32_t exec_brief(const EXEC *x)
 /* Warps that move data, then one that waits, and one that posts. */
 EXEC_FN enum exec_duty exec_duty(const EXEC *)
 {
-    return threadIdx.x < GPURING_KERNEL_THREADS - 64   ? EXEC_MOVES
-           : threadIdx.x < GPURING_KERNEL_THREADS - 32 ? EXEC_WAITS
-                                                       : EXEC_POSTS;
+    return threadIdx.x < GPURING_KERNEL_THREADS(R::protocol) - 64   ? EXEC_MOVES
+           : threadIdx.x < GPURING_KERNEL_THREADS(R::protocol) - 32 ? EXEC_WAITS
+                                                                    : EXEC_POSTS;
 }
 
 EXEC_FN uint32_t exec_owner(const EXEC *x)
@@ -149,22 +149,22 @@ EXEC_FN struct exec_list *exec_list(const EXEC *x, uint32_t k)
 
 EXEC_FN void exec_meet_ready(const EXEC *, uint32_t k)
 {
-    BLOCK_BARRIER("sync", 1, GPURING_KERNEL_THREADS);
+    BLOCK_BARRIER("sync", 1, GPURING_KERNEL_THREADS(R::protocol));
 }
 
 EXEC_FN void exec_arrive_ready(const EXEC *, uint32_t k)
 {
-    BLOCK_BARRIER("arrive", 1, GPURING_KERNEL_THREADS);
+    BLOCK_BARRIER("arrive", 1, GPURING_KERNEL_THREADS(R::protocol));
 }
 
 EXEC_FN void exec_meet_moved(const EXEC *, uint32_t k)
 {
-    BLOCK_BARRIER("sync", 3, GPURING_KERNEL_THREADS - 32);
+    BLOCK_BARRIER("sync", 3, GPURING_KERNEL_THREADS(R::protocol) - 32);
 }
 
 EXEC_FN void exec_arrive_moved(const EXEC *, uint32_t k)
 {
-    BLOCK_BARRIER("arrive", 3, GPURING_KERNEL_THREADS - 32);
+    BLOCK_BARRIER("arrive", 3, GPURING_KERNEL_THREADS(R::protocol) - 32);
 }
 
 EXEC_FN void exec_barrier(const EXEC *)

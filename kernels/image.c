@@ -29,24 +29,51 @@ __asm__(".pushsection .rodata\n"
 
 static const uint8_t representations[GPURING_TYPE_COUNT][2] = {KERNELS_TYPES(REPRESENTATION)};
 
-/* The kernel of that name of each protocol. */
-#define NAME(PROTOCOL, protocol, name) \
-    [GPURING_PROTOCOL_##PROTOCOL] = "gpuring_" #protocol "_" name,
-#define NAMES(name) ((const char *const[GPURING_PROTOCOL_COUNT]){KERNELS_PROTOCOLS(NAME, name)})
+/* The kernels that a protocol has, in the order of their numbers. */
+#define FAST(operation, name, representation, size) FAST_##name##_##representation,
+enum { KERNELS_FAST(FAST) ANY_8, ANY_16, KERNELS };
+#undef FAST
+_Static_assert(GPURING_KERNELS == KERNELS * GPURING_PROTOCOL_COUNT, "so many there are");
 
-const char *gpuring_kernel_name(uint32_t type, uint32_t op, uint32_t protocol)
+#define NAME(PROTOCOL, protocol, name)                  "gpuring_" #protocol "_" name,
+#define FAST(PROTOCOL, protocol, op, name, words, size) NAME(PROTOCOL, protocol, #name "_" #words)
+#define FAST_OF(...)                                    KERNELS_PROTOCOLS(FAST, __VA_ARGS__)
+
+/* Those of a number in the order of the protocols. */
+static const char *const names[GPURING_KERNELS] = {
+    KERNELS_FAST(FAST_OF) KERNELS_PROTOCOLS(NAME, "any_8") KERNELS_PROTOCOLS(NAME, "any_16")};
+#undef FAST
+_Static_assert(GPURING_PROTOCOL_SIMPLE == 0 && GPURING_PROTOCOL_LL == 1 &&
+                   GPURING_PROTOCOL_LL128 == 2,
+               "the order of KERNELS_PROTOCOLS");
+
+int gpuring_kernel_number(uint32_t type, uint32_t op, uint32_t protocol)
 {
+    int kernel;
+
     if (!gpuring_op_allows(op, type) || !gpuring_type_info(type)->device ||
         protocol >= GPURING_PROTOCOL_COUNT) {
-        return NULL;
+        return -1;
     }
     switch (KERNELS_CODE(op, representations[type][KERNELS_ORDERED(op)])) {
 #define FAST(operation, name, representation, size)                      \
     case KERNELS_CODE(GPURING_OP_##operation, KERNELS_##representation): \
-        return NAMES(#name "_" #representation)[protocol];
+        kernel = FAST_##name##_##representation;                         \
+        break;
         KERNELS_FAST(FAST)
     default:
-        return gpuring_type_info(type)->size > 8 ? NAMES("any_16")[protocol]
-                                                 : NAMES("any_8")[protocol];
+        kernel = gpuring_type_info(type)->size > 8 ? ANY_16 : ANY_8;
+        break;
     }
+    return kernel * GPURING_PROTOCOL_COUNT + (int) protocol;
+}
+
+const char *gpuring_kernel_numbered(int number)
+{
+    return number >= 0 && number < GPURING_KERNELS ? names[number] : NULL;
+}
+
+const char *gpuring_kernel_name(uint32_t type, uint32_t op, uint32_t protocol)
+{
+    return gpuring_kernel_numbered(gpuring_kernel_number(type, op, protocol));
 }

@@ -6,9 +6,9 @@
  *
  * Every kernel has the signature
  *     extern "C" __global__ void NAME(struct gpuring_launch launch), or its begin
- * and runs lane i of the work in block i with GPURING_KERNEL_THREADS threads. It leaves when every
- * lane is final or has waited for the work's patience, in nanoseconds. work.lanes lie in pinned
- * memory: there each block leaves its lane's state, at last lane.turn, and touches nothing
+ * and runs lane i of the work in block i with GPURING_KERNEL_THREADS(protocol) threads. It leaves
+ * when every lane is final or has waited for the work's patience, in nanoseconds. work.lanes lie in
+ * pinned memory: there each block leaves its lane's state, at last lane.turn, and touches nothing
  * afterwards.
  */
 #ifndef GPURING_IMAGE_H
@@ -18,9 +18,14 @@
 
 #include "kernels/work.h"
 
-/* Threads of a block. Of Simple's the last two warps move no data: one waits, and one posts. */
-#define GPURING_KERNEL_THREADS 512
-#define GPURING_KERNEL_CONTROL 64
+/*
+ * Threads of a block. What a block of Simple or LL128 carries grows with its threads, and 512 of
+ * them take the registers of a whole multiprocessor. LL is for short calls: a block of 256 threads
+ * takes half a multiprocessor at most, so that it begins beside kernels of the application. Of
+ * Simple's threads the last two warps move no data: one waits, and one posts.
+ */
+#define GPURING_KERNEL_THREADS(protocol) ((protocol) == GPURING_PROTOCOL_LL ? 256u : 512u)
+#define GPURING_KERNEL_CONTROL           64
 
 /*
  * The parameters of a kernel: a GPU has them at once, where it would have to ask the host for the
@@ -44,6 +49,14 @@ _Static_assert(sizeof(struct gpuring_launch) <= GPURING_LAUNCH_BYTES, "every dri
 #endif
 
 extern const unsigned char gpuring_kernel_image[];
+
+/* All kernels, numbered from 0 to GPURING_KERNELS - 1. */
+#define GPURING_KERNELS 36
+/* The number of the kernel that folds this type with this operation over this protocol; -1: there
+ * is none, see below. */
+int gpuring_kernel_number(uint32_t type, uint32_t op, uint32_t protocol);
+/* The name of a kernel; NULL: none has the number. Static storage. */
+const char *gpuring_kernel_numbered(int number);
 
 /* The kernel that folds this type with this operation over this protocol, NULL if there is none
  * (a host-only type, an operation that MPI does not allow on the type). Static storage. */

@@ -13,16 +13,36 @@
 #include "kernels/kernels.h"
 #include "kernels/reduce.h"
 
-/* Copies `count` elements of 8-byte words, one word a thread from the thread `first` on. */
+/* A word of 8 bytes that a thread copies; to is NULL if the thread has none. */
+struct block_word {
+    uint64_t *to;
+    const volatile uint64_t *from;
+};
+
+/* Assigns the words of `count` elements to one thread each, from the thread `first` on. */
 template <class T>
-static __device__ __forceinline__ void block_copy(T *to, const T *from, uint32_t count,
-                                                  uint32_t first)
+static __device__ __forceinline__ void block_assign(struct block_word *word, T *to, const T *from,
+                                                    uint32_t count, uint32_t first)
 {
     static_assert(sizeof(T) % 8 == 0, "words");
     uint32_t i = threadIdx.x - first;
 
     if (i < count * (uint32_t) (sizeof(T) / 8)) {
-        reinterpret_cast<uint64_t *>(to)[i] = reinterpret_cast<const volatile uint64_t *>(from)[i];
+        word->to = reinterpret_cast<uint64_t *>(to) + i;
+        word->from = reinterpret_cast<const volatile uint64_t *>(from) + i;
+    }
+}
+
+/* Copies `count` elements, one word a thread from the thread `first` on. */
+template <class T>
+static __device__ __forceinline__ void block_copy(T *to, const T *from, uint32_t count,
+                                                  uint32_t first)
+{
+    struct block_word word = {nullptr, nullptr};
+
+    block_assign(&word, to, from, count, first);
+    if (word.to != nullptr) {
+        *word.to = *word.from;
     }
 }
 
@@ -43,33 +63,54 @@ static __device__ __forceinline__ uint32_t block_fit(uint32_t count, uint32_t ro
     return count <= room ? count : 0;
 }
 
-/* The lane's tables, all loads side by side. Owners of connections keep the copies' counters. */
+/*
+ * Copies the lane's tables. A thread has at most one word of the connections, one of the other
+ * tables and one reference, and issues all loads before the first store. Owners of connections keep
+ * the copies' counters.
+ */
+template <uint32_t THREADS>
 static __device__ __forceinline__ void block_tables(struct block_shared *shared,
                                                     const struct gpuring_lane *lane)
 {
+    static_assert(sizeof(gpuring_fifo_end) * BLOCK_CONNS <= 8 * 128 &&
+                      sizeof(gpuring_step) * BLOCK_STEPS <= 8 * 64 &&
+                      sizeof(gpuring_extent) * BLOCK_BLOCKS <= 8 * 64 && BLOCK_REFS <= THREADS &&
+                      THREADS >= 256,
+                  "a thread for each word and each reference");
+    const uint32_t others = THREADS >= 448 ? 256 : 0; /* the first thread of the other tables */
     const struct gpuring_work *work = &shared->work;
     uint32_t nrefs = block_fit(lane->nrefs, BLOCK_REFS), thread = threadIdx.x;
     uint16_t ref = thread < nrefs ? lane->refs[thread] : 0;
+    struct block_word words[2] = {{nullptr, nullptr}, {nullptr, nullptr}};
+    uint64_t values[2] = {0, 0};
 
-    block_copy(shared->recvs, lane->recvs, block_fit(lane->nrecvs, BLOCK_CONNS), 0);
-    block_copy(shared->sends, lane->sends, block_fit(lane->nsends, BLOCK_CONNS), 128);
-    block_copy(shared->steps, lane->steps, block_fit(lane->nstored, BLOCK_STEPS), 256);
+    block_assign(&words[0], shared->recvs, lane->recvs, block_fit(lane->nrecvs, BLOCK_CONNS), 0);
+    block_assign(&words[0], shared->sends, lane->sends, block_fit(lane->nsends, BLOCK_CONNS), 128);
+    block_assign(&words[1], shared->steps, lane->steps, block_fit(lane->nstored, BLOCK_STEPS),
+                 others);
     if (work->in.table != nullptr) {
-        block_copy(shared->in, work->in.table, block_fit(work->nblocks, BLOCK_BLOCKS), 320);
+        block_assign(&words[1], shared->in, work->in.table, block_fit(work->nblocks, BLOCK_BLOCKS),
+                     others + 64);
     }
     if (work->out.table != nullptr) {
-        block_copy(shared->out, work->out.table, block_fit(work->nblocks, BLOCK_BLOCKS), 384);
+        block_assign(&words[1], shared->out, work->out.table,
+                     block_fit(work->nblocks, BLOCK_BLOCKS), others + 128);
+    }
+    BLOCK_UNROLL
+    for (int i = 0; i < 2; i++) {
+        values[i] = words[i].to != nullptr ? *words[i].from : 0;
+    }
+    BLOCK_UNROLL
+    for (int i = 0; i < 2; i++) {
+        if (words[i].to != nullptr) {
+            *words[i].to = values[i];
+        }
     }
     if (thread < nrefs) {
         shared->refs[thread] = ref;
     }
 }
 
-static_assert(sizeof(gpuring_fifo_end) * BLOCK_CONNS <= 8 * 128 &&
-                  sizeof(gpuring_step) * BLOCK_STEPS <= 8 * 64 &&
-                  sizeof(gpuring_extent) * BLOCK_BLOCKS <= 8 * 64 &&
-                  BLOCK_REFS <= GPURING_KERNEL_THREADS,
-              "a thread for each word and each reference");
 static_assert(BLOCK_CONNS <= EXEC_FIRST_SEND, "owners: threads of their own");
 
 /* The owners give the counters back. */
@@ -162,7 +203,7 @@ static __device__ __forceinline__ void block_run(
 
     block_take(&shared, launch);
     __syncthreads();
-    block_tables(&shared, &shared.lane);
+    block_tables<GPURING_KERNEL_THREADS(R::protocol)>(&shared, &shared.lane);
     __syncthreads();
     if (threadIdx.x == 0) {
         block_turn_to_copies(&shared);
@@ -191,11 +232,15 @@ static __device__ __forceinline__ void block_run(
     }
 }
 
-#define KERNEL(PROTOCOL, name, ...)                                                           \
-    extern "C" __global__ void __launch_bounds__(GPURING_KERNEL_THREADS, 1) gpuring_##name(   \
-        const __grid_constant__ launch<launch_lanes(GPURING_PROTOCOL_##PROTOCOL)> parameters) \
-    {                                                                                         \
-        block_run<kind<GPURING_PROTOCOL_##PROTOCOL, __VA_ARGS__>>(&parameters);               \
+/* Registers for 512 threads a multiprocessor, so that none spills: two blocks of LL, or one. */
+#define KERNEL(PROTOCOL, name, ...)                                                               \
+    extern "C" __global__ void __launch_bounds__(                                                 \
+        GPURING_KERNEL_THREADS(GPURING_PROTOCOL_##PROTOCOL),                                      \
+        512 / GPURING_KERNEL_THREADS(GPURING_PROTOCOL_##PROTOCOL))                                \
+        gpuring_##name(                                                                           \
+            const __grid_constant__ launch<launch_lanes(GPURING_PROTOCOL_##PROTOCOL)> parameters) \
+    {                                                                                             \
+        block_run<kind<GPURING_PROTOCOL_##PROTOCOL, __VA_ARGS__>>(&parameters);                   \
     }
 #define KERNEL_FAST(PROTOCOL, protocol, op, name, representation, size) \
     KERNEL(PROTOCOL, protocol##_##name##_##representation,              \

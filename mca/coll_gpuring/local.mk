@@ -37,6 +37,7 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/device/cuda/context.c \
     mca/coll_gpuring/device/cuda/copy.c \
     mca/coll_gpuring/device/cuda/cuda.c \
+    mca/coll_gpuring/device/cuda/default_stream.c \
     mca/coll_gpuring/device/cuda/driver.c \
     mca/coll_gpuring/device/cuda/driver.h \
     mca/coll_gpuring/device/cuda/internal.h \

@@ -48,6 +48,7 @@ VALUES(net)
 VALUES(mtu)
 VALUES(agree)
 VALUES(p2p)
+VALUES(default_stream)
 VALUES(check)
 #undef VALUES
 #undef VALUE

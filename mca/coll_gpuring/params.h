@@ -45,8 +45,10 @@
     V(MTU_1024, "1024")                                          \
     V(MTU_2048, "2048")                                          \
     V(MTU_4096, "4096")
-#define GPURING_VALUES_agree(V) V(AGREE_SYMMETRIC, "symmetric") V(AGREE_ALWAYS, "always")
-#define GPURING_VALUES_p2p(V)   V(P2P_AUTO, "auto") V(P2P_ON, "on") V(P2P_OFF, "off")
+#define GPURING_VALUES_agree(V)          V(AGREE_SYMMETRIC, "symmetric") V(AGREE_ALWAYS, "always")
+#define GPURING_VALUES_p2p(V)            V(P2P_AUTO, "auto") V(P2P_ON, "on") V(P2P_OFF, "off")
+#define GPURING_VALUES_default_stream(V) /* in the order of enum gpuring_default_stream */ \
+    V(DEFAULT_STREAM_WAIT, "wait") V(DEFAULT_STREAM_WARN, "warn") V(DEFAULT_STREAM_NONE, "none")
 #define GPURING_VALUES_check(V) V(CHECK_OFF, "off") V(CHECK_PLANS, "plans") V(CHECK_DATA, "data")
 
 #define GPURING_PARAM_VALUE(name, text) GPURING_PARAM_##name,
@@ -58,6 +60,7 @@ enum gpuring_param_net { GPURING_VALUES_net(GPURING_PARAM_VALUE) };
 enum gpuring_param_mtu { GPURING_VALUES_mtu(GPURING_PARAM_VALUE) };
 enum gpuring_param_agree { GPURING_VALUES_agree(GPURING_PARAM_VALUE) };
 enum gpuring_param_p2p { GPURING_VALUES_p2p(GPURING_PARAM_VALUE) };
+enum gpuring_param_default_stream { GPURING_VALUES_default_stream(GPURING_PARAM_VALUE) };
 enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
 #undef GPURING_PARAM_VALUE
 
@@ -97,6 +100,10 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
     INT(patience, 0, 5, LOCAL, 0, 1000000,                                                         \
         "Microseconds that a kernel waits for other ranks before it ends, to be launched again "   \
         "by the next MPI call; 0: 50 where ranks share the GPU, 1000 with MPS, otherwise 20000")   \
+    CHOICE(                                                                                        \
+        default_stream, 0, 2, LOCAL, default_stream,                                               \
+        "Work of the program on the CUDA default stream: wait (calls on GPU buffers follow it), "  \
+        "warn (one message if a call finds it running), none")                                     \
     CHOICE(p2p, 0, 2, LOCAL, p2p,                                                                  \
            "Accept GPU buffers in point-to-point calls: on, off, or auto (on, unless Open MPI "    \
            "was built with CUDA and uses its PML ob1)")                                            \
@@ -115,8 +122,8 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
          "Identity of the node; processes with different identities connect by network; default: " \
          "boot id, host name and namespaces")                                                      \
     CHOICE(p2p_level, 0, 4, SHARED, level,                                                         \
-           "Farthest path on which ranks of a node access each other's GPU memory; LOC: none, "    \
-           "data goes through pinned host memory; auto: wherever it works")                        \
+           "Farthest path on which ranks of a node map each other's GPU memory; LOC: none; auto: " \
+           "as the topology engine plans channels, or all if the topology is unknown")             \
     CHOICE(gdr_level, 0, 4, SHARED, level,                                                         \
            "Farthest path on which a network device accesses GPU memory directly; auto: the "      \
            "topology decides")                                                                     \

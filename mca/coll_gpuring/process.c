@@ -11,6 +11,11 @@
 
 #include "gpuring_config.h"
 
+_Static_assert((int) GPURING_PARAM_DEFAULT_STREAM_WAIT == (int) GPURING_DEFAULT_STREAM_WAIT &&
+                   (int) GPURING_PARAM_DEFAULT_STREAM_WARN == (int) GPURING_DEFAULT_STREAM_WARN &&
+                   (int) GPURING_PARAM_DEFAULT_STREAM_NONE == (int) GPURING_DEFAULT_STREAM_NONE,
+               "the parameter's values are the device's");
+
 struct gpuring_process gpuring_process = {
     .world_rank = -1,
     .output = -1,
@@ -41,6 +46,9 @@ void gpuring_process_open_device(void)
 
     if (ops != NULL && ops->open(&gpuring_process.device) == GPURING_OK) {
         gpuring_process.device_ops = ops;
+        if (ops->default_stream != NULL) {
+            ops->default_stream((enum gpuring_default_stream) gpuring_params.default_stream);
+        }
     } else if (ops == NULL && gpuring_params.device == GPURING_PARAM_DEVICE_CUDA) {
         gpuring_compat_help("device missing", gpuring_process.hostname);
     } else if (ops == NULL && gpuring_params.device == GPURING_PARAM_DEVICE_AUTO) {

@@ -258,7 +258,8 @@ static void boundaries(enum gpuring_algorithm algorithm, enum gpuring_protocol p
  */
 static void batches(enum gpuring_protocol protocol)
 {
-    const uint64_t threads = GPURING_KERNEL_THREADS, movers = threads - GPURING_KERNEL_CONTROL;
+    const uint64_t threads = GPURING_KERNEL_THREADS(protocol),
+                   movers = threads - GPURING_KERNEL_CONTROL;
     unsigned long before = calls, wrong = 0;
     struct test_plans plans;
     struct fabric fabric;

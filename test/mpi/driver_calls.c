@@ -15,12 +15,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "kernels/image.h"
+
 #define COUNT  1000
-#define ENTER  5           /* to know a context again, make it current, and leave it */
-#define POLL   (ENTER + 1) /* a kernel's end shows without: only where it takes long */
-#define LAUNCH 4           /* without the capture mode */
-#define TABLES 6           /* allocations of a wire-up */
-#define MOST   (5 << 20)   /* elements of a buffer: copies of 20 MiB are not kept (bounce.h) */
+#define ENTER  5            /* to know a context again, make it current, and leave it */
+#define POLL   (ENTER + 1)  /* a kernel's end shows without: only where it takes long */
+#define FOLLOW 3            /* the default stream: is it captured, an event, and the wait for it */
+#define LAUNCH (4 + FOLLOW) /* without the capture mode */
+#define TABLES 6            /* allocations of a wire-up */
+#define MOST   (5 << 20)    /* elements of a buffer: copies of 20 MiB are not kept (bounce.h) */
 
 static long (*calls)(const char *symbol);
 static void *(*alloc_sort)(const char *sort, int gpu, size_t bytes);
@@ -64,6 +67,19 @@ static void sendrecv(float *from, float *to)
                  (harness_rank + harness_size - 1) % harness_size, 0, comm, MPI_STATUS_IGNORE);
 }
 
+/* With a kernel that no call has needed before. */
+static void kernels_are_loaded(void)
+{
+    long found = calls("cuModuleGetFunction"), loaded = calls("cuFuncLoad");
+
+    harness_check(found == GPURING_KERNELS && loaded == GPURING_KERNELS,
+                  "the first wire-up loads all kernels (%ld found, %ld loaded)", found, loaded);
+    MPI_Allreduce(MPI_IN_PLACE, gpu_too, COUNT / 2, MPI_DOUBLE, MPI_MAX, comm);
+    MPI_Allreduce(MPI_IN_PLACE, gpu_too, 1, MPI_SHORT, MPI_SUM, comm);
+    harness_check(calls("cuModuleGetFunction") == found && calls("cuFuncLoad") == loaded,
+                  "calls of other types load none");
+}
+
 static const struct {
     const char *name;
     void (*call)(float *from, float *to);
@@ -73,10 +89,11 @@ static const struct {
 } cases[] = {
     {"Allreduce on a GPU", allreduce, 2, true, 2 + LAUNCH},
     {"Allreduce in place on a GPU", allreduce_in_place, 1, true, 1 + LAUNCH},
-    {"Scan on a GPU", scan, 2, true, 2 + 4 * ENTER + 5}, /* two copies, each waited for; and is
-                                                          the stream of a lost context? */
-    {"Bcast on a GPU", bcast, 1, true, 1 + 4 * ENTER + 5},
-    {"Sendrecv on a GPU", sendrecv, 2, true, 2 + 3 * ENTER + 5}, /* the first one is waited for */
+    {"Scan on a GPU", scan, 2, true, 2 + 4 * ENTER + 5 + 2 * FOLLOW}, /* two copies, waited for; and
+                                                                         is its context lost? */
+    {"Bcast on a GPU", bcast, 1, true, 1 + 4 * ENTER + 5 + 2 * FOLLOW},
+    {"Sendrecv on a GPU", sendrecv, 2, true,
+     2 + 3 * ENTER + 5 + 2 * FOLLOW}, /* the first is waited for */
     {"Sendrecv on the host", sendrecv, 2, false, 2},
     {"Allreduce on the host", allreduce, 2, false, 2},
     {"Scan on the host", scan, 2, false, 2},
@@ -221,6 +238,7 @@ int main(int argc, char **argv)
                       "%s: %ld calls of the driver in all, %ld to look for the end", cases[i].name,
                       all, polls * POLL);
     }
+    kernels_are_loaded();
     copies();
     overlapped();
     MPI_Comm_free(&comm);

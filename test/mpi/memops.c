@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Buffers that were filled by copies which the application takes for synchronous, and which the
- * driver has not ended when they return: cuMemcpyHtoD from pageable memory, cuMemcpyDtoD and
- * cuMemsetD8. MPI is called at once. As with every other MPI, the calls read what was copied, and
- * nothing that was copied before overwrites their results.
+ * Buffers that were filled by work that has not ended when MPI is called, immediately: copies which
+ * the application takes for synchronous (cuMemcpyHtoD from pageable memory, cuMemcpyDtoD and
+ * cuMemsetD8), or a kernel that still runs on a default stream. The calls read what that work
+ * wrote, and nothing that was begun before overwrites their results.
  *
- * Arguments: the stand-in driver for applications (test/standin/application), and the sort of
- * memory: device, managed, pool, vmm, or context, which is device memory in a context beside the
- * primary one.
+ * Arguments: the stand-in driver for applications (test/standin/application), the sort of memory
+ * (device, managed, pool, vmm, or context, which is device memory in a context beside the primary
+ * one), and what fills the buffers: copies, or a kernel on the legacy stream (legacy) or on the
+ * thread's (thread). captured: besides, a blocking stream is captured while MPI is called, which
+ * forbids any use of the legacy stream.
  */
 #include "harness.h"
 #include "standin_find.h"
@@ -19,9 +21,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SMALL  5000
-#define LARGE  300000 /* sent from GPU to GPU, not staged */
-#define PASSES 3
+#define SMALL     5000
+#define LARGE     300000 /* sent from GPU to GPU, not staged */
+#define PASSES    3
+#define KERNEL_MS 30
 
 static int (*copy_in)(uint64_t to, const void *from, size_t bytes);
 static int (*copy_within)(uint64_t to, uint64_t from, size_t bytes);
@@ -31,7 +34,9 @@ static int (*memory_alloc)(uint64_t *address, size_t bytes), (*memory_free)(uint
 static void *(*alloc_sort)(const char *sort, int gpu, size_t bytes);
 static void (*free_sort)(void *memory);
 static void (*copy)(void *to, const void *from, size_t bytes);
-static const char *sort;
+static void (*kernel)(int per_thread, void *to, const void *from, size_t bytes, int ms);
+static void (*capture)(int capturing);
+static const char *sort, *filler;
 static int gpu;
 static int *host;
 static MPI_Comm comm;
@@ -136,6 +141,23 @@ static int expected(bool sums, int pass, int i)
     return sum;
 }
 
+/* Work on a default stream that ends long after this: it clears the output, and fills the input
+ * from memory that MPI never sees. */
+static void run_kernels(int *from, int *to, int *scratch, int pass, int count)
+{
+    size_t bytes = (size_t) count * sizeof(int);
+    int per_thread = strcmp(filler, "thread") == 0;
+
+    memset(host, 0xee, bytes);
+    copy(scratch + count, host, bytes);
+    for (int i = 0; i < count; i++) {
+        host[i] = value(harness_rank, pass, i);
+    }
+    copy(scratch, host, bytes);
+    kernel(per_thread, to, scratch + count, bytes, KERNEL_MS);
+    kernel(per_thread, from, scratch, bytes, KERNEL_MS);
+}
+
 /* within: from GPU memory that MPI never sees. */
 static void fill(int *memory, int *scratch, int pass, int count, bool within)
 {
@@ -170,17 +192,32 @@ static int count_wrong(const int *memory, int count, bool sums, int pass)
 static void check_case(size_t c, bool within)
 {
     int count = cases[c].count;
-    int *from = allocate(count), *to = allocate(count), *scratch = allocate(count);
+    int *from = allocate(count), *to = allocate(count), *scratch = allocate(2 * count);
+    bool copies = strcmp(filler, "copies") == 0, captured = strcmp(filler, "captured") == 0;
 
     for (int pass = 0; pass < PASSES; pass++) {
         int wrong;
 
-        need(set((uint64_t) (uintptr_t) to, 0xee, (size_t) count * sizeof(int)) == 0, "set memory");
-        fill(from, scratch, pass, count, within);
+        if (copies) {
+            need(set((uint64_t) (uintptr_t) to, 0xee, (size_t) count * sizeof(int)) == 0,
+                 "set memory");
+            fill(from, scratch, pass, count, within);
+        } else {
+            run_kernels(from, to, scratch, pass, count);
+        }
+        if (captured) { /* as a program has to, before it begins a capture */
+            need(finish() == 0, "synchronize");
+            capture(2);
+        }
         cases[c].call(from, to, count);
+        capture(0);
         wrong = count_wrong(to, count, cases[c].sums, pass);
         harness_check(wrong == 0, "%s memory, %s after %s, pass %d (%d of %d wrong)", sort,
-                      cases[c].name, within ? "cuMemcpyDtoD" : "cuMemcpyHtoD", pass, wrong, count);
+                      cases[c].name,
+                      !copies  ? filler
+                      : within ? "cuMemcpyDtoD"
+                               : "cuMemcpyHtoD",
+                      pass, wrong, count);
     }
     release(from);
     release(to);
@@ -197,8 +234,9 @@ int main(int argc, char **argv)
     const char *local;
 
     harness_start(&argc, &argv, MPI_THREAD_SINGLE);
-    need(argc == 3, "start without two arguments");
+    need(argc == 4, "start without three arguments");
     sort = argv[2];
+    filler = argv[3];
     application = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
     need(application != NULL, "load the driver for applications");
     find(application, "cuMemcpyHtoD_v2", &copy_in);
@@ -214,6 +252,8 @@ int main(int argc, char **argv)
     standin_find("gpuring_standin_alloc", &alloc_sort);
     standin_find("gpuring_standin_free", &free_sort);
     standin_find("gpuring_standin_copy", &copy);
+    standin_find("gpuring_standin_kernel", &kernel);
+    standin_find("gpuring_standin_capture", &capture);
     standin_find("gpuring_standin_context", &context_make);
     standin_find("gpuring_standin_context_end", &context_end);
     local = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
@@ -232,7 +272,9 @@ int main(int argc, char **argv)
     need(push(context) == 0, "make a context current");
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         check_case(c, false);
-        check_case(c, true);
+        if (strcmp(filler, "copies") == 0) {
+            check_case(c, true);
+        }
     }
     MPI_Op_free(&own_sum);
     MPI_Comm_free(&comm);

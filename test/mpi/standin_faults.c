@@ -69,6 +69,11 @@ static const struct {
     {"cuStreamSynchronize", "700", 12, 12, true},
     {"cuStreamQuery", "700", 0, 4, true}, /* of kernels only where they take long */
     {"cuLaunchKernel", "719", 6, 0, true},
+    {"cuEventCreate", "2", 4, 4, true},
+    {"cuEventRecord", "700", 6, 6, true},
+    {"cuStreamWaitEvent", "700", 6, 6, true},
+    {"cuStreamIsCapturing", "906", 6, 6, false},  /* the legacy stream cannot be used then */
+    {"cuEventDestroy_v2", "700", 4, 0, false},    /* nothing that was asked for is lost */
     {"cuPointerGetAttributes", "1", 6, 6, false}, /* the buffer's address says enough */
     {"cuMemFree_v2", "700", 4, 0, true},
     {"cuMemHostUnregister", "700", 4, 0, true},
@@ -100,7 +105,7 @@ static const char *const first_steps[] = {
 #define FIRST_STEPS ((int) (sizeof first_steps / sizeof *first_steps))
 /* And when it launches the first kernels, in this order, and at the end. */
 static const char *const later_steps[] = {"cuModuleLoadData=1:209", "cuModuleGetFunction=1:500",
-                                          "cuModuleGetFunction=2:500"};
+                                          "cuModuleGetFunction=2:500", "cuFuncLoad=1:2"};
 #define LATER_STEPS ((int) (sizeof later_steps / sizeof *later_steps))
 static const char last_step[] = "cuModuleUnload=1:700";
 
@@ -111,9 +116,6 @@ static const struct {
     {"cuGetErrorName", "what messages are made of"},
     {"cuGetErrorString", "what messages are made of"},
     {"cuDeviceGetCount", "only tests and tools call it"},
-    {"cuEventCreate", "only applications call it"},
-    {"cuEventDestroy_v2", "only applications call it"},
-    {"cuEventRecord", "only applications call it"},
     {"cuEventQuery", "only applications call it"},
     {"cuMemcpyPeerAsync", "needs several contexts: test_device_cuda"},
     {"cuPointerSetAttribute", "at the first sight of a buffer: test_device_cuda, test_memops"},

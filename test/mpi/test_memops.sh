@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# MPI at once after copies that are synchronous by their name alone, on the stand-in driver
-# (test/standin): nothing here is a result of a GPU.
+# MPI immediately after work of the program on a default stream: copies that are synchronous by their
+# name alone, and kernels that still run. On the stand-in driver (test/standin): nothing here is a
+# result of a GPU.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 
@@ -15,11 +16,32 @@ fi
 
 use_gpus 2
 export GPURING_STANDIN_PROTECT=0 OMPI_MCA_coll_gpuring_buffer_size=64k
+export OMPI_MCA_coll_gpuring_default_stream=none # so that copies end by other means
 for sort in device managed pool vmm context; do
-    mpi 120 2 memops "$application" $sort
+    mpi 120 2 memops "$application" $sort copies
     adopt_as_one "2 ranks: $sort memory"
     # Older drivers, and memory that the newest do not know either.
-    GPURING_STANDIN_FAULTS=nomemops=1 mpi 120 2 memops "$application" $sort
+    GPURING_STANDIN_FAULTS=nomemops=1 mpi 120 2 memops "$application" $sort copies
     adopt_as_one "2 ranks, without the driver's help: $sort memory"
 done
+
+unset OMPI_MCA_coll_gpuring_default_stream
+for sort in device managed pool vmm context; do
+    mpi 120 2 memops "$application" $sort legacy
+    adopt_as_one "2 ranks: $sort memory after a kernel on the legacy stream"
+done
+mpi 120 2 memops "$application" device thread
+adopt_as_one "2 ranks: after a kernel on the thread's default stream"
+mpi 120 2 memops "$application" device captured
+adopt_as_one "2 ranks: while a blocking stream is captured"
+
+export OMPI_MCA_coll_gpuring_default_stream=warn
+mpi 120 2 memops "$application" device legacy
+check "default_stream=warn: results show that calls do not wait" says '^not ok .* after legacy'
+check "and each rank says why, once" test "$(grep -c '\[default-stream\]' "$work/out")" -eq 2
+mpi 120 2 memops "$application" device captured
+adopt_as_one "default_stream=warn: while a blocking stream is captured"
+export OMPI_MCA_coll_gpuring_default_stream=none
+mpi 120 2 memops "$application" device legacy
+check "default_stream=none: no message" silent '\[default-stream\]'
 finish

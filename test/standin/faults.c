@@ -151,12 +151,12 @@ long gpuring_standin_held(void)
     return standin_held_blocks() + standin_held_objects();
 }
 
-static atomic_bool capturing;
+static atomic_int capturing;                           /* 2: a blocking stream */
 static _Thread_local CUstreamCaptureMode capture_mode; /* GLOBAL at first */
 
 void gpuring_standin_capture(int captures)
 {
-    atomic_store(&capturing, captures != 0);
+    atomic_store(&capturing, captures);
 }
 
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
@@ -167,6 +167,11 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
     capture_mode = *mode;
     *mode = before;
     return CUDA_SUCCESS;
+}
+
+bool standin_captures_blocking(void)
+{
+    return atomic_load(&capturing) == 2;
 }
 
 /* Might a call disturb a capture? */
@@ -220,8 +225,8 @@ CUresult standin_enter(enum standin_call call)
 
         return code != 0 ? (CUresult) code : CUDA_ERROR_LAUNCH_FAILED;
     }
-    STANDIN_REFUSE_IF(atomic_load(&capturing) && capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
-                          disturbs_capture(call),
+    STANDIN_REFUSE_IF(atomic_load(&capturing) != 0 &&
+                          capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED && disturbs_capture(call),
                       CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, symbols[call]);
     if (no_memops && (call == STANDIN_pointer_set || call == STANDIN_ctx_set_flags)) {
         return CUDA_ERROR_NOT_SUPPORTED;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/kernels.h"
+#include "kernels/image.h"
 #include "kernels/work.h"
 #include "test/standin/task.h"
 
@@ -58,20 +58,12 @@ CUresult cuModuleUnload(CUmodule module)
 /* A name that the kernels' image has. */
 static bool is_kernel(const char *name)
 {
-    static const char *const names[] = {
-#define NAME(PROTOCOL, protocol, name) "gpuring_" #protocol "_" name,
-#define NAMES(op, operation, representation, size) \
-    KERNELS_PROTOCOLS(NAME, #operation "_" #representation)
-        KERNELS_FAST(NAMES) KERNELS_PROTOCOLS(NAME, "any_8") KERNELS_PROTOCOLS(NAME, "any_16")
-#undef NAMES
-#undef NAME
-    };
-    bool found = false;
+    int number = 0;
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        found = found || strcmp(name, names[i]) == 0;
+    while (number < GPURING_KERNELS && strcmp(name, gpuring_kernel_numbered(number)) != 0) {
+        number++;
     }
-    return found;
+    return number < GPURING_KERNELS;
 }
 
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
@@ -100,6 +92,13 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
     pthread_mutex_unlock(&lock);
     *function = found;
     return found != NULL ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult cuFuncLoad(CUfunction function)
+{
+    STANDIN_ENTER(function_load);
+    STANDIN_NEED_OWNER(function->owner);
+    return CUDA_SUCCESS;
 }
 
 /* What a GPU could not read would fail there: all must be the host's pinned memory or its own. */
@@ -200,7 +199,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
     STANDIN_ENTER(launch);
     STANDIN_NEED_CONTEXT();
     if (extra != NULL || shared != 0 || grid_y != 1 || grid_z != 1 || block_y != 1 ||
-        block_z != 1 || block_x != GPURING_KERNEL_THREADS) {
+        block_z != 1 || block_x != GPURING_KERNEL_THREADS(work->protocol)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     STANDIN_REFUSE_IF(!standin_owned(function->owner), CUDA_ERROR_INVALID_HANDLE,

@@ -65,13 +65,10 @@
 #include "mca/coll_gpuring/device/cuda/driver.h"
 
 CUresult CUDAAPI cuCtxSetFlags(unsigned int flags); /* not in cuda.h before CUDA 12.1 */
+CUresult CUDAAPI cuFuncLoad(CUfunction function);   /* nor this before 12.4 */
 
 /* What applications call of it, and the component does not. */
-#define STANDIN_EVENT_CALLS(X)                                 \
-    X(event_create, cuEventCreate, (CUevent *, unsigned int) ) \
-    X(event_destroy, cuEventDestroy_v2, (CUevent))             \
-    X(event_record, cuEventRecord, (CUevent, CUstream))        \
-    X(event_query, cuEventQuery, (CUevent))
+#define STANDIN_EVENT_CALLS(X) X(event_query, cuEventQuery, (CUevent))
 
 struct standin_events {
 #define STANDIN_MEMBER(member, symbol, arguments) CUresult(CUDAAPI *member) arguments;
@@ -114,9 +111,13 @@ int gpuring_standin_reached(void);
 /* All that was made and not released: memory, registrations, mappings, streams, events, modules. */
 long gpuring_standin_held(void);
 
-/* A thread of the application captures a stream into a graph, or does not any more: what might
- * disturb it is refused on threads that do not say that they know what they do. */
+/* A thread of the application captures a stream into a graph (1: a non-blocking one, 2: a blocking
+ * one), or does not any more (0). What might disturb it is refused on threads that do not say that
+ * they know what they do. Of a blocking one also what uses the legacy stream, on all threads. */
 void gpuring_standin_capture(int capturing);
+/* A kernel of the application on a default stream of the current context, the legacy one or that of
+ * a thread: `ms` milliseconds after it began it copies from one memory of the GPU to another. */
+void gpuring_standin_kernel(int per_thread, void *to, const void *from, size_t bytes, int ms);
 
 /* What a network device does: is this memory of a GPU, and copying to or from it. */
 int gpuring_standin_on_gpu(const void *address);
@@ -153,6 +154,14 @@ void standin_report(const char *format, ...) __attribute__((format(printf, 1, 2)
 long standin_held_blocks(void);
 long standin_held_objects(void);
 
+/* faults.c: a blocking stream is captured; a call that uses the legacy stream ends that. */
+bool standin_captures_blocking(void);
+
+/* stream.c: the legacy default stream of the current context, made when it is first needed. NULL:
+ * no memory. */
+CUstream standin_stream_legacy(void);
+/* It and the context's legacy stream wait for each other. */
+void standin_stream_block(CUstream stream);
 /* stream.c: all that was queued before has run. */
 void standin_wait_for_streams(void);
 /* The same for what was queued late in the current context. */

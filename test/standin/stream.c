@@ -14,8 +14,14 @@
 
 #define LATE_MS 200
 
+/* The legacy stream and the blocking ones wait for each other; default streams are not counted as
+ * objects of a program. */
+enum sort { NON_BLOCKING, BLOCKING, OF_THREAD, LEGACY };
+
 struct CUstream_st {
     struct standin_owner owner;
+    enum sort sort;
+    pthread_t of_thread; /* OF_THREAD: whose it is */
     int priority;
     pthread_t thread;
     struct ptx_machine *machine; /* that thread's, if kernels are PTX */
@@ -37,7 +43,7 @@ struct CUevent_st {
 };
 
 static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct CUstream_st *all_streams;
+static struct CUstream_st *all_streams, *ended_streams;
 
 /* Called with the lock held. */
 static void delay(struct CUstream_st *stream)
@@ -52,6 +58,19 @@ static void delay(struct CUstream_st *stream)
     while (stream->waiters == 0 && !stream->closing && result == 0) {
         result = pthread_cond_timedwait(&stream->change, &stream->lock, &end);
     }
+}
+
+/* Without the lock: until the stream has finished so many tasks. */
+static void wait_until(struct CUstream_st *stream, uint64_t position)
+{
+    pthread_mutex_lock(&stream->lock);
+    stream->waiters++;
+    pthread_cond_broadcast(&stream->change);
+    while (stream->finished < position) {
+        pthread_cond_wait(&stream->change, &stream->lock);
+    }
+    stream->waiters--;
+    pthread_mutex_unlock(&stream->lock);
 }
 
 static void *stream_main(void *argument)
@@ -71,6 +90,9 @@ static void *stream_main(void *argument)
                 delay(stream);
             }
             pthread_mutex_unlock(&stream->lock);
+            if (task->kind == TASK_WAIT) {
+                wait_until(task->after, task->position);
+            }
             standin_task_run(task, &stream->machine, stream->owner.context, &stream->waiting);
             free(task->staged);
             free(task);
@@ -87,15 +109,10 @@ static void *stream_main(void *argument)
     return NULL;
 }
 
-CUresult standin_stream_queue(CUstream stream, struct standin_task description)
+static CUresult append(CUstream stream, struct standin_task description)
 {
-    struct standin_task *task;
+    struct standin_task *task = malloc(sizeof *task);
 
-    if (stream == NULL) {
-        return CUDA_ERROR_INVALID_HANDLE; /* we never use the default stream */
-    }
-    STANDIN_NEED_OWNER(stream->owner);
-    task = malloc(sizeof *task);
     if (task == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -112,6 +129,59 @@ CUresult standin_stream_queue(CUstream stream, struct standin_task description)
     return CUDA_SUCCESS;
 }
 
+static uint64_t queued_in(CUstream stream)
+{
+    uint64_t queued;
+
+    pthread_mutex_lock(&stream->lock);
+    queued = stream->queued;
+    pthread_mutex_unlock(&stream->lock);
+    return queued;
+}
+
+/* What is queued next on a stream must wait for what is queued on another one. */
+static CUresult append_wait(CUstream stream, CUstream after)
+{
+    return append(stream, (struct standin_task){
+                              .kind = TASK_WAIT, .after = after, .position = queued_in(after)});
+}
+
+/* Of a default stream and those that wait for it. */
+static bool follows(const struct CUstream_st *stream, const struct CUstream_st *other)
+{
+    return other != stream && standin_same(other->owner, stream->owner) &&
+           ((stream->sort == LEGACY && other->sort != NON_BLOCKING) ||
+            (stream->sort != NON_BLOCKING && other->sort == LEGACY));
+}
+
+static CUresult append_waits(CUstream stream)
+{
+    CUresult result = CUDA_SUCCESS;
+
+    pthread_mutex_lock(&streams_lock);
+    for (struct CUstream_st *other = all_streams; other != NULL; other = other->next) {
+        if (result == CUDA_SUCCESS && follows(stream, other)) {
+            result = append_wait(stream, other);
+        }
+    }
+    pthread_mutex_unlock(&streams_lock);
+    return result;
+}
+
+CUresult standin_stream_queue(CUstream stream, struct standin_task description)
+{
+    CUresult result = CUDA_SUCCESS;
+
+    if (stream == NULL) {
+        return CUDA_ERROR_INVALID_HANDLE; /* we never use the default stream */
+    }
+    STANDIN_NEED_OWNER(stream->owner);
+    if (stream->sort != NON_BLOCKING) {
+        result = append_waits(stream);
+    }
+    return result == CUDA_SUCCESS ? append(stream, description) : result;
+}
+
 struct standin_owner standin_stream_owner(CUstream stream)
 {
     return stream->owner;
@@ -122,20 +192,16 @@ int standin_stream_priority(CUstream stream)
     return stream->priority;
 }
 
-CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority)
+static CUresult create(CUstream *stream, enum sort sort, int priority)
 {
-    struct CUstream_st *created;
+    struct CUstream_st *created = calloc(1, sizeof *created);
 
-    STANDIN_ENTER(stream_create);
-    STANDIN_NEED_CONTEXT();
-    if (flags != CU_STREAM_NON_BLOCKING) {
-        return CUDA_ERROR_INVALID_VALUE; /* ours must not wait for the default stream */
-    }
-    created = calloc(1, sizeof *created);
     if (created == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     created->owner = standin_own();
+    created->sort = sort;
+    created->of_thread = pthread_self();
     created->priority = priority;
     created->last = &created->first;
     pthread_mutex_init(&created->lock, NULL);
@@ -144,13 +210,66 @@ CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int pr
         free(created);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    standin_count(created->owner, STANDIN_STREAM, 1);
     pthread_mutex_lock(&streams_lock);
     created->next = all_streams;
     all_streams = created;
     pthread_mutex_unlock(&streams_lock);
     *stream = created;
     return CUDA_SUCCESS;
+}
+
+CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority)
+{
+    CUresult result;
+
+    STANDIN_ENTER(stream_create);
+    STANDIN_NEED_CONTEXT();
+    if (flags != CU_STREAM_NON_BLOCKING) {
+        return CUDA_ERROR_INVALID_VALUE; /* ours must not hold up the default stream */
+    }
+    result = create(stream, NON_BLOCKING, priority);
+    if (result == CUDA_SUCCESS) {
+        standin_count((*stream)->owner, STANDIN_STREAM, 1);
+    }
+    return result;
+}
+
+void standin_stream_block(CUstream stream)
+{
+    stream->sort = BLOCKING;
+}
+
+/* A default stream of the current context; NULL: it has not been used. */
+static CUstream find_default(enum sort sort)
+{
+    struct standin_owner owner = standin_own();
+    struct CUstream_st *stream;
+
+    pthread_mutex_lock(&streams_lock);
+    stream = all_streams;
+    while (stream != NULL && (stream->sort != sort || !standin_same(stream->owner, owner) ||
+                              (sort == OF_THREAD && stream->of_thread != pthread_self()))) {
+        stream = stream->next;
+    }
+    pthread_mutex_unlock(&streams_lock);
+    return stream;
+}
+
+static CUstream make_default(enum sort sort)
+{
+    CUstream stream = find_default(sort);
+
+    return stream != NULL || create(&stream, sort, 0) == CUDA_SUCCESS ? stream : NULL;
+}
+
+CUstream standin_stream_legacy(void)
+{
+    return make_default(LEGACY);
+}
+
+CUstream standin_stream_of_thread(void)
+{
+    return make_default(OF_THREAD);
 }
 
 /* It is in the list no more: finish what was queued. */
@@ -182,6 +301,11 @@ static CUresult destroy_stream(CUstream stream)
     pthread_mutex_unlock(&streams_lock);
     end_stream(stream);
     standin_count(stream->owner, STANDIN_STREAM, -1);
+    if (stream->sort != NON_BLOCKING) { /* the legacy stream may still look at it */
+        stream->next = ended_streams;
+        ended_streams = stream;
+        return CUDA_SUCCESS;
+    }
     pthread_mutex_destroy(&stream->lock);
     pthread_cond_destroy(&stream->change);
     free(stream);
@@ -218,17 +342,7 @@ CUresult cuStreamDestroy_v2(CUstream stream)
 
 static void wait_for_stream(struct CUstream_st *stream)
 {
-    uint64_t position;
-
-    pthread_mutex_lock(&stream->lock);
-    position = stream->queued;
-    stream->waiters++;
-    pthread_cond_broadcast(&stream->change);
-    while (stream->finished < position) {
-        pthread_cond_wait(&stream->change, &stream->lock);
-    }
-    stream->waiters--;
-    pthread_mutex_unlock(&stream->lock);
+    wait_until(stream, queued_in(stream));
 }
 
 void standin_wait_for_streams(void)
@@ -279,16 +393,56 @@ CUresult cuStreamSynchronize(CUstream stream)
     return CUDA_SUCCESS;
 }
 
-CUresult cuStreamQuery(CUstream stream)
+static bool is_idle(CUstream stream)
 {
     bool idle;
 
-    STANDIN_ENTER(stream_query);
-    STANDIN_NEED_OWNER(stream->owner);
     pthread_mutex_lock(&stream->lock);
     idle = stream->finished == stream->queued;
     pthread_mutex_unlock(&stream->lock);
-    return idle ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    return idle;
+}
+
+/* The legacy stream and what it waits for (seen on an H100 with CUDA 13.0). */
+static bool legacy_is_idle(void)
+{
+    struct standin_owner owner = standin_own();
+    bool idle = true;
+
+    pthread_mutex_lock(&streams_lock);
+    for (struct CUstream_st *stream = all_streams; stream != NULL; stream = stream->next) {
+        idle = idle && (stream->sort == NON_BLOCKING || !standin_same(stream->owner, owner) ||
+                        is_idle(stream));
+    }
+    pthread_mutex_unlock(&streams_lock);
+    return idle;
+}
+
+#define ENDS_CAPTURE "a blocking stream is captured, which this ends"
+
+CUresult cuStreamQuery(CUstream stream)
+{
+    STANDIN_ENTER(stream_query);
+    if (stream == CU_STREAM_LEGACY) {
+        STANDIN_NEED_CONTEXT();
+        STANDIN_REFUSE_IF(standin_captures_blocking(), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
+                          ENDS_CAPTURE);
+        return legacy_is_idle() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    }
+    STANDIN_NEED_OWNER(stream->owner);
+    return is_idle(stream) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+/* Which alone may be asked of the legacy stream while a blocking one is captured. */
+CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
+{
+    STANDIN_ENTER(is_capturing);
+    STANDIN_NEED_CONTEXT();
+    if (stream != CU_STREAM_LEGACY) {
+        return CUDA_ERROR_INVALID_HANDLE;
+    }
+    *status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return standin_captures_blocking() ? CUDA_ERROR_STREAM_CAPTURE_IMPLICIT : CUDA_SUCCESS;
 }
 
 CUresult cuEventCreate(CUevent *event, unsigned int flags)
@@ -322,14 +476,38 @@ CUresult cuEventDestroy_v2(CUevent event)
 
 CUresult cuEventRecord(CUevent event, CUstream stream)
 {
+    CUresult result = CUDA_SUCCESS;
+
     STANDIN_ENTER(event_record);
-    STANDIN_NEED_OWNER(stream->owner);
     STANDIN_NEED_OWNER(event->owner);
-    pthread_mutex_lock(&stream->lock);
+    if (stream == CU_STREAM_LEGACY) {
+        STANDIN_REFUSE_IF(standin_captures_blocking(), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
+                          ENDS_CAPTURE);
+        stream = standin_stream_legacy();
+        result = stream != NULL ? append_waits(stream) : CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    STANDIN_NEED_OWNER(stream->owner);
+    event->position = queued_in(stream);
     event->stream = stream;
-    event->position = stream->queued;
-    pthread_mutex_unlock(&stream->lock);
     return CUDA_SUCCESS;
+}
+
+/* The event may be of another context. */
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
+{
+    STANDIN_ENTER(stream_wait);
+    STANDIN_NEED_OWNER(stream->owner);
+    if (flags != 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    return event->stream == NULL
+               ? CUDA_SUCCESS
+               : append(stream, (struct standin_task){.kind = TASK_WAIT,
+                                                      .after = event->stream,
+                                                      .position = event->position});
 }
 
 CUresult cuEventQuery(CUevent event)

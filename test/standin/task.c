@@ -158,6 +158,9 @@ static void run_copy(const struct standin_task *task)
     enum standin_kind kind;
     int gpu;
 
+    if (task->ms > 0) {
+        usleep((useconds_t) task->ms * 1000);
+    }
     if (task->rows == 1 && task->bytes < TURN_BYTES && standin_turn_us() > 0 &&
         standin_memory_kind(task->to, &kind, &gpu) && kind != STANDIN_REGISTERED) {
         usleep((useconds_t) standin_turn_us());
@@ -183,6 +186,8 @@ void standin_task_run(const struct standin_task *task, struct ptx_machine **mach
         break;
     case TASK_KERNEL:
         run_kernel(task, machine, context, waiting);
+        break;
+    case TASK_WAIT: /* stream.c */
         break;
     }
     standin_memory_close();
@@ -279,6 +284,20 @@ CUresult standin_set_late(CUdeviceptr to, unsigned char value, size_t bytes, CUs
                                                               .late = true,
                                                               .bytes = bytes,
                                                               .value = value});
+}
+
+void gpuring_standin_kernel(int per_thread, void *to, const void *from, size_t bytes, int ms)
+{
+    CUstream stream = per_thread ? standin_stream_of_thread() : standin_stream_legacy();
+
+    if (stream == NULL ||
+        standin_stream_queue(
+            stream,
+            (struct standin_task){
+                .kind = TASK_COPY, .to = to, .from = from, .bytes = bytes, .rows = 1, .ms = ms}) !=
+            CUDA_SUCCESS) {
+        standin_report("pid %d cannot run a kernel on a default stream\n", (int) getpid());
+    }
 }
 
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)

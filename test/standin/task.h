@@ -7,7 +7,7 @@
 #include "kernels/image.h"
 #include "test/standin/standin.h"
 
-enum standin_task_kind { TASK_COPY, TASK_SET, TASK_KERNEL };
+enum standin_task_kind { TASK_COPY, TASK_SET, TASK_KERNEL, TASK_WAIT };
 
 struct standin_task {
     enum standin_task_kind kind;
@@ -20,6 +20,9 @@ struct standin_task {
     unsigned char value;
     struct gpuring_launch *launch; /* a copy of the parameters */
     const char *kernel;            /* its name */
+    int ms;                        /* of a copy: it begins this much later */
+    CUstream after;                /* of a wait: until that stream has finished so many tasks */
+    uint64_t position;
     struct standin_task *next;
 };
 
@@ -33,5 +36,7 @@ CUresult standin_stream_queue(CUstream stream, struct standin_task description);
 /* The context that it was made in. */
 struct standin_owner standin_stream_owner(CUstream stream);
 int standin_stream_priority(CUstream stream);
+/* The default stream of the calling thread in the current context; NULL: no memory. */
+CUstream standin_stream_of_thread(void);
 
 #endif

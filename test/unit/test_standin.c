@@ -113,21 +113,12 @@ static void leak_stream(void)
     (void) make_stream();
 }
 
-static struct standin_events find_events(void)
-{
-    struct standin_events events;
-
-    cuda_find("cuEventCreate", &events.event_create);
-    cuda_find("cuEventQuery", &events.event_query);
-    return events;
-}
-
 static void leak_event(void)
 {
     CUevent event;
 
     nothing_wrong();
-    CUDA_REQUIRE(find_events().event_create(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->event_create(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS);
 }
 
 static void leak_registration(void)
@@ -238,8 +229,9 @@ static void launch_with(const struct gpuring_step *steps, struct gpuring_work *w
     CUDA_REQUIRE(driver->module_load(&module, gpuring_kernel_image) == CUDA_SUCCESS);
     CUDA_REQUIRE(driver->module_function(&function, module, "gpuring_simple_sum_f32") ==
                  CUDA_SUCCESS);
-    CUDA_REQUIRE(driver->launch(function, 1, 1, 1, GPURING_KERNEL_THREADS, 1, 1, 0, make_stream(),
-                                arguments, NULL) == CUDA_ERROR_ILLEGAL_ADDRESS);
+    CUDA_REQUIRE(driver->launch(function, 1, 1, 1, GPURING_KERNEL_THREADS(GPURING_PROTOCOL_SIMPLE),
+                                1, 1, 0, make_stream(), arguments,
+                                NULL) == CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
 static void unreachable_work(void)
@@ -508,10 +500,10 @@ static void event_of_ended_context(void)
     CUcontext first = push_another();
     CUevent event;
 
-    CUDA_REQUIRE(find_events().event_create(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->event_create(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS);
     end_another(first);
     (void) push_another();
-    CUDA_REQUIRE(find_events().event_query(event) == CUDA_ERROR_INVALID_CONTEXT);
+    CUDA_REQUIRE(driver->event_record(event, CU_STREAM_LEGACY) == CUDA_ERROR_INVALID_CONTEXT);
 }
 
 /* Also of the primary one, when nobody holds it any more. */
@@ -560,7 +552,7 @@ static void contexts_are_told_apart(void **state)
     assert_reports(copy_between_wrong_contexts, "misuses copy_between: ");
     assert_reports(set_other_context, "misuses cuMemsetD8Async: no such memory of this context");
     assert_reports(launch_on_others_memory, "misuses cuLaunchKernel");
-    assert_reports(event_of_ended_context, "misuses cuEventQuery: another context is current");
+    assert_reports(event_of_ended_context, "misuses cuEventRecord: another context is current");
     assert_reports(free_after_release, "misuses memory");
     assert_reports(query_during_capture, "misuses standin_enter: cuStreamQuery");
     nothing_is_reported(all_is_gone_with_a_context);

@@ -72,9 +72,18 @@ struct gpuring_device_nic {
     bool flush; /* what a device wrote is there for the GPU only after the device has read */
 };
 
+/* What is done about work of the application that is still running on the default stream when a
+ * call is made (coll_gpuring_default_stream). */
+enum gpuring_default_stream {
+    GPURING_DEFAULT_STREAM_WAIT, /* kernels and copies of the call wait for it */
+    GPURING_DEFAULT_STREAM_WARN, /* one message, if it is seen in one of the first 100 calls */
+    GPURING_DEFAULT_STREAM_NONE,
+};
+
 struct gpuring_device_ops {
     const char *name;
     enum gpuring_device_kind kind;
+    int toolkit; /* CUDA_VERSION of the toolkit that compiled the kernels; 0: there are none */
 
     int (*open)(struct gpuring_device **device);
     void (*close)(struct gpuring_device *device);
@@ -87,6 +96,9 @@ struct gpuring_device_ops {
      * ([context-destroyed] in the log, GPURING_ERR_CONTEXT).
      */
     int (*attach)(struct gpuring_device *device, const struct gpuring_pointer *pointer);
+
+    /* Optional. Choose, once and before any stream is made. Until then it is WAIT. */
+    void (*default_stream)(enum gpuring_default_stream chosen);
 
     /* Optional. Do executors of this device reach the memory at a user's pointer? If not, copies
      * do, by way of the memory's own context. */
@@ -115,8 +127,8 @@ struct gpuring_device_ops {
     /* Optional. Nobody will import this memory any more: gives back descriptors. */
     void (*unexport)(struct gpuring_device *device, void *pointer);
 
-    /* Optional. Make launches possible: loads the kernels, so that what the driver refuses is found
-     * before any data moves. */
+    /* Optional. Make launches possible: loads all kernels, so that a call waits for none to be
+     * loaded and what the driver refuses is found before any data moves. */
     int (*prepare)(struct gpuring_device *device);
 
     /* Optional. A copy of tables in device memory, which the executor may change (step counters
@@ -150,7 +162,7 @@ struct gpuring_device_ops {
     bool (*lost)(const struct gpuring_device *device);
     void (*stream_destroy)(struct gpuring_stream *stream); /* when what it was given has ended */
     /* The user's memory may be of any context and GPU. What was begun is to be waited for: by
-     * copied or synchronize. */
+     * copied or synchronize. The first copy since then follows the application's default stream. */
     int (*copy)(struct gpuring_stream *stream, void *to, const void *from, size_t bytes);
     /* `rows` pieces of `bytes` bytes, as far apart as each side's pitch says; bytes <= pitch <
      * 2^31.
@@ -160,7 +172,7 @@ struct gpuring_device_ops {
     int (*copied)(struct gpuring_stream *stream); /* copies only: GPURING_AGAIN while they run */
     /* Start (or resume) a work; poll returns GPURING_OK when all lanes are done, GPURING_AGAIN
      * while they run, an error else. The work stays in use until poll has returned something final.
-     */
+     * launch follows the application's default stream. */
     int (*launch)(struct gpuring_stream *stream, struct gpuring_work *work);
     int (*poll)(struct gpuring_stream *stream, struct gpuring_work *work);
     /* For copies, and for a work that was given up; bounded by the driver. */

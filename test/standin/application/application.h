@@ -22,10 +22,8 @@ const struct standin_events *application_events(void);
 CUresult application_enter(struct standin_owner owner);
 void application_leave(void);
 
-/*
- * Before something is given to a stream: replaces the default stream by the one that stands for it
- * in the current context, and waits for what goes before it in other streams.
- */
+/* Before something is given to a stream: replaces the default stream by the one that stands for it
+ * in the current context. */
 CUresult application_stream(CUstream *stream);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Streams and events as applications use them; those of the stand-in driver do not block. */
+/* Streams and events as applications use them. */
 #include "test/standin/application/application.h"
 
 #include <pthread.h>
@@ -37,7 +37,15 @@ static CUresult add(CUstream *stream, enum sort sort)
         if (known[i].stream != NULL) {
             continue;
         }
-        result = application_driver()->stream_create(stream, CU_STREAM_NON_BLOCKING, 0);
+        if (sort == DEFAULT) {
+            *stream = standin_stream_legacy();
+            result = *stream != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+        } else {
+            result = application_driver()->stream_create(stream, CU_STREAM_NON_BLOCKING, 0);
+        }
+        if (result == CUDA_SUCCESS && sort == BLOCKING) {
+            standin_stream_block(*stream);
+        }
         if (result == CUDA_SUCCESS) {
             known[i] = (struct known){*stream, standin_own(), sort};
         }
@@ -60,21 +68,6 @@ static struct known *find(CUstream stream)
     return NULL;
 }
 
-/* A driver lets the stream wait; here the caller does. */
-static CUresult wait_for_others(const struct known *stream)
-{
-    enum sort others = stream->sort == DEFAULT ? BLOCKING : DEFAULT;
-    CUresult result = CUDA_SUCCESS;
-
-    for (int i = 0; i < MOST_STREAMS && result == CUDA_SUCCESS; i++) {
-        if (known[i].stream != NULL && known[i].sort == others &&
-            standin_same(known[i].owner, stream->owner)) {
-            result = application_driver()->stream_sync(known[i].stream);
-        }
-    }
-    return result;
-}
-
 CUresult application_stream(CUstream *stream)
 {
     CUresult result = CUDA_SUCCESS;
@@ -93,7 +86,7 @@ CUresult application_stream(CUstream *stream)
         result = result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_HANDLE;
     } else {
         *stream = used->stream;
-        result = used->sort != NON_BLOCKING ? wait_for_others(used) : CUDA_SUCCESS;
+        result = CUDA_SUCCESS;
     }
     pthread_mutex_unlock(&known_lock);
     return result;
@@ -172,7 +165,7 @@ CUresult cuEventCreate(CUevent *event, unsigned int flags)
     if (created == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    result = application_events()->event_create(&created->event, CU_EVENT_DISABLE_TIMING);
+    result = application_driver()->event_create(&created->event, CU_EVENT_DISABLE_TIMING);
     if (result != CUDA_SUCCESS) {
         free(created);
         return result;
@@ -189,7 +182,7 @@ CUresult cuEventDestroy_v2(CUevent event)
     CUresult result = application_enter(ended->owner);
 
     if (result == CUDA_SUCCESS) {
-        result = application_events()->event_destroy(ended->event);
+        result = application_driver()->event_destroy(ended->event);
         application_leave();
         free(ended);
     }
@@ -203,7 +196,7 @@ CUresult cuEventRecord(CUevent event, CUstream stream)
     if (result == CUDA_SUCCESS && ((struct event *) (void *) event)->interprocess) {
         result = application_driver()->stream_sync(stream); /* other processes cannot wait for it */
     }
-    return result == CUDA_SUCCESS ? application_events()->event_record(inner(event), stream)
+    return result == CUDA_SUCCESS ? application_driver()->event_record(inner(event), stream)
                                   : result;
 }
 

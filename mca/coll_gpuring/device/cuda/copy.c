@@ -52,6 +52,9 @@ static void destroy(struct gpuring_stream *stream)
         return;
     }
     (void) gpuring_cuda_check(device, result, "finish what a stream has begun");
+    if (stream->event != NULL) {
+        (void) device->driver->event_destroy(stream->event);
+    }
     (void) device->driver->stream_destroy(stream->stream);
 }
 
@@ -87,6 +90,11 @@ int gpuring_cuda_stream_create(struct gpuring_device *device, struct gpuring_str
                                     device->driver->stream_create(
                                         &created->stream, CU_STREAM_NON_BLOCKING, STREAM_PRIORITY),
                                     "create a stream");
+        if (status == GPURING_OK) {
+            status = gpuring_cuda_check(device,
+                                        gpuring_cuda_follow_create(device->driver, &created->event),
+                                        "create an event");
+        }
         gpuring_cuda_leave(device);
     }
     if (status != GPURING_OK) {
@@ -127,6 +135,49 @@ struct way {
     bool other;         /* the stream is made for this copy, in another context */
 };
 
+/* The default streams that the copy must follow. Of the device's context: once for all copies until
+ * the stream is waited for. */
+static CUresult follow(struct gpuring_stream *stream, const struct way *way)
+{
+    CUresult result = stream->copies ? CUDA_SUCCESS : gpuring_cuda_follow(stream);
+
+    if (result == CUDA_SUCCESS && way->to != NULL) {
+        result = gpuring_cuda_follow_context(stream, way->to);
+    }
+    if (result == CUDA_SUCCESS && way->to != NULL) {
+        result = gpuring_cuda_follow_context(stream, way->from);
+    }
+    return result;
+}
+
+/* The same with the device's context entered, which is left after an error. */
+static int follow_entered(struct gpuring_stream *stream, const struct way *way)
+{
+    struct gpuring_device *device = stream->device;
+    int status = gpuring_cuda_check_stream(device, follow(stream, way),
+                                           "wait for the application's default stream");
+
+    if (status != GPURING_OK) {
+        gpuring_cuda_leave(device);
+    }
+    return status;
+}
+
+/* Make a stream in the context of the other buffer, which is current. */
+static CUresult create_other(const struct gpuring_cuda_driver *driver, struct way *way)
+{
+    CUresult result = driver->stream_create(&way->stream, CU_STREAM_NON_BLOCKING, 0);
+
+    way->other = result == CUDA_SUCCESS;
+    if (way->other) {
+        result = gpuring_cuda_follow_other(driver, way->stream);
+    }
+    if (way->other && result != CUDA_SUCCESS) {
+        (void) driver->stream_destroy(way->stream);
+    }
+    return result;
+}
+
 /* Begin a copy on a stream that is made for it in another context. */
 static int begin_there(struct gpuring_device *device, CUcontext there, struct way *way)
 {
@@ -135,10 +186,8 @@ static int begin_there(struct gpuring_device *device, CUcontext there, struct wa
     if (status != GPURING_OK) {
         return status;
     }
-    status = gpuring_cuda_check(
-        device, device->driver->stream_create(&way->stream, CU_STREAM_NON_BLOCKING, 0),
-        "create a stream in the CUDA context of a buffer");
-    way->other = status == GPURING_OK;
+    status = gpuring_cuda_check(device, create_other(device->driver, way),
+                                "create a stream in the CUDA context of a buffer");
     if (status != GPURING_OK) {
         gpuring_cuda_leave(device);
     }
@@ -202,8 +251,11 @@ static int begin(struct gpuring_stream *stream, const void *to, const void *from
     if (status == GPURING_ERR_CONTEXT && gpuring_cuda_is_lost(device)) {
         return begin_lost(stream, to, from, way);
     }
-    if (status != GPURING_OK || there == NULL || there == device->context) {
+    if (status != GPURING_OK) {
         return status;
+    }
+    if (there == NULL || there == device->context) {
+        return follow_entered(stream, way);
     }
     gpuring_cuda_leave(device);
     return begin_there(device, there, way);

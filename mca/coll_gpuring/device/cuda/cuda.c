@@ -302,9 +302,11 @@ static void cuda_free_pinned(struct gpuring_device *device, void *pointer)
 const struct gpuring_device_ops gpuring_device_cuda = {
     .name = "cuda",
     .kind = GPURING_DEVICE_CUDA,
+    .toolkit = CUDA_VERSION,
     .open = cuda_open,
     .close = cuda_close,
     .attach = cuda_attach,
+    .default_stream = gpuring_cuda_default_stream,
     .reaches = gpuring_cuda_reaches,
     .identity = cuda_identity,
     .possible = gpuring_cuda_loaded,

@@ -25,6 +25,7 @@
     X(ctx_flags, cuCtxGetFlags, (unsigned int *) )                                          \
     X(ctx_set_flags, cuCtxSetFlags, (unsigned int) )          /* CUDA 12.1 */               \
     X(ctx_id, cuCtxGetId, (CUcontext, unsigned long long *) ) /* CUDA 12.0 */               \
+    X(function_load, cuFuncLoad, (CUfunction))                /* CUDA 12.4 */               \
     X(host_function, cuLaunchHostFunc, (CUstream, CUhostFn, void *) )                       \
     X(range_handle, cuMemGetHandleForAddressRange, /* CUDA 11.7 */                          \
       (void *, CUdeviceptr, size_t, CUmemRangeHandleType, unsigned long long) )
@@ -61,6 +62,11 @@
     X(stream_destroy, cuStreamDestroy_v2, (CUstream))                                    \
     X(stream_sync, cuStreamSynchronize, (CUstream))                                      \
     X(stream_query, cuStreamQuery, (CUstream))                                           \
+    X(stream_wait, cuStreamWaitEvent, (CUstream, CUevent, unsigned int) )                \
+    X(is_capturing, cuStreamIsCapturing, (CUstream, CUstreamCaptureStatus *) )           \
+    X(event_create, cuEventCreate, (CUevent *, unsigned int) )                           \
+    X(event_destroy, cuEventDestroy_v2, (CUevent))                                       \
+    X(event_record, cuEventRecord, (CUevent, CUstream))                                  \
     X(module_load, cuModuleLoadData, (CUmodule *, const void *) )                        \
     X(module_unload, cuModuleUnload, (CUmodule))                                         \
     X(module_function, cuModuleGetFunction, (CUfunction *, CUmodule, const char *) )     \

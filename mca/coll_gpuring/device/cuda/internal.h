@@ -33,14 +33,15 @@ struct gpuring_device {
     uintptr_t first; /* atomic: the first context or GPU that a pointer was of */
     int slow_copies; /* atomic: their weight, see copy.c */
     CUmodule module; /* the kernels, loaded at wire-up */
-    CUfunction functions[GPURING_TYPE_COUNT][GPURING_OP_COUNT][GPURING_PROTOCOL_COUNT];
-    CUstream uploads;     /* for memset and upload */
-    pthread_mutex_t lock; /* guards module and functions */
+    CUfunction functions[GPURING_KERNELS]; /* likewise, constant afterwards; NULL: not loaded */
+    CUstream uploads;                      /* for memset and upload */
+    pthread_mutex_t lock;                  /* guards module and functions until then */
 };
 
 struct gpuring_stream {
     struct gpuring_device *device;
     CUstream stream;              /* NULL: made after the device's own context was lost */
+    CUevent event;                /* by which it follows the default stream; NULL: it does not */
     uint32_t turn;                /* of the last launch */
     uint64_t asked;               /* when the driver was asked last, or the launch made, ns */
     bool copies;                  /* on `stream` that were begun, and not seen to end */
@@ -109,6 +110,23 @@ bool gpuring_cuda_reaches(const struct gpuring_device *device,
  * now on, and those that were begun have ended. For memory whose attributes do not say so yet. */
 void gpuring_cuda_order(const struct gpuring_cuda_driver *driver,
                         const struct gpuring_pointer *pointer, CUdeviceptr address);
+
+/*
+ * device/cuda/default_stream.c: order after what the application has begun on its default stream,
+ * by coll_gpuring_default_stream. A function returns the driver's first error.
+ */
+void gpuring_cuda_default_stream(enum gpuring_default_stream chosen);
+/* The event of a stream that is made in the current context; NULL if none is needed. */
+CUresult gpuring_cuda_follow_create(const struct gpuring_cuda_driver *driver, CUevent *event);
+/* Let the stream wait for the default stream of the device's context, which is current, or warn. */
+CUresult gpuring_cuda_follow(struct gpuring_stream *stream);
+/* Return true if the next gpuring_cuda_follow queries the default stream: enter with
+ * gpuring_cuda_enter, because captures forbid queries. */
+bool gpuring_cuda_follow_queries(void);
+/* Let a stream wait for the default stream of the current context, in which it was made. */
+CUresult gpuring_cuda_follow_other(const struct gpuring_cuda_driver *driver, CUstream stream);
+/* Let the stream wait for the default stream of another context. */
+CUresult gpuring_cuda_follow_context(const struct gpuring_stream *stream, CUcontext context);
 
 /* device/cuda/ipc.c */
 int gpuring_cuda_export(struct gpuring_device *device, void *pointer,

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Running works on the GPU. The kernels are loaded at wire-up (prepare), functions looked up at
- * their first use. A kernel returns when its lanes are done or have waited for the work's
- * patience; poll then launches it again, so that ranks which share a GPU take turns and no kernel
- * waits for one that cannot be resident beside it. The end of a kernel shows in the lanes, in
- * pinned memory: the driver is asked only where that takes long, for errors. And at the end, where
- * a host must not touch any managed memory before the driver knows that all kernels have ended
- * (WSL, Tegra, some virtual GPUs).
+ * Running works on the GPU. All kernels are loaded at the first wire-up of the process (prepare): a
+ * driver that loads a kernel when it is first launched may wait for the context to be idle, and
+ * that may take as long as other ranks keep a kernel waiting. A kernel returns when its lanes are
+ * done or have waited for the work's patience; poll then launches it again, so that ranks which
+ * share a GPU take turns and no kernel waits for one that cannot be resident beside it. The end of
+ * a kernel shows in the lanes, in pinned memory: the driver is asked only where that takes long,
+ * for errors. And at the end, where a host must not touch any managed memory before the driver
+ * knows that all kernels have ended (WSL, Tegra, some virtual GPUs).
  */
 #include <string.h>
 
@@ -48,75 +49,86 @@ static int load_kernels(struct gpuring_device *device)
     return GPURING_ERR_IO;
 }
 
-/* Called with the lock held. */
+/* Called with the lock held and the context current. */
 static int load_function(struct gpuring_device *device, const char *name, CUfunction *function)
+{
+    CUfunction found = NULL;
+    CUresult result = device->driver->module_function(&found, device->module, name);
+
+    if (result == CUDA_SUCCESS && device->driver->function_load != NULL) {
+        result = device->driver->function_load(found); /* not only find it */
+    }
+    if (result == CUDA_SUCCESS) {
+        *function = found;
+    }
+    return gpuring_cuda_check(device, result, "load a kernel of the embedded image");
+}
+
+int gpuring_cuda_prepare(struct gpuring_device *device)
 {
     int status = gpuring_cuda_enter(device);
 
     if (status != GPURING_OK) {
         return status;
     }
+    pthread_mutex_lock(&device->lock);
     status = load_kernels(device);
-    if (status == GPURING_OK) {
-        status = gpuring_cuda_check(device,
-                                    device->driver->module_function(function, device->module, name),
-                                    "find a kernel in the embedded image");
+    for (int i = 0; i < GPURING_KERNELS && status == GPURING_OK; i++) {
+        if (device->functions[i] == NULL) {
+            status = load_function(device, gpuring_kernel_numbered(i), &device->functions[i]);
+        }
     }
+    pthread_mutex_unlock(&device->lock);
     gpuring_cuda_leave(device);
     return status;
 }
 
-static int find_function(struct gpuring_device *device, uint32_t type, uint32_t op,
-                         uint32_t protocol, CUfunction *function)
+/* Called in the device's context. follow: it is the first launch of a work. */
+static CUresult launch(struct gpuring_stream *stream, struct gpuring_work *work,
+                       CUfunction function, bool follow)
 {
-    const char *name = gpuring_kernel_name(type, op, protocol);
-    int status = GPURING_OK;
-
-    if (name == NULL) {
-        return GPURING_ERR_UNSUPPORTED;
-    }
-    pthread_mutex_lock(&device->lock);
-    if (device->functions[type][op][protocol] == NULL) {
-        status = load_function(device, name, &device->functions[type][op][protocol]);
-    }
-    *function = device->functions[type][op][protocol];
-    pthread_mutex_unlock(&device->lock);
-    return status;
-}
-
-int gpuring_cuda_prepare(struct gpuring_device *device)
-{
-    CUfunction function;
-
-    return find_function(device, GPURING_TYPE_FLOAT, GPURING_OP_SUM, GPURING_PROTOCOL_SIMPLE,
-                         &function);
-}
-
-int gpuring_cuda_launch(struct gpuring_stream *stream, struct gpuring_work *work)
-{
-    struct gpuring_device *device = stream->device;
     void *arguments[] = {&stream->launch}; /* which the driver copies: see kernels/image.h */
     size_t first = work->nlanes < GPURING_LAUNCH_LANES ? work->nlanes : GPURING_LAUNCH_LANES;
-    CUfunction function = NULL;
-    int status = find_function(device, work->type, work->op, work->protocol, &function);
+    CUresult result = follow ? gpuring_cuda_follow(stream) : CUDA_SUCCESS;
 
-    if (status == GPURING_OK) {
-        status = gpuring_cuda_enter_launch(device);
-    }
-    if (status != GPURING_OK) {
-        return status;
-    }
     work->turn = ++stream->turn;
     stream->launch.work = *work;
     memcpy(stream->launch.lanes, work->lanes, first * sizeof *work->lanes);
     stream->asked = gpuring_now_ns();
-    status = gpuring_cuda_check_stream(device,
-                                       device->driver->launch(function, work->nlanes, 1, 1,
-                                                              GPURING_KERNEL_THREADS, 1, 1, 0,
-                                                              stream->stream, arguments, NULL),
-                                       "launch a kernel");
-    gpuring_cuda_leave_launch(device);
+    return result != CUDA_SUCCESS
+               ? result
+               : stream->device->driver->launch(function, work->nlanes, 1, 1,
+                                                GPURING_KERNEL_THREADS(work->protocol), 1, 1, 0,
+                                                stream->stream, arguments, NULL);
+}
+
+static int enter_and_launch(struct gpuring_stream *stream, struct gpuring_work *work, bool follow)
+{
+    struct gpuring_device *device = stream->device;
+    bool queries = follow && gpuring_cuda_follow_queries();
+    int number = gpuring_kernel_number(work->type, work->op, work->protocol);
+    int status;
+
+    if (number < 0 || device->functions[number] == NULL) {
+        return GPURING_ERR_UNSUPPORTED;
+    }
+    status = queries ? gpuring_cuda_enter(device) : gpuring_cuda_enter_launch(device);
+    if (status != GPURING_OK) {
+        return status;
+    }
+    status = gpuring_cuda_check_stream(
+        device, launch(stream, work, device->functions[number], follow), "launch a kernel");
+    if (queries) {
+        gpuring_cuda_leave(device);
+    } else {
+        gpuring_cuda_leave_launch(device);
+    }
     return status;
+}
+
+int gpuring_cuda_launch(struct gpuring_stream *stream, struct gpuring_work *work)
+{
+    return enter_and_launch(stream, work, true);
 }
 
 /* Has the kernel of the last launch left all lanes? */
@@ -197,7 +209,7 @@ int gpuring_cuda_poll(struct gpuring_stream *stream, struct gpuring_work *work)
             int launched;
 
             work->resumed++;
-            launched = gpuring_cuda_launch(stream, work);
+            launched = enter_and_launch(stream, work, false);
             return launched == GPURING_OK ? GPURING_AGAIN : launched;
         }
         if (status == GPURING_OK && stream->device->told) {
