@@ -33,6 +33,10 @@ unit_tests += test/unit/test_tuning
 test_unit_test_tuning_SOURCES = test/unit/test_tuning.c
 test_unit_test_tuning_LDADD = $(core_test_libs)
 
+unit_tests += test/unit/test_local_channels
+test_unit_test_local_channels_SOURCES = test/unit/test_local_channels.c
+test_unit_test_local_channels_LDADD = $(core_test_libs)
+
 unit_tests += test/unit/test_nic_select
 test_unit_test_nic_select_SOURCES = test/unit/test_nic_select.c test/unit/pci_test.h
 test_unit_test_nic_select_LDADD = $(core_test_libs)

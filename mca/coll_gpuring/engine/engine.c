@@ -280,8 +280,9 @@ static int bind_lanes(struct gpuring_engine *engine)
 
 int gpuring_engine_bind(struct gpuring_engine *engine)
 {
-    if (gpuring_transport_staged(engine->transport)) {
-        for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
+    for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
+        if (engine->base[i].plan != NULL &&
+            gpuring_transport_staged(engine->transport, engine->base[i].index)) {
             engine->choice_config.slot_bytes[i][GPURING_PROTOCOL_LL128] = 0;
         }
     }

@@ -7,10 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mca/coll_gpuring/device/device.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/topo_pci/predict/pci_predict.h"
 #include "mca/topo_pci/xml/pci_file.h"
+
+#include "gpuring_config.h"
 
 void gpuring_local_channels_write(const char *parameter, const char *path, const char *text,
                                   size_t size)
@@ -136,6 +139,7 @@ static int make_graph(struct pci_doc *doc, bool from_file, enum pci_peer peers,
     pci_path_rules_init(&rules);
     rules.p2p_level = level_of(gpuring_params.p2p_level);
     rules.gdr_level = level_of(gpuring_params.gdr_level);
+    rules.nvb = false; /* no GPU relays: a mapping of the far one leads over PCI */
     rules.all = peers;
     if (number_gpus(doc, from_file, ranks, gpus)) {
         status = pci_doc_keep_gpus(doc, NULL, (size_t) gpus->count, error);
@@ -216,8 +220,11 @@ static int channels_of_ranks(const struct gpuring_node_ranks *ranks, const struc
 }
 
 static void note_near(const struct pci_graph *graph, const struct gpuring_node_ranks *ranks,
-                      const struct gpus *gpus, uint64_t *near)
+                      const struct gpus *gpus, struct gpuring_local_channels *local)
 {
+    uint64_t *near = local->near;
+
+    local->known = true;
     for (int i = 0; i < ranks->count && i < GPURING_LOCAL_PEERS; i++) {
         if (gpus->of[i] == gpus->of[ranks->self] ||
             pci_graph_p2p(graph, (uint32_t) gpus->of[ranks->self], (uint32_t) gpus->of[i], NULL)) {
@@ -228,15 +235,18 @@ static void note_near(const struct pci_graph *graph, const struct gpuring_node_r
 
 bool gpuring_local_channels_may_map(const struct gpuring_local_channels *local, int local_rank)
 {
+    bool near = local_rank < GPURING_LOCAL_PEERS &&
+                (local->near[local_rank / 64] >> local_rank % 64 & 1) != 0;
+
     switch (gpuring_params.p2p_level) {
-    case GPURING_PARAM_LEVEL_AUTO:
+    case GPURING_PARAM_LEVEL_AUTO: /* as the channels were searched, and no detour is planned */
+        return !local->known || near;
     case GPURING_PARAM_LEVEL_SYS:
         return true;
     case GPURING_PARAM_LEVEL_LOC:
         return false;
     default:
-        return local_rank < GPURING_LOCAL_PEERS &&
-               (local->near[local_rank / 64] >> local_rank % 64 & 1) != 0;
+        return near;
     }
 }
 
@@ -251,6 +261,16 @@ static void set_lanes(const struct gpuring_node_ranks *ranks, const struct gpuri
         job->channels =
             gpuring_node_map_lanes(&parts, ring->nchannels, ring->nchannels * ring->bw_intra);
     }
+}
+
+/* CUDA_VERSION of the toolkit that compiled the kernels. */
+static int toolkit(void)
+{
+#if GPURING_HAVE_CUDA
+    return gpuring_device_cuda.toolkit;
+#else
+    return 0;
+#endif
 }
 
 /* This rank's wire of the channels that were chosen, and what else follows from them. */
@@ -271,6 +291,9 @@ static int take_chosen(const struct pci_costs *costs, struct pci_chosen *chosen,
         status = status == 0 ? channels_of_ranks(ranks, gpus, &part->tree) : status;
     } else {
         set_lanes(ranks, map, chosen, &chosen->job);
+        if (pci_ll128_ring_excluded(&chosen->job, toolkit())) {
+            chosen->job.ring.ll128 = false;
+        }
         gpuring_model_choice_find(costs, &chosen->job, gpuring_params.deterministic != 0,
                                   &local->model);
     }
@@ -295,7 +318,7 @@ static int find(struct pci_doc *doc, bool from_file, enum pci_peer peers, bool p
     int status = make_graph(doc, from_file, peers, ranks, gpus, &graph, error);
 
     if (status == 0) {
-        note_near(graph, ranks, gpus, local->near);
+        note_near(graph, ranks, gpus, local);
         status = pci_costs_gpu(&costs);
     }
     if (status == 0) {

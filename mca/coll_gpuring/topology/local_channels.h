@@ -13,8 +13,10 @@
 
 struct gpuring_local_channels {
     struct gpuring_channel_block block;      /* of this rank, for AllGather 2 */
+    bool known;                              /* the topology, and so `near` */
     uint64_t near[GPURING_LOCAL_PEERS / 64]; /* a bit for each rank of the node: its GPU is within
-                                                coll_gpuring_p2p_level, if that was given */
+                                                coll_gpuring_p2p_level; for auto, within the class
+                                                up to which channels use P2P */
     bool in_parts;                           /* of the node, which a network joins */
     struct gpuring_model_choice model;
     struct gpuring_nic_select nics;
@@ -30,8 +32,8 @@ void gpuring_local_channels_find(const struct gpuring_gathered *hellos,
                                  bool from_file, enum pci_peer peers, bool parts,
                                  struct gpuring_local_channels *local);
 
-/* May this rank map the memory of the GPU of a rank of its node, by coll_gpuring_p2p_level? Where
- * the topology is not known, only level SYS allows it. */
+/* Return true if this rank may map the memory of the GPU of a rank of its node, by
+ * coll_gpuring_p2p_level. Where the topology is not known, levels auto and SYS allow it. */
 bool gpuring_local_channels_may_map(const struct gpuring_local_channels *local, int local_rank);
 
 /* Write a text to the file that a parameter names (which may be a device and is not replaced), and

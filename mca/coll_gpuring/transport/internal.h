@@ -153,7 +153,7 @@ struct gpuring_transport {
     int nlocal;          /* ranks of this node */
     int most_local;      /* the most ranks that a node has */
     bool probes;         /* peer memory is probed before it is trusted */
-    bool stages;         /* some pair of ranks goes through staged regions */
+    uint32_t stages;     /* bits 1 << plan: some pair of ranks in it uses staged regions */
     uint8_t *marks;      /* this rank's part of a report of the probe: a bit per local rank */
     uint8_t *net_region;
     size_t net_region_bytes;

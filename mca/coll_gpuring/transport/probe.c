@@ -29,7 +29,7 @@
 #define WARNINGS      8  /* of one process; there may be many communicators with many pairs */
 
 struct report {
-    uint32_t missing; /* connected ranks of the node that are not marked */
+    uint32_t missing; /* bits 1 << plan: it connects a rank of the node that is not marked */
     uint8_t marks[];  /* a bit for each local rank */
 };
 
@@ -64,10 +64,13 @@ void gpuring_transport_probe_report(const struct gpuring_transport *transport, v
     struct report header = {.missing = 0};
     size_t bytes = gpuring_transport_probe_bytes(transport) - sizeof header;
 
-    for (int i = 0; i < transport->npeers; i++) {
-        const struct gpuring_peer *peer = &transport->peers[i];
+    for (uint32_t i = 0; i < transport->nconns; i++) {
+        const struct gpuring_conn *conn = &transport->conns[i];
 
-        header.missing += !peer->remote && !has_mark(transport->marks, peer->local_rank);
+        if (!conn->remote &&
+            !has_mark(transport->marks, gpuring_peer_find(transport, conn->peer)->local_rank)) {
+            header.missing |= 1u << conn->plan;
+        }
     }
     memcpy(report, &header, sizeof header);
     memcpy((uint8_t *) report + sizeof header, transport->marks, bytes);
@@ -317,19 +320,19 @@ static void warn_staged(const struct gpuring_transport *transport, const struct 
     }
 }
 
-/* A pair that is connected through host memory lacks a mark on at least one side. */
-static bool any_missing(const struct gpuring_transport *transport, const void *reports)
+/* Return the plans in which some pair of ranks is connected through host memory, as bits 1 << plan.
+ * Such a pair lacks a mark on at least one side. */
+static uint32_t plans_missing(const struct gpuring_transport *transport, const void *reports)
 {
     size_t bytes = gpuring_transport_probe_bytes(transport);
     struct report report;
+    uint32_t missing = 0;
 
     for (int rank = 0; rank < transport->config.nranks; rank++) {
         memcpy(&report, (const uint8_t *) reports + (size_t) rank * bytes, sizeof report);
-        if (report.missing != 0) {
-            return true;
-        }
+        missing |= report.missing;
     }
-    return false;
+    return missing;
 }
 
 int gpuring_transport_probe_finish(struct gpuring_transport *transport, const void *reports)
@@ -352,7 +355,7 @@ int gpuring_transport_probe_finish(struct gpuring_transport *transport, const vo
     if (status != GPURING_OK) {
         return status;
     }
-    transport->stages = any_missing(transport, reports);
+    transport->stages = plans_missing(transport, reports);
     gpuring_peer_bind(transport);
     return gpuring_tables_upload(transport);
 }
@@ -367,7 +370,7 @@ unsigned int gpuring_transport_silent(const struct gpuring_transport *transport)
     return count;
 }
 
-bool gpuring_transport_staged(const struct gpuring_transport *transport)
+bool gpuring_transport_staged(const struct gpuring_transport *transport, int plan)
 {
-    return transport->stages;
+    return (transport->stages >> plan & 1) != 0;
 }

@@ -108,9 +108,9 @@ int gpuring_transport_probe_finish(struct gpuring_transport *transport, const vo
  * not arrive at the other. */
 unsigned int gpuring_transport_silent(const struct gpuring_transport *transport);
 
-/* After the probe: some pair of ranks of the communicator, on whatever node, goes through host
+/* After the probe: return true if some pair of ranks that the plan connects, on any node, uses host
  * memory, where 128-byte stores of a GPU need not stay whole. The same on all ranks. */
-bool gpuring_transport_staged(const struct gpuring_transport *transport);
+bool gpuring_transport_staged(const struct gpuring_transport *transport, int plan);
 
 /*
  * All ranks have connected (the caller knows that from an agreement): send a first chunk over each

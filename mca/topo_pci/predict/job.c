@@ -94,7 +94,7 @@ static void add_direct(const struct pci_fabric *fabric, double *load, struct pci
 
             if (from != to) {
                 gbps = PCI_PATH_DIS == way->class ? 0 : gbps;
-                job->direct.nvlink = job->direct.nvlink && way->class <= PCI_PATH_NVB;
+                job->direct.nvlink = job->direct.nvlink && way->class <= PCI_PATH_NVL;
                 add_load(fabric, way, load);
             }
         }

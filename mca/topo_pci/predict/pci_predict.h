@@ -283,6 +283,11 @@ enum pci_generation pci_generation_of(int sm);
  */
 bool pci_ll128_whole(int sm, enum pci_path_class intra, enum pci_path_class inter);
 
+/* Return true if rings of this job must not use LL128 although the paths allow it, because NCCL
+ * excludes it (src/graph/tuning.cc of 2.30): kernels compiled by CUDA 11.8 (toolkit 11080, as
+ * CUDA_VERSION), two ranks, compute capability 9.0. */
+bool pci_ll128_ring_excluded(const struct pci_job *job, int toolkit);
+
 /* Fill in the built-in table. Return 0 (-EINVAL would be a table that does not parse; the tests
  * exclude it). */
 int pci_costs_gpu(struct pci_costs *costs);

@@ -65,6 +65,11 @@ bool pci_ll128_whole(int sm, enum pci_path_class intra, enum pci_path_class inte
     return sm >= 70 && intra <= PCI_PATH_NVB && inter <= (sm >= 90 ? PCI_PATH_PXN : PCI_PATH_PXB);
 }
 
+bool pci_ll128_ring_excluded(const struct pci_job *job, int toolkit)
+{
+    return 11080 == toolkit && 2 == job->ranks && 90 == job->sm;
+}
+
 const char *pci_collective_name(enum pci_collective collective)
 {
 #define NAME(id, file, factor) file,
