@@ -71,7 +71,8 @@ void gpu_open(int ordinal)
 
     start_application(ordinal);
     pointer = ops->classify(NULL, (void *) (uintptr_t) first);
-    need(ops->open(&gpu.device) == GPURING_OK && ops->attach(gpu.device, &pointer) == GPURING_OK,
+    need(ops->open(&gpu.device) == GPURING_OK && ops->attach(gpu.device, &pointer) == GPURING_OK &&
+             ops->prepare(gpu.device) == GPURING_OK,
          "attach to the GPU");
     need(ops->identity(gpu.device, &identity) == GPURING_OK, "identify the GPU");
     gpu.capability = (int) identity.capability;

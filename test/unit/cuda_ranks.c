@@ -213,7 +213,7 @@ static int create(struct rank *self)
         .device = self->device,
     };
 
-    if (self->device == NULL) {
+    if (self->device == NULL || ops->prepare(self->device) != GPURING_OK) {
         return GPURING_ERR_UNSUPPORTED;
     }
     CUDA_REQUIRE(gpuring_plan_build(GPURING_ALGORITHM_RING,

@@ -89,6 +89,7 @@ static void rank_open(struct rank *self, int r, unsigned *ways)
     assert_int_equal(driver->alloc(&self->buffer, COUNT * sizeof(int32_t)), CUDA_SUCCESS);
     self->device = cuda_attached(self->buffer);
     assert_non_null(self->device);
+    assert_int_equal(ops->prepare(self->device), GPURING_OK);
     assert_int_equal(ops->stream_create(self->device, &self->stream), GPURING_OK);
     assert_int_equal(ops->alloc_pinned(self->device, CUDA_TABLE_BYTES, &self->tables), GPURING_OK);
     assert_int_equal(
