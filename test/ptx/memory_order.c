@@ -259,7 +259,7 @@ static void connect_ranks(bool any_order)
                               .output = order_alloc(test.most * 8)};
         assert_true(agent + test.plans.plans[r]->nlanes <= ORDER_BLOCKS);
         rank->launch = (struct ptx_launch){.kernel = kernel,
-                                           .threads = GPURING_KERNEL_THREADS,
+                                           .threads = GPURING_KERNEL_THREADS(test.protocol),
                                            .parameters = rank->parameters,
                                            .bytes = sizeof *rank->parameters,
                                            .reach = reach,
