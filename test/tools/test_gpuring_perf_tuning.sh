@@ -10,7 +10,7 @@
 . "$top_srcdir/test/bad_files.sh"
 perf=$top_builddir/tools/gpuring-perf
 file=$work/tuning
-quick="--settle 0 -n 20 --rounds 3"
+quick="--settle 0 -n 20"
 # Every result is also computed on a second, slow path: no contest.
 slow="--mca coll_gpuring_check data"
 
@@ -20,7 +20,7 @@ tune() {
     shift 2
     # shellcheck disable=SC2086
     run 200 "$MPIRUN" -n "$ranks" --mca coll_gpuring_priority 90 \
-        --mca coll_gpuring_device "$device" $options "$perf" --tuning "$file" $quick "$@"
+        --mca coll_gpuring_device "$device" $options "$perf" --tuning "$file" $quick --rounds 3 "$@"
 }
 # Rules of the file for so many ranks that end so.
 has() { # RANKS END
