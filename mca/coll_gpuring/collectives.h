@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The collectives with buffers, once: X(name, list), where `list` names a list of arguments below.
- * Each has three forms: name (blocking), i<name> (non-blocking) and <name>_init (persistent).
- * Collectives with the same list of arguments are one case for whoever declares and forwards them;
- * what they do with their buffers is in stage/describe.c.
+ * The list of collectives with buffers: X(name, list), where `list` is the name of a list of
+ * arguments below. Each collective has three forms: name (blocking), i<name> (non-blocking) and
+ * <name>_init (persistent). The lists are enough to declare and to forward all functions. How a
+ * collective uses its buffers is in stage/describe.c.
  */
 #ifndef GPURING_COLLECTIVES_H
 #define GPURING_COLLECTIVES_H
 
-/* First those that this component serves (calls/describe.c), then those that are always staged. */
+/* First the collectives that this component serves (calls/describe.c), then the collectives that
+ * are always staged. */
 #define GPURING_STAGED_COLLECTIVES(X)  \
     X(allreduce, REDUCTION)            \
     X(bcast, BCAST)                    \
@@ -32,19 +33,20 @@
     X(neighbor_alltoall, EXCHANGE)     \
     X(neighbor_alltoallv, ALLTOALLV)   \
     X(neighbor_alltoallw, NEIGHBOR_ALLTOALLW)
-#define GPURING_STAGED_ALWAYS GPURING_STAGED_neighbor_allgather /* and those behind it */
+#define GPURING_STAGED_ALWAYS GPURING_STAGED_neighbor_allgather /* and all after it */
 
-/* GPURING_ACT(function), which its user defines, for the three forms of a collective. */
+/* Expand GPURING_ACT(function) with the three forms of a collective. The including file defines it.
+ */
 #define GPURING_FORMS(name, list) GPURING_ACT(name) GPURING_ACT(i##name) GPURING_ACT(name##_init)
 
-/* The same for every function that ours may replace. */
+/* Expand it for each function that this component may replace. */
 #define GPURING_ALL_FUNCTIONS                 \
     GPURING_STAGED_COLLECTIVES(GPURING_FORMS) \
     GPURING_ACT(reduce_local) GPURING_FORMS(barrier, )
 
 /*
- * The lists of arguments before the communicator: A(type, name) for each of them. A name means the
- * same in all lists.
+ * The lists of arguments before the communicator: A(type, name) for each argument. A name has the
+ * same meaning in all lists.
  */
 #define GPURING_SEND_VECTOR(A) \
     A(const void *, sbuf), A(gpuring_count_t, scount), A(struct ompi_datatype_t *, stype)
@@ -80,11 +82,11 @@
         A(struct ompi_datatype_t *const *, stypes), A(void *, rbuf), A(gpuring_counts_t, rcounts), \
         A(gpuring_byte_displs_t, raddresses), A(struct ompi_datatype_t *const *, rtypes)
 
-/* As a function declares them, and gets them. */
+/* The arguments in a declaration, and in a call. */
 #define GPURING_ARGUMENT(type, name) type name
 #define GPURING_VALUE(type, name)    name
 
-/* The arguments behind those, of each form. */
+/* The remaining arguments of each form. */
 #define GPURING_END_BLOCKING struct ompi_communicator_t *comm, mca_coll_base_module_t *module
 #define GPURING_END_NONBLOCKING \
     struct ompi_communicator_t *comm, ompi_request_t **request, mca_coll_base_module_t *module

@@ -87,7 +87,8 @@ bool gpuring_compat_cuda_aware(void)
            strcmp(mca_pml_base_selected_component.pmlm_version.mca_component_name, "ob1") == 0;
 }
 
-/* By the name of its class, mca_coll_<component>_module_t: modules do not know their component. */
+/* The component is part of the name of the module's class, mca_coll_<component>_module_t. Modules
+ * have no pointer to their component. */
 const char *gpuring_compat_component(const mca_coll_base_module_t *module)
 {
     static const char prefix[] = "mca_coll_", suffix[] = "_module_t";
@@ -104,9 +105,9 @@ const char *gpuring_compat_component(const mca_coll_base_module_t *module)
 }
 
 /*
- * The texts of the help file are compiled in as well: a component that was copied without the file
- * has them, and a file of another version is recognised. The file as it is, and a zero; the build
- * copies it to where the compiler runs.
+ * The texts of the help file are also compiled in, for components that were copied without the
+ * file, and to recognise a file of another version. The object has the unchanged file and a
+ * terminating zero. The build copies the file to the directory in which the compiler runs.
  */
 __asm__(".pushsection .rodata\n"
         ".globl gpuring_help_texts\n"
@@ -119,7 +120,7 @@ __asm__(".pushsection .rodata\n"
         ".popsection\n");
 extern const char gpuring_help_texts[];
 
-/* The text of a topic, to be filled in by printf; empty if there is none. */
+/* Copy the text of a topic, which is a format for printf. Empty if there is no such topic. */
 static void help_format(const char *topic, char *format, size_t size)
 {
     const char *begin, *end;
@@ -132,7 +133,7 @@ static void help_format(const char *topic, char *format, size_t size)
     snprintf(format, size, "%.*s", end != NULL ? (int) (end + 1 - begin) : 0, begin);
 }
 
-/* By ourselves: a line each for every process. */
+/* Print a text that is compiled in. Each process prints it. */
 static void help_compiled_in(const char *topic, va_list arguments)
 {
     char format[4096], text[16384];
@@ -145,12 +146,12 @@ static void help_compiled_in(const char *topic, va_list arguments)
 static bool help_file_found;
 
 #if OMPI_MAJOR_VERSION >= 6
-/* From 6.0 on, Open MPI looks at no files of other components. */
+/* Open MPI 6.0 and later do not read help files of other components. */
 static void find_help_file(void)
 {
 }
 #else
-/* Does the file in this folder hold the same texts? */
+/* Return true if the file in this folder has the same texts. */
 static bool help_same(const char *folder)
 {
     const char *texts = gpuring_help_texts;
@@ -170,8 +171,8 @@ static bool help_same(const char *folder)
     return file != NULL && n == 0 && *texts == '\0';
 }
 
-/* Beside the component, which may not be installed yet, or where the file was to be installed.
- * Elsewhere nobody looks: the texts that are compiled in serve then. */
+/* Look for the help file next to the component, which may not be installed yet, and in the folder
+ * in which it is installed. If it is in neither, the texts that are compiled in are used. */
 static void find_help_file(void)
 {
     char beside[4096] = "";

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Every difference between the supported versions of Open MPI, and nothing else: 4.1 (coll API
- * 2.0.0), 5.0 (2.4.0) and 6.0 (3.0.0). Other files of the glue contain no version test.
+ * All differences between the supported versions of Open MPI: 4.1 (coll API 2.0.0), 5.0 (2.4.0) and
+ * 6.0 (3.0.0). Other files of the component do not test the version.
  *
- * 4.1 and 5.0: the base copies a module's functions into the communicator after enable, and counts
- * references to the modules it replaces. 6.0: the module installs and uninstalls its functions.
+ * 4.1 and 5.0: the base copies a module's functions to the communicator after enable, and counts
+ * references to the modules that it replaces. 6.0: the module installs and uninstalls its
+ * functions.
  */
 #ifndef GPURING_COMPAT_H
 #define GPURING_COMPAT_H
@@ -42,9 +43,9 @@ typedef int gpuring_count_t;
 #endif
 
 /*
- * A function of ours (`self` is our module) replaces `name` in a communicator's table,
- * and gives it back to the one before it, which self->previous names. KEEP and DROP hold the module
- * of that one, which the base of 4.1 and 5.0 would release.
+ * INSTALL: replace the function `name` in a communicator's table with that of our module `self`.
+ * UNINSTALL: restore the function in self->previous. KEEP and DROP: hold and release a reference to
+ * the module of the previous function, which the base of 4.1 and 5.0 would release.
  */
 #if defined(MCA_COLL_BASE_VERSION_3_0_0)
 #define GPURING_COLL_KEEP(previous) ((void) (previous))
@@ -71,8 +72,8 @@ typedef int gpuring_count_t;
 #define GPURING_COLL_UNINSTALL(self, comm, name) ((void) (comm))
 #endif
 
-/* Arrays of counts, of displacements in extents, and of displacements in bytes; the first two may
- * stand for arrays of int. */
+/* Arrays of counts, of displacements in extents, and of displacements in bytes. The first two may
+ * be arrays of int. */
 #if defined(MCA_COLL_BASE_VERSION_3_0_0)
 typedef ompi_count_array_t gpuring_counts_t;
 typedef ompi_disp_array_t gpuring_displs_t, gpuring_byte_displs_t;
@@ -87,7 +88,7 @@ typedef const MPI_Aint *gpuring_byte_displs_t;
 #define GPURING_BYTE_DISPL_AT(displs, i) ((ptrdiff_t) (displs)[i])
 #endif
 
-/* Does mpi.h declare functions with large counts, such as MPI_Pack_c? */
+/* 1 if mpi.h declares functions with large counts, such as MPI_Pack_c. */
 #if OMPI_MAJOR_VERSION >= 6
 #define GPURING_LARGE_COUNTS 1
 #else
@@ -95,10 +96,10 @@ typedef const MPI_Aint *gpuring_byte_displs_t;
 #endif
 
 /*
- * What a request of a non-blocking or persistent collective begins with. When such a call has
- * returned, Open MPI keeps references to its datatypes and its operation in the request, behind
- * ompi_request_t, if they are not predefined ones, and expects NULL there before
- * (ompi_coll_base_nbc_request_t, whose header needs files that are not installed: 40 bytes in 4.1,
+ * The beginning of a request of a non-blocking or persistent collective. After such a call, Open
+ * MPI stores references to user-defined datatypes and operations in the request, after
+ * ompi_request_t. The call must set these fields to NULL. The structure is
+ * ompi_coll_base_nbc_request_t, whose header needs files that are not installed (40 bytes in 4.1,
  * 48 in 5.0).
  */
 struct gpuring_collective_request {
@@ -106,8 +107,8 @@ struct gpuring_collective_request {
     void *for_open_mpi[16];
 };
 
-/* A number of the communicator for messages: the same on all of its ranks where Open MPI has one
- * (4.1), local to the process else. */
+/* A number of the communicator for log messages. With 4.1 it is equal on all ranks; with later
+ * versions it is local to the process. */
 #if OMPI_MAJOR_VERSION >= 5
 #define GPURING_COMM_ID(comm) ((unsigned) ompi_comm_get_local_cid(comm))
 #else
@@ -115,10 +116,11 @@ struct gpuring_collective_request {
 #endif
 
 /*
- * May a call of MPI_Iallreduce be Open MPI's own? It agrees on the number of a new communicator by
- * such calls on the old one (ompi_comm_nextcid_nb, ompi_comm_activate_nb), always of one MPI_INT.
- * Those of MPI_Comm_idup come from the progress engine, so that they stand elsewhere among the
- * application's calls on each rank. Equal on all ranks.
+ * Return true if Open MPI itself may have made this call of MPI_Iallreduce. To agree on the number
+ * of a new communicator, Open MPI makes such calls on the old one, always with one MPI_INT
+ * (ompi_comm_nextcid_nb, ompi_comm_activate_nb). For MPI_Comm_idup they are made by the progress
+ * engine, at a different point among the application's calls on each rank. The result is equal on
+ * all ranks.
  */
 static inline bool gpuring_compat_internal(gpuring_count_t count,
                                            const struct ompi_datatype_t *type,
@@ -127,8 +129,9 @@ static inline bool gpuring_compat_internal(gpuring_count_t count,
     return count == 1 && type == MPI_INT && (op == MPI_MAX || op == MPI_MIN);
 }
 
-/* The same of MPI_Ireduce, and MPI_Ibcast of its result, on the groups of intercommunicators. The
- * type of an application's broadcast need not be the same on all ranks, but its size is. */
+/* Return the same for MPI_Ibcast. On the groups of intercommunicators, Open MPI uses MPI_Ireduce
+ * and then MPI_Ibcast of its result. The test uses the size because the application's ranks may
+ * use different datatypes in a broadcast, but the size is equal on all ranks. */
 static inline bool gpuring_compat_internal_bcast(gpuring_count_t count,
                                                  const struct ompi_datatype_t *type)
 {
@@ -136,19 +139,20 @@ static inline bool gpuring_compat_internal_bcast(gpuring_count_t count,
 }
 
 /*
- * A word of this process for all processes of its job, given before MPI_Init exchanges addresses,
- * and that of another. False: not known, as with Open MPI 5.0 and later, whose exchange needs a
- * library that components do not link.
+ * Publish a word of this process for all processes of its job, before MPI_Init exchanges addresses,
+ * and read the word of another process. published returns false if the word is unknown. This is
+ * always the case with Open MPI 5.0 and later, whose exchange needs a library that components do
+ * not link.
  */
 void gpuring_compat_publish(uint32_t word);
 bool gpuring_compat_published(struct ompi_communicator_t *comm, int rank, uint32_t *word);
 
-/* The rank in MPI_COMM_WORLD of a process of this job, -1: it is of another. The rank is one to
- * send to. */
+/* Return the rank in MPI_COMM_WORLD of a process of this job, or -1 if it belongs to another job.
+ * `rank` is a rank that messages are sent to, in the remote group of an intercommunicator. */
 int gpuring_compat_world_rank(struct ompi_communicator_t *comm, int rank);
 
-/* Fault tolerance, from 5.0 on. May a message come from this rank (or MPI_ANY_SOURCE)? MPI_SUCCESS,
- * or why not. */
+/* Fault tolerance (5.0 and later). Return MPI_SUCCESS if a message may arrive from this rank (or
+ * MPI_ANY_SOURCE), otherwise the MPI error. */
 static inline int gpuring_compat_lost(struct ompi_communicator_t *comm, int rank)
 {
     int code = MPI_SUCCESS;
@@ -162,8 +166,8 @@ static inline int gpuring_compat_lost(struct ompi_communicator_t *comm, int rank
     return code;
 }
 
-/* Has it given a request this error for good? Another one says that a receive from any rank may
- * wait longer. */
+/* Return true if a request with this error code has failed. After MPI_ERR_PROC_FAILED_PENDING a
+ * receive from any rank may continue to wait. */
 static inline bool gpuring_compat_failed(int code)
 {
 #if OPAL_ENABLE_FT_MPI
@@ -173,28 +177,29 @@ static inline bool gpuring_compat_failed(int code)
 #endif
 }
 
-/* The host of a rank of the communicator; never NULL. For messages. */
+/* Return the host of a rank of the communicator, for log messages. Never NULL. */
 const char *gpuring_compat_host(struct ompi_communicator_t *comm, int rank);
 
-/* The component that a module belongs to, "coll/tuned". For messages; the next call overwrites it.
- */
+/* Return the component of a module, such as "coll/tuned", for log messages. The next call
+ * overwrites the text. */
 const char *gpuring_compat_component(const mca_coll_base_module_t *module);
 
-/* Does Open MPI itself take GPU buffers in point-to-point calls: was it built with CUDA, and is the
- * PML one that uses that? Another PML, as UCX, may: it is not asked. */
+/* Return true if Open MPI itself accepts GPU buffers in point-to-point calls: it was built with
+ * CUDA and has selected the PML ob1. Other PMLs, such as UCX, may accept them, too, but this is not
+ * checked. */
 bool gpuring_compat_cuda_aware(void);
 
-/* The MPI error code of a negative gpuring_status; MPI_SUCCESS for 0. Its class is one of MPI's,
- * and its string has the cause (compat_error.c). Threads: any. */
+/* Return the MPI error code of a negative gpuring_status, or MPI_SUCCESS for 0. The code belongs to
+ * an error class of MPI, and its string states the cause (compat_error.c). Threads: any. */
 int gpuring_compat_error(int status);
-/* MPI_Finalize frees the codes: make new ones if MPI is used again. */
+/* Forget the codes, because MPI_Finalize frees them. New codes are created if MPI is used again. */
 void gpuring_compat_errors_forget(void);
 
 /*
- * Show a topic of help-mpi-coll-gpuring.txt, filled in as by printf. With Open MPI 4.1 each
- * process shows its own text: mpirun would collect those of opal_show_help, but loses some that two
- * processes send at the same time (seen with 4.1.4: "Data unpack would read past end of buffer").
- * Where Open MPI does not find the file, the texts that are compiled in are shown.
+ * Print a topic of help-mpi-coll-gpuring.txt, formatted like printf. If Open MPI would not find the
+ * file, print the text that is compiled in. With Open MPI 4.1 each process prints its own text,
+ * because mpirun loses some texts of opal_show_help that two processes send at the same time (seen
+ * with 4.1.4: "Data unpack would read past end of buffer").
  */
 void gpuring_compat_help(const char *topic, ...);
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * MPI error codes. Each status has a code of its own, so that MPI_Error_string and the message of
- * MPI_ERRORS_ARE_FATAL give the cause. MPI_Error_class maps it to a class of MPI. Statuses for
- * which the class says all (no memory), or which fault-tolerant programs compare with a class, have
- * the class itself as their code.
+ * MPI error codes. Each status has a separate code, so that MPI_Error_string and the message of
+ * MPI_ERRORS_ARE_FATAL state the cause. MPI_Error_class maps the code to a class of MPI. The class
+ * itself is the code if it describes the status completely (no memory), or if fault-tolerant
+ * programs compare the code with a class.
  *
- * A code is made when it is first returned, because Open MPI makes codes between the end of
- * MPI_Init and the beginning of MPI_Finalize only, and frees them in MPI_Finalize. Outside of that,
- * and in programs that use sessions alone, the class is returned.
+ * A code is created when it is first returned, because Open MPI creates codes only between the end
+ * of MPI_Init and the beginning of MPI_Finalize, which frees them. At other times, and in programs
+ * that only use sessions, the class is returned.
  */
 #include "mca/coll_gpuring/compat.h"
 
@@ -23,8 +23,8 @@ enum { STATUS_COUNT = 1 GPURING_ERRORS(COUNT_ONE) };
 #undef COUNT_ONE
 
 static struct {
-    pthread_mutex_t lock;   /* guards all */
-    int code[STATUS_COUNT]; /* by the number of the status; 0: not made yet */
+    pthread_mutex_t lock;   /* guards `code` */
+    int code[STATUS_COUNT]; /* by the number of the status; 0: not created yet */
 } made = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static int class_of(int status)
@@ -60,7 +60,7 @@ static bool has_own_code(int status, int class)
     return status != GPURING_ERR_NOMEM && -status < STATUS_COUNT;
 }
 
-/* May codes be made now? */
+/* Return true if codes can be created now. */
 static bool is_time(void)
 {
     int initialized = 0, finalized = 1;
@@ -69,7 +69,7 @@ static bool is_time(void)
            PMPI_Finalized(&finalized) == MPI_SUCCESS && !finalized;
 }
 
-/* The new code, or 0. */
+/* Create a code. Returns the code, or 0 after an error. */
 static int make(int status, int class)
 {
     char text[MPI_MAX_ERROR_STRING];

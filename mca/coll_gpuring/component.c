@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The component: registration, opening, closing. One symbol of this DSO is visible: this one's. */
+/* The component: registration, opening and closing. Its structure is the only visible symbol of
+ * this DSO. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -27,7 +28,7 @@
 
 #include "gpuring_config.h"
 
-/* Behind what Open MPI knows of it: for libgpuring_aware.so. */
+/* Open MPI's structure, followed by fields for libgpuring_aware.so. */
 extern struct gpuring_aware_component mca_coll_gpuring_component;
 
 static int component_register(void)
@@ -42,9 +43,10 @@ static int component_register(void)
     return OMPI_SUCCESS;
 }
 
-static int log_file = -1; /* descriptor of coll_gpuring_log_file, -1: none */
+static int log_file = -1; /* descriptor of coll_gpuring_log_file, or -1 */
 
-/* Log lines of the shape `host:pid:rank [dev] gpuring INFO text`, through Open MPI's output. */
+/* Log a line `host:pid:rank [dev] gpuring INFO text` to the log file or Open MPI's output. Errors
+ * and warnings go to both. */
 static void log_line(enum gpuring_log_level level, const char *text)
 {
     char rank[16] = "-", line[1152];
@@ -92,9 +94,9 @@ static void log_open(void)
 
     OBJ_CONSTRUCT(&stream, opal_output_stream_t);
     stream.lds_want_stderr = true;
-    stream.lds_prefix = no_prefix; /* the lines have one of their own */
+    stream.lds_prefix = no_prefix; /* log_line adds its own prefix */
     gpuring_process.output = opal_output_open(&stream);
-    stream.lds_prefix = NULL; /* not the destructor's */
+    stream.lds_prefix = NULL; /* the destructor must not free it */
     OBJ_DESTRUCT(&stream);
     gpuring_log_set(log_line, (enum gpuring_log_level)(GPURING_LOG_WARN + gpuring_params.verbose));
     log_file_open();
@@ -121,9 +123,9 @@ static int component_open(void)
     return OMPI_SUCCESS;
 }
 
-#define UNMAP_MS 2000 /* peers come here at about the same time */
+#define UNMAP_MS 2000 /* peers reach this point at about the same time */
 
-/* Modules of communicators that the program leaked are gone by now, too. */
+/* At this time, modules of communicators that the program has leaked are destroyed, too. */
 static int component_close(void)
 {
     gpuring_p2p_close();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Modules: offered for a communicator, put into its table, taken out again. */
+/* Modules: offer one for a communicator, install its functions in the table, and remove them. */
 #include "mca/coll_gpuring/module.h"
 
 #include <stdio.h>
@@ -19,12 +19,12 @@
 
 static void module_construct(mca_coll_gpuring_module_t *module)
 {
-    /* All behind the base's part begins as zero: no state, no functions, nothing of its own. */
+    /* The base has constructed its part. All fields after it are initially zero. */
     memset((char *) module + sizeof module->super, 0, sizeof *module - sizeof module->super);
     __atomic_fetch_add(&gpuring_process.modules, 1, __ATOMIC_RELAXED);
 }
 
-/* Local, bounded in time: other ranks may be gone. */
+/* Destroy a module locally and in bounded time, because other ranks may have ended. */
 static void module_destruct(mca_coll_gpuring_module_t *module)
 {
     __atomic_fetch_sub(&gpuring_process.modules, 1, __ATOMIC_RELAXED);
@@ -44,7 +44,8 @@ static void module_destruct(mca_coll_gpuring_module_t *module)
 OBJ_CLASS_INSTANCE(mca_coll_gpuring_module_t, mca_coll_base_module_t, module_construct,
                    module_destruct);
 
-/* Keep what we replace. A communicator may lack a function; then ours is not offered either. */
+/* Keep the functions that this component replaces. If the communicator lacks a function, do not
+ * offer it either. */
 static void save_previous(mca_coll_gpuring_module_t *module, struct ompi_communicator_t *comm)
 {
 #define GPURING_ACT(name)                                                                  \
@@ -62,7 +63,8 @@ static void save_previous(mca_coll_gpuring_module_t *module, struct ompi_communi
 
 static mca_coll_gpuring_module_t *world; /* the module of MPI_COMM_WORLD, while it is enabled */
 
-/* Append " NAME=COMPONENT". A module's class is named as "mca_coll_tuned_module_t". */
+/* Append "NAME=COMPONENT ", and return its length. The component is part of the name of the
+ * module's class, such as "mca_coll_tuned_module_t". */
 static size_t print_previous(char *text, size_t room, const char *name,
                              const mca_coll_base_module_t *previous)
 {
@@ -110,7 +112,7 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
     return OMPI_SUCCESS;
 }
 
-/* 4.1 and 5.0 call this once for each function that was ours. */
+/* Open MPI 4.1 and 5.0 call this once for each function of this component. */
 static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm)
 {
     mca_coll_gpuring_module_t *module = (mca_coll_gpuring_module_t *) base;
@@ -128,7 +130,7 @@ static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator
     return OMPI_SUCCESS;
 }
 
-/* NULL: no memory. */
+/* Return a new module, or NULL without memory. */
 static mca_coll_gpuring_module_t *module_new(struct ompi_communicator_t *comm, bool serves)
 {
     mca_coll_gpuring_module_t *module = OBJ_NEW(mca_coll_gpuring_module_t);
@@ -148,7 +150,8 @@ static mca_coll_gpuring_module_t *module_new(struct ompi_communicator_t *comm, b
     return module;
 }
 
-/* Components that pass the calls which they have replaced on to the component below. */
+/* Return true if the component of a module passes the calls that it has replaced on to the previous
+ * component. */
 static bool passes_on(const mca_coll_base_module_t *module)
 {
     static const char *const names[] = {"coll/monitoring", "coll/sync", "coll/cuda",
@@ -165,8 +168,8 @@ static bool passes_on(const mca_coll_base_module_t *module)
 
 /*
  * Warn if another component has calls of MPI_COMM_WORLD that this one offered to serve. The base
- * does not report this, but its table for MPI_COMM_WORLD is complete when it begins to fill in that
- * of MPI_COMM_SELF.
+ * does not report this, but the table of MPI_COMM_WORLD is complete when the base begins to fill
+ * the table of MPI_COMM_SELF.
  */
 static void warn_if_outranked(void)
 {
@@ -198,7 +201,7 @@ static void warn_if_outranked(void)
 
 static bool offered_to_world;
 
-/* Report what is known of MPI_COMM_WORLD and of this process's rank as soon as it is known. */
+/* Record the rank of this process as soon as it is known, and log the messages that need it. */
 static void world_begin(struct ompi_communicator_t *comm)
 {
     if (comm == MPI_COMM_WORLD) {
@@ -237,7 +240,7 @@ mca_coll_base_module_t *mca_coll_gpuring_comm_query(struct ompi_communicator_t *
                       "coll_gpuring_timeout; give the process more memory");
         return NULL;
     }
-    /* Before it is known which of them the communicator has. */
+    /* Offer all functions. module_enable removes those that the communicator does not have. */
 #define GPURING_ACT(name) module->super.coll_##name = mca_coll_gpuring_##name;
     GPURING_ALL_FUNCTIONS
 #undef GPURING_ACT

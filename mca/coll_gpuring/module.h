@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* A module serves one communicator at one rank; module_state.h has the states it passes through. */
+/* A module serves one communicator at one rank. Its states are in module_state.h. */
 #ifndef GPURING_MODULE_H
 #define GPURING_MODULE_H
 
@@ -26,8 +26,8 @@ int mca_coll_gpuring_barrier(GPURING_END_BLOCKING);
 int mca_coll_gpuring_ibarrier(GPURING_END_NONBLOCKING);
 int mca_coll_gpuring_barrier_init(GPURING_END_PERSISTENT);
 
-/* The functions that ours replaced, with the modules that they belong to (one reference each);
- * NULL: not replaced. */
+/* The functions that this component has replaced, and the modules that they belong to (one
+ * reference each). NULL for functions that were not replaced. */
 struct gpuring_previous {
 #define GPURING_ACT(name)                                            \
     __typeof__(((mca_coll_base_module_t *) NULL)->coll_##name) name; \
@@ -46,9 +46,9 @@ struct gpuring_serve;
 struct gpuring_shape;
 struct gpuring_wireup;
 
-/* Of staged calls on a communicator. */
+/* The state of staged calls on a communicator. */
 struct gpuring_staging {
-    uint32_t logged; /* bits of the collectives that were logged */
+    uint32_t logged; /* bits of the collectives whose first staged call was logged */
     bool failed;     /* a failure of this rank was logged */
 };
 
@@ -57,29 +57,29 @@ struct mca_coll_gpuring_module_t {
     struct ompi_communicator_t *comm;
     int rank, nranks;
     enum gpuring_state state; /* changed by the thread that progresses the queue */
-    int failure;              /* FAILED: the gpuring_status that calls return */
+    int failure;              /* in state FAILED: the gpuring_status that calls return */
     bool enabled;
     struct gpuring_previous previous;
-    uint64_t calls;          /* of the functions that it serves, so far */
-    uint32_t logged_reasons; /* bits of enum gpuring_reason: the first call of each is logged */
+    uint64_t calls;          /* number of calls so far of the functions that it may serve */
+    uint32_t logged_reasons; /* bits of enum gpuring_reason that were logged */
 
-    struct gpuring_engine *engine;  /* READY: what runs operations */
-    struct gpuring_engine *second;  /* and those of the algorithms that are `later` in that one;
-                                       NULL:  no call has needed it yet, or it cannot be connected */
-    struct gpuring_engine *running; /* the one of the two that runs an operation, or was the last */
-    bool unconnectable;             /* there can be no second engine */
-    struct gpuring_wireup *wireup;  /* UNWIRED and WIRING, or for the second engine */
+    struct gpuring_engine *engine;  /* runs operations in state READY */
+    struct gpuring_engine *second;  /* runs the algorithms that are `later` in the first engine;
+                                       NULL if no call has needed it, or it cannot be connected */
+    struct gpuring_engine *running; /* the engine that runs an operation, or ran the last one */
+    bool unconnectable;             /* the second engine could not be connected */
+    struct gpuring_wireup *wireup;  /* in states UNWIRED and WIRING, and for the second engine */
     struct gpuring_oob *oob;
-    struct gpuring_serve *serve;  /* see serve/serve.h; NULL: it serves no collectives, as
-                                   * between groups, and for a single rank */
-    struct gpuring_shape *shapes; /* of calls, see calls/describe.c; NULL: none are kept */
-    uint64_t nshapes;             /* that have been kept */
+    struct gpuring_serve *serve;  /* NULL if the module serves no collectives, as on
+                                   * intercommunicators and with a single rank */
+    struct gpuring_shape *shapes; /* shapes of calls (calls/describe.c), or NULL */
+    uint64_t nshapes;             /* number of shapes that were kept so far */
     struct gpuring_staging staging;
 };
 typedef struct mca_coll_gpuring_module_t mca_coll_gpuring_module_t;
 OBJ_CLASS_DECLARATION(mca_coll_gpuring_module_t);
 
-/* Offers a module for a communicator; NULL: none. */
+/* Offer a module for a communicator. Returns NULL to offer none. */
 mca_coll_base_module_t *mca_coll_gpuring_comm_query(struct ompi_communicator_t *comm,
                                                     int *priority);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The state of a module. Its functions are in the communicator's table from creation, but it is
- * wired up (connected with the other ranks) only when the first call comes that it can serve:
+ * The state of a module. Its functions are in the communicator's table from the beginning, but it
+ * is wired up (connected with the other ranks) only by the first call that it can serve:
  *
  *             first eligible call          all ranks connected
  *   UNWIRED -----------------------> WIRING -----------------> READY <--> WIRING (a call needs the
@@ -11,8 +11,8 @@
  *                                      | cannot be served        v
  *                                      +----------> DEAD       FAILED <-- (also from WIRING: ranks
  *                                                                          disagree, or no answer)
- *   DEAD: all ranks agreed on that; every call is delegated to the previous module.
- *   FAILED: data may have moved on some ranks; calls that we would serve return an MPI error.
+ *   DEAD: all ranks have agreed on this state. All calls are delegated to the previous module.
+ *   FAILED: some ranks may have moved data. Calls that would be served return an MPI error.
  */
 #ifndef GPURING_MODULE_STATE_H
 #define GPURING_MODULE_STATE_H
@@ -29,10 +29,11 @@ enum gpuring_state {
     GPURING_STATE_FAILED,
 };
 
-/* State FAILED: calls return `status`, and other ranks of this node learn it. */
+/* Set the state to FAILED, so that calls return `status` from now on, and stop the operations of
+ * the ranks that this rank is connected with. */
 void gpuring_module_fail(struct mca_coll_gpuring_module_t *module, int status);
 
-/* "communicator MPI_COMM_WORLD (0), rank 2 of 4" */
+/* Write "communicator MPI_COMM_WORLD (0), rank 2 of 4". */
 void gpuring_module_text(const struct mca_coll_gpuring_module_t *module, char *text, size_t size);
 
 #endif

@@ -26,7 +26,7 @@ enum param_scope { SCOPE_LOCAL, SCOPE_SHARED };
 struct param {
     const char *name;
     enum param_kind kind;
-    size_t offset; /* in struct gpuring_params */
+    size_t offset; /* of its value in struct gpuring_params */
     int level;
     enum param_scope scope;
     int64_t number;                               /* default of a number or a choice */
@@ -97,7 +97,7 @@ static void param_set_default(const struct param *param)
     }
 }
 
-/* A whole number with an optional suffix k, m or g, as Open MPI reads it. */
+/* Parse a whole number with an optional suffix k, m or g, as Open MPI does. */
 static bool number_parse(const char *text, int64_t *value)
 {
     static const char suffixes[] = "kmg";
@@ -126,7 +126,8 @@ static bool number_parse(const char *text, int64_t *value)
     return *end == '\0';
 }
 
-/* The value of `full_name` in a parameter file ("name = value"), or false. */
+/* Read the value of `full_name` from a parameter file ("name = value"). Returns false if the file
+ * does not have it. */
 static bool file_value(const char *path, const char *full_name, char *text, size_t size)
 {
     char line[1024];
@@ -139,7 +140,7 @@ static bool file_value(const char *path, const char *full_name, char *text, size
         if (sscanf(line, " %255[^= \t] = %511[^\n]", name, value) == 2 &&
             strcmp(name, full_name) == 0) {
             snprintf(text, size, "%s", value);
-            found = true; /* the last one counts */
+            found = true; /* a later line overrides it */
         }
     }
     if (file != NULL) {
@@ -149,8 +150,9 @@ static bool file_value(const char *path, const char *full_name, char *text, size
 }
 
 /*
- * What the user wrote. Open MPI turns "abc" into 0 without a word, so the text itself is looked
- * at: in the environment (where mpirun puts --mca, too) or in the file that it came from.
+ * Read the value of a parameter as the user wrote it, from the environment (which also has the
+ * options --mca of mpirun) or from a parameter file. Open MPI converts "abc" to 0 without a
+ * message, so only the text shows an invalid value. Returns false if there is no text.
  */
 static bool source_text(const struct param *param, int index, char *text, size_t size)
 {
@@ -199,7 +201,7 @@ static void number_check(const struct param *param, int index)
     }
 }
 
-/* What is wrong with a text; NULL: nothing. */
+/* Return the reason why a text is invalid, or NULL. */
 static const char *text_fault(const struct param *param, const char *text)
 {
     const char *bad;
@@ -222,12 +224,12 @@ static void text_check(const struct param *param)
         gpuring_compat_help("bad value", param->name, *text, why,
                             param->text[0] != '\0' ? param->text : "none", param->name,
                             param->help);
-        free(*text); /* Open MPI's copy; it frees ours in its place */
+        free(*text); /* Open MPI's copy; Open MPI will free the new text instead */
         *text = strdup(param->text);
     }
 }
 
-/* Open MPI checked a choice against its list; here it only remains to say what is used instead. */
+/* Report a value of a choice that Open MPI has rejected, and set the default. */
 static void choice_failed(const mca_base_component_t *component, const struct param *param)
 {
     int index = mca_base_var_find(component->mca_project_name, component->mca_type_name,
@@ -247,7 +249,8 @@ static void choice_failed(const mca_base_component_t *component, const struct pa
     param_set_default(param);
 }
 
-/* Tools may set these by MPI_T between communicators: the value counts when one is wired up. */
+/* Return the flags of a parameter. Tools may set some parameters through MPI_T; a communicator uses
+ * the values at the time when it is wired up. */
 static mca_base_var_flag_t param_flags(const struct param *param)
 {
     bool settable = param->offset == AT(algorithm) || param->offset == AT(protocol) ||

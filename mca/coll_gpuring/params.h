@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The parameters coll_gpuring_*: the one list, from which registration, checks of values, the
- * comparison over ranks and the tests are made.
+ * The list of the parameters coll_gpuring_*. Registration, checks of values, the comparison between
+ * ranks and tests are generated from it.
  *
  *   INT(name, default, level, scope, low, high, help)    a number from low to high
  *   SIZE(name, default, level, scope, low, high, help)   bytes; suffixes k, m, g
  *   CHOICE(name, default, level, scope, values, help)    one of a list (GPURING_VALUES_...)
- *   TEXT(name, default, level, scope, help)              free text; "" is "not given"
+ *   TEXT(name, default, level, scope, help)              free text; "" if it is not set
  *
  * level: 1-3 user, 4-6 tuner, 7-9 developer. scope SHARED: must be equal on all ranks of a
  * communicator (compared when it is wired up); LOCAL: may differ.
@@ -198,10 +198,10 @@ struct gpuring_params {
 #undef GPURING_PARAM_CHOICE
 #undef GPURING_PARAM_TEXT
 
-/* The process's values: the defaults, then set by registration and constant afterwards. */
+/* The values of this process: the defaults before registration, constant afterwards. */
 extern struct gpuring_params gpuring_params;
 
-/* True if a TEXT parameter was given. */
+/* Return true if a TEXT parameter was set. */
 static inline bool gpuring_param_given(const char *text)
 {
     return text != NULL && text[0] != '\0';
@@ -225,12 +225,12 @@ enum {
         GPURING_SHARED_COUNT
 };
 
-/* Warn of each variable OMPI_MCA_coll_gpuring_* of the environment that is not a parameter. */
+/* Warn about each variable OMPI_MCA_coll_gpuring_* of the environment that is not a parameter. */
 void gpuring_params_warn_unknown(void);
 
 void gpuring_params_shared(int64_t values[GPURING_SHARED_COUNT]);
 const char *gpuring_params_shared_name(int index);
-/* Text of a value as a user writes it ("ring", "1048576"). */
+/* Write a value as a user would ("ring", "1048576"). */
 void gpuring_params_shared_text(int index, int64_t value, char *text, size_t size);
 
 #endif

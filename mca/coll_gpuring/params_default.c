@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The values of the parameters; defaults until they are registered. Tools have these alone. */
+/* The values of the parameters, which are the defaults before registration. Tools, which do not
+ * register parameters, use the defaults. */
 #include "mca/coll_gpuring/params.h"
 
 /* clang-format off */

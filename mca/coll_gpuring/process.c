@@ -38,8 +38,8 @@ static const struct gpuring_device_ops *asked_device(void)
     }
 }
 
-/* The CUDA device takes no part in anything until a buffer of a GPU comes: the application may load
- * the driver and make its context long after MPI_Init, or never. */
+/* The CUDA device does nothing before the first call on a GPU buffer, because the application may
+ * load the driver and create its context long after MPI_Init, or never. */
 void gpuring_process_open_device(void)
 {
     const struct gpuring_device_ops *ops = asked_device();
@@ -58,7 +58,8 @@ void gpuring_process_open_device(void)
     }
 }
 
-/* What cannot be used is reported here, and to the other ranks when a communicator is wired up. */
+/* If the file cannot be used, report that here. The fingerprint reports it to the other ranks when
+ * a communicator is wired up. */
 void gpuring_process_open_tuning(void)
 {
     struct gpuring_process *process = &gpuring_process;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* What the modules of a process share: the device, and the network once it is needed. */
+/* State that all modules of a process share: the device, and the network after its first use. */
 #ifndef GPURING_PROCESS_H
 #define GPURING_PROCESS_H
 
@@ -13,33 +13,33 @@
 #include "mca/coll_gpuring/device/device.h"
 #include "mca/coll_gpuring/engine/tuning.h"
 
-/* The process's part: what all modules share. */
 struct gpuring_process {
     bool threads;   /* MPI_THREAD_MULTIPLE */
-    int world_rank; /* -1 until MPI_COMM_WORLD is known */
+    int world_rank; /* -1 before MPI_COMM_WORLD is known */
     int output;     /* opal_output stream */
     char hostname[64];
 
-    struct gpuring_tuning tuning; /* of coll_gpuring_tuning_file; without rules: nothing said */
+    struct gpuring_tuning tuning; /* rules of coll_gpuring_tuning_file; empty without a file */
     uint64_t tuning_fingerprint;
 
-    unsigned modules; /* that are alive; atomic */
+    unsigned modules; /* number of modules; atomic */
 
-    pthread_mutex_t lock;                        /* guards what follows */
+    pthread_mutex_t lock;                        /* guards the following fields */
     const struct gpuring_device_ops *device_ops; /* NULL: no device, nothing is served */
     struct gpuring_device *device;
-    int gpu;                     /* ordinal of the GPU that the device is attached to, -1: none */
-    struct gpuring_proxy *proxy; /* NULL until a network is opened (wireup/net_select.c) */
+    int gpu;                     /* ordinal of the attached GPU, or -1 */
+    struct gpuring_proxy *proxy; /* NULL before a network is opened (wireup/net_select.c) */
 };
 extern struct gpuring_process gpuring_process;
 
-/* Open the device that coll_gpuring_device asks for; device_ops stays NULL if there is none. */
+/* Open the device that coll_gpuring_device selects. If there is none, device_ops remains NULL. */
 void gpuring_process_open_device(void);
 
 /* Read the tuning file, if one was given. */
 void gpuring_process_open_tuning(void);
 
-/* Before the first use of the device: choose GPU and context by the user's buffer. Thread-safe. */
+/* Attach the device to the GPU and context of a user's buffer, unless it is attached already. Must
+ * be called before the first use of the device. Returns 0 or a gpuring_status. Thread-safe. */
 int gpuring_process_attach_first(const void *buffer);
 static inline int gpuring_process_attach(const void *buffer)
 {
@@ -49,23 +49,27 @@ static inline int gpuring_process_attach(const void *buffer)
                : gpuring_process_attach_first(buffer);
 }
 
-/* Copy between host and user's memory of any kind; returns when it is done. Thread-safe. */
+/* Copy between host memory and user's memory of any kind, and wait for the end. Returns 0 or a
+ * gpuring_status. Thread-safe. */
 int gpuring_process_copy(void *to, const void *from, size_t bytes);
 
-/* Does the GPU of this buffer still copy, so that calls which are not served can be staged? */
+/* Return true if the GPU of this buffer can still copy. If it can, calls that are not served can be
+ * staged. */
 bool gpuring_process_copies(const void *buffer);
 
 /*
- * Where do a user's buffers lie? Every entry asks, so the first question is the cheap one:
+ * The following functions find out where a user's buffers are. All entry functions use them, so the
+ * cheap check is first:
  *
  *     if (gpuring_memory_possible() && gpuring_memory_on_gpu(buf)) ...
  *
- * Answers are not kept from call to call: freed memory comes back as memory of another kind. Ask
- * once for each buffer of a call. Threads: any.
+ * Results must not be kept from one call to the next, because freed addresses may be allocated
+ * again as memory of another kind. Query each buffer of a call once. Threads: any.
  *
- * Possible: could this process have GPU memory at all: GPUs are served (coll_gpuring_device) and
- * the CUDA driver was loaded, by the application or a library of it. No system call and no driver
- * call. Without the driver, a few instructions; 10 ns where the program loads libraries as it runs.
+ * gpuring_memory_possible returns true if this process may have GPU memory: GPU buffers are served
+ * (coll_gpuring_device), and the application or one of its libraries has loaded the CUDA driver. It
+ * makes no system call and no driver call. Without the driver it takes a few instructions, or 10 ns
+ * if the program loads libraries at run time.
  */
 static inline bool gpuring_memory_possible(void)
 {
@@ -75,8 +79,9 @@ static inline bool gpuring_memory_possible(void)
 }
 
 /*
- * Kind, GPU and context of the memory at an address; one driver call if that is possible, else
- * none. MPI_IN_PLACE, MPI_BOTTOM and NULL are host memory, without a driver call.
+ * Return the kind, GPU and context of the memory at an address. This makes one driver call, or none
+ * if gpuring_memory_possible is false. MPI_IN_PLACE, MPI_BOTTOM and NULL are treated as host
+ * memory, without a driver call.
  */
 static inline struct gpuring_pointer gpuring_memory_of(const void *address)
 {
@@ -92,7 +97,7 @@ static inline bool gpuring_memory_on_gpu(const void *address)
     return gpuring_pointer_on_gpu(gpuring_memory_of(address).kind);
 }
 
-/* Close all that was opened. No engine may exist any more, and no network. */
+/* Close the device and free the tuning rules. All engines and networks must be closed before. */
 void gpuring_process_close(void);
 
 #endif

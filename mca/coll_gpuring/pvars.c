@@ -11,7 +11,7 @@ void (*gpuring_pvar_previous_text)(char *text, size_t room);
 typedef uint64_t (*net_counter_fn)(const struct gpuring_proxy *proxy);
 static net_counter_fn net_bytes = gpuring_proxy_bytes, net_retries = gpuring_proxy_retries;
 
-/* The variable's context is the function that reads it. */
+/* Read a counter of the proxy. The variable's context is the function that returns it. */
 static int get_net_value(const struct mca_base_pvar_t *pvar, void *value, void *object)
 {
     const net_counter_fn *counter = pvar->ctx;
@@ -36,7 +36,7 @@ static int get_previous(const struct mca_base_pvar_t *pvar, void *value, void *o
     return OPAL_SUCCESS;
 }
 
-/* The number of characters that a reader of a text must have room for. */
+/* Set the number of characters for which the reader of a text must have room. */
 static int text_notify(struct mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *object,
                        int *count)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Performance variables coll_gpuring_*, read through MPI_T: the one list. All but the levels and
- * the texts are counters of this process since MPI_Init; MPI_T counts from the allocation of a
- * handle.
+ * The list of performance variables coll_gpuring_*, which are read through MPI_T. Except for levels
+ * and texts, they are counters of this process since MPI_Init. MPI_T counts from the allocation of
+ * a handle.
  */
 #ifndef GPURING_PVARS_H
 #define GPURING_PVARS_H
@@ -13,7 +13,7 @@
 #include "mca/coll_gpuring/process.h"
 
 #define GPURING_PVAR_OF_ALGORITHM(X, name, id, text, help) X(calls_##id, "Operations run by " help)
-/* Those of the algorithms and of the protocols follow in the order of their enumerations. */
+/* The counters of algorithms and protocols are in the order of their enumerations. */
 #define GPURING_PVARS(X)                                                                         \
     X(calls, "Collective operations that coll/gpuring ran")                                      \
     X(fallbacks, "Collective calls delegated to another component")                              \
@@ -31,15 +31,16 @@
       "Ranks whose GPU memory is mapped, but does not receive what is written to it")            \
     X(wireups, "Communicators that were wired up")
 
-/* Read from the proxy, not counted here. */
+/* Counters of the proxy, which are read there. */
 #define GPURING_NET_PVARS(X)                                    \
     X(net_bytes, "Bytes that this process sent over a network") \
     X(net_retries, "Network transfers that were repeated after a fault")
 
-/* Levels: as they are now. */
+/* Levels: current values. */
 #define GPURING_LEVEL_PVARS(X) X(nodes, "Nodes of the communicator that was wired up last")
 
-/* Texts, read when asked for. At most GPURING_PVAR_TEXT characters with the end. */
+/* Texts, which are printed when they are read. At most GPURING_PVAR_TEXT characters including the
+ * terminating zero. */
 #define GPURING_TEXT_PVARS(X)                                                                   \
     X(previous, "Components that would serve MPI_COMM_WORLD without coll/gpuring: a word like " \
                 "allreduce=tuned for each function")
@@ -71,11 +72,12 @@ static inline void gpuring_pvar_set(enum gpuring_pvar pvar, unsigned long long v
     __atomic_store_n(&gpuring_pvar_values[pvar], value, __ATOMIC_RELAXED);
 }
 
-/* 0 or GPURING_ERR_IO. */
+/* Register the performance variables. Returns 0 or GPURING_ERR_IO. */
 int gpuring_pvars_register(const mca_base_component_t *component);
 
-/* Likewise the parameters (params.h, which needs no headers of Open MPI). A bad value is reported
- * with a help text and replaced by the default. 0, GPURING_ERR_NOMEM or GPURING_ERR_IO. */
+/* Register the parameters. It is declared here because params.h needs no headers of Open MPI. An
+ * invalid value is reported with a help text and replaced with the default. Returns 0,
+ * GPURING_ERR_NOMEM or GPURING_ERR_IO. */
 int gpuring_params_register(const mca_base_component_t *component);
 
 #endif

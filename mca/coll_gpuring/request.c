@@ -9,7 +9,7 @@ int gpuring_request_free(ompi_request_t **request)
     ompi_request_t *self = *request;
 
     if (!REQUEST_COMPLETE(self)) {
-        return MPI_ERR_REQUEST; /* MPI allows no freeing of active collective requests */
+        return MPI_ERR_REQUEST; /* MPI does not allow freeing active requests of collectives */
     }
     if (self->req_persistent) {
         OBJ_RELEASE(self->req_mpi_object.comm);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* What all MPI requests of this component have in common. */
+/* The common part of all MPI requests of this component. */
 #ifndef GPURING_REQUEST_H
 #define GPURING_REQUEST_H
 
@@ -9,8 +9,9 @@
 #include "mca/coll_gpuring/compat.h"
 
 /*
- * A persistent request keeps its communicator until it is freed by gpuring_request_free, which
- * refuses active ones and is the last step of any other function to free a request.
+ * construct: a persistent request holds a reference to its communicator. free: release the
+ * reference and the request, or return MPI_ERR_REQUEST if the request is active. Other functions
+ * that free a request must call it last.
  */
 void gpuring_request_construct(struct gpuring_collective_request *self,
                                struct ompi_communicator_t *comm, bool persistent,
@@ -18,13 +19,13 @@ void gpuring_request_construct(struct gpuring_collective_request *self,
 int gpuring_request_free(ompi_request_t **request);
 void gpuring_request_activate(ompi_request_t *request);
 
-/* Is a request of any component complete? Then all that was written for it can be read. */
+/* Return true if a request, of any component, is complete. Its results can then be read. */
 static inline bool gpuring_request_done(const ompi_request_t *request)
 {
     bool done = REQUEST_COMPLETE(request);
 
     if (done) {
-        opal_atomic_rmb(); /* partner: Open MPI's, which sets it complete behind its results */
+        opal_atomic_rmb(); /* partner: Open MPI completes a request after writing its results */
     }
     return done;
 }

@@ -3,7 +3,7 @@
 /*
  * The watchdog: checks, about once per millisecond of waiting, whether the ranks that this one
  * waits for are alive and make the same call. After coll_gpuring_timeout seconds without progress
- * it reports the object of the wait, and the call fails. With timeout 0 it never gives up,
+ * it logs what this rank waits for, and the call fails. With timeout 0 it never gives up,
  * because a rank may legally make the call hours later, but it reports once after 300 seconds.
  */
 #include "mca/coll_gpuring/serve/serve.h"
