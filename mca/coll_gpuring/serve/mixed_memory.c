@@ -13,8 +13,9 @@
  * Agreements. Ranks on several nodes see no common pages, and neither do ranks that are not
  * connected yet. They exchange messages instead (progress.c). The cost does not matter for calls of
  * coll_gpuring_agree_size or more. On smaller calls the ranks agree from time to time, and use the
- * last result for the calls in between (forecast.h). Each result is correct for all buffers,
- * because the engine copies host buffers to the GPU (bounce.h), and delegated calls are staged.
+ * last result for the calls in between (forecast.h). Both results are correct wherever the
+ * buffers are, because the engine copies host buffers to the GPU (bounce.h), and delegated calls
+ * are staged.
  *
  * Programs without GPUs must pay next to nothing. Therefore, if a process has no CUDA driver during
  * an agreement and the ranks are not connected, the ranks agree again only when the number of their

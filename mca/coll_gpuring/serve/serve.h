@@ -83,8 +83,8 @@ void gpuring_progress_start(struct gpuring_item *item);
 int gpuring_progress_call(struct mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
                           enum gpuring_form form, enum gpuring_reason *reason);
 
-/* Wait until this rank knows of all queued calls whether they are delegated. Called before a
- * persistent call is delegated, because the previous module must get earlier calls first. */
+/* Wait until the queue has no call that may still be delegated. Called before a persistent call is
+ * delegated, because the previous module must get earlier calls first. */
 void gpuring_progress_decide(struct mca_coll_gpuring_module_t *module);
 
 /* forget: remove a module from the callback's list, because it is about to be freed; NULL is

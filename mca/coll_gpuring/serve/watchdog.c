@@ -22,7 +22,7 @@
 
 #define LOOKS_PER_CLOCK 16            /* a poll takes about a microsecond */
 #define LOOK_INTERVAL   1000000u      /* nanoseconds between looks at the peers */
-#define STALE           5000000000ull /* nanoseconds without a look: this is another wait */
+#define STALE           5000000000ull /* nanoseconds without a look, after which a new wait begins */
 #define REPORT_SECONDS  300           /* with timeout 0 */
 #define HINT_SECONDS    5             /* of wire-up */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Staging makes every collective accept GPU memory, also if it does not run on the GPU itself. The
+ * Staging makes every collective accept GPU memory, even if it does not run on the GPU itself. The
  * previous module gets a bounce buffer in host memory instead of each buffer that is on a GPU:
  *
  *     user's buffer (GPU)            bounce buffer (pinned host memory)
@@ -115,7 +115,8 @@ void gpuring_stage_wait_begin(struct gpuring_stage *stage);
 /* Stop watching calls. Called at the end of the process. */
 void gpuring_stage_close(void);
 
-/* Return the stream (rest), or everything that the call holds (release). No copy may be running. */
+/* rest: return the stream to the pool. release: return the stream and the bounce buffers. No copy
+ * may be running. */
 void gpuring_stage_rest(struct gpuring_stage *stage);
 void gpuring_stage_release(struct gpuring_stage *stage);
 
