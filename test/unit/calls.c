@@ -169,7 +169,7 @@ size_t call_counts(const struct fabric *fabric, uint32_t type, uint64_t *counts)
     return sizeof list / sizeof *list;
 }
 
-/* No flag is 0 any more. */
+/* Check that every flag was written. */
 static void expect_written(const uint64_t *lines, size_t bytes)
 {
     for (size_t line = 0; line < bytes / 8; line++) {

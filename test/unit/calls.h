@@ -21,8 +21,8 @@ struct call {
 /* An executor: runs or resumes the work of one rank, as gpuring_work_run_host does. */
 typedef int (*call_executor)(struct gpuring_work *work);
 
-/* Runs all ranks of the fabric: in turn in one thread (each returns as soon as it would wait, if
- * patience is 1), or each in a thread of its own. 0 or the first error. */
+/* Run all ranks of the fabric, either in turn in one thread (with patience 1 each returns
+ * as soon as it would wait) or each in a separate thread. Returns 0 or the first error. */
 int call_run_in_turn(struct fabric *fabric, call_executor executor);
 int call_run_threads(struct fabric *fabric, call_executor executor);
 

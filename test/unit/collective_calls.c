@@ -58,7 +58,8 @@ static uint64_t out_count(const struct collective_call *call, int rank, int bloc
     }
 }
 
-/* What belongs to element `at` of block `block` of a rank's output; 0: nothing does. */
+/* Return the expected contributions of element `at` of block `block` of a rank's output; 0 if there
+ * are none. */
 static int expected(const struct collective_call *call, int rank, int block, uint64_t at,
                     uint32_t *value)
 {
@@ -102,7 +103,7 @@ static int expected(const struct collective_call *call, int rank, int block, uin
     return first < end;
 }
 
-/* Blocks one behind the other with a gap of 3 elements, so that nothing is aligned. */
+/* Place blocks one after another with a gap of 3 elements, so that nothing is aligned. */
 static uint64_t lay_out(const struct collective_call *call, int rank,
                         uint64_t (*count)(const struct collective_call *, int, int),
                         struct gpuring_extent *extents)
@@ -169,7 +170,7 @@ static void make_buffers(struct collective_call *call)
     }
 }
 
-/* Every element is what it must be, and nothing is written between and behind blocks. */
+/* Check every element, and that nothing was written between or after blocks. */
 static void check_output(const struct collective_call *call, int rank)
 {
     size_t bytes = 4 * call->out_end[rank] + 16;
@@ -199,7 +200,7 @@ static void check_output(const struct collective_call *call, int rank)
     }
 }
 
-/* Of the blocks of this rank: others may have longer ones. */
+/* Return the longest block of this rank. Other ranks may have longer ones. */
 static uint64_t longest(const struct gpuring_work *work)
 {
     uint64_t most = 0;

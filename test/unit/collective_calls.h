@@ -2,7 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * Calls of the collectives other than allreduce on all ranks of a fabric: buffers, works, and a
- * check of every byte. Buffers lie in the fabric's memory.
+ * check of every byte. Buffers are in the fabric's memory.
  */
 #ifndef GPURING_TEST_COLLECTIVE_CALLS_H
 #define GPURING_TEST_COLLECTIVE_CALLS_H
@@ -12,7 +12,7 @@
 #define COLLECTIVE_RANKS 33 /* at most */
 
 /* A collective on blocks of uint32 (or one vector), whose counts for sender i and receiver j are
- * counts[i][j]. The caller sets what is above the line. */
+ * counts[i][j]. The caller sets the fields above the line. */
 struct collective_call {
     enum gpuring_collective collective;
     enum gpuring_algorithm algorithm;

@@ -32,7 +32,7 @@ static const struct gpuring_device_ops *const ops = &gpuring_device_cuda;
 char cuda_last_log[1024];
 static char last_warning[1024];
 
-/* What the ranks share. */
+/* State that the ranks share. */
 struct exchange {
     pthread_barrier_t barrier;
     struct cuda_outcome outcome;

@@ -2,7 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * Processes that use the CUDA device on the stand-in driver (test/standin): an application's first
- * steps, and ranks that are wired up and reduce device memory, each with faults of its own. None of
+ * steps, and ranks that are wired up and reduce device memory, each with separate faults. None of
  * this is a result of a GPU.
  */
 #ifndef GPURING_TEST_CUDA_RANKS_H
@@ -36,8 +36,8 @@ void cuda_load_driver(void);
 /* The same with a copy of it that lacks an entry point, as older ones do; its handle. */
 void *cuda_load_driver_without(const char *symbol);
 
-/* What an application does first: load the driver, make a context of the GPU current, allocate a
- * buffer. */
+/* The first steps of an application: load the driver,
+ * make a context of the GPU current, allocate a buffer. */
 const struct gpuring_cuda_driver *cuda_application_start(int gpu, CUdeviceptr *buffer,
                                                          size_t bytes);
 
@@ -47,13 +47,13 @@ CUdeviceptr cuda_alloc_on(const struct gpuring_cuda_driver *driver, int gpu, siz
 /* Run body in a process, with these faults: it must end well and leave an empty report. */
 void cuda_in_process(const char *faults, void (*body)(void));
 
-/* An entry point of the stand-in driver beside the driver's own. */
+/* Find an entry point that the stand-in driver has in addition to the driver's own. */
 void cuda_find(const char *name, void *function);
 
 /* A device attached to the GPU of the buffer; NULL if that failed. */
 struct gpuring_device *cuda_attached(CUdeviceptr buffer);
 
-/* A copy by a stream of its own; tried again once, should a fault be meant for another call. */
+/* Copy on a separate stream. Repeated once, because a fault may be intended for another call. */
 void cuda_copy(struct gpuring_device *device, void *to, const void *from, size_t bytes);
 
 /* A sum of int32_t in place, with the one lane of the transport's first plan; in the tables, pinned

@@ -2,8 +2,8 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * The plans of all ranks connected within one process: FIFOs are ordinary memory, or that of a GPU.
- * For the tests of executors, which run the ranks' works in turn in one thread, or each in a thread
- * of its own, or all as lanes of one.
+ * For the tests of executors, which run the ranks' works in turn in one thread, or each in a
+ * separate thread, or all as lanes of one work.
  */
 #ifndef GPURING_TEST_FABRIC_H
 #define GPURING_TEST_FABRIC_H
@@ -11,8 +11,8 @@
 #include "kernels/work.h"
 #include "test/unit/plans.h"
 
-/* Where fabrics lie: zeroed, 128-byte aligned. wires: slots and counters, which only executors
- * touch; else what the host writes and executors read. */
+/* Memory for fabrics: zeroed, 128-byte aligned. wires: slots and counters, which
+ * only executors access; otherwise memory that the host writes and executors read. */
 struct fabric_memory {
     void *(*alloc)(size_t bytes, int wires);
     void (*release)(void *memory, int wires);
@@ -42,7 +42,7 @@ struct fabric {
     uint32_t *abort;
 };
 
-/* With so many slots the chunks of Simple go in slices, as on GPUs. */
+/* With this number of slots the chunks of Simple are sent in slices, as on GPUs. */
 #define FABRIC_SLICED (2 * GPURING_SLICES)
 
 /* Connect the plans for one protocol; all counters and slots are zero. */
@@ -53,7 +53,7 @@ void fabric_destroy(struct fabric *fabric);
 /* Let all connections have carried `step` chunks already; in memory of the host only. */
 void fabric_start_at(struct fabric *fabric, uint64_t step);
 
-/* Fill in the work of one rank; its lanes start anew. */
+/* Fill in the work of one rank and restart its lanes. */
 void fabric_work(struct fabric *fabric, int rank, uint32_t type, uint32_t op, uint64_t count,
                  const void *input, void *output, uint64_t patience);
 

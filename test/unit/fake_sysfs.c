@@ -121,7 +121,7 @@ void fake_cpus(const char *root, int nodes, int cores)
                                   cpu, cpu / cores, cpu % cores);
     }
     fake_put(root, "/proc/cpuinfo", "%s", info);
-    /* What hwloc takes for the answer of uname on a recorded machine. */
+    /* hwloc reads this file instead of calling uname on a recorded machine. */
     fake_put(root, "/proc/hwloc-nofile-info", "OSName: Linux\nArchitecture: x86_64\n");
     fake_put(root, "/sys/devices/system/cpu/possible", "0-%d\n", nodes * cores - 1);
     fake_put(root, "/sys/devices/system/cpu/online", "0-%d\n", nodes * cores - 1);

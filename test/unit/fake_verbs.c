@@ -209,7 +209,7 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *base, size_t bytes, int ac
     return mr;
 }
 
-/* Is the descriptor one of the memory, or of so much at least? */
+/* Return true if the descriptor refers to the memory and has at least this size. */
 static bool dmabuf_holds(int fd, uint64_t bytes)
 {
     struct stat facts;

@@ -3,7 +3,7 @@
 /*
  * A stand-in for libibverbs and its devices: reliable connections between the nets of one process,
  * with the checks that a real device makes (keys, ranges, posted receives, room of queues) and with
- * faults on demand. Only what the net `verbs` uses.
+ * faults on demand. It has only the functions that the net `verbs` uses.
  */
 #ifndef TEST_FAKE_VERBS_H
 #define TEST_FAKE_VERBS_H
@@ -17,7 +17,8 @@
 #define FAKE_DEVICES 3
 #define FAKE_GIDS    4
 
-/* What a device looks like; port 1 and maybe more, all alike but for the state. */
+/* Properties of a device. It has port 1 and possibly more ports, which differ in their state only.
+ */
 struct fake_device {
     const char *name;
     unsigned ports;
@@ -56,30 +57,31 @@ void fake_verbs_expire(void);
 /* An asynchronous event of a device; of its youngest queue pair, or of port 1. */
 void fake_verbs_event(int device, enum ibv_event_type type);
 
-/* The device is broken: its queue pairs take and give nothing any more, not even errors. */
+/* Break the device: its queue pairs no longer send, receive or report anything, not even errors. */
 void fake_verbs_mute(int device);
 
-/* Sends of that time arrive now, long after: where nobody waits for them any more they must not
- * change anything. Only after fake_verbs_expire. */
+/* Deliver the sends of that time now, long after. They
+ * must not change anything, because no process waits for them. Only after fake_verbs_expire. */
 void fake_verbs_haunt(void);
 
 /*
  * Registrations of more than a page are of a GPU's memory from now on, which devices register by
- * peer memory, by dma-buf (descriptor FAKE_DMABUF), both or not at all; what they write there is
- * seen only after the device has read from it, if `lazy`.
+ * peer memory, by dma-buf (descriptor FAKE_DMABUF), both or not at all. If `lazy`, the writes of a
+ * device are visible only after it has read from the memory.
  */
 #define FAKE_DMABUF 77
 void fake_verbs_gpu(bool peer_memory, bool dmabuf, bool lazy);
-/* Instead of by their size, registrations are told by this; what lies there is copied by that. */
+/* Identify GPU memory with this function instead of by size, and copy it with that function. */
 void fake_verbs_gpu_memory(int (*on_gpu)(const void *address),
                            void (*copy)(void *to, const void *from, size_t bytes));
 /* Registrations of a GPU's memory by dma-buf, and reads, since the reset. */
 unsigned fake_verbs_dmabufs(void);
 unsigned fake_verbs_reads(void);
 
-/* What exists: contexts, protection domains, channels, queues, queue pairs, registrations. */
+/* Return the number of existing objects: contexts, protection domains, channels, queues, queue
+ * pairs, registrations. */
 int fake_verbs_objects(void);
-/* Sends since the reset, and how many of them asked for a report, or were inline. */
+/* Return the number of sends since the reset, and how many of them were signaled or inline. */
 unsigned fake_verbs_sends(unsigned *reported, unsigned *inlined);
 /* Queue pairs killed by doom since the reset. */
 unsigned fake_verbs_kills(void);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The data path of the stand-in: sends arrive at once, unless the cable is pulled. */
+/* The data path of the stand-in: sends arrive immediately, unless the cable is pulled. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,7 +84,7 @@ static void move(void *to, const void *from, size_t bytes)
     }
 }
 
-/* What is on its way to GPUs through this device gets there. */
+/* Make all writes of this device to GPUs visible. */
 static void land(int device)
 {
     struct lazy_write **at = &fake.writes;
@@ -139,7 +139,7 @@ static enum ibv_wc_status read_back(const struct fake_qp *qp, const struct ibv_s
     return IBV_WC_SUCCESS;
 }
 
-/* What a responder does with a write; the status that the sender sees. */
+/* Handle a write at the responder. Returns the status that the sender gets. */
 static enum ibv_wc_status respond(int from_device, uint32_t from, struct fake_qp *to,
                                   const struct ibv_send_wr *wr, const void *data, uint32_t bytes)
 {
@@ -196,7 +196,7 @@ static enum ibv_wc_status deliver(const struct fake_qp *from, const struct ibv_s
                    bytes > 0 ? (const void *) (uintptr_t) piece->addr : NULL, bytes);
 }
 
-/* On its way, and nobody knows for how long. */
+/* Keep a send in flight for an unknown time. */
 static void hold(struct fake_qp *qp, const struct ibv_send_wr *wr)
 {
     struct held_send *held = calloc(1, sizeof *held);

@@ -86,7 +86,7 @@ extern struct fake fake;
 
 #define LOCK   pthread_mutex_lock(&fake.mutex)
 #define UNLOCK pthread_mutex_unlock(&fake.mutex)
-/* Does this call, of the kind `name`, fail? */
+/* True if this call, of the kind `name`, must fail. */
 #define FAILS(name) (++fake.calls.name == fake.faults.name)
 
 static inline const struct fake_device *fake_device_of(const struct ibv_context *context)

@@ -177,7 +177,7 @@ static int wait_above(struct lane_end *end, const uint64_t *counter, uint64_t li
         if (looks < 1000) {
             sched_yield();
         } else {
-            nanosleep(&nap, NULL); /* nothing will come soon */
+            nanosleep(&nap, NULL); /* nothing will arrive soon */
         }
     }
 }

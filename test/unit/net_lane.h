@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What executors do with the FIFO of a connection, for tests of nets and of the proxy: ends of
+ * The executors' side of the FIFO of a connection, for tests of nets and of the proxy: ends of
  * connections in ordinary memory, and lanes that write, read and check chunks of a known pattern.
  */
 #ifndef TEST_NET_LANE_H
@@ -50,7 +50,7 @@ int lane_connect(struct lane_end *sender, struct gpuring_net *sender_net, const 
 /* Connect one end with what came from the other process, and give it to its proxy. */
 int lane_end_connect(struct lane_end *end, const void *process_handle, size_t process_bytes,
                      const void *handle, size_t bytes, const char *peer_name);
-/* Returns what gpuring_proxy_remove said. */
+/* Returns the result of gpuring_proxy_remove. */
 int lane_end_destroy(struct lane_end *end, double seconds);
 
 /* Bytes of the chunk of a step: from 0 to the slot's payload, in an order that looks random. */

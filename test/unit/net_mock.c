@@ -208,7 +208,8 @@ static int mock_link_connect(struct gpuring_net_link *link, const void *process_
     return GPURING_OK;
 }
 
-/* Under the mutex: nobody may follow a pointer to a link that goes. */
+/* Forget a link that is about to be freed, so that no pointer to it remains. Call with the mutex
+ * held. */
 static void forget_peer(const struct gpuring_net_link *gone)
 {
     for (struct gpuring_net *net = fabric.nets; net != NULL; net = net->next) {
@@ -310,7 +311,8 @@ static int mock_post(struct gpuring_net_link *link, enum gpuring_protocol protoc
 
     (void) more;
     pthread_mutex_lock(&fabric.mutex);
-    /* Who has not heard yet that the link failed may post more: of a dead net nobody ever hears. */
+    /* A process that does not know yet that the link has failed may post more. A dead net never
+     * reports a failure. */
     if (link->status == GPURING_OK && post_breaks_contract(link, protocol, step, bytes, head)) {
         fabric.violations++;
         link_fail(link, GPURING_ERR_ARG, "a post that the contract forbids");
@@ -383,12 +385,12 @@ static void deliver(struct gpuring_net_link *link, const struct message *message
         deliver_data(link, message);
         return;
     }
-    /* What the pair's data brought may have overtaken it. */
+    /* A head carried by the pair's data may have overtaken this credit. */
     *credit = message->step > *credit ? message->step : *credit;
     gpuring_net_base_credit(&link->base, message->protocol, *credit);
 }
 
-/* Deliver what is due of one link; messages of a protocol keep their order, protocols do not. */
+/* Deliver the messages of one link that are due. Messages of one protocol stay in order. */
 static int poll_queue(struct gpuring_net_link *link)
 {
     bool blocked[GPURING_PROTOCOL_COUNT] = {false};
@@ -417,7 +419,7 @@ static int poll_queue(struct gpuring_net_link *link)
     return count;
 }
 
-/* What other processes have left for this one: credits and sends of all protocols, then the error.
+/* Handle the events from other processes: credits and sends of all protocols, then the error.
  */
 static int poll_news(struct gpuring_net_link *link)
 {

@@ -3,8 +3,8 @@
 /*
  * The mock net: links between "processes" of one process (each open is one), with delay,
  * reordering and failures on demand, for tests of everything above a net. A slot is copied when it
- * is delivered, by the thread that polls the receiver: whoever reuses a slot too early sees wrong
- * data, and a thread sanitizer sees the race.
+ * is delivered, by the thread that polls the receiver: if a slot is reused too early, the data
+ * is wrong, and a thread sanitizer reports the race.
  *
  * All nets share one fabric. Threads: every function from any thread.
  */
@@ -18,26 +18,27 @@ extern const struct gpuring_net_ops gpuring_net_mock;
 /* Counted over the whole fabric from gpuring_mock_reset on; 0: never. */
 struct gpuring_mock_faults {
     uint64_t seed;           /* of all chances below */
-    uint32_t delay_polls;    /* a message waits for up to so many polls of its receiver; messages
-                                that the contract does not order overtake each other */
+    uint32_t delay_polls;    /* a message waits for up to this number of polls of its receiver;
+                                messages    that the contract does not order overtake each other */
     uint32_t again_permille; /* chance that post and credit answer "queue full" */
     uint64_t lose_post;      /* the n-th post is lost, and both ends of its link get an error */
     uint64_t fail_create;    /* the n-th link_create fails */
     uint64_t fail_connect;   /* the n-th link_connect fails */
 };
 
-/* Set the faults and start counting anew. */
+/* Set the faults and reset the counters. */
 void gpuring_mock_reset(const struct gpuring_mock_faults *faults);
 
-/* The process of `net` dies: nothing from or to it moves any more, its peers' links get errors. */
+/* Let the process of `net` die: no message from or to it is delivered, and its peers' links fail.
+ */
 void gpuring_mock_kill(struct gpuring_net *net);
 
-/* The process of `net` hangs (or runs again): its messages wait, nobody gets an error. */
+/* Let the process of `net` hang or run again: its messages wait, and no link fails. */
 void gpuring_mock_stall(struct gpuring_net *net, bool stalled);
 
 /* How often a user broke the contract of net.h: a step out of order or without a free slot. */
 uint64_t gpuring_mock_violations(void);
-/* Credits that were messages of their own. */
+/* Return the number of credits that were separate messages. */
 uint64_t gpuring_mock_credits(void);
 
 #endif

@@ -7,7 +7,7 @@
 #include "mca/topo_pci/search/pci_channels.h"
 #include "mca/topo_pci/search/pci_connect.h"
 
-/* Fills WHY (of SIZE bytes) and returns -EINVAL: what a proof says of what is wrong. */
+/* Fill WHY (SIZE bytes) with the reason why a proof fails, and return -EINVAL. */
 int pci_proof_refuse(char *why, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

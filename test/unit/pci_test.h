@@ -41,7 +41,7 @@ static inline const char *source_folder(void)
     return folder ? folder : ".";
 }
 
-/* A topology file of our own, from test/data/topo of the sources. */
+/* Read one of the project's own topology files, from test/data/topo. */
 static inline struct pci_doc *doc_of_file(const char *name)
 {
     char path[1024];
@@ -66,7 +66,7 @@ static inline struct pci_graph *graph_of_file(const char *name, const struct pci
     return graph;
 }
 
-/* Is PART in a remark on the graph? */
+/* Return true if PART is in a remark on the graph. */
 static inline bool remarked(const struct pci_graph *graph, const char *part)
 {
     const char *text;

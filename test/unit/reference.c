@@ -112,7 +112,7 @@ static void value_put(uint32_t type, const struct value *value, void *to)
     }
 }
 
-/* What is left of an integer in its type, extended to 64 bits again. */
+/* Reduce an integer to its type and extend it to 64 bits again. */
 static void value_narrow(uint32_t type, struct value *value)
 {
     unsigned bits = 8 * gpuring_type_info(type)->size;

@@ -36,7 +36,7 @@ uint64_t soak_slot_bytes(enum gpuring_protocol protocol)
 
 static void process_open(struct soak_process *process, int number, uint64_t *random)
 {
-    /* Threads that poll, that yield and that nap at once. */
+    /* Threads that poll, that yield and that nap immediately. */
     const int spins[] = {-1, 0, 100};
     const struct gpuring_proxy_config config = {.gate = &process->gate,
                                                 .spin_us = spins[soak_random(random) % 3],
@@ -165,7 +165,7 @@ void soak_world_settle(struct soak_world *world)
 void soak_world_open(struct soak_world *world, uint64_t seed, int calls_per_group,
                      double try_seconds)
 {
-    /* Every rank on a node of its own; two nodes of two ranks; three ranks on two nodes. */
+    /* One rank per node; two nodes with two ranks each; three ranks on two nodes. */
     static const struct {
         const char *name;
         int nranks, node[SOAK_RANKS];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * A small world for the soak: ranks in one process, each with a mock net and a progress thread of
- * its own, and groups of them (communicators), connected by the real transport.
+ * A small world for the soak: ranks in one process, each with a separate mock net and progress
+ * thread, and groups of them (communicators) that are connected by the real transport.
  */
 #ifndef TEST_SOAK_WORLD_H
 #define TEST_SOAK_WORLD_H
@@ -64,7 +64,7 @@ uint64_t soak_random(uint64_t *state);
 /* Open everything; fails the test if that fails. Faults of the mock net must not forbid it. */
 void soak_world_open(struct soak_world *world, uint64_t seed, int calls_per_group,
                      double try_seconds);
-/* The first chunks of all connections, which must come. */
+/* Transfer the first chunks of all connections, which must arrive. */
 void soak_world_try(struct soak_world *world);
 /* All ranks know that of each other. */
 void soak_world_settle(struct soak_world *world);

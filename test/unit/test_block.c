@@ -121,7 +121,7 @@ static void test_all_types(void **state)
     }
 }
 
-/* Ranks in turn: every wait gives up at once, in the midst of batches too, and is taken up again.
+/* Ranks run in turn: every wait gives up immediately, also inside batches, and is resumed later.
  */
 static void test_resume(void **state)
 {

@@ -21,8 +21,8 @@
 #include "test/unit/fabric.h"
 #include "test/unit/plans.h"
 
-/* What plans are built on: reductions in rank order, for which trees are chains, or in any order;
- * and for how many ranks. */
+/* The basis of plans: reductions in rank order, which need chains
+ * instead of trees, or in any order; and the number of ranks. */
 static const struct base {
     enum gpuring_algorithm algorithm;
     bool in_order;
@@ -53,7 +53,7 @@ static bool base_has(enum gpuring_collective collective, const struct base *base
     return gpuring_plan_exists(collective, base->algorithm, base->in_order, base->least);
 }
 
-/* Direct between few ranks folds in order, asked for or not. */
+/* Direct exchanges between few ranks always fold in order. */
 static bool is_in_order(enum gpuring_collective collective, const struct base *base, int nranks)
 {
     return base->algorithm != GPURING_ALGORITHM_DIRECT
@@ -112,7 +112,7 @@ static void test_proven(void **state)
     assert_true(proven > 1000);
 }
 
-/* Trees that are chains, direct and two-shot fold in rank order, and say so. */
+/* Chains, direct and two-shot fold in rank order and set in_order. */
 static void test_in_order(void **state)
 {
     struct test_plans plans;
@@ -133,7 +133,7 @@ static void test_in_order(void **state)
         test_plans_build(&plans, (enum gpuring_algorithm) i, 5, 1);
         assert_int_equal(plans.plans[0]->in_order,
                          i == GPURING_ALGORITHM_DIRECT || i == GPURING_ALGORITHM_TWO_SHOT);
-        if (!plans.plans[0]->in_order) { /* it must not say so */
+        if (!plans.plans[0]->in_order) { /* a plan without in_order must not claim it */
             for (int rank = 0; rank < 5; rank++) {
                 plans.plans[rank]->in_order = true;
             }
@@ -203,7 +203,7 @@ static void test_changed(void **state)
             enum change change = (enum change)(at / NBASES % CHANGES);
             int nranks = base->least > 4 ? base->least : 4;
             int rank = (int) (at / NBASES / CHANGES), root = 2;
-            /* with so many ranks only what differs there */
+            /* with many ranks only the collectives that differ there */
             bool more = base_has(collective, base) &&
                         (nranks <= GPURING_STEP_REFS ||
                          (collective == GPURING_COLLECTIVE_REDUCE_SCATTER && rank == 2));
@@ -256,7 +256,7 @@ static uint32_t draw(uint32_t end)
     return (seed >> 8) % end;
 }
 
-/* May input and output of a collective be the same buffer with the same blocks? */
+/* Return true if input and output of a collective may be the same buffer with the same blocks. */
 static bool may_be_in_place(const struct collective_call *call)
 {
     return call->collective != GPURING_COLLECTIVE_REDUCE_SCATTER &&

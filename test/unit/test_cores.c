@@ -160,7 +160,8 @@ static void probe_run(struct probe *probe)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-/* A real thread: bound as asked, else left where the process runs; the caller is never moved. */
+/* A real thread is bound as requested, or runs where the process may run. The caller is never
+ * moved. */
 static void test_thread(void **state)
 {
     cpu_set_t own, after;

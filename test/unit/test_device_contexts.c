@@ -20,7 +20,7 @@ static const struct gpuring_device_ops *const ops = &gpuring_device_cuda;
 static void (*end_context)(void *context);
 static CUcontext other_context;
 
-/* So many bytes in a context beside the primary one of GPU 0, which is made anew. */
+/* Allocate memory in a new context of GPU 0 in addition to the primary one. */
 static CUdeviceptr alloc_in_another(const struct gpuring_cuda_driver *driver, size_t bytes)
 {
     void *(*make)(int gpu);
@@ -75,7 +75,7 @@ static void contexts_body(void)
         sched_yield();
     }
     CUDA_REQUIRE(memcmp(from, to, sizeof from) == 0);
-    end_context(other_context); /* of what was there nothing is left */
+    end_context(other_context); /* nothing in that context exists afterwards */
     CUDA_REQUIRE(ops->copy(stream, to, p, sizeof to) == GPURING_OK);
     CUDA_REQUIRE(ops->synchronize(stream) == GPURING_OK);
     CUDA_REQUIRE(memcmp(from, to, sizeof from) == 0);
@@ -159,7 +159,8 @@ static unsigned int flags_of(const struct gpuring_cuda_driver *driver, CUcontext
     return flags;
 }
 
-/* While another thread captures a stream, which the report would tell if it were disturbed. */
+/* Runs while another thread captures a stream. The report would show it if the capture were
+ * disturbed. */
 static void first_sight_body(void)
 {
     const struct gpuring_cuda_driver *driver;
@@ -183,7 +184,7 @@ static void first_sight_body(void)
     CUDA_REQUIRE(calls_to_classify(NULL, (void *) (uintptr_t) memory, &waits) == 1);
     CUDA_REQUIRE(flags_of(driver, primary) == CU_CTX_SCHED_YIELD);
     (void) calls_to_classify(NULL, pool, &waits);
-    CUDA_REQUIRE(waits == 1); /* for what was begun before the flag was set */
+    CUDA_REQUIRE(waits == 1); /* for work that began before the flag was set */
     CUDA_REQUIRE(flags_of(driver, primary) == (CU_CTX_SCHED_YIELD | GPURING_CUDA_SYNC_MEMOPS));
     CUDA_REQUIRE(calls_to_classify(NULL, pool, &waits) == 4 && waits == 0);
     /* It may also be used in another context, or in none. */
@@ -286,11 +287,11 @@ static void destroyed_body(void)
     ops->free_pinned(device, pinned);
     ops->unreach(device, page);
     ops->close(device);
-    CUDA_REQUIRE(cuda_last_log[0] == '\0'); /* it is said once */
+    CUDA_REQUIRE(cuda_last_log[0] == '\0'); /* the message is logged once */
     CUDA_REQUIRE(driver->free(buffer) == CUDA_SUCCESS);
 }
 
-/* Nothing is told while all is only given back; a use is told. */
+/* Nothing is logged while memory is only released. A use is logged. */
 static void given_back_body(void)
 {
     const struct gpuring_cuda_driver *driver;
@@ -398,8 +399,9 @@ static void memory_registered_elsewhere_is_copied(void **state)
     cuda_in_process("", registered_body);
 }
 
-/* The driver's documentation promises it: also where addresses, or what the stand-in makes memory
- * of, are used again. Who has the old memory open still would take the new one for it. */
+/* The driver's documentation promises unique numbers, also if addresses or the stand-in's memory
+ * files are reused. A process that still has the old memory open would otherwise mistake the new
+ * memory for it. */
 static void unique_body(void)
 {
     const struct gpuring_cuda_driver *driver;

@@ -3,8 +3,8 @@
 /*
  * The CUDA device on the stand-in driver (test/standin): kinds of pointers, memory between
  * processes, plans run as kernels over device memory, and what faults of the driver lead to. None
- * of this is a result of a GPU. Every case is a process of its own, since a driver is loaded for
- * the life of a process.
+ * of this is a result of a GPU. Every case runs in a separate process, because a
+ * driver stays loaded for the life of a process.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,7 +51,7 @@ static void kinds_body(void)
     void *pinned = NULL;
     int on_stack = 0;
 
-    pointer = ops->classify(NULL, &on_stack); /* nobody has loaded the driver yet */
+    pointer = ops->classify(NULL, &on_stack); /* the driver is not loaded yet */
     CUDA_REQUIRE(pointer.kind == GPURING_POINTER_HOST && pointer.ordinal == -1);
     driver = cuda_application_start(0, &buffer, 1 << 16);
     pointer = ops->classify(NULL, &on_stack);
@@ -227,7 +227,8 @@ static void export_body(void)
     driver = cuda_application_start(0, &buffer, 64);
     device = cuda_attached(buffer);
     CUDA_REQUIRE(ops->alloc(device, 4096, &memory) == GPURING_OK);
-    /* Who maps it gets no more than it: it shares the driver's units of 2 MiB with nothing. */
+    /* A process that maps the memory must get nothing else: no other memory may be in the same 2
+     * MiB unit of the driver. */
     CUDA_REQUIRE((uintptr_t) memory % (2 << 20) == 0);
     CUDA_REQUIRE(ops->export(device, memory, &handle) == GPURING_OK && handle.size == 2 << 20);
     /* The driver maps no memory twice, as that of this process would be. */
@@ -286,7 +287,7 @@ static void a_driver_that_does_not_start_is_reported(void **state)
     cuda_in_process("cuInit=1", no_driver_body);
 }
 
-/* A driver before CUDA 11.7: what it lacks is done without. */
+/* A driver before CUDA 11.7: the component works without the missing functions. */
 static void older_driver_body(void)
 {
     struct gpuring_device_nic access;
@@ -352,7 +353,7 @@ static void a_driver_that_cannot_be_used_makes_no_host_memory(void **state)
     cuda_in_process("", useless_driver_body);
 }
 
-/* All ranks wired and right, nothing left behind. */
+/* All ranks are connected and have right results, and nothing is leaked. */
 static void assert_clean(const struct cuda_scenario *scenario, const struct cuda_outcome *outcome)
 {
     for (int r = 0; r < scenario->nranks; r++) {
@@ -411,7 +412,7 @@ static void memory_that_corrupts_is_not_used(void **state)
     assert_non_null(strstr(outcome.warning[0], "[peer-silent]"));
 }
 
-/* One pair of three cannot map each other: that one alone goes through the host. */
+/* One pair of three cannot map each other's memory: only this pair uses host memory. */
 static void peers_out_of_reach_are_staged(void **state)
 {
     struct cuda_scenario scenario = {
@@ -454,8 +455,8 @@ static void slow_kernels_are_waited_for(void **state)
     assert_clean(&scenario, &outcome);
 }
 
-/* The probe's kernel waits behind the application's for too long: it writes to peers when it runs
- * at last, so nothing is unmapped or freed before. */
+/* The probe's kernel waits too long for the application's kernel. It still writes
+ * to peers when it finally runs, so nothing may be unmapped or freed before. */
 static void late_probes_are_waited_for(void **state)
 {
     struct cuda_scenario scenario = {
@@ -471,8 +472,8 @@ static void late_probes_are_waited_for(void **state)
     assert_string_equal(outcome.report, "");
 }
 
-/* Every entry point fails at its n-th call, at one rank: the ranks agree on whether they are wired,
- * results are right or an error is reported, and nothing is left behind. */
+/* Every entry point fails at its n-th call on one rank. The ranks agree on
+ * whether they are connected, results are right or an error is reported, and nothing is leaked. */
 static void every_failing_call_is_survived(void **state)
 {
     static const struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Which network connects the nodes, from what all ranks announce. */
+/* Choice of the network that connects the nodes, from the announcements of all ranks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@ static struct gpuring_nic port(enum gpuring_nic_link link, const char *gid, cons
 
 #define RANKS 6
 
-/* What a rank announces. */
+/* The announcement of a rank. */
 struct rank {
     int node;
     bool verbs, ucx;

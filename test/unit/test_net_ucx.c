@@ -184,7 +184,7 @@ static bool transfer_side(int fd, bool sender, uint64_t slot_bytes)
     return check(side_close(&side, true) == GPURING_OK, "close") && good;
 }
 
-/* What UCX chooses, and TCP alone; slots from inline to rendezvous. */
+/* UCX's own choice of transports, and TCP alone, with slots from inline to rendezvous. */
 static void test_transfer(void **state)
 {
     static const char *const transports[] = {"all", "tcp"};
@@ -216,7 +216,8 @@ static void test_rails(void **state)
     unsetenv("GPURING_UCX_TLS");
 }
 
-/* What this UCX says or refuses is decided by functions put in its place, in the children only. */
+/* In the child processes, these functions replace UCX's own and decide what it reports or refuses.
+ */
 static ucs_status_t refuse_endpoint(ucp_worker_h worker, const ucp_ep_params_t *params,
                                     ucp_ep_h *ep)
 {
@@ -300,7 +301,7 @@ static bool refuses_few_descriptors(const struct gpuring_net_config *config)
            log_says("[few-descriptors]");
 }
 
-/* The same, where each peer takes sockets of its own. */
+/* The same if each peer needs separate sockets. */
 static bool refuses_too_many_peers(const struct gpuring_net_config *config)
 {
     static uint8_t process[16384], handle[GPURING_NET_HANDLE_BYTES];

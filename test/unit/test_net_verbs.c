@@ -196,7 +196,7 @@ static void test_pulled_cable(void **state)
     world_close(&world);
 }
 
-/* As the net looks after its links, so many seconds later. */
+/* Let the net check its links a number of seconds later. */
 static void look_after(struct gpuring_net *net, uint64_t *now, int seconds)
 {
     *now += (uint64_t) seconds * 1000000000;
@@ -254,7 +254,8 @@ static void test_late_peer(void **state)
     assert_int_equal(fake_verbs_objects(), 0);
 }
 
-/* One process only: an event reaches whoever opened the device last. */
+/* Only one process has the device open, because an event is delivered to the process that opened it
+ * last. */
 static void test_events(void **state)
 {
     const struct fake_device devices[] = {world_roce, world_infiniband};
@@ -281,7 +282,7 @@ static void test_events(void **state)
     world_close(&world);
 }
 
-/* What a device reports last is not lost. */
+/* The last report of a device is not lost. */
 static void test_last_event(void **state)
 {
     const struct fake_device devices[] = {world_roce};
@@ -362,7 +363,7 @@ static void test_partition_and_mtu(void **state)
     assert_int_equal(fake_verbs_objects(), 0);
 }
 
-/* The receiver has closed in good order: no error, until somebody wants to send to it. */
+/* The receiver has closed in good order: no error until a process tries to send to it. */
 static void test_closed_peer(void **state)
 {
     struct world world;
@@ -382,7 +383,7 @@ static void test_closed_peer(void **state)
     world_close(&world);
 }
 
-/* Has the good-bye of each of these links been sent? */
+/* Return true if the BYE of each of these links was sent. */
 static bool all_said(struct gpuring_net *net, const struct lane_end *ends, int count)
 {
     bool all = true;
@@ -427,7 +428,7 @@ static void test_leave_together(void **state)
                              GPURING_OK);
             gpuring_proxy_add(&group, send[i].link, &send[i].failed);
         }
-        fake_verbs_pull(0); /* nothing gets through, and nothing says so */
+        fake_verbs_pull(0); /* no message arrives, and no error is reported */
         if (round == 0) {
             assert_int_equal(pthread_create(&thread, NULL, leave_main, &group), 0);
             while (!all_said(world.net[0], send, WORLD_LINKS)) {
@@ -448,7 +449,7 @@ static void test_leave_together(void **state)
     }
 }
 
-/* One end gives up and says why; the other's operation ends with that. */
+/* One end gives up with a status, and the other end's operation ends with it. */
 static void test_abort(void **state)
 {
     struct world world;
@@ -467,7 +468,7 @@ static void test_abort(void **state)
     world_close(&world);
 }
 
-/* Whatever call fails first, the error says so and nothing is left behind. */
+/* For each call that may fail first, the error names it and nothing is leaked. */
 static void test_failing_calls(void **state)
 {
     const struct {
@@ -501,7 +502,7 @@ static void test_failing_calls(void **state)
         gpuring_net_verbs.close(net);
         assert_int_equal(fake_verbs_objects(), 0);
     }
-    /* Which slots have come out of turn is said by as many bits. */
+    /* ARRIVED has one bit for each slot that may arrive out of order. */
     fake_verbs_reset(&world_roce, 1, &world_no_faults);
     assert_int_equal(gpuring_net_verbs.open(&world_defaults, &net), GPURING_OK);
     assert_int_equal(lane_end_create(&end, &gpuring_net_verbs, net, 0, NULL, GPURING_NET_SEND,
@@ -512,9 +513,9 @@ static void test_failing_calls(void **state)
 }
 
 /*
- * A full queue is waited for; any other refusal is an error. Whether the refused send is a slot or
- * a credit depends on the threads' turns, and either must be repeated; that it is not one of the
- * net's own empty writes is the stand-in's doing: those are repeated without the proxy's knowledge.
+ * A full queue is waited for; any other refusal is an error. The timing of the threads determines
+ * whether the refused send is a slot or a credit; either must be repeated. The fake device never
+ * refuses the net's own empty writes, because the net repeats them without the proxy.
  */
 static void test_refused_sends(void **state)
 {
@@ -534,7 +535,8 @@ static void test_refused_sends(void **state)
     world_close(&world);
 }
 
-/* The empty write that asks for a report is refused: it is asked for again, or it is an error. */
+/* The device refuses the empty write that requests a completion. The net repeats it or reports an
+ * error. */
 static void test_refused_probes(void **state)
 {
     const struct fake_faults full = {.post_probe = 1, .post_send_error = ENOMEM};

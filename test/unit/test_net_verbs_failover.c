@@ -54,7 +54,7 @@ static void test_several_queue_pairs(void **state)
     }
 }
 
-/* A spare is a path of its own: another port at one end at least. */
+/* A spare is a separate path: another port at one end at least. */
 static void test_spares(void **state)
 {
     const struct fake_device two[] = {world_roce, world_roce_next};
@@ -136,8 +136,8 @@ static void test_each_step(void **state)
     }
 }
 
-/* Credits ride on slots that go back: none is sent by itself, and none is lost when either link's
- * nth send fails, before and after it has arrived. */
+/* Slots in the other direction carry the credits: no credit is a separate message, and
+ * none is lost when the nth send of either link fails, before or after its arrival. */
 static void test_credits_ride(void **state)
 {
     const struct fake_device devices[] = {world_roce, world_roce_next};
@@ -200,8 +200,9 @@ static void test_not_connected(void **state)
 }
 
 /*
- * Queue pairs of two devices die at random, also those that have just taken over, while all
- * protocols are at work; the third device has the last spare.
+ * Queue pairs of two devices fail at random, also those
+ * that have just replaced others, while all protocols are in use; the third device has the last
+ * spare.
  */
 static void test_random(void **state)
 {
@@ -262,7 +263,7 @@ static void test_no_path_left(void **state)
     world_close(&world);
 }
 
-/* What memory or the peer's program did wrong is no matter of the path. */
+/* Errors of memory or of the peer's program do not depend on the path. */
 static void test_no_other_path_tried(void **state)
 {
     const struct fake_device devices[] = {world_roce, world_roce_next};
@@ -290,7 +291,8 @@ struct cable {
     bool done;
 };
 
-/* Pull the cable of the first device under way; its packets come to nothing, and much later back.
+/* Pull the cable of the first device under way; its packets are lost at first and arrive much
+ * later.
  */
 static void *cable_main(void *argument)
 {
@@ -333,7 +335,7 @@ static void test_pulled_cable(void **state)
     }
 }
 
-/* The device says that its port is down: nobody waits for retries where there is another path. */
+/* The device reports that its port is down. If there is another path, no end waits for retries. */
 static void test_port_down(void **state)
 {
     const struct fake_device devices[] = {world_roce, world_roce_next};

@@ -4,7 +4,7 @@
  * Slots in a GPU's memory with the net `verbs`, on devices and memory that exist in this process
  * only: which kind of registration is taken, that nothing is sent inline from there, and that a
  * chunk counts as arrived only after the read that flushes it, also when paths fail meanwhile. This
- * shows what the net does, not what hardware does.
+ * tests the net, not the behaviour of hardware.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -118,7 +118,7 @@ static void test_flush(void **state)
         assert_true(world_transfer_together(&world, 0, 300));
         reads = fake_verbs_reads();
         assert_true(reads > 0 && reads <= 900); /* one may serve several */
-        /* What a forked child may not have is a page where there is nothing else. */
+        /* The page that a forked child may lose contains nothing else. */
         discard = world_rail(&world.recv[0], 0).port->adapter->discard;
         assert_int_equal((uintptr_t) discard->addr % page, 0);
         assert_int_equal(discard->length, page);

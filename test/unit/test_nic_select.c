@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Which network device each channel uses: the engine's choice, and what is done without one. */
+/* Choice of the network device for each channel, by the engine and without it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -130,7 +130,8 @@ static void test_engine(void **state)
     pci_graph_free(graph);
 }
 
-/* A NIC reaches the memory of near GPUs, or of all if the level says so, where it can at all. */
+/* A NIC that supports it accesses the memory of near GPUs, or of all GPUs if the level allows it.
+ */
 static void test_direct(void **state)
 {
     const struct pci_channels none = {.nchannels = 0};

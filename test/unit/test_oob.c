@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The out-of-band layer over simulated messages: what a gathering brings, at every number of ranks
- * and in any order of events; failures that all ranks learn at the same time; malformed messages.
+ * The out-of-band layer with simulated messages: results of gatherings, for
+ * many numbers of ranks and in any order of events; failures that all ranks learn at the same time;
+ * malformed messages.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -214,7 +215,7 @@ static bool run(int n)
 
 #define BLOCK 40
 
-/* Rank r gives bytes of its own. */
+/* Start a gathering, to which each rank contributes different bytes. */
 static void start(int rank)
 {
     void *block = gpuring_oob_gather(&oobs[rank], BLOCK);
@@ -309,7 +310,8 @@ static void failures_reach_all(void **state)
     }
 }
 
-/* A failure that comes up amid a gathering: whoever knows it, all act on it after the next one. */
+/* A failure during a gathering: some ranks know it earlier, but all act on it after the next
+ * gathering. */
 static void late_failures_count_from_the_next(void **state)
 {
     int heard = 0, unheard = 0;

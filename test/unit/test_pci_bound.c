@@ -174,7 +174,7 @@ static uint64_t brute_cut(const struct pci_flow *flow, unsigned part)
     return least;
 }
 
-/* Walk all partitions: GPU g goes into one of the parts 0..used. */
+/* Walk through all partitions: put GPU g into each of the parts 0..used. */
 static double brute_ar(const struct pci_flow *flow, unsigned *parts, unsigned used, uint32_t g)
 {
     double least = INFINITY, sum = 0;

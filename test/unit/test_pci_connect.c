@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Rings and trees of jobs: small ones in full, large ones for one rank, and what other ranks might
- * send. */
+/* Rings and trees of jobs: small ones in full, large ones for one rank, and faulty structs
+ * from other ranks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -152,7 +152,7 @@ static void test_mixed(void **state)
     pci_connect_fini(&connect);
 }
 
-/* A large job: every rank's neighbours know it, for a sample of ranks. */
+/* A large job: for a sample of ranks, check that neighbours agree. */
 static void test_large(void **state)
 {
     struct sample sample;
@@ -201,7 +201,7 @@ static void test_node_trees_large(void **state)
     }
 }
 
-/* What other ranks send is not trusted. */
+/* Structs from other ranks are not trusted. */
 static void test_refused(void **state)
 {
     struct sample sample;
@@ -254,7 +254,7 @@ static void test_refused(void **state)
     pci_connect_fini(&connect);
 }
 
-/* The checker itself must see faults: a rank moved behind the object's back. */
+/* The checker itself must see faults: a rank that was moved without the object's knowledge. */
 static void test_check_sees(void **state)
 {
     struct sample sample;

@@ -190,8 +190,8 @@ static void test_two_functions(void **state)
     fake_root_remove(root);
 }
 
-/* A verbs device whose port is down does not count: the IP interface is used, and a message says
- * so. */
+/* A verbs device whose port is down does not count: the IP interface is used,
+ * and a message reports it. */
 static void test_port_down(void **state)
 {
     char *root = machine_new("1: DOWN");
@@ -313,7 +313,7 @@ static void test_nvml_missing(void **state)
     unsetenv("GPURING_FAKE_NVML");
 }
 
-/* Links to the processor: those that are up; and the graph knows them. */
+/* Links to the processor that are up are found, and the graph has them. */
 static void test_chip_to_chip(void **state)
 {
     char *root = machine_new("4: ACTIVE");
@@ -468,7 +468,7 @@ static void test_synthetic(void **state)
     pci_doc_free(doc);
 }
 
-/* hwloc falls back to this machine without a word: we say it. */
+/* hwloc falls back to this machine silently, so we log it. */
 static void test_unreadable_input(void **state)
 {
     struct pci_discover_options options = {.message = message_keep};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Kinds of machines that are in use, as documents of our own: paths by the rules, channels that
- * come up to what the links add up to, and none far below the limit that the search proves, on all
- * GPUs and on parts of them.
+ * Common kinds of machines, as documents written for this test: paths follow
+ * the rules, and channels reach the sum of the links or nearly
+ * the limit that the search proves, on all GPUs and on parts of them.
  */
 #include <setjmp.h>
 #include <stdarg.h>

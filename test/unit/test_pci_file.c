@@ -84,7 +84,7 @@ static void test_whole(void **state)
     for (size_t i = 0; i < LIMIT; i++) {
         large[i] = (char) ('a' + i % 23);
     }
-    for (size_t size = 65534; size <= 65537; size++) { /* where there is no more room at first */
+    for (size_t size = 65534; size <= 65537; size++) { /* around the size of the first buffer */
         char last = large[size];
         make("file", large, size, (off_t) size);
         large[size] = '\0';
@@ -99,7 +99,7 @@ static void test_whole(void **state)
     free(large);
 }
 
-/* Files of /proc say that they have no bytes. */
+/* Files of /proc report a size of 0. */
 static void test_unknown_length(void **state)
 {
     char *text;
@@ -124,7 +124,7 @@ static void test_not_there(void **state)
     refused("file/none", -ENOTDIR, "Not a directory");
     assert_int_equal(chmod("file", 0), 0);
     assert_int_equal(chmod(folder, 0711), 0);
-    if (user == 0) { /* whom permissions do not stop */
+    if (user == 0) { /* permissions do not restrict this user */
         assert_int_equal(seteuid(65534), 0);
     }
     refused("file", -EACCES, "Permission denied");
@@ -141,18 +141,18 @@ static void test_other_kinds(void **state)
     refused(".", -EISDIR, "[not-a-file] ");
     refused("/dev/zero", -EINVAL, "[not-a-file] ");
     assert_int_equal(mkfifo("pipe", 0600), 0);
-    refused("pipe", -EINVAL, "[not-a-file] "); /* nobody writes */
+    refused("pipe", -EINVAL, "[not-a-file] "); /* it has no writer */
     assert_int_equal(symlink("pipe", "link"), 0);
     refused("link", -EINVAL, "[not-a-file] ");
     writer = open("pipe", O_RDWR);
     assert_true(writer >= 0);
-    refused("pipe", -EINVAL, "[not-a-file] "); /* somebody has it open, and writes nothing */
+    refused("pipe", -EINVAL, "[not-a-file] "); /* it has a writer that writes nothing */
     close(writer);
     unlink("link");
     unlink("pipe");
 }
 
-/* What is open is read whatever it is, to its end or to the limit. */
+/* An open descriptor of any kind is read up to its end or the limit. */
 static void test_open(void **state)
 {
     char *text, why[200];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Graphs: what a document becomes, the edges of size, contradictions, trimming. */
+/* Graphs: construction from documents, limits of size, contradictions, trimming. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -80,7 +80,7 @@ static void test_one(void **state)
     pci_graph_free(graph);
 }
 
-/* What a file leaves in doubt is remarked upon. */
+/* Doubtful content of a file leads to a remark. */
 static void test_remarks(void **state)
 {
     struct pci_graph *graph =
@@ -115,7 +115,7 @@ static void test_functions(void **state)
     pci_graph_free(graph);
 }
 
-/* GPUs of one kind, all on NVSwitch, each with a NIC beside it below a switch. */
+/* GPUs of one kind, all on NVSwitch, each with a NIC below the same PCI switch. */
 static char *many(unsigned n, const char *nvlinks)
 {
     char *text = malloc((size_t) n * 1200 + 1000), *at = text;

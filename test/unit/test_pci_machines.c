@@ -66,7 +66,7 @@ static void assert_near(const char *what, double got, double want)
     }
 }
 
-/* What the links of these machines add up to: a port x N / (N-1) / 2 behind an NVSwitch, 480 / 7 of
+/* The sum of the links of these machines: a port x N / (N-1) / 2 behind an NVSwitch, 480 / 7 of
  * a cube mesh, and 10 between two sockets that hold half of the GPUs each. */
 static void test_bounds(void **state)
 {

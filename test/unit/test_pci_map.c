@@ -126,7 +126,7 @@ static void test_cube_grid(void **state)
     assert_int_equal(grid_cut(3, dims, periods, 512, locations, node_of), 64 * 24);
 }
 
-/* When the numbering is already the best one, nobody moves. */
+/* If the numbering is already the best one, no process moves. */
 static void test_good_numbering_stays(void **state)
 {
     struct pci_map_location locations[16];
@@ -188,7 +188,8 @@ static void test_odd_inputs(void **state)
     assert_placement(node_of, 4, 1);
 }
 
-/* Any grid, any locations: a placement, what it claims is true, and it is not worse than none. */
+/* Any grid, any locations: the placement is valid, its claims are true, and it is not worse than
+ * the identity. */
 static void test_random_grids(void **state)
 {
     struct pci_map_location locations[PROCS_MAX];

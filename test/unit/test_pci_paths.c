@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Paths against the recorded answers for real machines, and their rules on machines of our own. */
+/* Paths against the recorded answers for real machines, and their rules on machines invented for
+ * this test. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -54,7 +55,8 @@ static void compare(const struct pci_graph *graph, const char *name, enum pci_no
     }
 }
 
-/* Every path is a chain of links from its start to its end, as wide as it says or asymmetric. */
+/* Every path is a chain of links from its start to its end, with its stated bandwidth unless it is
+ * asymmetric. */
 static void check_chains(const struct pci_graph *graph)
 {
     for (uint32_t a = 0; a < pci_graph_vertices(graph); a++) {
@@ -138,7 +140,7 @@ static void test_recorded(void **state)
     assert_true(n > 0);
 }
 
-/* ---- Machines of our own: figures by hand from the rules ---- */
+/* ---- Invented machines, with figures computed by hand from the rules ---- */
 
 static void test_two_sockets(void **state)
 {
@@ -249,7 +251,7 @@ static void test_chip_to_chip(void **state)
     pci_graph_free(graph);
 }
 
-/* Of the NICs of a CPU only the fastest are near to the GPU that hangs on it chip to chip. */
+/* Only the fastest NICs of a CPU are near to the GPU that it has a chip-to-chip link with. */
 static void test_slow_nic(void **state)
 {
     struct pci_graph *graph = graph_of_file("superchip-slow-nic.xml", NULL);

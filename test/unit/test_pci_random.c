@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What holds for every machine, on random ones: NVLinks with other numbers in each direction,
- * missing NICs, trimmed GPUs, peer-to-peer refused. Channels keep within their links, totals within
- * the bounds, rings and trees are valid, predictions finite.
+ * Properties that hold for every machine, on random ones: NVLinks with different numbers in each
+ * direction, missing NICs, trimmed GPUs, peer-to-peer refused. Channels keep within their links,
+ * totals within the bounds, rings and trees are valid, predictions finite.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -190,7 +190,7 @@ static void prove(const struct pci_chosen *chosen, uint32_t nodes, const char *t
     pci_connect_fini(&connect);
 }
 
-/* What the channels of one set carry together inside a node and between its parts. */
+/* Return the total bandwidth of the channels of one set inside a node and between its parts. */
 static double total_of(const struct pci_job_graph *set)
 {
     return set->channels * fmin(set->bw_intra, set->bw_inter);
@@ -207,7 +207,7 @@ static void compare_bounds(const struct pci_graph *graph, const struct pci_chose
 
     assert_int_equal(pci_bounds_of_graph(graph, &bounds), 0);
     if (!bounds.all.connected) {
-        return; /* what is stated then promises nothing */
+        return; /* the stated bandwidth promises nothing then */
     }
     if (by_ring > bounds.all.ag.gbps * ROUNDING || by_tree > bounds.all.ar.gbps * ROUNDING ||
         job->direct.algbw * n / 2 > bounds.all.ag.gbps * ROUNDING) {
@@ -289,8 +289,8 @@ static void test_machines(void **state)
     assert_true(parts >= 5 && parts <= MACHINES / 2);
 }
 
-/* One NVLink one way and twelve the other: a tree goes up and down each edge, so that it gets what
- * the narrow direction has. */
+/* One NVLink in one direction and twelve in the other: a tree
+ * uses each edge in both directions, so the narrow direction limits it. */
 static void test_asymmetric(void **state)
 {
     struct pci_graph *graph = graph_of(

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 
-/* Text and pictures of an invented machine, compared with what they must say. */
+/* Text and pictures of an invented machine, compared with the expected content. */
 
 #include <setjmp.h>
 #include <stdarg.h>

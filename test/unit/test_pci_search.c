@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* Channels against the recorded answers for real machines, on all parts of a hybrid cube mesh, and
- * on machines of our own. */
+ * on invented machines. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -247,7 +247,7 @@ static double simple_ring(const struct pci_flow *flow)
     return n > 2 ? 2 * best : best;
 }
 
-/* What rings and trees carry of a vector in a time, in GB/s: the better of both. */
+/* Return the rate at which the better of rings and trees handles a vector, in GB/s. */
 static double vector_rate(const struct pci_channels *ring, const struct pci_channels *tree,
                           size_t gpus)
 {
@@ -261,8 +261,8 @@ static double vector_rate(const struct pci_channels *ring, const struct pci_chan
  * connects, how far the optimum is above it in the geometric mean. */
 #define REFERENCE_SEVEN 46.6
 #define REFERENCE_MEAN  1.32
-/* Of the bound of any trees, by the better of rings and chains. Six parts are below 0.9; there,
- * what was found is the proven limit of rings and of chains. */
+/* Smallest fraction of the bound of all trees that the better of rings and chains reaches.
+ * Six parts are below 0.9; for these, the result is the proven limit of rings and chains. */
 #define LEAST_OF_BOUND 0.874
 static double reference_rate(unsigned mask)
 {
@@ -277,7 +277,8 @@ static double reference_rate(unsigned mask)
 }
 
 /* All 247 parts of two to eight GPUs: sound, and at least as good as one order both ways. Where
- * NVLink connects the part, its cut bounds hold. None is below what is known of the reference. */
+ * NVLink connects the part, its cut bounds hold. None is below the known results of the reference.
+ */
 static void test_cube_parts(void **state)
 {
     char name[64];
@@ -347,7 +348,7 @@ static void test_cube_parts(void **state)
     assert_true(exp(logarithms / connected) <= REFERENCE_MEAN);
 }
 
-/* ---- Machines of our own ---- */
+/* ---- Invented machines ---- */
 
 /* GPUs on one switch: each has one link out and one in. Every second pair shares a NIC. */
 static void switched(struct pci_fabric *fabric, uint32_t ngpus, uint32_t nnets, double gpu,
@@ -419,7 +420,7 @@ static void test_sizes(void **state)
     }
 }
 
-/* The numbers of channels that are asked for, and those that make no sense. */
+/* Requested numbers of channels, including invalid ones. */
 static void test_limits(void **state)
 {
     struct pci_fabric fabric;
@@ -455,7 +456,7 @@ static void test_limits(void **state)
     pci_fabric_fini(&fabric);
 }
 
-/* GPUs without any path, and links without bandwidth: an answer that says so. */
+/* GPUs without any path, and links without bandwidth: the answer reports it. */
 static void test_unreachable(void **state)
 {
     struct pci_fabric fabric;

@@ -77,7 +77,7 @@ static void test_subset_refused(void **state)
     pci_doc_free(doc);
 }
 
-/* Without ranks, positions in the document stand for them. */
+/* Without ranks, positions in the document replace them. */
 static void test_subset_unranked(void **state)
 {
     static const unsigned second[] = {1};

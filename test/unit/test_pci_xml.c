@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Documents: reading, writing, walking, merging, and what is refused. */
+/* Documents: reading, writing, walking, merging, and errors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -107,7 +107,7 @@ static void test_limits(void **state)
     free(text);
 }
 
-/* The text is UTF-8, whatever it says itself. */
+/* The text is UTF-8, regardless of its own declaration. */
 static void test_encoding(void **state)
 {
     static const char *const texts[] = {
@@ -151,7 +151,7 @@ static void test_large(void **state)
     free(text);
 }
 
-/* What is not known is kept; what XML needs escaped comes back. */
+/* Unknown content is kept, and escaped characters are restored. */
 static void test_round_trip(void **state)
 {
     static const char *const text =
@@ -277,7 +277,8 @@ static void test_merge(void **state)
     pci_doc_free(b);
 }
 
-/* The tree of a virtual machine's template takes in what is detected: switches and speeds stay. */
+/* Detected devices are merged into the template of a virtual machine, whose switches and speeds
+ * stay. */
 static void test_template(void **state)
 {
     struct pci_doc *doc = doc_of_file("vm-template.xml"), *seen = doc_of_file("vm-detected.xml");

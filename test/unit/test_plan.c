@@ -143,7 +143,7 @@ static void lists_free(void)
     }
 }
 
-/* The steps of a ring one by one, each with references of its own, so that one can be changed. */
+/* Store the steps of a ring one by one with separate references, so that each can be changed. */
 static void store_steps(struct gpuring_plan_lane *lane)
 {
     struct gpuring_step *steps = list(lane->nsteps, sizeof *steps);
@@ -334,7 +334,7 @@ static void ring_lane_conns(struct test_plans *plans)
     plans->plans[1]->lanes[0].nsends = 2;
 }
 
-/* Everybody waits for its predecessor before sending anything. */
+/* Every rank waits for its predecessor before it sends anything. */
 static void ring_all_wait(struct test_plans *plans)
 {
     for (int rank = 0; rank < plans->nranks; rank++) {
@@ -400,7 +400,7 @@ static void two_shot_not_sent_back(struct test_plans *plans)
     step_of(plans, 1, 0, 0)->nsends--;
 }
 
-/* Everybody sends twice to the next rank, under one name. */
+/* Every rank sends twice to the next rank, with one key. */
 static void direct_conn_twice(struct test_plans *plans)
 {
     for (int rank = 0; rank < plans->nranks; rank++) {

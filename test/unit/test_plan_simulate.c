@@ -20,7 +20,7 @@
 struct net {
     double latency, bandwidth;
     int nranks;
-    int shared; /* all lanes of a rank share one port; else a link for each pair of ranks */
+    int shared; /* true: all lanes of a rank share one port; false: one link per pair of ranks */
 };
 
 static void quiet(enum gpuring_log_level level, const char *text)
@@ -76,7 +76,7 @@ static void assert_near(double value, double expected)
     }
 }
 
-/* 2(n-1) hops; of one chunk if the vector has no more. */
+/* 2(n-1) hops, of one chunk if the vector has only one. */
 static void test_ring_latency(void **state)
 {
     (void) state;

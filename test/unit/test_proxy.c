@@ -151,7 +151,7 @@ static void carry(struct pair *pair, enum gpuring_protocol protocol, int count, 
     assert_int_equal(lane_join(&lanes[1]), GPURING_OK);
 }
 
-/* Wait for something that is certain to come, so that no time is asserted. */
+/* Wait for an event that is certain to happen, so that no time is asserted. */
 static void until_sleeping(const struct gpuring_proxy *proxy)
 {
     const struct timespec nap = {.tv_nsec = 1000000};
@@ -163,7 +163,8 @@ static void until_sleeping(const struct gpuring_proxy *proxy)
     }
 }
 
-/* Every pair of processes both ways, every protocol at once; a lane per connection and protocol. */
+/* Every pair of processes both ways, all protocols at the same time, with one lane per connection
+ * and protocol. */
 static void all_to_all(const struct gpuring_mock_faults *faults,
                        const struct gpuring_proxy_config *config, bool help, bool paired, int count,
                        int rounds)
@@ -238,7 +239,8 @@ static void test_rough_network(void **state)
     }
 }
 
-/* Where slots go to and fro no credit is a message of its own; where they go one way, all are. */
+/* With slots in both directions no credit is a separate message. With slots in one direction all
+ * are. */
 static void test_credits_ride(void **state)
 {
     const struct gpuring_mock_faults none = {.seed = 1};
@@ -368,7 +370,8 @@ static void test_killed_peer(void **state)
     both_stop(&a, &b);
 }
 
-/* One end gives up: the other one learns it and why, whichever it is; connections beside go on. */
+/* One end gives up: the other one, sender or receiver, learns this and the reason. Other
+ * connections continue. */
 static void test_abort(void **state)
 {
     const struct gpuring_mock_faults none = {.seed = 1};
@@ -397,7 +400,8 @@ static void test_abort(void **state)
     both_stop(&a, &b);
 }
 
-/* A hung peer: nobody gets an error, but leaving is bounded, with chunks in flight. */
+/* A hung peer: no end gets an error, but leaving takes a bounded time even with chunks in flight.
+ */
 static void test_hung_peer(void **state)
 {
     const struct gpuring_mock_faults none = {.seed = 1};
@@ -416,7 +420,7 @@ static void test_hung_peer(void **state)
     }
     assert_int_equal(lane_end_destroy(&pairs[0].sender, 0.05), GPURING_ERR_TIMEOUT);
 
-    /* The second connection is still there when the proxy goes. */
+    /* The second connection still exists when the proxy is destroyed. */
     assert_int_equal(gpuring_proxy_destroy(a.proxy, 0.05), GPURING_OK);
     assert_int_equal(lane_end_destroy(&pairs[1].sender, 0), GPURING_OK);
     gpuring_net_mock.close(a.net);
@@ -496,7 +500,7 @@ static void test_idle_links(void **state)
     both_stop(&a, &b);
 }
 
-/* Connections come and go while others carry traffic. */
+/* Connections are added and removed while others carry traffic. */
 static void test_add_and_remove_under_load(void **state)
 {
     const struct gpuring_mock_faults faults = {.seed = 5, .delay_polls = 3};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* What becomes of a call, the queue of a communicator, and the order of its persistent calls. */
+/* Decisions about calls, the queue of a communicator, and the order of its persistent calls. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -145,8 +145,8 @@ static void items_end_in_the_order_of_the_calls(void **state)
 
 /* ---- Forecasts ---- */
 
-/* Calls with these results if the ranks agree on them: which they do ('a'), and what they expect of
- * the others. */
+/* Calls with these results of agreements: check which calls the
+ * ranks agree on ('a') and what they expect of the others. */
 static void expect_forecasts(const char *results, const char *expected)
 {
     struct gpuring_forecast forecast = {0};
@@ -246,7 +246,7 @@ static struct gpuring_item *start(int rank, uint32_t number)
     return item;
 }
 
-/* A gathering of what all ranks have started, and what follows. */
+/* Gather the calls that all ranks have started, and apply the result. */
 static void gather(void)
 {
     static uint32_t words[RANKS][MOST];

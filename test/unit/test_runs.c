@@ -184,7 +184,7 @@ static void packed_copies_have_the_bytes_in_order(void **state)
             offsets[i] = extent + random_below(&seed, 3);
             extent = offsets[i] + lengths[i];
         }
-        if (pieces > 1 && random_below(&seed, 2) == 0) { /* types may go back */
+        if (pieces > 1 && random_below(&seed, 2) == 0) { /* types may have negative displacements */
             int last = offsets[pieces - 1];
 
             lengths[0] = lengths[pieces - 1] = 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Tuning files: what they mean, what is refused and how that is reported, and who goes first. */
+/* Tuning files: their meaning, errors and how they are reported, and the precedence of rules. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -178,7 +178,7 @@ static void fingerprints_are_those_of_the_rules(void **state)
     }
 }
 
-/* Each message names the line and the word, and says what may stand there. */
+/* Each message names the line and the word, and lists the valid words. */
 static void what_is_wrong_is_told(void **state)
 {
     static const struct {
@@ -337,13 +337,13 @@ static void files_are_named_in_messages(void **state)
     assert_non_null(strstr(error, "No such file"));
     assert_int_equal(gpuring_tuning_read("/tmp", &tuning, error, sizeof error), GPURING_ERR_IO);
     assert_non_null(strstr(error, "/tmp: [not-a-file]"));
-    assert_int_equal(mkfifo(path, 0600), 0); /* nobody writes: it must not wait */
+    assert_int_equal(mkfifo(path, 0600), 0); /* it has no writer: the open must not wait */
     assert_int_equal(gpuring_tuning_read(path, &tuning, error, sizeof error), GPURING_ERR_IO);
     assert_non_null(strstr(error, "[not-a-file]"));
     unlink(path);
 }
 
-/* ---- Who goes first ---- */
+/* ---- Precedence ---- */
 
 static struct gpuring_select_config config_of(const struct gpuring_tuning *tuning)
 {
@@ -404,7 +404,7 @@ static void what_was_asked_for_goes_before_the_file_and_that_before_the_model(vo
     config.algorithm = GPURING_ALGORITHM_DIRECT;
     expect(&config, 10, false, GPURING_ALGORITHM_DIRECT, GPURING_PROTOCOL_LL);
     expect(&config, 100, false, GPURING_ALGORITHM_DIRECT, GPURING_PROTOCOL_LL128);
-    config.algorithm = GPURING_ALGORITHM_TWO_SHOT; /* not offered: as not asked for */
+    config.algorithm = GPURING_ALGORITHM_TWO_SHOT; /* not offered, as if it were not selected */
     expect(&config, 10, true, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_LL);
     config.algorithm = -1;
     config.protocol = GPURING_PROTOCOL_SIMPLE;
@@ -412,7 +412,8 @@ static void what_was_asked_for_goes_before_the_file_and_that_before_the_model(vo
     expect(&config, 100, false, GPURING_ALGORITHM_RING, GPURING_PROTOCOL_SIMPLE);
     config.protocol = -1;
 
-    /* previous is asked for: all sizes, and a choice for calls that cannot be delegated */
+    /* previous is selected: all sizes are delegated, and calls that cannot be delegated get another
+     * algorithm */
     config.algorithm = GPURING_SELECT_PREVIOUS;
     expect(&config, 10, true, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_LL);
     expect(&config, 100000, true, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_SIMPLE);
@@ -424,7 +425,8 @@ static void what_was_asked_for_goes_before_the_file_and_that_before_the_model(vo
     gpuring_tuning_clear(&tuning);
 }
 
-/* Of blocks all ranks' count together; counts that the ranks do not know are the largest size. */
+/* The size of a call with blocks is the sum over all ranks. If the ranks do not know the counts, it
+ * is the largest size. */
 static void each_collective_has_its_rules(void **state)
 {
     struct gpuring_tuning tuning =
@@ -454,7 +456,7 @@ static void each_collective_has_its_rules(void **state)
     assert_false(gpuring_select_delegates(&config, GPURING_COLLECTIVE_ALLGATHER, 1000));
     config.algorithm = -1;
 
-    /* Small vectors on rings alone are delegated, unless somebody says otherwise. */
+    /* Small vectors that could use rings only are delegated, unless a rule specifies otherwise. */
     assert_true(gpuring_select_delegates(&config, GPURING_COLLECTIVE_BCAST, 99));
     assert_false(gpuring_select_delegates(&config, GPURING_COLLECTIVE_BCAST, 100));
     assert_false(gpuring_select_delegates(&config, GPURING_COLLECTIVE_BCAST, 1 << 20));
@@ -464,8 +466,8 @@ static void each_collective_has_its_rules(void **state)
     gpuring_tuning_clear(&tuning);
 }
 
-/* Ranks that take turns on a GPU delegate what takes less time than their turns, unless an
- * algorithm is asked for. */
+/* Ranks that take turns on a GPU delegate calls that
+ * take less time than their turns, unless an algorithm is selected. */
 static void turns_are_for_large_vectors(void **state)
 {
     const struct {

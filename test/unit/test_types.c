@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The tables of types and operations and what is made of them: folds of every instruction set of
+ * The tables of types and operations and their uses: folds of every instruction set of
  * this processor against the reference, 16-bit floats, copies, and the names of the CUDA kernels.
  */
 #include <setjmp.h>
@@ -221,8 +221,8 @@ static void test_bfloat16(void **state)
     }
 }
 
-/* A kernel for all that a GPU folds and for nothing else; every reduction that is asked for is in
- * the kernels' list, and the other way round. */
+/* There is a kernel for each reduction that a GPU folds and
+ * for nothing else, and the component's list and the kernels' list are equal. */
 static void test_kernel_names(void **state)
 {
 #define CODE(op, representation, ...) KERNELS_CODE(GPURING_OP_##op, KERNELS_##representation),

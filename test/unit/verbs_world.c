@@ -294,7 +294,7 @@ void until_failed(struct lane_end *end)
     gpuring_proxy_end(&end->group);
 }
 
-/* The proxy's posts are out, and nothing is asked of the net any more. */
+/* Wait until the proxy's posts have completed and it no longer polls the net. */
 void until_sleeping(const struct gpuring_proxy *proxy)
 {
     const time_t deadline = time(NULL) + LANE_DEADLINE_SECONDS;

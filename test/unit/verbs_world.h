@@ -60,17 +60,18 @@ void world_break(struct world *world, int link, enum gpuring_protocol protocol, 
                  int *sent, int *received);
 /* As world_transfer with each protocol, one after the other; it must end well. */
 void world_transfer_well(struct world *world, int link, int count);
-/* The same with all protocols at once. True if it ended well, with the right data. */
+/* The same with all protocols at the same time. Returns true if it succeeded with the right data.
+ */
 bool world_transfer_together(struct world *world, int link, int count);
 
-/* The way back beside link 0, with which it is paired, on device `device`. */
+/* The reverse link of link 0, with which it forms a pair, on device `device`. */
 struct world_back {
     struct lane_end send, recv; /* of processes 1 and 0 */
 };
 void world_back_open(struct world *world, int device, struct world_back *back);
 void world_back_close(struct world_back *back);
-/* `count` chunks of each protocol there and back in turn, all protocols at once. True if it ended
- * well, with the right data. */
+/* Exchange `count` chunks of each protocol in both directions, all protocols at
+ * the same time. Returns true if it succeeded with the right data. */
 bool world_exchange(struct world *world, struct world_back *back, int count);
 
 /* A rail as it is now: the proxy's thread changes it under the gate. */
