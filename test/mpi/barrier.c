@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * barrier FILE: barriers in all forms, among other calls: no rank leaves one before all ranks have
- * come to it. They count in FILE, which all ranks map.
+ * barrier FILE: barriers in all forms, among other calls. No rank leaves a barrier before all
+ * ranks have entered it. The ranks count in FILE, which all of them map.
  */
 #include "harness.h"
 
@@ -15,7 +15,7 @@
 enum { BLOCKING, NONBLOCKING, PERSISTENT, FORMS };
 enum { ROUNDS = 120, MOST = 64 };
 
-static int *come; /* to so many barriers, of each rank; atomic */
+static int *come; /* number of barriers that each rank has entered; atomic */
 
 static int start(int form, MPI_Comm comm, MPI_Request *lasting, MPI_Request **request)
 {
@@ -27,7 +27,7 @@ static int start(int form, MPI_Comm comm, MPI_Request *lasting, MPI_Request **re
                                  : MPI_Start(lasting);
 }
 
-/* Ranks come late in turn, and some of the barriers have a call before them that is under way. */
+/* Each rank in turn is late, and some barriers follow a call that is still in progress. */
 static bool run(MPI_Comm comm, MPI_Request *lasting, int first)
 {
     bool good = true;

@@ -18,7 +18,7 @@ static int gpu;
 static void *(*alloc_sort)(const char *sort, int gpu, size_t bytes);
 static void (*free_sort)(void *memory);
 
-/* What the functions of gpuring-perf say when something fails. */
+/* Messages of gpuring-perf's functions after a failure. */
 void perf_message(const char *format, ...)
 {
     va_list arguments;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Communicators of all kinds that come and go while calls are under way on them and on others, and
- * while the program's own messages with wildcards, probes and cancelled receives are on the same
- * communicators. Every result is checked. All ranks draw the same from the seed, and complete in an
- * order of their own.
+ * Communicators of all kinds are created and freed while calls are in progress
+ * on them and on others, and while the program's own messages with wildcards,
+ * probes and cancelled receives use the same communicators. Every result is checked. All
+ * ranks draw the same calls from the seed and complete them in different orders.
  *
  *   churn [-s SEED] [-c STEPS]
  */
@@ -312,7 +312,7 @@ static void step(int number)
         nonblocking(place, number);
         break;
     }
-    if (draw(&own, 4) == 0) { /* some ranks move on what is under way, others do not */
+    if (draw(&own, 4) == 0) { /* some ranks progress pending calls, others do not */
         int flag;
 
         MPI_Iprobe(MPI_ANY_SOURCE, 78, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);

@@ -19,7 +19,7 @@ int main(int argc, char **argv)
     value = harness_rank + 1;
     getrlimit(RLIMIT_NOFILE, &old);
     low = old;
-    /* Leave only what is open now: the lowest free descriptor is the new limit. */
+    /* Set the limit to the lowest free descriptor, so that no further file can be opened. */
     opened[0] = open("/dev/null", O_RDONLY);
     low.rlim_cur = opened[0] >= 0 ? (rlim_t) opened[0] + 1 : old.rlim_cur;
     while (setrlimit(RLIMIT_NOFILE, &low) == 0 && count + 1 < MAX_OPEN &&

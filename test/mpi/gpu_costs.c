@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What blocking calls on GPU buffers cost in calls of the driver, copies, bytes copied and waits,
- * by whichever components serve them, as counted by the stand-in driver; and that they are right.
- * Each is counted when all that is made once is there, of all ranks together.
- * Attributes are what is asked about addresses. No result of a GPU, and no time.
+ * The cost of blocking calls on GPU buffers in driver calls, copies, bytes copied and
+ * waits, for any component that serves them, counted by the stand-in driver. Results are checked
+ * as well. Each call is counted after all one-time work is done, for all ranks
+ * together. Attributes are queries about addresses. None of this is a result of a GPU or a time.
  */
 #include "harness.h"
 #include "standin_find.h"
@@ -73,7 +73,7 @@ static float given(int rank, int block, int i)
     return (float) (rank * 3 + block * 5 + i % 97);
 }
 
-/* And what a call must give: of these ranks the sum, of this block of theirs. */
+/* Check the result of a call: the sum over these ranks of this block. */
 static float sum(int ranks, int block, int i)
 {
     float total = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What the MPI test programs share: results that are reported once for all ranks, predictable data
- * of every type, and the performance variables of the component.
+ * Common parts of the MPI test programs: results that are reported once for all ranks, predictable
+ * data of every type, and the performance variables of the component.
  *
  * A program prints one TAP line per check (rank 0 only) and returns 0; the shell driver fails the
  * test if a line says "not ok" or the program ends with another status.
@@ -24,8 +24,8 @@
 #define HARNESS_INIT(name) MPI_##name##_init
 #endif
 
-/* An Open MPI without Fortran does not declare these, or not what they are: they are known by name
- * only. */
+/* An Open MPI without Fortran does not declare these
+ * types, or not completely. They are known by name only. */
 #ifndef MPI_REAL8
 #undef MPI_2INTEGER
 #undef MPI_2REAL
@@ -71,8 +71,8 @@ void harness_buffers_open(void);
 void harness_buffers_close(void);
 
 /*
- * One check: passes if `good` is true on every rank of the world. Collective over the world, by
- * point-to-point messages only, so that it does not go through what is tested.
+ * One check: passes if `good` is true on every rank of the world. Collective over the world, with
+ * point-to-point messages only, so that it does not use the code under test.
  */
 void harness_check(bool good, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The same, but passed as skipped, with the reason. Local to rank 0's output. */
@@ -86,7 +86,7 @@ uint64_t harness_draw(uint64_t *state);
 long long harness_pvar(const char *name);
 /* True if coll/gpuring is loaded and was asked (by mpirun --mca) to serve the test's buffers. */
 bool harness_have_component(void);
-/* Whether communicators that are made from now on have the component, where it is loaded. */
+/* Enable or disable the component for communicators that are created from now on. */
 void harness_set_component(bool on);
 
 /*
@@ -125,8 +125,8 @@ const struct harness_op *harness_ops(void);
 const struct harness_type *harness_type_named(const char *name);
 const struct harness_op *harness_op_named(const char *name);
 
-/* The contribution of a rank at a position; chosen so that no operation leaves what every type
- * holds exactly, and so that neighbours and ranks differ. */
+/* The contribution of a rank at a position; chosen so that every type represents
+ * the result of every operation exactly, and so that neighbours and ranks differ. */
 void harness_value(const struct harness_type *type, const struct harness_op *op, int rank, size_t i,
                    long *re, long *im);
 /* The result of all ranks 0 .. size-1 at a position. */

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#define SLICE ((size_t) 1 << 20) /* elements that are written and read at once */
+#define SLICE ((size_t) 1 << 20) /* elements that are written and read in one step */
 
 static double *slice;
 

@@ -72,7 +72,7 @@ static int call(enum form form, int *buffer, int count)
     }
 }
 
-/* Rank r gives 3 i + r, all get the sum, or what rank 1 has. */
+/* Rank r contributes 3 i + r. All ranks get the sum, or rank 1's values. */
 static int expected(enum form form, int i)
 {
     return form == BCAST ? 3 * i + 1 % harness_size
@@ -112,7 +112,7 @@ static bool all_right(int large)
     return good;
 }
 
-/* So many broadcasts on the communicator of calls with a root. */
+/* Make a number of broadcasts on the communicator for calls with a root. */
 static bool broadcasts(MPI_Comm rooted, int calls)
 {
     bool good = true;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * leaked SLOW: communicators that the program never frees, in every state that they can be in. At
- * the end of MPI nothing of theirs may be left: the stand-in driver reports what is. Meanwhile rank
+ * leaked SLOW: communicators that the program never frees, in every state that they can be in.
+ * After MPI_Finalize nothing of them may be left; the stand-in driver reports leaks. Meanwhile rank
  * SLOW (or, for -1, all but rank 0) is stopped again and again, so that the ranks are at different
  * points of MPI_Finalize.
  */
@@ -15,8 +15,9 @@
 #include <time.h>
 
 #define COUNT 20000
-#define STOPS 20 /* so many and so long ones: ranks wait for each other's memory for 2 seconds */
-#define STOP  50000000L
+#define STOPS \
+    20 /* number and length of the stops: ranks wait for each other's memory for 2 seconds */
+#define STOP 50000000L
 
 static float *from, *to, values[COUNT];
 

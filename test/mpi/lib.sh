@@ -2,7 +2,7 @@
 # Copyright (c) 2026 The coll/gpuring authors
 # shellcheck shell=sh
 #
-# What the MPI test drivers share; sourced. A driver prints TAP: one line per check.
+# Common parts of the MPI test drivers, which source this file. A driver prints TAP: one line per check.
 #
 # From the build (test/local.mk sets them):
 #   top_srcdir, top_builddir   the source and the build tree
@@ -40,7 +40,7 @@ ok() { # TEXT
 not_ok() { # TEXT; details from $work/out as comments
     checks=$((checks + 1))
     echo "not ok $checks - $*"
-    # Open MPI 5.0 ends a last line with a NUL in place of a newline.
+    # Open MPI 5.0 ends the last line with a NUL instead of a newline.
     [ ! -s "$work/out" ] || tail -n 60 "$work/out" | tr '\000' '\n' | sed '/^$/d; s/^/# /'
 }
 
@@ -145,7 +145,7 @@ adopt_as_one() {
     fi
 }
 
-# The last runs gave back all that they took from the stand-in driver, which tells in that file.
+# Check that the last runs have released everything. The stand-in driver reports leaks in that file.
 nothing_held() { # TEXT
     if [ ! -s "$GPURING_STANDIN_REPORT" ]; then
         ok "$1"
@@ -156,7 +156,7 @@ nothing_held() { # TEXT
     rm -f "$GPURING_STANDIN_REPORT"
 }
 
-# Open MPI 5.0 hangs by itself, without this component, in some runs of what is asked about here.
+# Open MPI 5.0 hangs without this component in some runs of the given test.
 openmpi5() {
     case $("$OMPI_INFO" --version) in
     *" v5.0."*) ;;
@@ -176,7 +176,7 @@ threads() { # TEXT SECONDS RANKS [nNODES]
     adopt "$threads_text"
 }
 
-# What the program lost_rank prints on the OTHERS, which one rank leaves alone.
+# The expected output of the program lost_rank on the OTHERS, after one rank has left them.
 others_go_on() { # TEXT OTHERS
     check "$1: the $2 others get an MPI error" \
         test "$(grep -c '^ok - rank [0-9]* gets an error$' "$work/out")" -eq "$2"
@@ -186,7 +186,7 @@ others_go_on() { # TEXT OTHERS
         test "$(grep -c '^ok - rank [0-9]* still uses' "$work/out")" -eq "$2"
 }
 
-# Of a tool: ended as wrong usage, with a message of this PATTERN.
+# Check that a tool has ended with a usage error and a message that matches PATTERN.
 refused() { # PATTERN TEXT
     check "refused: $2" sh -c "[ $status -eq 2 ] && grep -Eq -- '$1' '$work/out'"
 }

@@ -2,8 +2,8 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * The collectives that use connections from each rank to each other, between many ranks: data of
- * every block, uneven blocks, a first, a middle and the last root, in place or not. What
- * coll/gpuring serves must not be delegated, nor staged.
+ * every block, uneven blocks, a first, a middle and the last root, in place or not. Calls that
+ * coll/gpuring serves must not be delegated or staged.
  *
  *   many [LONGEST]     elements of the longest block (default 9001)
  */
@@ -98,7 +98,7 @@ static bool reduces(enum what what)
     return what == SCAN || what == EXSCAN;
 }
 
-/* Writes what this rank sends: a block to each rank, or one. */
+/* Write this rank's send buffer: one block per rank, or one in all. */
 static void fill(enum what what, const struct side *to, unsigned *buffer)
 {
     bool many = what <= ALLTOALLW || scatters(what) || folds_blocks(what);

@@ -65,7 +65,7 @@ static void one_call(struct tally *tally, const struct harness_type *type,
                      const struct harness_op *op, size_t count, bool in_place)
 {
     size_t bytes = count * type->size, room = bytes + 2 * GUARD, first = 0, wrong;
-    /* Both buffers come to every offset, in many pairs. */
+    /* Both buffers get every offset, in many combinations. */
     size_t at = misaligned ? (size_t) (tally->calls % 16) : 0;
     size_t from = misaligned ? (size_t) (tally->calls / 16 + 3 * tally->calls) % 16 : 0;
     uint8_t *before = malloc(room), *after = malloc(room); /* what the buffers hold */
@@ -111,7 +111,7 @@ static void one_call(struct tally *tally, const struct harness_type *type,
 
 /*
  * Open MPI 4.1's own operations compute Fortran's REAL*16 as C's long double, which gives garbage
- * where that is the 80-bit format: asked for only where coll/gpuring serves.
+ * where that is the 80-bit format: tested only if coll/gpuring serves.
  */
 static bool wanted(const struct harness_type *type, const struct harness_op *op)
 {

@@ -63,7 +63,7 @@ static bool of_component(const void *caller)
     return (uintptr_t) caller >= first && (uintptr_t) caller < last;
 }
 
-/* Does this call fail? */
+/* Return true if this call must fail. */
 static bool fails(const void *caller)
 {
     long number;

@@ -7,8 +7,8 @@
 #ifndef GPURING_TEST_MEMORY_FAULTS_H
 #define GPURING_TEST_MEMORY_FAULTS_H
 
-/* The call with this number, from 1, fails once; 0: none does; negative: that one and all after it.
- * Counting begins anew. */
+/* The call with this number, from 1, fails once. 0: no call fails. Negative: this
+ * call and all later ones fail. Resets the count. */
 void memory_faults_arm(long number);
 
 /* Stop; how many calls were counted. */

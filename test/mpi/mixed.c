@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Where buffers may lie in one call: send and receive buffer in different kinds of memory or on
+ * Locations of the buffers of one call: send and receive buffer in different kinds of memory or on
  * different GPUs of one rank, and different kinds on different ranks.
  *
  *   mixed        what works always
@@ -55,7 +55,7 @@ static int *alloc_on_other_gpu(size_t bytes)
     return (int *) (uintptr_t) address;
 }
 
-/* The harness's copies are made in the context of its own GPU; the stand-in driver helps. */
+/* The harness copies in the context of its own GPU, with the help of the stand-in driver. */
 static void copy_on_other_gpu(void *to, const void *from, size_t bytes)
 {
     static void (*copy)(void *to, const void *from, size_t bytes);
@@ -135,7 +135,8 @@ static int call_mpi(enum call call, const void *send, void *receive, int count, 
     }
 }
 
-/* One call with buffers in these places; *error: what MPI said. True: right everywhere here. */
+/* Make one call with buffers in these places. Sets *error to MPI's error code. Returns true if all
+ * results on this rank are right. */
 static bool sum(enum call call, enum place from, enum place to, bool in_place, int count,
                 MPI_Comm comm, int *error)
 {
@@ -228,7 +229,7 @@ static void is_an_error(bool first)
     harness_check(good, "a call with GPU buffers on all ranks");
     good = sum(BLOCKING, place, place, false, 1000, comm, &error);
     if (first && place == GPU) {
-        /* The other component's call at the last rank has nobody to end it. */
+        /* No rank ends the other component's call at the last rank. */
         printf("# rank %d: %s after all\n", harness_rank, error != 0 ? "an MPI error" : "success");
         MPI_Abort(MPI_COMM_WORLD, 3);
     }
@@ -243,8 +244,9 @@ static void is_an_error(bool first)
 }
 
 /*
- * Rank 1 comes to a call with host buffers while others still wait for the last rank, in one with
- * GPU buffers that all made before the communicator was wired up: nothing is mixed there.
+ * Rank 1 reaches a call with host buffers while other ranks still wait for the last one in
+ * a call with GPU buffers, which all ranks made before the communicator was connected. This is not
+ * a mixture.
  */
 static void ahead_on_hosts(void)
 {

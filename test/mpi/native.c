@@ -2,14 +2,14 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * Every collective in every form: types with and without gaps, counts from none to several windows
- * of the FIFOs, equal and very uneven blocks, all roots, in place or not. Each rank computes what
- * its buffers must hold afterwards, and compares all bytes of both, those beside and between the
- * data, too. What coll/gpuring serves must not be delegated, nor staged.
+ * of the FIFOs, equal and very uneven blocks, all roots, in place or not. Each rank computes the
+ * expected content of its buffers and compares all bytes of both, including those around and
+ * between the data. Calls that coll/gpuring serves must not be delegated or staged.
  *
  *   native [-f N] [-s SEED] [-m N]   every N-th combination; which, and the data, by the seed
  *
- * Then N groups of calls, several of which are under way at the same time, with buffers in host
- * memory at some ranks where MPI programs may have that.
+ * Then N groups of calls, several of which are in progress at the same time, with buffers
+ * in host memory at some ranks if MPI programs may do that.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ enum { LENGTHS = 5 };
 
 static struct native native;
 static void *send_buffer, *receive_buffer; /* of the calls */
-static char *seen;                         /* what one of them holds */
+static char *seen;                         /* capacity of one of them */
 static size_t area;
 static uint64_t random_state;
 
@@ -52,7 +52,8 @@ static bool start_again(struct call *x)
            MPI_Wait(&x->request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
 }
 
-/* Equal to what was expected? Else a comment with the first byte that differs. */
+/* Return true if a buffer is as expected. Otherwise print a comment with the first byte that
+ * differs. */
 static bool same(const char *which, const void *buffer, const char *expected)
 {
     size_t at = 0;
@@ -70,7 +71,7 @@ static bool same(const char *which, const void *buffer, const char *expected)
     return false;
 }
 
-/* The calls of all ranks, as this one can tell them; the own one has the buffers. */
+/* The calls of all ranks, as far as this rank can compute them. Only its own call has buffers. */
 static struct call prepare(const struct collective *what, const struct choice *choice,
                            enum form form)
 {
@@ -193,8 +194,8 @@ static void check_form(const struct collective *what, enum form form, unsigned e
     }
 }
 
-/* The ranks connect by the first blocking call without a root: what comes before it may be
- * delegated. */
+/* The ranks connect at the first blocking call
+ * without a root. Earlier calls may be delegated. */
 static void connect_ranks(void)
 {
     const struct collective *what = collectives;
@@ -347,7 +348,7 @@ static bool run_group(MPI_Request *started)
         requests[n] = requests[n + 1] = MPI_REQUEST_NULL;
         job_draw(job, harness_draw(&random_state) % 5 == 0);
         if (harness_draw(&random_state) % 4 == (uint64_t) harness_rank) {
-            usleep(300); /* a rank that comes late */
+            usleep(300); /* a late rank */
         }
         good = job->what->call(&job->call) == MPI_SUCCESS && good;
         if (job->call.form == NONBLOCKING) {

@@ -176,7 +176,7 @@ void native_fill(struct native *native, uint64_t seed)
     }
 }
 
-/* ---- What it does ---- */
+/* ---- Expected results ---- */
 
 /* The input of a rank. */
 static const char *input(const struct native *native, int rank)
@@ -389,7 +389,7 @@ static int number_of(const struct collective *what)
 
 bool native_knows(const struct collective *what)
 {
-    /* Of one rank Open MPI 4.1's own alltoallw (coll/self) does not look at displacements. */
+    /* With one rank, Open MPI 4.1's own alltoallw (coll/self) ignores displacements. */
     return number_of(what) >= 0 && !(harness_size == 1 && named(what, "alltoallw"));
 }
 

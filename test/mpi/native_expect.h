@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* What collectives must do, computed by each rank alone; see native.c. */
+/* Expected results of collectives, computed by each rank alone; see native.c. */
 #ifndef GPURING_TEST_NATIVE_EXPECT_H
 #define GPURING_TEST_NATIVE_EXPECT_H
 
@@ -9,7 +9,7 @@
 
 #include "staged.h"
 
-#define NATIVE_ORIGIN 64 /* bytes in front of the buffers, and behind them */
+#define NATIVE_ORIGIN 64 /* bytes before and after the buffers */
 
 /* The bytes of an element: some pieces; numbers of bytes. */
 struct native_type {
@@ -29,9 +29,9 @@ enum native_blocks { NATIVE_EQUAL, NATIVE_SOME, NATIVE_ONE, NATIVE_BLOCKS };
 struct native {
     const struct native_type *type;
     struct call calls[PEERS];           /* of each rank */
-    size_t bytes;                       /* of a buffer with what is in front of it and behind it */
+    size_t bytes;                       /* of a buffer with the bytes before and after it */
     char *send[PEERS], *receive[PEERS]; /* before the call */
-    char *expected;                     /* this rank's receive buffer behind it */
+    char *expected;                     /* this rank's receive buffer after it */
 };
 
 /* Returns the bytes that a buffer needs at most. */
@@ -43,13 +43,14 @@ bool native_knows(const struct collective *what);
 bool native_reduces(const struct native_type *type);
 bool native_has_lengths(const struct collective *what); /* blocks may differ */
 
-/* A call of `count` elements, or blocks of so many, but for form, communicator and buffers. */
+/* A call of `count` elements, or of blocks of this size, without its form, communicator and
+ * buffers. */
 void native_describe(struct native *native, const struct native_type *type, int count, int root,
                      enum native_blocks blocks, MPI_Op op);
 /* New data for all ranks. */
 void native_fill(struct native *native, uint64_t seed);
-/* What this rank's receive buffer must be. seen: what it is, for bytes that the call may use as it
- * likes. */
+/* Compute the expected content of this rank's receive buffer. seen:
+ * its real content, for bytes that the call may change arbitrarily. */
 void native_expect(struct native *native, const struct collective *what, const char *seen);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * MPI_Iallreduce and persistent allreduce: many at once, on several communicators, completed in
- * another order than started, mixed with blocking calls; communicators that are made meanwhile.
+ * MPI_Iallreduce and persistent allreduce: many in progress at the same time, on several
+ * communicators, completed in a different order, mixed with blocking calls, while communicators are
+ * created.
  */
 #include "harness.h"
 
@@ -18,7 +19,7 @@
 struct operation {
     int *send, *receive, count; /* the buffers that MPI gets */
     size_t bytes;
-    int *data; /* what is in one of them */
+    int *data; /* content of one of them */
     MPI_Request request;
 };
 
@@ -137,7 +138,7 @@ static void mixed_with_blocking(MPI_Comm comm)
         }
         good = finished_right(&operation, round) && good;
     }
-    harness_check(good, "blocking calls behind outstanding ones");
+    harness_check(good, "blocking calls after outstanding ones");
 }
 
 static void in_place(MPI_Comm comm)
@@ -236,8 +237,8 @@ static int one_step(char step, MPI_Request *requests, struct operation *blocking
                          comm);
 }
 
-/* The ranks start persistent operations in orders of their own, and at other places among their
- * other calls; some wait for one before they start the next. */
+/* The ranks start persistent operations in different orders
+ * and at different points among their other calls; some wait for one before they start the next. */
 static void persistent_in_any_order(MPI_Comm comm)
 {
     /* In one of two rounds b is waited for before the blocking call, so all start it before that.
@@ -316,7 +317,7 @@ static void copy_made_amid_calls(MPI_Comm comm)
     harness_check(good, "24 communicators made by MPI_Comm_idup amid blocking calls");
 }
 
-/* The sum of what the ranks of the other group have, on both groups' ranks. */
+/* The sum over the ranks of the other group, on the ranks of both groups. */
 static bool sum_between(MPI_Comm between, int *send, int *receive)
 {
     int host[AMID], other = 1 - harness_rank % 2;

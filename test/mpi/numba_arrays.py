@@ -15,7 +15,7 @@ from counters import Counters
 
 COUNT = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
 OFFSET = 37  # elements: a view does not begin where memory does
-# How the counters change, and what that means.
+# Changes of the counters, and their meaning.
 WAYS = {"served": {"calls": 1, "staged": 0, "staged_messages": 0},
         "staged": {"calls": 0, "staged": 1, "staged_messages": 0},
         "staged messages": {"calls": 0, "staged": 0, "staged_messages": 2},
@@ -41,7 +41,7 @@ def device(values):
 
 
 def stream(values):
-    """Copied by a stream; who calls MPI waits for it first."""
+    """Copied on a stream, which the caller of MPI must synchronise first."""
     with_stream = cuda.stream()
     array = cuda.to_device(values, stream=with_stream)
     with_stream.synchronize()
@@ -97,7 +97,7 @@ def host_of(array):
 
 
 def data(of, count=COUNT, dtype=np.float32):
-    """What a rank gives: all of them can compute it."""
+    """The contribution of a rank, which all ranks can compute."""
     return (np.arange(count) % 50 + 100 * of).astype(dtype)
 
 
@@ -106,7 +106,7 @@ def total(count=COUNT, dtype=np.float32):
 
 
 def each(block):
-    """What ranks have after an allgather of such blocks."""
+    """The result of an allgather of such blocks."""
     return np.concatenate([data(r, block) for r in range(size)])
 
 
@@ -247,7 +247,7 @@ def run(call, make, way):
 
 
 def from_another_process():
-    """CUDA IPC: what the next rank has allocated."""
+    """CUDA IPC: memory that the next rank has allocated."""
     mine = device(data(rank))
     cuda.synchronize()  # nobody else knows of the copy, also not MPI
     theirs = comm.sendrecv(mine.get_ipc_handle(), dest=(rank - 1) % size, source=(rank + 1) % size)
@@ -287,7 +287,7 @@ def halves():
 
 
 def in_thread():
-    """A thread with a GPU of its own choice; the arrays stay there."""
+    """A thread that chooses another GPU; the arrays stay there."""
     results = []
 
     def work():

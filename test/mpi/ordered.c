@@ -2,12 +2,12 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * Reductions whose results depend on the order of folding, compared bit by bit with a serial fold
- * in the order of the ranks: every reduction, by every algorithm and protocol that can be asked for
- * (each on a communicator of its own), over sizes, alignments, types, in place or not. To be run
- * with coll_gpuring_deterministic=1.
+ * in the order of the ranks: every reduction, by every algorithm and protocol that can
+ * be selected (each on a separate communicator), over sizes, alignments, types, in place or not.
+ * Must be run with coll_gpuring_deterministic=1.
  *
  *   ordered       with every algorithm and protocol
- *   ordered -a    with those that are chosen by size
+ *   ordered -a with the automatic choice by size
  */
 #include <math.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ static double to_float(double x)
     return (double) (float) x;
 }
 
-/* To nearest even, with so many bits behind the point, and an exponent of at least `lowest`. */
+/* Round to nearest even, with this number of fraction bits and an exponent of at least `lowest`. */
 static double to_bits(double x, int bits, int lowest)
 {
     int exponent = ilogb(x) > lowest ? ilogb(x) : lowest;
@@ -93,7 +93,7 @@ static void put_bfloat(char *at, double x)
     memcpy(at, &half, sizeof half);
 }
 
-/* What sums and products are of: {sum, prod}. */
+/* Operands of sums and products: {sum, prod}. */
 static struct type {
     const char *name;
     size_t size;

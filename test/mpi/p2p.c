@@ -85,8 +85,9 @@ static void check(const struct trial *t, unsigned seed)
 }
 
 /*
- * Can these two be used by every rank of a ring? Both may not block. Messages that are too long are
- * short ones: of others ob1 of Open MPI 4.1.4 writes all bytes, behind the buffer's end.
+ * Return true if every rank of a ring can use these two calls, which must not both block. Messages
+ * that are longer than the receive are short ones, because ob1 of Open MPI 4.1.4 writes all bytes
+ * of longer ones, beyond the end of the buffer.
  */
 static bool possible(const struct trial *t)
 {

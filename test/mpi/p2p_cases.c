@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What point-to-point calls on GPU memory have to get right beyond the bytes of one message
- * (p2p.c): their order, several under way, cancelling, requests that are used again, types and
- * communicators that go early, addresses inside of types, groups, threads, failing copies, the end
- * of the process.
+ * Properties of point-to-point calls on GPU memory beyond the bytes
+ * of one message (p2p.c): order, several messages in progress, cancelling,
+ * requests that are used again, types and communicators that are freed early, addresses inside of
+ * types, groups, threads, failing copies, the end of the process.
  *
  *   p2p_cases       all of these
  *   p2p_cases -t    threads
  *   p2p_cases -e    one rank, one fault in its copies: one call fails, the others do not
- *   p2p_cases -l    finishes MPI with messages under way
+ *   p2p_cases -l finishes MPI with messages in progress
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -66,8 +66,8 @@ static bool holds(const int *from, int n, int rank)
     return wrong < 0;
 }
 
-/* Of large messages whose data is still copied, shorter ones whose copies end before, and others
- * behind them. */
+/* Large messages whose data is still being copied, shorter
+ * ones whose copies end earlier, and other messages after them. */
 static void order(void)
 {
     enum { SENDS = 5 };
@@ -98,7 +98,7 @@ static void order(void)
     harness_check(good, "messages arrive in the order of their sends");
 }
 
-/* A persistent send of host memory starts behind a large send of GPU memory. */
+/* A persistent send of host memory starts after a large send of GPU memory. */
 static void order_persistent(void)
 {
     MPI_Request requests[2];
@@ -188,7 +188,7 @@ static void freed_receive(void)
     int got = 0;
 
     fill(gpu, COUNT, harness_rank);
-    fill(gpu_too, COUNT, harness_rank); /* and not yet what is to come */
+    fill(gpu_too, COUNT, harness_rank); /* and not the next message */
     MPI_Irecv(gpu_too, COUNT, MPI_INT, last_rank(), 11, world, &request);
     MPI_Request_free(&request);
     MPI_Barrier(world);
@@ -199,7 +199,7 @@ static void freed_receive(void)
         MPI_Iprobe(MPI_ANY_SOURCE, 13, world, &(int){0}, MPI_STATUS_IGNORE);
         harness_read(&got, gpu_too + COUNT - 1, sizeof got);
     }
-    harness_check(holds(gpu_too, COUNT, last_rank()), "a receive ends that nobody waits for");
+    harness_check(holds(gpu_too, COUNT, last_rank()), "a receive completes that no call waits for");
 }
 
 static void addresses(void)
@@ -245,7 +245,8 @@ static void nobody(void)
                   "MPI_PROC_NULL, and messages of no bytes");
 }
 
-/* Many under way at once, from all to all, completed in any order. */
+/* Many messages in progress at the same time, from all ranks to all ranks, completed in any order.
+ */
 static void many(void)
 {
     enum { EACH = 8 };
@@ -274,7 +275,7 @@ static void many(void)
     }
     harness_free(receive);
     free(requests);
-    harness_check(good, "many messages under way at once");
+    harness_check(good, "many messages in progress at the same time");
 }
 
 static void between_groups(void)
@@ -431,7 +432,7 @@ static void threads(void)
     for (int i = 0; i < THREADS; i++) {
         harness_free(memory[i]);
     }
-    harness_check(good, "threads with messages of their own");
+    harness_check(good, "threads with separate messages");
 }
 
 /* MPI_Isend, until its data is with the PML. */
@@ -493,7 +494,7 @@ static void failing(void)
     harness_check(good && errors == 1, "one call returns an error, no other does");
 }
 
-/* A receive that nothing comes for, and sends that the program has given away. */
+/* A receive without a message, and sends whose requests the program has freed. */
 static void under_way(void)
 {
     MPI_Request request;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Calls that are under way when a process consents to offers (p2p/offer.h), and threads that probe
- * and receive at once, when it has. 2 ranks; rank 1 sends.
+ * Calls that are in progress when a process consents to offers
+ * (p2p/offer.h), and threads that probe and receive at the same time afterwards. 2 ranks; rank 1
+ * sends.
  *
  *   p2p_consent probe|mprobe   a blocking probe is under way
  *   p2p_consent early          a blocking receive that a thread began before the driver was loaded
@@ -17,7 +18,7 @@
 #include "harness.h"
 
 #define COUNT  300000 /* ints: more than coll_gpuring_p2p_rendezvous */
-#define ASKS   20     /* large messages until one goes by an offer; fewer are needed */
+#define ASKS   20     /* large messages until one is offered; fewer are needed */
 #define ROUNDS 2000
 #define ALIKE  3907 /* bytes of an offer */
 
@@ -55,7 +56,7 @@ static bool counted(const MPI_Status *status, int ints)
     return count == ints;
 }
 
-/* Send large messages with tag 1 until one goes by an offer; their number. */
+/* Send large messages with tag 1 until one is offered. Returns their number. */
 static int send_until_offered(void)
 {
     long long before;
@@ -232,7 +233,7 @@ static void threads(void)
     }
     harness_check(good[0], "while a thread probes, another receives messages in their order");
     harness_check(good[1], "likewise by matching probes");
-    harness_check(good[2], "and what it has probed");
+    harness_check(good[2], "and the message that it has probed");
 }
 
 int main(int argc, char **argv)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MARGIN 256 /* bytes before and behind; types have bytes before the buffer's begin */
+#define MARGIN 256 /* bytes before and after; types have bytes before the begin of the buffer */
 
 struct p2p_type p2p_types[P2P_TYPES] = {{"ints", MPI_INT, 1, 0},
                                         {"every other of 3", MPI_DATATYPE_NULL, 3, 0},

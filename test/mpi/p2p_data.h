@@ -29,16 +29,17 @@ struct area {
 struct area area_open(int type, int units, bool on_gpu);
 void area_close(struct area *area);
 void area_fill(struct area *area, unsigned seed);
-/* Still as it was filled? */
+/* Return true if the buffer is unchanged since it was filled. */
 bool area_unchanged(const struct area *area, unsigned seed);
-/* The same bytes everywhere? */
+/* Return true if two buffers have the same bytes. */
 bool area_same(const struct area *area, const struct area *expected);
-/* Still as it was filled, behind the first elements? */
+/* Return true if the buffer is unchanged after the first elements. */
 bool area_same_behind(const struct area *area, int type, int elements, unsigned seed);
 /* The first ints of a message from one area to another, both on the host. */
 void area_move(struct area *to, const struct area *from, int ints);
 
-/* Is in it what was filled in, and then a message of so many ints from such an area? */
+/* Return true if the buffer has the initial content, overwritten by a message of this number of
+ * ints from such an area. */
 bool area_received(const struct area *to, unsigned seed, int from_type, unsigned from_seed,
                    int ints);
 
@@ -51,7 +52,8 @@ struct message {
     MPI_Status status;
 };
 
-/* Of a receive of this type: is its status that of a message of so many ints? */
+/* Return true if the status of a receive of this type is that of a message of this number of ints.
+ */
 bool message_status_right(const struct message *m, int type, int ints);
 
 struct sending {
