@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Point-to-point calls on GPU memory where something lacks, and between processes that come and go.
+ * Point-to-point calls on GPU memory when resources are missing, and between processes that start
+ * and end.
  *
- *   p2p_faults memory   one rank: one call for memory of the component fails, each in turn: a call
- *                       returns an error and can be made again. Needs memory_faults.la preloaded.
- *   p2p_faults failed   the last rank kills itself while each other one waits for it in another
- * call, with Open MPI's fault tolerance p2p_faults killed   the last rank kills itself with
- * messages under way: the others go on p2p_faults spawn    messages between parents and children
+ *   p2p_faults memory   one rank: one memory allocation of the component fails, each in turn: a
+ * call returns an error and can be made again. Needs memory_faults.la preloaded. p2p_faults failed
+ * the last rank kills itself while each other one waits for it in another call, with Open MPI's
+ * fault tolerance p2p_faults killed   the last rank kills itself with messages in progress: the
+ * others continue p2p_faults spawn    messages between parents and children
  */
 #include "harness.h"
 
@@ -239,7 +240,7 @@ static void failed(void)
 }
 #endif
 
-/* A child sends back what it gets. */
+/* A child returns the message that it gets. */
 static void child(MPI_Comm parents)
 {
     int *buffer = harness_alloc(LARGE * sizeof *buffer), count;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Large messages on GPU memory, which go by offers (p2p/offer.h): which way the data take, and what
- * looks like an offer. Odd ranks send to the even ones before them, both in a pair do the rest.
+ * Large messages on GPU memory, which use offers (p2p/offer.h): the way of the data, and messages
+ * that look like offers. Odd ranks send to the even ranks before them. Both ranks of a pair do the
+ * rest.
  *
- *   p2p_offers direct|chunks|staged   which way large messages are expected to go
- *   p2p_offers early                  a receive is begun before the driver is loaded: staged
+ *   p2p_offers direct|chunks|staged   the expected way of large messages
+ *   p2p_offers early                  a receive begins before the driver is loaded: staged
  *   p2p_offers fails                  some copy fails
- *   p2p_offers crowd                  rank 0 sends to all others at once, to more than have slots
+ *   p2p_offers crowd                  rank 0 sends to all others at the same time, more messages
+ * than there are slots for
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +46,7 @@ static void fill(int *to, bool on_gpu, int round)
     free(from);
 }
 
-/* The first n ints of a round, and behind them those of another. */
+/* The first n ints of a round, followed by those of another one. */
 static bool holds(const int *from, bool on_gpu, int n, int round, int behind)
 {
     int *to = malloc(LARGE * sizeof *to), wrong = -1;
@@ -259,8 +261,8 @@ static bool is_alike(const char *buffer, bool on_gpu, const MPI_Status *status, 
     return count == ALIKE && data[0] == number && memcmp(data, data + 1, ALIKE - 1) == 0;
 }
 
-/* Of tags 1 (large), 2 (alike), 1 (large), 3 (alike), 3 (two bytes), 1 (large): probes and receives
- * find them in MPI's order. */
+/* Messages with tags 1 (large), 2 (as long as an offer), 1 (large), 3 (as long
+ * as an offer), 3 (two bytes), 1 (large): probes and receives find them in MPI's order. */
 static void probes(bool to_gpu)
 {
     char buffer[ALIKE], two[2];
@@ -319,7 +321,7 @@ static void probes(bool to_gpu)
                   to_gpu ? "a GPU" : "host memory");
 }
 
-/* Chunks of two messages of one sender do not mix, whoever comes first. */
+/* Chunks of two messages of one sender do not mix, in whichever order they are received. */
 static void several(void)
 {
     enum { MESSAGES = 4 };
@@ -349,7 +351,7 @@ static void several(void)
             free(buffers[i]);
         }
     }
-    harness_check(good, "several at once, received in another order");
+    harness_check(good, "several at the same time, received in another order");
 }
 
 /* A send ends when its own message has been received, also if that of an earlier one has not. */
@@ -399,7 +401,7 @@ static void crowd(void)
     printf("# rank %d: %lld direct, %lld in chunks\n", harness_rank, counts("direct"),
            counts("chunked"));
     harness_check(good && large == (harness_rank == 0 ? 0 : ROUNDS - FIRST),
-                  "to all others at once: right, and by offers");
+                  "to all others at the same time: right, and offered");
     free(requests);
 }
 

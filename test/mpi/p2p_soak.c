@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * A long random mixture of messages in all forms and of collectives, many under way at once,
- * between buffers on GPUs and in host memory, types with and without gaps, of no bytes up to
- * megabytes, on several communicators. All ranks draw the same messages from the seed, and complete
- * them in an order of their own.
+ * A long random mixture of messages in all forms and of collectives, many in
+ * progress at the same time, between buffers on GPUs and in host memory, with
+ * types with and without gaps, from zero bytes to megabytes, on several communicators. All
+ * ranks draw the same messages from the seed and complete them in different orders.
  *
  *   p2p_soak [-s SEED] [-r ROUNDS]
  */

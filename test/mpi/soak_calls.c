@@ -67,13 +67,14 @@ static bool is_rooted(enum soak_what what)
     return what == SOAK_BCAST || what == SOAK_REDUCE || is_gather(what) || is_scatter(what);
 }
 
-/* May a rank have its buffers where it likes, without coll_gpuring_agree? */
+/* Return true if each rank may choose the kind of memory of its buffers without coll_gpuring_agree.
+ */
 static bool is_free(enum soak_what what)
 {
     return is_rooted(what) || what == SOAK_ALLTOALLV || what == SOAK_ALLTOALLW;
 }
 
-/* ---- What all ranks know ---- */
+/* ---- Facts that all ranks know ---- */
 
 /* Cells (elements of a reduction) of the block from one rank to another. Of what is the same for
  * all senders or receivers, their number is 0. */
@@ -193,7 +194,7 @@ static int set_displs(struct soak_side *side, uint64_t *own)
     return end;
 }
 
-/* The blocks of a side, of so many cells each. */
+/* The blocks of one side, each with this number of cells. */
 static void side_open(struct soak_side *side, const struct soak_signature *signature,
                       const int *cells, uint64_t *own, bool on_gpu, bool bottom)
 {
@@ -216,7 +217,7 @@ static void side_open(struct soak_side *side, const struct soak_signature *signa
         const struct soak_type *type = &side->types[side->each ? b : 0];
         MPI_Aint begin;
 
-        if (side->each) { /* behind the last one; Open MPI's self takes extents: 0 */
+        if (side->each) { /* after the last one; Open MPI's self uses extents: 0 */
             side->displs[b] = side->blocks > 1 ? (int) (high - type->low) + below(own, 20) : 0;
         }
         begin = side->each ? side->displs[b] : side->displs[b] * type->extent;
@@ -272,7 +273,7 @@ static int elements_before(const struct soak_call *call, int rank)
     return before;
 }
 
-/* Which blocks does this rank give and get? */
+/* Find the blocks that this rank sends and receives. */
 static void count_blocks(struct soak_call *call)
 {
     bool at_root = call->rank == call->root;
@@ -399,7 +400,7 @@ static void put_block(const struct soak_call *call, struct soak_side *side, int 
     }
 }
 
-/* Who sends a block of the receive side to whom, as data are numbered. */
+/* Find the sender and receiver of a block of the receive side, as data is numbered. */
 static void put_received(const struct soak_call *call, int block)
 {
     struct soak_side *side = (struct soak_side *) (uintptr_t) &call->receive;
@@ -501,14 +502,14 @@ static bool check_reduced(const struct soak_call *call)
             return false;
         }
     }
-    if (ranks > 0) { /* in place, anything may lie behind a block */
+    if (ranks > 0) { /* in place, the bytes after a block are undefined */
         count = scattered ? side->counts[0] : count;
         memcpy(values, side->before + side->origin, (size_t) count * size);
     }
     return true;
 }
 
-/* Is what is seen not what is expected? Then with a comment about the first byte. */
+/* Return true if the content is not as expected, after a comment about the first different byte. */
 static bool differs(const struct soak_call *call, const struct soak_side *side)
 {
     size_t at = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Random calls of all collectives, and what they must do, which each rank finds alone; see soak.c.
+/* Random calls of all collectives and their expected results, which each rank computes alone; see
+ * soak.c.
  */
 #ifndef GPURING_TEST_SOAK_CALLS_H
 #define GPURING_TEST_SOAK_CALLS_H
@@ -34,19 +35,19 @@ enum soak_what {
 
 /* One of a call's two buffers, as this rank gives it. */
 struct soak_side {
-    int blocks;                         /* 0: the argument is not used */
-    bool even, each;                    /* each: blocks have types of their own, alltoallw */
-    struct soak_type types[SOAK_RANKS]; /* one, or of each block */
+    int blocks;                                 /* 0: the argument is not used */
+    bool even, each;                            /* each: blocks have different types, alltoallw */
+    struct soak_type types[SOAK_RANKS];         /* one, or of each block */
     int counts[SOAK_RANKS], displs[SOAK_RANKS]; /* displs: in extents, or with `each` in bytes */
     MPI_Datatype handles[SOAK_RANKS];
     void *address; /* what MPI gets */
-    char *memory;  /* all of it, with what lies around */
-    char *before;  /* what it holds before the call */
+    char *memory;  /* all of it, including the bytes around it */
+    char *before;  /* content before the call */
     size_t bytes, origin;
     bool on_gpu;
 };
 
-/* What all ranks know of a call comes first. */
+/* Facts about a call that all ranks know are first. */
 struct soak_call {
     int number, comm_number, root;
     MPI_Comm comm;
@@ -76,7 +77,7 @@ void soak_call_close(struct soak_call *call);
 void soak_call_fill(struct soak_call *call);
 /* MPI's code. Of soak_make.c. */
 int soak_call_make(struct soak_call *call);
-/* NULL, or what is wrong. */
+/* NULL, or a description of the error. */
 const char *soak_call_check(struct soak_call *call);
 const char *soak_call_text(const struct soak_call *call);
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * A long random mixture of all collectives in all forms, on communicators of every kind that come
- * and go, many calls under way at once, with buffers on GPUs and in host memory, types with gaps,
- * in place or not, of no bytes up to some millions. All ranks draw the same calls from the seed,
- * but choose where their buffers are, and complete and start again in an order of their own. Before
- * a call begins, what is expected of it is found by the same call on host memory, on a communicator
- * without the component.
+ * A long random mixture of all collectives in all forms, on communicators of every kind that
+ * are created and freed, many calls in progress at the same time, with buffers on GPUs
+ * and in host memory, types with gaps, in place or not, from zero to some million
+ * bytes. All ranks draw the same calls from the seed, but choose the memory of their
+ * buffers, and complete and restart calls in different orders. The expected result of a call is
+ * computed before it begins, by the same call on host memory on a communicator without the
+ * component.
  *
  *   soak_staged [-s SEED] [-c CALLS] [-m BYTES]
  *     -m   at most so many bytes of a buffer
@@ -124,7 +125,7 @@ static void buffer_close(struct buffer *buffer)
     free(buffer->expected);
 }
 
-/* Both of a call, with its input; expected: also what that is expected to make of them. */
+/* Both buffers of a call, with its input. expected: also the expected result. */
 static void fill(struct slot *slot, bool expected)
 {
     struct buffer *send = &slot->send, *receive = &slot->receive;
@@ -244,7 +245,7 @@ static void complete_some(void)
     }
 }
 
-/* Persistent calls again, which each rank starts in an order of its own. */
+/* Start persistent calls again, each rank in a different order. */
 static void start_some(void)
 {
     struct slot *chosen[SLOTS];
@@ -328,7 +329,7 @@ static void draw_call(struct slot *slot)
     if (strncmp(slot->what->name, "alltoall", 8) == 0 && slot->x.form != BLOCKING) {
         slot->in_place = false; /* sometimes wrong in Open MPI 4.1 itself */
     }
-    /* Open MPI's sums of bytes go to 255 and no further where they use AVX, else they wrap. */
+    /* Open MPI's sums of bytes saturate at 255 if they use AVX, and wrap around otherwise. */
     slot->x.op = !predefined ? data_op : ops[sort == 3 && op == 0 ? 1 : op];
     slot->alike = draw(2) == 0 || ((slot->what->flags & SYMMETRIC) != 0 && !place->inter &&
                                    (predefined || (slot->what->flags & REDUCES) == 0));
@@ -336,7 +337,7 @@ static void draw_call(struct slot *slot)
     slot->until = draw(3);
 }
 
-/* Draw a call, and find out by the stock components what is expected of it. */
+/* Draw a call, and compute its expected result with the stock components. */
 static void plan(struct slot *slot, int round)
 {
     int blocks, alike;
@@ -405,7 +406,7 @@ static void issue(struct slot *slot)
     }
 }
 
-/* Communicators are copied or made anew, amid calls. */
+/* Communicators are duplicated or replaced during calls. */
 static void renew(void)
 {
     int where = draw(WHERE), how = draw(48);

@@ -45,7 +45,7 @@ static void set_bounds(struct soak_type *type, MPI_Aint lower, MPI_Aint extent)
     }
 }
 
-/* What is made of a type stands in its place. */
+/* Replace a type with one derived from it. */
 static void replace(struct soak_type *type, MPI_Datatype handle)
 {
     if (type->made) {
@@ -157,7 +157,7 @@ static struct soak_type draw_copies(const struct soak_type *inner, int n, uint64
     return type;
 }
 
-/* A column of a matrix of so many: elements lie between each other. */
+/* A column of a matrix with this number of columns: elements are interleaved. */
 static struct soak_type column(const struct soak_type *inner, int n, int columns)
 {
     MPI_Aint at[SOAK_CELLS];
@@ -200,8 +200,8 @@ static struct soak_type draw_type(const struct soak_signature *signature, int ce
     return type;
 }
 
-/* Does Open MPI itself pack and unpack it in the order of its numbers? 4.1 does not where the
- * pieces of a type that has no gaps are in another order than in memory. */
+/* Return true if Open MPI packs and unpacks the type in the order of its numbers.
+ * 4.1 does not if a type without gaps has its pieces in another order than in memory. */
 static bool is_packed_right(const struct soak_type *type)
 {
     int bytes = 0, at = 0, end = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Random datatypes of a common signature. What an element consists of is found here, without MPI:
- * the place of each of its numbers, in the order of the signature.
+ * Random datatypes of a common signature. The layout of an element is computed here, without MPI:
+ * the position of each of its numbers, in the order of the signature.
  */
 #ifndef GPURING_TEST_SOAK_TYPES_H
 #define GPURING_TEST_SOAK_TYPES_H
@@ -29,7 +29,7 @@ struct soak_type {
     int numbers;
     MPI_Aint at[SOAK_CELLS * 4]; /* of the numbers of an element */
     MPI_Aint lower, extent;
-    MPI_Aint low, high; /* the bytes of an element, from the first to behind the last */
+    MPI_Aint low, high; /* the bytes of an element, from the first one to the end of the last one */
 };
 
 /* A type of so many cells. So many elements, one after the other, do not overlap. */

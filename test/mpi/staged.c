@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Every collective on device memory, in every form, with types that have gaps and bounds of their
- * own, against the same call on host memory: all bytes of both buffers must be equal afterwards,
- * gaps included. The stand-in driver faults where device memory is followed on the host.
+ * Every collective on device memory, in every form, with types with
+ * gaps and explicit bounds, compared with the same call on host memory: all bytes of both buffers
+ * must be equal afterwards, gaps included. The stand-in driver faults where device memory is
+ * followed on the host.
  *
  *   staged [-f N]    every N-th combination
  */
@@ -37,7 +38,7 @@ static bool complete_call(struct call *x, const struct collective *what)
     return good;
 }
 
-/* Once more with other data; then the request goes. */
+/* Start it once more with other data, then free the request. */
 static bool again(struct call *x)
 {
     return MPI_Start(&x->request) == MPI_SUCCESS &&

@@ -18,7 +18,7 @@ struct call {
     MPI_Request request; /* of a form that has one */
 
     int rank, size;       /* in the communicator (its own group) */
-    int sources, targets; /* how many ranks data comes from and goes to */
+    int sources, targets; /* number of ranks that send to this one and receive from it */
     bool root_here;       /* this rank is the root; root: as MPI wants it */
     bool bystander;       /* of the root's group, between groups */
     int root;

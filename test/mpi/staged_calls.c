@@ -16,8 +16,8 @@
          ? MPI_##iname(__VA_ARGS__, (x)->comm, &(x)->request)   \
          : HARNESS_INIT(name)(__VA_ARGS__, (x)->comm, MPI_INFO_NULL, &(x)->request))
 
-/* A bystander need not know the count. Open MPI returns at once from blocking calls of no elements,
- * from non-blocking ones, too, but then its later ones do not fit the other ranks'. */
+/* A bystander need not know the count. Open MPI returns immediately from calls without elements,
+ * also from non-blocking ones, but then its later ones do not match those of the other ranks. */
 static bool gives_none(const struct call *x)
 {
     return x->bystander && x->form == BLOCKING;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What staged calls have to get right beyond the bytes of one call (staged.c): several under way,
- * types and communicators that go before the call is complete, communicators that are copied
- * meanwhile, addresses inside of types, large vectors, failing copies.
+ * Properties of staged calls beyond the bytes of one call (staged.c):
+ * several calls in progress, types and communicators that are freed before
+ * the call is complete, communicators that are duplicated in the meantime, addresses inside of
+ * types, large vectors, failing copies.
  *
  *   staged_cases       all of these
  *   staged_cases -t    threads
@@ -311,7 +312,7 @@ struct job {
     bool good;
 };
 
-/* Non-blocking calls, several at once, on a communicator of this thread's own. */
+/* Several non-blocking calls at the same time, on a separate communicator for this thread. */
 static void *thread_main(void *argument)
 {
     struct job *job = argument;
@@ -359,8 +360,8 @@ static void threads(void)
     harness_check(good, "%d threads with calls on communicators of their own", THREADS);
 }
 
-/* The last rank of several has no neighbours, and gives no elements: Open MPI returns from its
- * calls at once.
+/* The last of several ranks has no neighbours and
+ * contributes no elements: Open MPI returns from its calls immediately.
  */
 static void without_neighbors(void)
 {
@@ -426,7 +427,7 @@ static void copied_between_groups(void)
     harness_check(good, "copies of a communicator between groups amid calls");
 }
 
-/* Of the calls in between, those without elements need nothing of the other ranks. */
+/* Calls in between that have no elements need nothing from other ranks. */
 static void copied_amid_calls(void)
 {
     bool good = true;

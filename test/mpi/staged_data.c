@@ -38,8 +38,8 @@ const struct data_layout *data_layout_of(MPI_Datatype type)
     return NULL;
 }
 
-/* Associative, but not commutative: a pair of 16 bits each, (factor, term), stands for the function
- * x -> factor * x + term. */
+/* Associative, but not commutative: a pair of 16 bits each, (factor,
+ * term), represents the function x -> factor * x + term. */
 static uint32_t compose(uint32_t a, uint32_t b)
 {
     uint32_t factor = (a & 0xffff) * (b & 0xffff), term = (a >> 16) * (b & 0xffff) + (b >> 16);
@@ -118,7 +118,7 @@ unsigned data_seed(void)
     return 10 * (unsigned) harness_rank + 1000 * ++calls;
 }
 
-/* Host memory for what is on the GPU. */
+/* Host memory for a copy of GPU memory. */
 static char *need(size_t bytes)
 {
     if (bytes > room) {

@@ -27,7 +27,7 @@ extern struct data_buffers data;
 extern MPI_Datatype data_types[DATA_TYPES]; /* of the layouts; the first one is MPI_INT */
 extern MPI_Op data_op;                      /* on them: associative, not commutative */
 
-/* Types with gaps and bounds of their own. */
+/* Types with gaps and explicit bounds. */
 #define DATA_GAPS 5
 extern const struct data_layout data_gaps[DATA_GAPS];
 
@@ -36,12 +36,12 @@ void data_open(const struct data_layout *layouts, int n, size_t area);
 void data_close(void);
 const struct data_layout *data_layout_of(MPI_Datatype type);
 
-/* The same ints into a buffer of so many bytes and, unless that is NULL, its reference; others for
- * each seed. */
+/* Fill a buffer of this number of bytes and, unless it is
+ * NULL, its reference with the same ints, which depend on the seed. */
 void data_fill(char *buffer, bool on_gpu, char *reference, size_t bytes, unsigned seed);
 /* The seed of the next call on this rank: no two have the same data. */
 unsigned data_seed(void);
-/* Equal to the reference in the first bytes? */
+/* Return true if the first bytes are equal to the reference. */
 bool data_same(const char *buffer, bool on_gpu, const char *reference, size_t bytes);
 
 #endif

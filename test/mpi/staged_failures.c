@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Staged calls while copies fail, or memory lacks, at one rank (the culprit, the last one). Copies:
- * its call returns the error, and the others end theirs without one, with bytes of 0xff in place of
- * what it owes. Memory: its call returns MPI_ERR_NO_MEM and does nothing, so it may be made again.
- * The stand-in driver fails.
+ * Staged calls while copies fail, or memory is missing, on one rank (the culprit, which is the last
+ * one). Copies: its call returns the error, and the others end theirs without one, with bytes of
+ * 0xff instead of its data. Memory: its call returns MPI_ERR_NO_MEM and does nothing, so it may be
+ * made again. The stand-in driver fails.
  *
  *   staged_failures copies    of one call each; coll_gpuring_stage_size is 4096
  *   staged_failures memory    by a limit on the process's address space; stage_size is 16m
@@ -121,7 +121,7 @@ static bool allgather_right(bool poisoned)
     return good;
 }
 
-/* What comes of poisoned data in a sum: NaN. */
+/* The result of poisoned data in a sum: NaN. */
 static int reduce(void)
 {
     return MPI_Reduce(input, output, COUNT, MPI_FLOAT, MPI_SUM, 0, MPI_COMM_WORLD);
@@ -302,7 +302,7 @@ static int iallgather(void)
     return result == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : result;
 }
 
-/* The culprit comes late; the log of the others says that they wait. */
+/* The culprit is late, and the log of the others reports that they wait. */
 static void late(void)
 {
     int (*const forms[])(void) = {allgather, iallgather};

@@ -31,7 +31,7 @@ static MPI_Datatype pair_type(MPI_Datatype type, MPI_Datatype other, int a, int 
     return a != MPI_PROC_NULL && b != MPI_PROC_NULL && (a + b) % 2 ? other : type;
 }
 
-/* The arguments that follow from who the peers are. */
+/* The arguments that follow from the peers. */
 static void set_peers(struct call *x, MPI_Datatype other, const struct place *place)
 {
     const int *sources = place->sources, *targets = place->targets;
@@ -77,7 +77,7 @@ static void all_are_peers(struct place *place)
     }
 }
 
-/* Of all ranks, or of some: in an order, or on a grid. */
+/* All ranks, or some of them: in an order, or on a grid. */
 static struct place one_group(enum place_kind kind)
 {
     struct place place = {.name = "all ranks"};

@@ -32,7 +32,7 @@ struct place place_open(enum place_kind kind);
 void places_open(struct place places[PLACES]);
 void places_close(struct place places[PLACES]);
 
-/* Is it a collective of that kind of communicator? */
+/* Return true if the collective exists for this kind of communicator. */
 bool place_has(const struct place *place, const struct collective *what);
 
 /* A call there, without buffers and operation. Where types may differ from peer to peer, some are
@@ -41,7 +41,7 @@ bool place_has(const struct place *place, const struct collective *what);
 struct call place_call(const struct place *place, enum form form, MPI_Datatype type,
                        MPI_Datatype other, int root);
 
-/* So many times as many elements, and as far apart; 0: none. */
+/* Factor for the number of elements and their distance; 0: none. */
 void place_scale(struct call *x, int factor);
 
 /* The buffers as this collective and rank want them. */
@@ -54,12 +54,12 @@ void place_buffers(const struct collective *what, struct call *x, bool in_place,
 bool place_defines_all(const struct collective *what, bool in_place);
 long place_defined_bytes(const struct call *x);
 
-/* Of neighbours in a graph, with one count for all: Open MPI need not hand such blocking calls on
- * at ranks without neighbours. */
+/* Of neighbours in a graph, with one count for all: Open MPI need not pass such
+ * blocking calls on at ranks without neighbours. */
 bool place_is_of_graph(const struct collective *what, const struct call *x);
 
-/* What rank `from` of the world knows, on all: by messages, which do not go through what is
- * tested. */
+/* Broadcast a value from rank `from` of the world
+ * with messages, which do not use the code under test. */
 long place_told(long value, int from);
 
 #endif

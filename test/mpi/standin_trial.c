@@ -24,7 +24,7 @@ struct trial_seen trial_seen;
 bool trial_staged;
 int trial_culprit;
 int trial_calls;
-/* What a process holds for good, such as what calls are staged through, and one more. */
+/* Resources that a process keeps forever, such as bounce buffers, and one more. */
 static long usual = LONG_MAX;
 
 void trial_start(bool staged)
@@ -72,7 +72,7 @@ static float contribution(int rank, int round, int i)
     return (float) (rank + 2 * round + i % 50);
 }
 
-/* What is in a buffer before a call writes it. */
+/* The content of a buffer before a call writes it. */
 static float nothing(void)
 {
     float value;
@@ -95,7 +95,7 @@ static void prepare(void)
     }
 }
 
-/* What a call of this round does: fold the contributions of ranks 0 .. this one. */
+/* The result of a call of this round: the folded contributions of ranks 0 .. this one. */
 static int last_contributor(int round)
 {
     if (round == 4) {
@@ -124,7 +124,7 @@ static float expected(int round, int i)
     return sum;
 }
 
-/* poisoned: another rank gave bytes of 0xff in place of its data, and what a sum makes of them. */
+/* poisoned: another rank sent bytes of 0xff instead of its data, and a sum of these. */
 static int is_wrong(int round, bool poisoned)
 {
     harness_read(host, output[round], (size_t) counts[round] * sizeof(float));
@@ -167,14 +167,14 @@ static int call(int round, MPI_Comm comm)
                                         MPI_SUM, comm);
 }
 
-/* Is there a result to look at? */
+/* Return true if there is a result to check. */
 static bool has_result(int round)
 {
     return !trial_staged || (round == 0 && harness_rank != harness_size - 1) || round == 1 ||
            round == 2 || (round == 3 && harness_rank == 0) || (round == 4 && harness_rank != 0);
 }
 
-/* Compare what a communicator's calls have left. fault: NULL if it is another rank's. */
+/* Check the results of a communicator's calls. fault: NULL if it is on another rank. */
 static void judge(const char *fault, const int *status)
 {
     bool elsewhere = fault == NULL;
@@ -229,7 +229,7 @@ bool trial_here(const char *fault, bool last)
 bool trial_run(const char *fault, bool everywhere)
 {
     bool here = everywhere || harness_rank == trial_culprit;
-    /* With rank 0 the last one, others give back first what is mapped here. */
+    /* With rank 0 last, the other ranks first release memory that is mapped here. */
     int struck = trial_here(here ? fault : NULL, everywhere && harness_rank == 0);
 
     MPI_Bcast(&struck, 1, MPI_INT, trial_culprit, MPI_COMM_WORLD);

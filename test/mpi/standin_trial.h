@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * A trial: one communicator, from its first call to its end, while the stand-in driver fails, and
- * what came of it. For standin_faults.
+ * A trial: one communicator, from its first call to its end, while the stand-in driver fails,
+ * and its outcome. For standin_faults.
  */
 #ifndef GPURING_TEST_STANDIN_TRIAL_H
 #define GPURING_TEST_STANDIN_TRIAL_H
 
 #include "harness.h"
 
-/* What test/standin/standin.h exports. */
+/* Functions of test/standin/standin.h. */
 struct trial_driver {
     void (*arm)(const char *list);
     int (*reached)(void);
@@ -35,7 +35,7 @@ void trial_reset(void);
 /* Buffers and the driver. Program ends if that is not the stand-in. */
 void trial_start(bool staged);
 void trial_finish(void);
-/* What the process holds now it holds for good: more is a leak. */
+/* The process keeps its current resources forever. Anything more is a leak. */
 void trial_is_usual(void);
 
 /* One communicator, with this fault here; NULL: none. True if it was reached. last: this rank

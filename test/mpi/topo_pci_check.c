@@ -2,9 +2,9 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 
 /*
- * What an application relies on in a reordered Cartesian or graph communicator, and how many
- * neighbours the reordering keeps on a host.  Run by topo_pci.sh; the host of a process is the text
- * in OMPI_MCA_topo_pci_hostid.
+ * Properties of a reordered Cartesian or graph communicator that applications rely on,
+ * and the number of neighbours that the reordering keeps on a host.  Run by topo_pci.sh; the host
+ * of a process is the text in OMPI_MCA_topo_pci_hostid.
  *
  *     topo_pci_check cart DIMS PERIODS    e.g. cart 4,4 0,1
  *     topo_pci_check graph SEED           random distributed graphs, four ways to create them
@@ -129,7 +129,8 @@ static void grid_messages(MPI_Comm comm, int ndims, const int *dims, const int *
     }
 }
 
-/* The communicator reports what it was made with, ranks are row-major, neighbours talk. */
+/* The communicator reports its arguments, ranks are row-major, and neighbours can exchange
+ * messages. */
 static void grid_semantics(MPI_Comm comm, int ndims, const int *dims, const int *periods)
 {
     int got_dims[DIMS_MAX], got_periods[DIMS_MAX], coords[DIMS_MAX], rank, size, kind, again;
@@ -163,7 +164,7 @@ static void grid_semantics(MPI_Comm comm, int ndims, const int *dims, const int 
     MPI_Comm_free(&row);
 }
 
-/* MPI_Cart_map on a Cartesian communicator tells the rank that MPI_Cart_create gives. */
+/* MPI_Cart_map on a Cartesian communicator returns the rank that MPI_Cart_create assigns. */
 static void grid_map_agrees(MPI_Comm comm, int ndims, const int *dims, const int *periods)
 {
     int reversed[DIMS_MAX], wrap[DIMS_MAX], predicted, rank;
@@ -224,7 +225,7 @@ static void cart_check(const char *dims_text, const char *periods_text)
     }
 }
 
-/* A directed graph that every rank knows: edge k of node v goes to target[v][k]. */
+/* A directed graph that every rank knows: edge k of node v leads to target[v][k]. */
 struct graph {
     int *degree;
     int (*target)[DEGREE_MAX];

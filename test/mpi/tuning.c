@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Calls go where the tuning file says, as the counters show, and are right there. The file leaves
- * vectors of less than 1000 bytes to the previous component and gives the others to the ring.
+ * The tuning file determines which component serves a call, as the counters show, and results are
+ * right. The file delegates vectors of less than 1000 bytes to the previous component and selects
+ * the ring for the others.
  *
  *   tuning        with that file
  *   tuning -p     with coll_gpuring_algorithm=previous: all sizes are left
@@ -194,8 +195,8 @@ static void first_calls(void)
 }
 
 /*
- * Some ranks are wired up when they come to a call, others are not: they must decide alike. `wait`:
- * this rank completes the first call before the second one.
+ * Some ranks are connected when they reach a call, others are not: all must make the same decision.
+ * `wait`: this rank completes the first call before the second one.
  */
 static void at_different_times(bool wait)
 {
@@ -253,8 +254,8 @@ static void under_way(void)
 }
 
 /*
- * Of two ranks. Without the harness, which makes a communicator: for that Open MPI calls
- * MPI_Iallreduce on the old one, too, and does not survive an error.
+ * For two ranks. Does not use the harness, which creates a communicator: Open
+ * MPI then calls MPI_Iallreduce on the old one and does not survive an error.
  */
 static int is_an_error(int *argc, char ***argv)
 {

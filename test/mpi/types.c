@@ -70,7 +70,7 @@ COMPLEX_FUNCTIONS(ldouble, long double)
 COMPLEX_FUNCTIONS(quad, quad)
 #endif
 
-/* Of a logical only its truth counts. */
+/* Compare only the truth value of a logical. */
 #define LOGICAL_FUNCTIONS(name, type)                                        \
     static void put_l##name(void *buffer, size_t i, long re, long im)        \
     {                                                                        \

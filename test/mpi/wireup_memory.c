@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * wireup_memory RANK [nonblocking | second]: one call for memory fails at this rank alone while a
- * communicator is wired up; each of them in turn. second: while the connections of direct are made,
- * which a small vector needs. Every time all ranks come to an end, together,
- * with the right result or with an MPI error. A non-blocking call without memory for its request
- * has not begun: it returns MPI_ERR_NO_MEM and is made again. Needs memory_faults.la preloaded.
+ * wireup_memory RANK [nonblocking | second]: one memory allocation fails on this rank while a
+ * communicator is connected, each of them in turn. second: while the connections of the direct
+ * exchange are created, which a small vector needs. Every time all ranks finish together, with the
+ * right result or with an MPI error. A non-blocking call without memory for its request has not
+ * begun: it returns MPI_ERR_NO_MEM and is made again. Needs memory_faults.la preloaded.
  */
 #include "harness.h"
 
@@ -70,7 +70,7 @@ static struct outcome reduce(MPI_Comm comm, enum form form, int salt)
     return outcome;
 }
 
-/* A vector that goes by a ring. */
+/* A vector that uses a ring. */
 static void reduce_large(MPI_Comm comm)
 {
     static int data[100 * COUNT];
@@ -78,7 +78,8 @@ static void reduce_large(MPI_Comm comm)
     MPI_Allreduce(MPI_IN_PLACE, data, 100 * COUNT, MPI_INT, MPI_SUM, comm);
 }
 
-/* Values of all ranks, at all ranks: by messages, which do not go through what is tested. */
+/* Gather the values of all ranks on all ranks with messages, which do not use the code under test.
+ */
 static void gather(int mine, int *all)
 {
     for (int i = 0; i < harness_size; i++) {
