@@ -79,6 +79,7 @@ noticed "counters that are written for one GPU" 'neither is ordered' simple \
 noticed "the end of a kernel without a fence" 'the host of rank [0-9]+' ll \
     '{ sub(/fence\.acq_rel\.sys/, "// fence"); print }'
 noticed "lines whose threads do not meet before they store" 'is wrong|whose flag is there' ll128 \
-    '!(/vote\.sync/ && meets) { print }
-    { meets = /mov\.pred.*-1;/ }'
+    '/mov\.pred.*-1;/ { name = $2; sub(/,/, "", name); always[name] = NR }
+    { source = $3; sub(/,/, "", source) }
+    !(/vote\.sync/ && source in always && NR - always[source] <= 2) { print }'
 echo "1..$checks"

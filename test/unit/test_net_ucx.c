@@ -297,7 +297,7 @@ static bool refuses_few_descriptors(const struct gpuring_net_config *config)
         return false;
     }
     status = gpuring_net_ucx.open(config, &net);
-    return setrlimit(RLIMIT_NOFILE, &limit) == 0 && status == GPURING_ERR_NOMEM && net == NULL &&
+    return setrlimit(RLIMIT_NOFILE, &limit) == 0 && status == GPURING_ERR_FILES && net == NULL &&
            log_says("[few-descriptors]");
 }
 
@@ -323,7 +323,7 @@ static bool refuses_too_many_peers(const struct gpuring_net_config *config)
     handle_bytes = gpuring_net_ucx.link_handle(end.link, handle);
     good = good && setrlimit(RLIMIT_NOFILE, &low) == 0 &&
            lane_end_connect(&end, process, bytes, handle, handle_bytes, "myself") ==
-               GPURING_ERR_NOMEM &&
+               GPURING_ERR_FILES &&
            log_says("for connections to 1 processes by TCP");
     good = setrlimit(RLIMIT_NOFILE, &limit) == 0 && good &&
            lane_end_connect(&end, process, bytes, handle, handle_bytes, "myself") == GPURING_OK;

@@ -85,14 +85,16 @@ static int peer_create(struct gpuring_net *net, const void *address, size_t byte
                               .err_mode = UCP_ERR_HANDLING_MODE_PEER,
                               .err_handler = {.cb = on_ep_error, .arg = peer}};
     ucs_status_t status;
+    int checked;
 
     if (peer == NULL) {
         gpuring_error("out of memory for a UCX endpoint");
         return GPURING_ERR_NOMEM;
     }
-    if (gpuring_ucx_check_descriptors(net, 1) != GPURING_OK) {
+    checked = gpuring_ucx_check_descriptors(net, 1);
+    if (checked != GPURING_OK) {
         free(peer);
-        return GPURING_ERR_NOMEM;
+        return checked;
     }
     peer->net = net;
     peer->bytes = bytes;
