@@ -163,8 +163,7 @@ static void until_sleeping(const struct gpuring_proxy *proxy)
     }
 }
 
-/* Every pair of processes both ways, all protocols at the same time, with one lane per connection
- * and protocol. */
+/* Every pair of processes in both directions, all protocols at the same time, in separate lanes. */
 static void all_to_all(const struct gpuring_mock_faults *faults,
                        const struct gpuring_proxy_config *config, bool help, bool paired, int count,
                        int rounds)
@@ -239,8 +238,7 @@ static void test_rough_network(void **state)
     }
 }
 
-/* With slots in both directions no credit is a separate message. With slots in one direction all
- * are. */
+/* Credits are separate messages only if slots are sent in one direction alone. */
 static void test_credits_ride(void **state)
 {
     const struct gpuring_mock_faults none = {.seed = 1};
@@ -370,8 +368,7 @@ static void test_killed_peer(void **state)
     both_stop(&a, &b);
 }
 
-/* One end gives up: the other one, sender or receiver, learns this and the reason. Other
- * connections continue. */
+/* One end gives up: the other one learns the reason, and other connections continue. */
 static void test_abort(void **state)
 {
     const struct gpuring_mock_faults none = {.seed = 1};
@@ -400,8 +397,7 @@ static void test_abort(void **state)
     both_stop(&a, &b);
 }
 
-/* A hung peer: no end gets an error, but leaving takes a bounded time even with chunks in flight.
- */
+/* A hung peer: no end gets an error, but leaving takes a bounded time. */
 static void test_hung_peer(void **state)
 {
     const struct gpuring_mock_faults none = {.seed = 1};
