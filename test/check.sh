@@ -53,10 +53,10 @@ step() {
 # Count the results of `make check` in build folder $1, from what automake's driver recorded.
 count_results() {
     find "$1" -name '*.trs' -exec cat {} + |
-        sed -n 's/^:test-result: //p' >"$1/results"
-    p=$(grep -c '^\(PASS\|XFAIL\)' "$1/results")
-    f=$(grep -c '^\(FAIL\|ERROR\|XPASS\)' "$1/results")
-    s=$(grep -c '^SKIP' "$1/results")
+        sed -n 's/^:test-result: //p' >"$1/results.log"
+    p=$(grep -c '^\(PASS\|XFAIL\)' "$1/results.log")
+    f=$(grep -c '^\(FAIL\|ERROR\|XPASS\)' "$1/results.log")
+    s=$(grep -c '^SKIP' "$1/results.log")
     passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
     grep '^\(FAIL\|ERROR\|XPASS\): ' "$1/check.log" >>"$base/failed"
     grep '^SKIP: ' "$1/check.log" >>"$base/skipped"
