@@ -272,7 +272,7 @@ EXEC_FN void block_simple_fold(EXEC *x, const struct exec_piece *piece)
 EXEC_FN int block_simple(EXEC *x, const struct exec_piece *piece)
 {
     uint64_t input = (uintptr_t) x->work->input + piece->input;
-    int reads = x->work->parts == 0 || (piece->step->flags & GPURING_STEP_INPUT) != 0;
+    int reads = x->work->block_shares == 0 || (piece->step->flags & GPURING_STEP_INPUT) != 0;
     int aligned = ((reads ? input : 0) | (uintptr_t) exec_output(x, piece)) % 16 == 0;
 
     if (aligned && piece->step->noperands == 1) {
@@ -494,7 +494,7 @@ EXEC_FN void block_brief_begin(EXEC *x)
     const struct gpuring_lane *lane = x->lane;
     uint64_t chunk;
 
-    if (lane->nstored > 0 && (lane->steps[0].flags & GPURING_STEP_ONCE) != 0 &&
+    if (lane->nstored > 0 && (lane->steps[0].flags & GPURING_STEP_SINGLE_USE) != 0 &&
         x->done + x->step + x->bytes == 0 && exec_next_window(x, &chunk) >= lane->count &&
         chunk * x->type_size <= block_ll_batch(x)) {
         x->brief = (uint32_t) exec_all(x, block_brief_ready(x));

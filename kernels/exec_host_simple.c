@@ -42,7 +42,8 @@ EXEC_FN void host_send(const struct exec *x, const struct exec_piece *piece,
                        uint64_t bytes)
 {
     (void) x;
-    gpuring_copy_to_slot(gpuring_fifo_slot(send) + gpuring_fifo_spread(send, piece->bytes) + at,
+    gpuring_copy_to_slot(gpuring_fifo_slot(send) + gpuring_fifo_rotate_offset(send, piece->bytes) +
+                             at,
                          value, bytes);
 }
 
@@ -52,7 +53,8 @@ static const uint8_t *simple_operand(const struct exec *x, const struct exec_pie
     uint32_t ref = piece->operands[index];
 
     return exec_operand(x, piece, index) +
-           (gpuring_ref_own(ref) ? 0 : gpuring_fifo_spread(&x->lane->recvs[ref], piece->bytes));
+           (gpuring_ref_own(ref) ? 0
+                                 : gpuring_fifo_rotate_offset(&x->lane->recvs[ref], piece->bytes));
 }
 
 /* Sums go block by block, so that they are sent and added to from the L1 cache; copies, and sums of
@@ -114,7 +116,7 @@ static int is_beyond(const struct gpuring_work *work, uint64_t type_size)
     for (uint32_t i = 0; i < work->nlanes; i++) {
         bytes += work->lanes[i].count * type_size;
     }
-    return work->parts == 0 ? bytes > CACHED_VECTOR : blocks * bytes > CACHED_BLOCKS;
+    return work->block_shares == 0 ? bytes > CACHED_VECTOR : blocks * bytes > CACHED_BLOCKS;
 }
 
 int gpuring_run_host_simple(struct gpuring_work *work, const struct gpuring_type_info *type,

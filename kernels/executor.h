@@ -302,7 +302,8 @@ EXEC_FN uint64_t exec_find_block(const EXEC *x, uint32_t number, uint64_t chunk,
     struct gpuring_extent block = gpuring_block_at(reads ? &x->work->in : &x->work->out, number);
     uint64_t first, count, at;
 
-    gpuring_block_share(block.count, x->lane->part, x->work->parts, x->type_size, &first, &count);
+    gpuring_block_share(block.count, x->lane->part, x->work->block_shares, x->type_size, &first,
+                        &count);
     if (x->done >= count) {
         return 0;
     }
@@ -379,8 +380,8 @@ EXEC_FN int exec_window(EXEC *x, uint64_t chunk, uint64_t window)
 
         piece.step =
             &x->lane->steps[gpuring_step_at(x->lane->steps, x->step, x->lane->nchunks, &number)];
-        piece.count = x->work->parts == 0 ? exec_find_chunk(x, number, chunk, window, &piece)
-                                          : exec_find_block(x, number, chunk, &piece);
+        piece.count = x->work->block_shares == 0 ? exec_find_chunk(x, number, chunk, window, &piece)
+                                                 : exec_find_block(x, number, chunk, &piece);
         if (piece.count == 0) {
             continue; /* an empty chunk: skipped on all ranks */
         }
@@ -399,7 +400,8 @@ EXEC_FN int exec_window(EXEC *x, uint64_t chunk, uint64_t window)
 EXEC_FN uint64_t exec_next_window(const EXEC *x, uint64_t *chunk)
 {
     uint64_t rest = x->lane->count - x->done;
-    uint64_t nchunks = x->work->parts == 0 ? x->lane->nchunks : 1; /* of all blocks at once */
+    uint64_t nchunks =
+        x->work->block_shares == 0 ? x->lane->nchunks : 1; /* of all blocks at once */
     uint64_t window;
 
     *chunk = gpuring_window_chunk(rest, nchunks, x->lane->chunk, x->type_size);

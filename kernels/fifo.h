@@ -52,7 +52,7 @@
 #define GPURING_FIFO_MAX_SLOTS  256
 #define GPURING_FIFO_MAX_SIZES  64   /* slots, at most, of a ring that publishes sizes */
 #define GPURING_FIFO_SHORT      16   /* bytes of a short slot: LL lines of half as much data */
-#define GPURING_FIFO_SPREADS    4096 /* bytes of a chunk, at least: see gpuring_fifo_spread */
+#define GPURING_FIFO_SPREADS    4096 /* bytes of a chunk, at least: see gpuring_fifo_rotate_offset */
 #define GPURING_LL_CLEAN_PERIOD (UINT64_C(1) << 30)
 
 /*
@@ -119,7 +119,8 @@ GPURING_INLINE uint8_t *gpuring_fifo_short(const struct gpuring_fifo_end *end)
  * cache; when small chunks, too, pass through all of the memory, others have displaced them there.
  * Chunks below GPURING_FIFO_SPREADS are faster where they stay in both caches.
  */
-GPURING_INLINE uint64_t gpuring_fifo_spread(const struct gpuring_fifo_end *end, uint64_t bytes)
+GPURING_INLINE uint64_t gpuring_fifo_rotate_offset(const struct gpuring_fifo_end *end,
+                                                   uint64_t bytes)
 {
     uint64_t room = (bytes + GPURING_CACHE_LINE - 1) / GPURING_CACHE_LINE * GPURING_CACHE_LINE;
 

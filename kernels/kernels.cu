@@ -228,7 +228,7 @@ static __device__ __forceinline__ void block_run(
     if (threadIdx.x == 0) {
         exec_fence(
             &x); /* all that the block did comes before; the host then looks at nothing else */
-        exec_store_size(&x.home->turn, shared.work.turn);
+        exec_store_size(&x.home->launch_seq, shared.work.launch_seq);
     }
 }
 

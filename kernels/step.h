@@ -65,9 +65,9 @@ enum {
     GPURING_STEP_INPUT = 4, /* one of the operands is the input, or the block is as long as the
                                input's */
     GPURING_STEP_PARTIAL =
-        8,                 /* the stored value is not the final result; only the checker uses it */
-    GPURING_STEP_ONCE = 16 /* on a lane's first step: the lane uses each connection at most once
-                              per window and has at most GPURING_ONCE_MOST in each direction */
+        8, /* the stored value is not the final result; only the checker uses it */
+    GPURING_STEP_SINGLE_USE = 16 /* on a lane's first step: the lane uses each connection at most
+                              once per window and has at most GPURING_ONCE_MOST in each direction */
 };
 
 /*

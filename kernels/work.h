@@ -101,8 +101,9 @@ struct gpuring_lane {
     uint32_t nsteps, nchunks;
     uint32_t nstored, nrefs, nrecvs, nsends; /* of the tables (nstored: steps); 0: not known, they
                                                 are not copied */
-    uint32_t turn; /* of the work, once a kernel has left the lane: written last, by release */
-    uint32_t part; /* of all blocks */
+    uint32_t
+        launch_seq; /* of the work, once a kernel has left the lane: written last, by release */
+    uint32_t part;  /* of all blocks */
 
     /* Where it goes on; no longer kept when it is done. */
     uint64_t done;  /* elements of finished windows */
@@ -120,9 +121,8 @@ struct gpuring_work {
     uint32_t op;   /* enum gpuring_op */
     uint32_t protocol;
     uint32_t nlanes;
-    uint32_t turn; /* a number that the launch gives, see gpuring_lane */
-    uint32_t
-        parts; /* into which each block is cut, one a lane; 0: there is one vector, no blocks */
+    uint32_t launch_seq;   /* number of this launch on its stream, see gpuring_lane */
+    uint32_t block_shares; /* that each block is cut into, one per lane; 0: one vector, no blocks */
     struct gpuring_blocks in, out; /* of input and output, if there are blocks */
     uint32_t nblocks;              /* in their tables; 0: not known, they are not copied */
     uint32_t resumed;              /* how often its patience was over, and it was launched again */

@@ -46,17 +46,17 @@ static uint64_t result_bytes(const struct gpuring_work *work, uint64_t element)
 {
     uint64_t bytes = 0;
 
-    for (uint32_t b = 0; work->parts > 0 && b < blocks_of(work); b++) {
+    for (uint32_t b = 0; work->block_shares > 0 && b < blocks_of(work); b++) {
         bytes += gpuring_block_at(&work->out, b).count * element;
     }
-    return work->parts > 0 ? bytes : vector_bytes(work, element);
+    return work->block_shares > 0 ? bytes : vector_bytes(work, element);
 }
 
 static void change(const struct gpuring_work *work, uint64_t element, uint64_t at)
 {
     uint64_t offset = at;
 
-    for (uint32_t b = 0; work->parts > 0; b++) {
+    for (uint32_t b = 0; work->block_shares > 0; b++) {
         struct gpuring_extent block = gpuring_block_at(&work->out, b);
 
         if (at < block.count * element) {

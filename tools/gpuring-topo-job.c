@@ -26,7 +26,7 @@ struct rank_state {
     const struct topo_job *job;
     struct topo_figures *figures;
     int rank;
-    struct gpuring_gathered hellos;
+    struct gpuring_gathered rank_infos;
     struct gpuring_plans_facts facts;
     struct gpuring_node_map map;
     struct pci_doc *doc;
@@ -52,79 +52,81 @@ static int errno_of(int status)
 /* ---- AllGather 1 ---- */
 
 /* A rank's block: its ports are of one network. */
-static void hello_fill(const struct topo_job *job, size_t rank, struct gpuring_hello *hello)
+static void rank_info_fill(const struct topo_job *job, size_t rank,
+                           struct gpuring_rank_info *rank_info)
 {
     const struct topo_machine *machine = job->machine;
     uint32_t position = (uint32_t) (rank % machine->gpus);
 
-    memset(hello, 0, sizeof(*hello));
+    memset(rank_info, 0, sizeof(*rank_info));
     /* Identities of hosts are hashes: in no order. */
-    hello->node = (rank / machine->gpus + 1) * UINT64_C(0x9e3779b97f4a7c15);
-    hello->pid = (uint32_t) rank;
-    hello->capabilities =
+    rank_info->node = (rank / machine->gpus + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    rank_info->pid = (uint32_t) rank;
+    rank_info->capabilities =
         GPURING_CAPABILITY_GRAPH | (job->views[position].from_file ? GPURING_CAPABILITY_FILE : 0);
-    hello->view = job->views[position].fingerprint;
-    hello->view_bytes = (uint32_t) job->views[position].bytes;
-    snprintf(hello->hostname, sizeof(hello->hostname), "node%zu", rank / machine->gpus);
+    rank_info->view = job->views[position].fingerprint;
+    rank_info->view_bytes = (uint32_t) job->views[position].bytes;
+    snprintf(rank_info->hostname, sizeof(rank_info->hostname), "node%zu", rank / machine->gpus);
     if (!job->views[position].from_file) {
-        snprintf(hello->device.pci_bus_id, sizeof(hello->device.pci_bus_id), "%s",
+        snprintf(rank_info->device.pci_bus_id, sizeof(rank_info->device.pci_bus_id), "%s",
                  pci_graph_node(machine->graph, PCI_NODE_GPU, position)->busid);
     }
-    hello->nnics = 1;
-    hello->nics[0] =
+    rank_info->nnics = 1;
+    rank_info->nics[0] =
         (struct gpuring_nic){.port = 1, .link = GPURING_NIC_INFINIBAND, .name = "mlx5_0"};
 }
 
 /* What AllGather 1 would bring. */
-static int hellos_make(const struct topo_job *job, uint32_t ranks, struct gpuring_gathered *hellos)
+static int rank_infos_make(const struct topo_job *job, uint32_t ranks,
+                           struct gpuring_gathered *rank_infos)
 {
-    hellos->bytes = sizeof(struct gpuring_hello);
-    hellos->blocks = malloc(ranks * hellos->bytes);
-    hellos->nranks = (int) ranks;
-    for (size_t r = 0; hellos->blocks && r < ranks; r++) {
-        hello_fill(job, r, gpuring_gathered_block(hellos, (int) r));
+    rank_infos->bytes = sizeof(struct gpuring_rank_info);
+    rank_infos->blocks = malloc(ranks * rank_infos->bytes);
+    rank_infos->nranks = (int) ranks;
+    for (size_t r = 0; rank_infos->blocks && r < ranks; r++) {
+        rank_info_fill(job, r, gpuring_gathered_block(rank_infos, (int) r));
     }
-    return hellos->blocks ? 0 : -ENOMEM;
+    return rank_infos->blocks ? 0 : -ENOMEM;
 }
 
 /* As a rank does after AllGather 1: do all agree, and who shares a node? */
-static int hellos_consume(struct rank_state *state)
+static int rank_infos_consume(struct rank_state *state)
 {
     struct topo_figures *figures = state->figures;
-    int rank, parameter, rc = hellos_make(state->job, figures->ranks, &state->hellos);
+    int rank, parameter, rc = rank_infos_make(state->job, figures->ranks, &state->rank_infos);
     double since = topo_cpu_ms();
 
     if (rc != 0) {
         return rc;
     }
-    if (gpuring_node_map_compare(&state->hellos, &rank, &parameter) != GPURING_AGREED) {
+    if (gpuring_node_map_compare(&state->rank_infos, &rank, &parameter) != GPURING_AGREED) {
         return -EPROTO;
     }
-    rc = errno_of(gpuring_node_map_find(&state->hellos, &state->map));
+    rc = errno_of(gpuring_node_map_find(&state->rank_infos, &state->map));
     if (rc == 0 && state->map.nnodes != (int) figures->nodes) {
         rc = -EPROTO;
     }
     figures->compare_ms = topo_cpu_ms() - since;
-    figures->hello_bytes = figures->ranks * state->hellos.bytes;
+    figures->rank_info_bytes = figures->ranks * state->rank_infos.bytes;
     return rc;
 }
 
 /* ---- Views, and the channels of this node ---- */
 
-/* The letters with views that this rank sends and gets. */
+/* The connect infos with views that this rank sends and gets. */
 static void views_count(struct topo_figures *figures, const struct gpuring_node_ranks *ranks)
 {
-    const struct gpuring_hello *own = gpuring_node_ranks_hello(ranks, ranks->self);
+    const struct gpuring_rank_info *own = gpuring_node_ranks_rank_info(ranks, ranks->self);
     bool first = gpuring_node_topology_first_view(ranks, ranks->self);
 
     for (int i = 0; i < ranks->count; i++) {
-        const struct gpuring_hello *hello = gpuring_node_ranks_hello(ranks, i);
+        const struct gpuring_rank_info *rank_info = gpuring_node_ranks_rank_info(ranks, i);
         bool new_view = gpuring_node_topology_first_view(ranks, i);
 
         figures->views += new_view;
-        if (hello->view != own->view) {
+        if (rank_info->view != own->view) {
             figures->view_bytes +=
-                (new_view ? hello->view_bytes : 0) + (first ? own->view_bytes : 0);
+                (new_view ? rank_info->view_bytes : 0) + (first ? own->view_bytes : 0);
         }
     }
 }
@@ -132,7 +134,7 @@ static void views_count(struct topo_figures *figures, const struct gpuring_node_
 static int views_consume(struct rank_state *state)
 {
     struct gpuring_node_ranks ranks =
-        gpuring_node_ranks_of(&state->hellos, &state->map, state->rank);
+        gpuring_node_ranks_of(&state->rank_infos, &state->map, state->rank);
     double since = topo_cpu_ms();
     int rc = errno_of(
         gpuring_node_topology_unite(&ranks, state->job->views, &state->doc, &state->from_file));
@@ -148,7 +150,7 @@ static void local_find(struct rank_state *state)
     double since = topo_cpu_ms();
     if (state->doc) {
         gpuring_local_channels_find(
-            &state->hellos, &state->map, state->rank, state->doc, state->from_file,
+            &state->rank_infos, &state->map, state->rank, state->doc, state->from_file,
             options->p2p == 0 ? PCI_PEER_NO_P2P : PCI_PEER_OK, true, &state->local);
     }
     state->figures->search_ms = topo_cpu_ms() - since;
@@ -200,7 +202,7 @@ static int blocks_consume(struct rank_state *state)
     return rc;
 }
 
-/* ---- Plans, and the letters to neighbours ---- */
+/* ---- Plans, and the connect infos to neighbours ---- */
 
 static uint64_t plan_bytes(const struct gpuring_plan *plan)
 {
@@ -217,8 +219,9 @@ static int by_peer(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* The letters to all neighbours, at most: CONNS are this rank's connections, and are sorted. */
-static void letters_count(const struct rank_state *state, struct gpuring_plan_conn *conns)
+/* The connect infos to all neighbours, at most: CONNS are this rank's connections, and are sorted.
+ */
+static void connect_infos_count(const struct rank_state *state, struct gpuring_plan_conn *conns)
 {
     const int *node = state->map.node;
     struct topo_figures *figures = state->figures;
@@ -228,8 +231,8 @@ static void letters_count(const struct rank_state *state, struct gpuring_plan_co
     for (uint32_t i = 0; i < figures->connections; i++) {
         same++;
         if (i + 1 == figures->connections || conns[i + 1].peer != conns[i].peer) {
-            figures->letter_bytes +=
-                gpuring_transport_letter_room(same, node[conns[i].peer] != node[state->rank]);
+            figures->connect_info_bytes +=
+                gpuring_transport_connect_info_room(same, node[conns[i].peer] != node[state->rank]);
             figures->neighbours++;
             same = 0;
         }
@@ -262,7 +265,7 @@ static int plans_count(const struct rank_state *state, const struct gpuring_engi
             figures->connections += plan->nsends;
         }
     }
-    letters_count(state, conns);
+    connect_infos_count(state, conns);
     free(conns);
     return 0;
 }
@@ -299,19 +302,19 @@ static void state_free(struct rank_state *state)
     free(state->wires);
     pci_doc_free(state->doc);
     gpuring_node_map_clear(&state->map);
-    gpuring_gathered_clear(&state->hellos);
+    gpuring_gathered_clear(&state->rank_infos);
 }
 
 /* As far as AllGather 2. */
 static int state_begin(struct rank_state *state)
 {
-    int rc = hellos_consume(state);
+    int rc = rank_infos_consume(state);
 
     rc = rc ? rc : views_consume(state);
     if (rc == 0) {
         local_find(state);
-        state->facts = gpuring_plans_facts(&state->hellos, &state->map, state->rank);
-        gpuring_hellos_trim(&state->hellos);
+        state->facts = gpuring_plans_facts(&state->rank_infos, &state->map, state->rank);
+        gpuring_rank_info_compact(&state->rank_infos);
     }
     return rc;
 }

@@ -16,12 +16,12 @@
 struct topo_figures {
     int rc;
     uint32_t nodes, ranks, rings, trees;
-    bool engine;           /* channels by the topology, not in the order of the ranks */
-    uint64_t hello_bytes;  /* AllGather 1, of all ranks */
-    uint32_t views;        /* different ones on a node */
-    uint64_t view_bytes;   /* that this rank receives and sends where they differ */
-    uint64_t wire_bytes;   /* AllGather 2: channels */
-    uint64_t letter_bytes; /* this rank's handles, to its neighbours, at most */
+    bool engine;                 /* channels by the topology, not in the order of the ranks */
+    uint64_t rank_info_bytes;    /* AllGather 1, of all ranks */
+    uint32_t views;              /* different ones on a node */
+    uint64_t view_bytes;         /* that this rank receives and sends where they differ */
+    uint64_t wire_bytes;         /* AllGather 2: channels */
+    uint64_t connect_info_bytes; /* this rank's handles, to its neighbours, at most */
     uint32_t neighbours;
     uint64_t plan_bytes;  /* of all plans of this rank */
     uint32_t connections; /* of this rank */

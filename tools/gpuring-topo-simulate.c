@@ -68,9 +68,9 @@ static int job_measure(const struct topo_machine *machine, uint32_t nodes,
 static void text_row(FILE *out, const struct topo_figures *f)
 {
     fprintf(out, "%7" PRIu32 " %8" PRIu32 " %6" PRIu32 " %6" PRIu32 " %10.2f %10.2f %9.2f %9.2f",
-            f->nodes, f->ranks, f->rings, f->trees, (double) f->hello_bytes / 0x100000,
+            f->nodes, f->ranks, f->rings, f->trees, (double) f->rank_info_bytes / 0x100000,
             (double) f->wire_bytes / 0x100000, (double) f->view_bytes / 0x400,
-            (double) f->letter_bytes / 0x400);
+            (double) f->connect_info_bytes / 0x400);
     fprintf(out, " %10.2f %9.2f %9.2f %10.2f %9.2f %9.2f %6" PRIu32 " %6" PRIu32 " %11.1f\n",
             f->compare_ms, f->views_ms, f->search_ms, f->connect_ms, f->plan_ms,
             (double) f->plan_bytes / 0x100000, f->connections, f->neighbours, f->memory_mib);
@@ -94,14 +94,14 @@ static json_t *json_row(const struct topo_figures *f)
         json_pack("{s:I,s:I,s:s,s:I,s:I,s:I,s:I,s:I,s:I}", "nodes", (json_int_t) f->nodes, "ranks",
                   (json_int_t) f->ranks, "source", f->engine ? "topology" : "order of ranks",
                   "rings", (json_int_t) f->rings, "trees", (json_int_t) f->trees, "hello_bytes",
-                  (json_int_t) f->hello_bytes, "views", (json_int_t) f->views, "view_bytes",
+                  (json_int_t) f->rank_info_bytes, "views", (json_int_t) f->views, "view_bytes",
                   (json_int_t) f->view_bytes, "wire_bytes", (json_int_t) f->wire_bytes);
-    json_t *more = json_pack("{s:I,s:I,s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:f}", "letter_bytes",
-                             (json_int_t) f->letter_bytes, "neighbours", (json_int_t) f->neighbours,
-                             "plan_bytes", (json_int_t) f->plan_bytes, "connections",
-                             (json_int_t) f->connections, "compare_ms", f->compare_ms, "views_ms",
-                             f->views_ms, "search_ms", f->search_ms, "connect_ms", f->connect_ms,
-                             "plan_ms", f->plan_ms, "memory_mib", f->memory_mib);
+    json_t *more = json_pack(
+        "{s:I,s:I,s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:f}", "letter_bytes",
+        (json_int_t) f->connect_info_bytes, "neighbours", (json_int_t) f->neighbours, "plan_bytes",
+        (json_int_t) f->plan_bytes, "connections", (json_int_t) f->connections, "compare_ms",
+        f->compare_ms, "views_ms", f->views_ms, "search_ms", f->search_ms, "connect_ms",
+        f->connect_ms, "plan_ms", f->plan_ms, "memory_mib", f->memory_mib);
 
     json_object_update(row, more);
     json_decref(more);

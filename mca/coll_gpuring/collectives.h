@@ -4,7 +4,7 @@
  * The list of collectives with buffers: X(name, list), where `list` is the name of a list of
  * arguments below. Each collective has three forms: name (blocking), i<name> (non-blocking) and
  * <name>_init (persistent). The lists are enough to declare and to forward all functions. How a
- * collective uses its buffers is in stage/describe.c.
+ * collective uses its buffers is in stage/stage_describe.c.
  */
 #ifndef GPURING_COLLECTIVES_H
 #define GPURING_COLLECTIVES_H

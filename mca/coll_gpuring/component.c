@@ -17,7 +17,7 @@
 #include "mca/coll_gpuring/pvars.h"
 #include "mca/coll_gpuring/serve/serve.h"
 #include "mca/coll_gpuring/stage/buffers.h"
-#include "mca/coll_gpuring/stage/call.h"
+#include "mca/coll_gpuring/stage/stage_call.h"
 #include "mca/coll_gpuring/topology/identity.h"
 #include "mca/coll_gpuring/topology/node_topology.h"
 #include "mca/coll_gpuring/transport/transport.h"

@@ -17,7 +17,7 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/plan/build_direct.c \
     mca/coll_gpuring/plan/build_ring.c \
     mca/coll_gpuring/plan/build_tree.c \
-    mca/coll_gpuring/plan/check.c \
+    mca/coll_gpuring/plan/plan_check.c \
     mca/coll_gpuring/plan/network.c \
     mca/coll_gpuring/plan/network.h \
     mca/coll_gpuring/plan/postcondition.c \
@@ -35,12 +35,12 @@ if GPURING_HAVE_CUDA
 libgpuring_core_la_CPPFLAGS += $(CUDA_CPPFLAGS)
 libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/device/cuda/context.c \
-    mca/coll_gpuring/device/cuda/copy.c \
+    mca/coll_gpuring/device/cuda/cuda_copy.c \
     mca/coll_gpuring/device/cuda/cuda.c \
     mca/coll_gpuring/device/cuda/default_stream.c \
     mca/coll_gpuring/device/cuda/driver.c \
     mca/coll_gpuring/device/cuda/driver.h \
-    mca/coll_gpuring/device/cuda/internal.h \
+    mca/coll_gpuring/device/cuda/cuda_internal.h \
     mca/coll_gpuring/device/cuda/ipc.c \
     mca/coll_gpuring/device/cuda/launch.c \
     mca/coll_gpuring/device/cuda/nic.c \
@@ -50,10 +50,10 @@ endif
 
 # transport
 libgpuring_core_la_SOURCES += \
-    mca/coll_gpuring/transport/blob.c \
+    mca/coll_gpuring/transport/connect_info.c \
     mca/coll_gpuring/transport/first_chunk.c \
     mca/coll_gpuring/transport/health.c \
-    mca/coll_gpuring/transport/internal.h \
+    mca/coll_gpuring/transport/transport_internal.h \
     mca/coll_gpuring/transport/made.c \
     mca/coll_gpuring/transport/peer.c \
     mca/coll_gpuring/transport/probe.c \
@@ -73,11 +73,11 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/net/gate.h \
     mca/coll_gpuring/net/interfaces.c \
     mca/coll_gpuring/net/interfaces.h \
-    mca/coll_gpuring/net/list.c \
-    mca/coll_gpuring/net/list.h \
+    mca/coll_gpuring/net/net_list.c \
+    mca/coll_gpuring/net/net_list.h \
     mca/coll_gpuring/net/net.h \
     mca/coll_gpuring/net/nics.c \
-    mca/coll_gpuring/net/proxy/internal.h \
+    mca/coll_gpuring/net/proxy/proxy_internal.h \
     mca/coll_gpuring/net/proxy/proxy.c \
     mca/coll_gpuring/net/proxy/proxy.h \
     mca/coll_gpuring/net/proxy/pump.c \
@@ -88,22 +88,22 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/net/verbs/complete.c \
     mca/coll_gpuring/net/verbs/failover.c \
     mca/coll_gpuring/net/verbs/flush.c \
-    mca/coll_gpuring/net/verbs/link.c \
+    mca/coll_gpuring/net/verbs/verbs_link.c \
     mca/coll_gpuring/net/verbs/memory.c \
     mca/coll_gpuring/net/verbs/port.c \
     mca/coll_gpuring/net/verbs/post.c \
     mca/coll_gpuring/net/verbs/rail.c \
     mca/coll_gpuring/net/verbs/verbs.c \
-    mca/coll_gpuring/net/verbs/internal.h \
+    mca/coll_gpuring/net/verbs/verbs_internal.h \
     mca/coll_gpuring/net/verbs/events.c
 endif
 if GPURING_HAVE_UCX
 libgpuring_core_la_CPPFLAGS += $(UCX_CPPFLAGS)
 libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/net/ucx/data.c \
-    mca/coll_gpuring/net/ucx/link.c \
+    mca/coll_gpuring/net/ucx/ucx_link.c \
     mca/coll_gpuring/net/ucx/ucx.c \
-    mca/coll_gpuring/net/ucx/internal.h
+    mca/coll_gpuring/net/ucx/ucx_internal.h
 endif
 
 # engine, topology, and what else needs no Open MPI
@@ -134,7 +134,7 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/serve/queue.h \
     mca/coll_gpuring/serve/verify.c \
     mca/coll_gpuring/serve/verify.h \
-    mca/coll_gpuring/topology/channels.c \
+    mca/coll_gpuring/topology/job_channels.c \
     mca/coll_gpuring/topology/channels.h \
     mca/coll_gpuring/topology/format.h \
     mca/coll_gpuring/topology/identity.c \
@@ -151,7 +151,7 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/topology/node_map.h \
     mca/coll_gpuring/topology/node_topology.c \
     mca/coll_gpuring/topology/node_topology.h \
-    mca/coll_gpuring/wireup/plans.c \
+    mca/coll_gpuring/wireup/engine_config.c \
     mca/coll_gpuring/wireup/plans.h
 
 # The component.
@@ -163,7 +163,7 @@ mca_coll_gpuring_la_LIBADD = libgpuring_core.la libpcigraph.la $(MPI_LIBS) -ldl 
 mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/calls/calls.h \
     mca/coll_gpuring/calls/collective.c \
-    mca/coll_gpuring/calls/request.c \
+    mca/coll_gpuring/calls/calls_request.c \
     mca/coll_gpuring/calls/describe.c \
     mca/coll_gpuring/collectives.h \
     mca/coll_gpuring/compat.c \
@@ -173,7 +173,7 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/module.c \
     mca/coll_gpuring/module.h \
     mca/coll_gpuring/module_state.c \
-    mca/coll_gpuring/oob/message.c \
+    mca/coll_gpuring/oob/oob_message.c \
     mca/coll_gpuring/params.c \
     mca/coll_gpuring/process.c \
     mca/coll_gpuring/process.h \
@@ -184,21 +184,21 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/p2p/aware.c \
     mca/coll_gpuring/p2p/aware.h \
     mca/coll_gpuring/p2p/entries.c \
-    mca/coll_gpuring/p2p/message.c \
+    mca/coll_gpuring/p2p/p2p_message.c \
     mca/coll_gpuring/p2p/message.h \
     mca/coll_gpuring/p2p/fetch.c \
     mca/coll_gpuring/p2p/offer.h \
     mca/coll_gpuring/p2p/p2p.h \
-    mca/coll_gpuring/p2p/peers.c \
+    mca/coll_gpuring/p2p/p2p_peers.c \
     mca/coll_gpuring/p2p/peers.h \
     mca/coll_gpuring/p2p/pml.c \
     mca/coll_gpuring/p2p/pml.h \
     mca/coll_gpuring/p2p/probed.c \
     mca/coll_gpuring/p2p/probed.h \
-    mca/coll_gpuring/p2p/progress.c \
-    mca/coll_gpuring/p2p/progress.h \
-    mca/coll_gpuring/p2p/request.c \
-    mca/coll_gpuring/p2p/request.h \
+    mca/coll_gpuring/p2p/p2p_progress.c \
+    mca/coll_gpuring/p2p/p2p_progress.h \
+    mca/coll_gpuring/p2p/p2p_request.c \
+    mca/coll_gpuring/p2p/p2p_request.h \
     mca/coll_gpuring/p2p/sending.c \
     mca/coll_gpuring/p2p/shared.c \
     mca/coll_gpuring/p2p/shared.h \
@@ -214,15 +214,15 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/serve/watchdog.c \
     mca/coll_gpuring/stage/buffers.c \
     mca/coll_gpuring/stage/buffers.h \
-    mca/coll_gpuring/stage/call.c \
-    mca/coll_gpuring/stage/call.h \
-    mca/coll_gpuring/stage/describe.c \
+    mca/coll_gpuring/stage/stage_call.c \
+    mca/coll_gpuring/stage/stage_call.h \
+    mca/coll_gpuring/stage/stage_describe.c \
     mca/coll_gpuring/stage/host_copy.c \
     mca/coll_gpuring/stage/host_copy.h \
     mca/coll_gpuring/stage/part.h \
-    mca/coll_gpuring/stage/request.c \
+    mca/coll_gpuring/stage/stage_request.c \
     mca/coll_gpuring/wireup/connect.c \
-    mca/coll_gpuring/wireup/hello.c \
+    mca/coll_gpuring/wireup/rank_info.c \
     mca/coll_gpuring/wireup/net_select.c \
     mca/coll_gpuring/wireup/peers.c \
     mca/coll_gpuring/wireup/state.h \

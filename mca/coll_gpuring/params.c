@@ -15,7 +15,7 @@
 
 #include "mca/coll_gpuring/compat.h"
 #include "mca/coll_gpuring/net/cores.h"
-#include "mca/coll_gpuring/net/list.h"
+#include "mca/coll_gpuring/net/net_list.h"
 #include "mca/coll_gpuring/pvars.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"

@@ -9,7 +9,7 @@ libpcigraph_la_LIBADD = $(HWLOC_LIBS) $(EXPAT_LIBS) -ldl -lm
 libpcigraph_la_SOURCES = \
     mca/topo_pci/bounds/bound.c \
     mca/topo_pci/bounds/flow.c \
-    mca/topo_pci/bounds/graph.c \
+    mca/topo_pci/bounds/bounds_graph.c \
     mca/topo_pci/bounds/maxflow.c \
     mca/topo_pci/bounds/maxflow.h \
     mca/topo_pci/bounds/pci_bound.h \
@@ -17,8 +17,8 @@ libpcigraph_la_SOURCES = \
     mca/topo_pci/discover/discover.c \
     mca/topo_pci/discover/gdr_cuda.c \
     mca/topo_pci/discover/gpu.c \
-    mca/topo_pci/discover/internal.h \
-    mca/topo_pci/discover/link.c \
+    mca/topo_pci/discover/discover_internal.h \
+    mca/topo_pci/discover/discover_link.c \
     mca/topo_pci/discover/net.c \
     mca/topo_pci/discover/nvlink.c \
     mca/topo_pci/discover/nvlink_nvml.c \
@@ -26,10 +26,10 @@ libpcigraph_la_SOURCES = \
     mca/topo_pci/discover/pci_discover.h \
     mca/topo_pci/discover/pci_driver.h \
     mca/topo_pci/discover/sys.c \
-    mca/topo_pci/graph/build.c \
-    mca/topo_pci/graph/connect.c \
+    mca/topo_pci/graph/graph_build.c \
+    mca/topo_pci/graph/graph_connect.c \
     mca/topo_pci/graph/flatten.c \
-    mca/topo_pci/graph/internal.h \
+    mca/topo_pci/graph/graph_internal.h \
     mca/topo_pci/graph/number.c \
     mca/topo_pci/graph/parts.c \
     mca/topo_pci/graph/paths_local.c \
@@ -37,16 +37,16 @@ libpcigraph_la_SOURCES = \
     mca/topo_pci/graph/paths_search.c \
     mca/topo_pci/graph/pcigraph.h \
     mca/topo_pci/graph/store.c \
-    mca/topo_pci/graph/tables.c \
+    mca/topo_pci/graph/graph_tables.c \
     mca/topo_pci/map/cart.c \
-    mca/topo_pci/map/graph.c \
+    mca/topo_pci/map/map_graph.c \
     mca/topo_pci/map/grow.c \
-    mca/topo_pci/map/internal.h \
+    mca/topo_pci/map/map_internal.h \
     mca/topo_pci/map/pci_map.h \
     mca/topo_pci/map/refine.c \
     mca/topo_pci/map/slots.c \
     mca/topo_pci/map/tile.c \
-    mca/topo_pci/predict/block.c \
+    mca/topo_pci/predict/executor_model.c \
     mca/topo_pci/predict/choose.c \
     mca/topo_pci/predict/costs.c \
     mca/topo_pci/predict/job.c \
@@ -54,10 +54,10 @@ libpcigraph_la_SOURCES = \
     mca/topo_pci/predict/predict.c \
     mca/topo_pci/predict/predict.h \
     mca/topo_pci/predict/table.c \
-    mca/topo_pci/search/bound.c \
+    mca/topo_pci/search/search_bound.c \
     mca/topo_pci/search/channels.c \
     mca/topo_pci/search/channels_graph.c \
-    mca/topo_pci/search/connect.c \
+    mca/topo_pci/search/search_connect.c \
     mca/topo_pci/search/connect_tree.c \
     mca/topo_pci/search/ends.c \
     mca/topo_pci/search/local.c \

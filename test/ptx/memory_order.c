@@ -107,7 +107,7 @@ static bool launch(uint32_t r)
     struct gpuring_work *work = &test.fabric.ranks[r].work;
     struct rank *rank = &ranks[r];
 
-    work->turn = ++rank->turn;
+    work->launch_seq = ++rank->turn;
     rank->parameters->work = *work;
     memcpy(rank->parameters->lanes, work->lanes, work->nlanes * sizeof *work->lanes);
     rank->launch.seed = test.seed + ((uint64_t) ++rank->launches << 32) + ((uint64_t) r << 24);
@@ -194,10 +194,10 @@ static bool host_looks(uint32_t r)
         const struct gpuring_lane *lane = &work->lanes[i];
 
         if (!host_reads(r, &lane->wait, &value) || !host_reads(r, &lane->wait_ref, &value) ||
-            !host_reads(r, &lane->status, &value) || !host_reads(r, &lane->turn, &value)) {
+            !host_reads(r, &lane->status, &value) || !host_reads(r, &lane->launch_seq, &value)) {
             return false;
         }
-        left = left && value == work->turn;
+        left = left && value == work->launch_seq;
     }
     if (left) {
         rank->stage = STAGE_SEEN;

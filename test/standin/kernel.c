@@ -115,12 +115,12 @@ static bool reaches_data(const struct gpuring_work *work, const struct gpuring_l
     struct gpuring_extent block = {.count = 0};
     uint64_t first = lane->first, count = lane->count;
 
-    if (work->parts > 0) {
+    if (work->block_shares > 0) {
         if (blocks->table != NULL && !reaches(&blocks->table[chunk], sizeof block)) {
             return false;
         }
         block = gpuring_block_at(blocks, chunk);
-        gpuring_block_share(block.count, lane->part, work->parts, size, &first, &count);
+        gpuring_block_share(block.count, lane->part, work->block_shares, size, &first, &count);
     }
     return count == 0 ||
            reaches((const uint8_t *) buffer + block.offset + first * size, count * size);
@@ -134,7 +134,7 @@ static bool reaches_step(const struct gpuring_work *work, const struct gpuring_l
     bool out = (step->flags & GPURING_STEP_STORE) != 0;
 
     return (!in || reaches_data(work, lane, step->chunk, work->input, &work->in)) &&
-           (!out || (work->parts > 0 && in) ||
+           (!out || (work->block_shares > 0 && in) ||
             reaches_data(work, lane, step->chunk, work->output, &work->out));
 }
 

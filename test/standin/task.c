@@ -98,7 +98,7 @@ static void tear_lines(const struct gpuring_work *work)
 {
     uint8_t *output = work->output;
 
-    for (uint32_t i = 0; i < work->nlanes && work->parts == 0; i++) {
+    for (uint32_t i = 0; i < work->nlanes && work->block_shares == 0; i++) {
         const struct gpuring_lane *lane = &work->lanes[i];
 
         if (lane->status == GPURING_LANE_DONE && lane->count > 0 && output != NULL) {
@@ -145,7 +145,7 @@ static void run_kernel(const struct standin_task *task, struct ptx_machine **mac
     }
     for (uint32_t i = 0; i < work->nlanes && !standin_ptx();
          i++) { /* as a kernel does at its end */
-        __atomic_store_n(&work->lanes[i].turn, work->turn, __ATOMIC_RELEASE);
+        __atomic_store_n(&work->lanes[i].launch_seq, work->launch_seq, __ATOMIC_RELEASE);
     }
     gpu_release(gpu);
     free(task->launch);

@@ -224,7 +224,7 @@ static void begin(struct fabric *fabric, const struct collective_call *call, int
     fabric_work(fabric, rank, GPURING_TYPE_UINT32, GPURING_OP_SUM, call->count, call->input[rank],
                 call->output[rank], patience);
     if (gpuring_collective_has_blocks(call->collective)) {
-        work->parts = (uint32_t) plan->weight;
+        work->block_shares = (uint32_t) plan->weight;
         work->nblocks = (uint32_t) call->nranks;
         work->in =
             blocks_of(call, extents_of(call, rank, 0), has_many(call, false) || call->in_place);
@@ -233,7 +233,7 @@ static void begin(struct fabric *fabric, const struct collective_call *call, int
     for (uint32_t i = 0; i < plan->nlanes; i++) {
         if (gpuring_collective_has_blocks(call->collective)) {
             uint64_t most = longest(work);
-            uint64_t share = gpuring_block_part(most, work->parts, sizeof(uint32_t));
+            uint64_t share = gpuring_block_part(most, work->block_shares, sizeof(uint32_t));
 
             work->lanes[i].first = 0;
             work->lanes[i].part = (uint32_t) plan->lanes[i].part_begin;

@@ -22,7 +22,7 @@
 #include "mca/coll_gpuring/transport/transport.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
-#include "test/unit/letters.h"
+#include "test/unit/connect_infos.h"
 
 #define REPORT_ROOM 64
 #define COUNT       30011
@@ -36,7 +36,7 @@ static char last_warning[1024];
 struct exchange {
     pthread_barrier_t barrier;
     struct cuda_outcome outcome;
-    struct letters letters;
+    struct connect_infos connect_infos;
     uint8_t reports[CUDA_MAX_RANKS * REPORT_ROOM];
     int statuses[CUDA_MAX_RANKS];
 };
@@ -238,9 +238,9 @@ static int wire(struct rank *self)
     if (status != GPURING_OK) {
         return status;
     }
-    CUDA_REQUIRE(letters_post(&exchange->letters, self->rank, self->transport));
+    CUDA_REQUIRE(connect_infos_post(&exchange->connect_infos, self->rank, self->transport));
     wait_for_all(self);
-    status = letters_connect(&exchange->letters, self->rank, self->transport);
+    status = connect_infos_connect(&exchange->connect_infos, self->rank, self->transport);
     status = agree(self, probe(self, status));
     if (status == GPURING_OK) {
         gpuring_transport_wired(self->transport);

@@ -106,7 +106,7 @@ test_unit_test_device_host_SOURCES = test/unit/test_device_host.c test/unit/desc
 test_unit_test_device_host_LDADD = $(core_test_libs)
 
 unit_tests += test/unit/test_transport
-test_unit_test_transport_SOURCES = test/unit/test_transport.c test/unit/letters.h
+test_unit_test_transport_SOURCES = test/unit/test_transport.c test/unit/connect_infos.h
 test_unit_test_transport_LDADD = $(core_test_libs)
 
 # The mock net is for tests only: it is compiled into them, not into the core.
@@ -121,7 +121,7 @@ test_unit_test_proxy_LDADD = $(core_test_libs)
 unit_tests += test/unit/test_soak
 thread_tests += test/unit/test_soak
 test_unit_test_soak_SOURCES = test/unit/test_soak.c test/unit/soak_world.c test/unit/soak_world.h \
-    test/unit/letters.h \
+    test/unit/connect_infos.h \
     test/unit/plans.c test/unit/plans.h test/unit/reference.c test/unit/reference.h \
     test/unit/net_mock.c test/unit/net_mock.h
 test_unit_test_soak_LDADD = $(core_test_libs)
@@ -232,21 +232,21 @@ EXTRA_test_unit_test_kernel_counts_DEPENDENCIES = test/ptx/kernels.ptx
 
 unit_tests += test/unit/test_device_cuda
 test_unit_test_device_cuda_SOURCES = test/unit/test_device_cuda.c \
-    test/unit/cuda_ranks.c test/unit/cuda_ranks.h test/unit/letters.h
+    test/unit/cuda_ranks.c test/unit/cuda_ranks.h test/unit/connect_infos.h
 test_unit_test_device_cuda_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 test_unit_test_device_cuda_LDADD = $(core_test_libs)
 EXTRA_test_unit_test_device_cuda_DEPENDENCIES = test/standin/libcuda.la
 
 unit_tests += test/unit/test_device_contexts
 test_unit_test_device_contexts_SOURCES = test/unit/test_device_contexts.c \
-    test/unit/cuda_ranks.c test/unit/cuda_ranks.h test/unit/letters.h
+    test/unit/cuda_ranks.c test/unit/cuda_ranks.h test/unit/connect_infos.h
 test_unit_test_device_contexts_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 test_unit_test_device_contexts_LDADD = $(core_test_libs)
 EXTRA_test_unit_test_device_contexts_DEPENDENCIES = test/standin/libcuda.la
 
 unit_tests += test/unit/test_standin
 test_unit_test_standin_SOURCES = test/unit/test_standin.c \
-    test/unit/cuda_ranks.c test/unit/cuda_ranks.h test/unit/letters.h
+    test/unit/cuda_ranks.c test/unit/cuda_ranks.h test/unit/connect_infos.h
 test_unit_test_standin_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 test_unit_test_standin_LDADD = $(core_test_libs)
 EXTRA_test_unit_test_standin_DEPENDENCIES = test/standin/libcuda.la
@@ -255,7 +255,7 @@ EXTRA_test_unit_test_standin_DEPENDENCIES = test/standin/libcuda.la
 if GPURING_HAVE_VERBS
 unit_tests += test/unit/test_transport_direct
 test_unit_test_transport_direct_SOURCES = test/unit/test_transport_direct.c $(verbs_world_sources) \
-    test/unit/cuda_ranks.c test/unit/cuda_ranks.h test/unit/descriptors.h test/unit/letters.h
+    test/unit/cuda_ranks.c test/unit/cuda_ranks.h test/unit/descriptors.h test/unit/connect_infos.h
 test_unit_test_transport_direct_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) $(VERBS_CPPFLAGS)
 test_unit_test_transport_direct_LDADD = $(core_test_libs)
 EXTRA_test_unit_test_transport_direct_DEPENDENCIES = test/standin/libcuda.la

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "mca/coll_gpuring/util/status.h"
-#include "test/unit/letters.h"
+#include "test/unit/connect_infos.h"
 #include "test/unit/net_mock.h"
 
 #define NSLOTS 4
@@ -120,19 +120,20 @@ static void group_try(struct soak_group *group)
 
 static void group_connect(struct soak_group *group)
 {
-    struct letters *letters = calloc(1, sizeof *letters);
+    struct connect_infos *connect_infos = calloc(1, sizeof *connect_infos);
 
-    assert_non_null(letters);
+    assert_non_null(connect_infos);
     for (int rank = 0; rank < group->nranks; rank++) {
-        assert_true(letters_post(letters, rank, group->member[rank].transport));
+        assert_true(connect_infos_post(connect_infos, rank, group->member[rank].transport));
     }
     for (int rank = 0; rank < group->nranks; rank++) {
-        assert_int_equal(letters_connect(letters, rank, group->member[rank].transport), GPURING_OK);
+        assert_int_equal(connect_infos_connect(connect_infos, rank, group->member[rank].transport),
+                         GPURING_OK);
     }
     for (int rank = 0; rank < group->nranks; rank++) {
         member_bind(&group->member[rank]);
     }
-    free(letters);
+    free(connect_infos);
 }
 
 static void group_open(struct soak_world *world, struct soak_group *group, const int *node)

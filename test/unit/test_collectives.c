@@ -27,12 +27,13 @@ static const struct base {
     enum gpuring_algorithm algorithm;
     bool in_order;
     int least, most;
-} bases[] = {{GPURING_ALGORITHM_RING, false, 2, 64},
-             {GPURING_ALGORITHM_DIRECT, true, 2, GPURING_DIRECT_AT_ONCE},
-             {GPURING_ALGORITHM_DIRECT, false, GPURING_DIRECT_AT_ONCE + 1, GPURING_STEP_REFS},
-             {GPURING_ALGORITHM_DIRECT, false, GPURING_STEP_REFS + 1, 2 * GPURING_STEP_REFS},
-             {GPURING_ALGORITHM_TREE, true, 2, 64},
-             {GPURING_ALGORITHM_TREE, false, 2, 64}};
+} bases[] = {
+    {GPURING_ALGORITHM_RING, false, 2, 64},
+    {GPURING_ALGORITHM_DIRECT, true, 2, GPURING_DIRECT_MAX_VECTOR_RANKS},
+    {GPURING_ALGORITHM_DIRECT, false, GPURING_DIRECT_MAX_VECTOR_RANKS + 1, GPURING_STEP_REFS},
+    {GPURING_ALGORITHM_DIRECT, false, GPURING_STEP_REFS + 1, 2 * GPURING_STEP_REFS},
+    {GPURING_ALGORITHM_TREE, true, 2, 64},
+    {GPURING_ALGORITHM_TREE, false, 2, 64}};
 #define NBASES (sizeof bases / sizeof *bases)
 
 /* Threads meet each other between a few ranks as between many, and the thread sanitizer is slow. */
@@ -176,10 +177,10 @@ static int change_step(struct gpuring_plan_lane *lane, uint32_t k, enum change c
         step->flags ^= GPURING_STEP_PARTIAL;
         return 1;
     case ONCE:
-        if (k > 0 || (step->flags & GPURING_STEP_ONCE)) {
+        if (k > 0 || (step->flags & GPURING_STEP_SINGLE_USE)) {
             return 0;
         }
-        step->flags |= GPURING_STEP_ONCE;
+        step->flags |= GPURING_STEP_SINGLE_USE;
         return 1;
     default:
         if (lane->nchunks == 1) {

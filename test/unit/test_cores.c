@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "mca/coll_gpuring/net/proxy/internal.h"
+#include "mca/coll_gpuring/net/proxy/proxy_internal.h"
 
 static cpu_set_t set_of(const char *list)
 {

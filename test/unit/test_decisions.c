@@ -28,17 +28,17 @@
 /* ---- Members ---- */
 
 /* What AllGather 1 brings. */
-static struct gpuring_hello hellos[RANKS];
+static struct gpuring_rank_info rank_infos[RANKS];
 
-static struct gpuring_gathered fill_hellos(int nranks, int nnodes)
+static struct gpuring_gathered fill_rank_infos(int nranks, int nnodes)
 {
-    memset(hellos, 0, sizeof hellos);
+    memset(rank_infos, 0, sizeof rank_infos);
     for (int rank = 0; rank < nranks; rank++) {
         /* dealt out in turn, with identities that do not follow the order of the ranks */
-        hellos[rank].node = UINT64_C(0x9e3779b97f4a7c15) * (uint64_t) (nnodes - rank % nnodes);
+        rank_infos[rank].node = UINT64_C(0x9e3779b97f4a7c15) * (uint64_t) (nnodes - rank % nnodes);
     }
     return (struct gpuring_gathered){
-        .nranks = nranks, .bytes = sizeof *hellos, .blocks = (uint8_t *) hellos};
+        .nranks = nranks, .bytes = sizeof *rank_infos, .blocks = (uint8_t *) rank_infos};
 }
 
 static void nodes_are_found_and_kept_together(void **state)
@@ -47,7 +47,7 @@ static void nodes_are_found_and_kept_together(void **state)
 
     (void) state;
     for (int nnodes = 1; nnodes <= 7; nnodes++) {
-        struct gpuring_gathered gathered = fill_hellos(RANKS, nnodes);
+        struct gpuring_gathered gathered = fill_rank_infos(RANKS, nnodes);
 
         assert_int_equal(gpuring_node_map_find(&gathered, &map), 0);
         assert_int_equal(map.nnodes, nnodes);
@@ -70,7 +70,7 @@ static void nodes_are_found_and_kept_together(void **state)
 /* Each part of a node is a node of its own: every rank's part is 0 or 1 here. */
 static void parts_become_nodes(void **state)
 {
-    struct gpuring_gathered gathered = fill_hellos(RANKS, 3);
+    struct gpuring_gathered gathered = fill_rank_infos(RANKS, 3);
     struct pci_wire wires[RANKS] = {{.version = 0}};
     struct gpuring_node_map map, parts;
 
@@ -90,45 +90,45 @@ static void parts_become_nodes(void **state)
 }
 
 /* What is left of the blocks after their node's channels are known. */
-static void hellos_are_trimmed(void **state)
+static void rank_infos_are_trimmed(void **state)
 {
-    struct gpuring_gathered all = fill_hellos(RANKS, 4);
+    struct gpuring_gathered all = fill_rank_infos(RANKS, 4);
     struct gpuring_gathered kept = {.nranks = RANKS, .bytes = all.bytes};
 
     (void) state;
     kept.blocks = malloc(RANKS * all.bytes);
     assert_non_null(kept.blocks);
     for (int rank = 0; rank < RANKS; rank++) {
-        snprintf(hellos[rank].hostname, sizeof hellos[rank].hostname, "host%d", rank);
-        hellos[rank].nics[0].port = (uint8_t) rank;
+        snprintf(rank_infos[rank].hostname, sizeof rank_infos[rank].hostname, "host%d", rank);
+        rank_infos[rank].nics[0].port = (uint8_t) rank;
     }
     memcpy(kept.blocks, all.blocks, RANKS * all.bytes);
-    gpuring_hellos_trim(&kept);
+    gpuring_rank_info_compact(&kept);
     assert_true(kept.bytes < all.bytes);
     for (int rank = 0; rank < RANKS; rank++) {
-        const struct gpuring_hello *hello = gpuring_hello_of(&kept, rank);
+        const struct gpuring_rank_info *rank_info = gpuring_rank_info_of(&kept, rank);
 
-        assert_int_equal(hello->node, hellos[rank].node);
-        assert_string_equal(hello->hostname, hellos[rank].hostname);
-        assert_int_equal(hello->nics[0].port, rank);
+        assert_int_equal(rank_info->node, rank_infos[rank].node);
+        assert_string_equal(rank_info->hostname, rank_infos[rank].hostname);
+        assert_int_equal(rank_info->nics[0].port, rank);
     }
     gpuring_gathered_clear(&kept);
 }
 
 static void disagreement_is_named(void **state)
 {
-    struct gpuring_gathered gathered = fill_hellos(RANKS, 2);
+    struct gpuring_gathered gathered = fill_rank_infos(RANKS, 2);
     int rank = -1, parameter = -1;
 
     (void) state;
     assert_int_equal(gpuring_node_map_compare(&gathered, &rank, &parameter), GPURING_AGREED);
-    hellos[17].shared[GPURING_SHARED_buffer_size] = 1;
-    hellos[40].shared[GPURING_SHARED_device] = 1;
+    rank_infos[17].shared[GPURING_SHARED_buffer_size] = 1;
+    rank_infos[40].shared[GPURING_SHARED_device] = 1;
     assert_int_equal(gpuring_node_map_compare(&gathered, &rank, &parameter),
                      GPURING_DISAGREE_PARAMETER);
     assert_int_equal(rank, 17);
     assert_int_equal(parameter, GPURING_SHARED_buffer_size);
-    hellos[11].tuning = 1;
+    rank_infos[11].tuning = 1;
     assert_int_equal(gpuring_node_map_compare(&gathered, &rank, &parameter),
                      GPURING_DISAGREE_TUNING);
     assert_int_equal(rank, 11);
@@ -143,7 +143,7 @@ static void channels_give_valid_plans(void **state)
 
     (void) state;
     for (int n = 2; n <= 20; n++) {
-        struct gpuring_gathered gathered = fill_hellos(n, 1 + n % 3);
+        struct gpuring_gathered gathered = fill_rank_infos(n, 1 + n % 3);
 
         assert_int_equal(gpuring_node_map_find(&gathered, &map), 0);
         for (int rank = 0; rank < n; rank++) {
@@ -269,8 +269,9 @@ static void many_ranks_exchange_directly(void **state)
     static const int nodes[] = {1, 4, 32};
 
     (void) state;
-    assert_true(gpuring_select_eligible(GPURING_ALGORITHM_DIRECT, GPURING_DIRECT_MOST, 8, 0));
-    assert_false(gpuring_select_eligible(GPURING_ALGORITHM_DIRECT, GPURING_DIRECT_MOST + 1, 8, 0));
+    assert_true(gpuring_select_eligible(GPURING_ALGORITHM_DIRECT, GPURING_DIRECT_MAX_RANKS, 8, 0));
+    assert_false(
+        gpuring_select_eligible(GPURING_ALGORITHM_DIRECT, GPURING_DIRECT_MAX_RANKS + 1, 8, 0));
     assert_false(gpuring_select_eligible(GPURING_ALGORITHM_TWO_SHOT, 17, 1, UINT32_MAX));
     for (int c = 0; c < 3 * GPURING_COLLECTIVE_COUNT; c++) {
         enum gpuring_collective collective = (enum gpuring_collective)(c / 3);
@@ -420,7 +421,7 @@ static void gpus_use_as_many_channels_as_a_size_fills(void **state)
 /* As many blocks as the links need, as far as the part of each rank's GPU goes. */
 static void lanes_follow_links_and_parts_of_gpus(void **state)
 {
-    struct gpuring_gathered gathered = fill_hellos(RANKS, 1);
+    struct gpuring_gathered gathered = fill_rank_infos(RANKS, 1);
     struct gpuring_channels channels;
     struct gpuring_gpu_parts parts;
     struct gpuring_node_map map, eight;
@@ -428,7 +429,7 @@ static void lanes_follow_links_and_parts_of_gpus(void **state)
     (void) state;
     assert_int_equal(gpuring_node_map_find(&gathered, &map), GPURING_OK);
     for (int rank = 0; rank < RANKS; rank++) {
-        hellos[rank].device = (struct gpuring_device_identity){
+        rank_infos[rank].device = (struct gpuring_device_identity){
             .kind = GPURING_DEVICE_CUDA, .capability = 90, .sms = 132, .uuid = {(uint8_t) rank}};
     }
     parts = gpuring_node_map_parts(&gathered, &map);
@@ -446,20 +447,20 @@ static void lanes_follow_links_and_parts_of_gpus(void **state)
     assert_true(gpuring_node_map_lanes(&parts, 12, 240) >= 12 &&
                 gpuring_node_map_lanes(&parts, 12, 240) <= 24); /* A100 */
     for (int rank = 0; rank < RANKS; rank++) {
-        hellos[rank].device.uuid[0] = (uint8_t) (rank / 2);
+        rank_infos[rank].device.uuid[0] = (uint8_t) (rank / 2);
     }
-    hellos[1].device.sms = 48; /* limited by MPS */
+    rank_infos[1].device.sms = 48; /* limited by MPS */
     parts = gpuring_node_map_parts(&gathered, &map);
-    assert_true(parts.shared && parts.blocks == 24 && parts.turns == 2);
+    assert_true(parts.shared && parts.blocks == 24 && parts.time_sliced_ranks == 2);
     assert_int_equal(gpuring_node_map_lanes(&parts, 1, 0), 16);
     assert_int_equal(gpuring_node_map_lanes(&parts, 1, 400), 24);
     for (int rank = 0; rank < RANKS; rank++) {
-        hellos[rank].device.mps = rank >= 2; /* that of one node runs MPS, or none does */
+        rank_infos[rank].device.mps = rank >= 2; /* that of one node runs MPS, or none does */
     }
-    assert_int_equal(gpuring_node_map_parts(&gathered, &map).turns, 2);
-    hellos[0].device.mps = hellos[1].device.mps = 1;
-    assert_int_equal(gpuring_node_map_parts(&gathered, &map).turns, 0);
-    hellos[0].device.kind = GPURING_DEVICE_HOST;
+    assert_int_equal(gpuring_node_map_parts(&gathered, &map).time_sliced_ranks, 2);
+    rank_infos[0].device.mps = rank_infos[1].device.mps = 1;
+    assert_int_equal(gpuring_node_map_parts(&gathered, &map).time_sliced_ranks, 0);
+    rank_infos[0].device.kind = GPURING_DEVICE_HOST;
     assert_int_equal(gpuring_node_map_parts(&gathered, &map).blocks, 0);
     gpuring_node_map_clear(&map);
 }
@@ -573,7 +574,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes_are_found_and_kept_together),
         cmocka_unit_test(parts_become_nodes),
-        cmocka_unit_test(hellos_are_trimmed),
+        cmocka_unit_test(rank_infos_are_trimmed),
         cmocka_unit_test(disagreement_is_named),
         cmocka_unit_test(channels_give_valid_plans),
         cmocka_unit_test(choice_follows_size),

@@ -149,7 +149,7 @@ static void test_spread(void **state)
             uint64_t taken = 0, before = 0, lines = (bytes + 127) / 128;
 
             for (end.step = 0; end.step < 4 * 10; end.step++) {
-                uint64_t at = gpuring_fifo_spread(&end, bytes), place = at / 128 / lines;
+                uint64_t at = gpuring_fifo_rotate_offset(&end, bytes), place = at / 128 / lines;
 
                 assert_int_equal(at % 128, 0);
                 assert_true(at + bytes <= end.slot_bytes);
@@ -164,7 +164,7 @@ static void test_spread(void **state)
         }
     }
     end.spread = 0;
-    assert_int_equal(gpuring_fifo_spread(&end, GPURING_FIFO_SPREADS), 0);
+    assert_int_equal(gpuring_fifo_rotate_offset(&end, GPURING_FIFO_SPREADS), 0);
 }
 
 static void test_flag_wrap(void **state)

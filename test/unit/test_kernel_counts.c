@@ -119,7 +119,7 @@ static void connect_peers(uint32_t protocol, uint32_t bytes)
                                                .op = GPURING_OP_SUM,
                                                .protocol = protocol,
                                                .nlanes = 1,
-                                               .turn = TURN,
+                                               .launch_seq = TURN,
                                                .lanes = &memory.lane,
                                                .patience = 1000000};
 }
@@ -159,7 +159,7 @@ static void exchange(uint32_t protocol, uint32_t bytes)
     }
     memory.refs[0] = memory.refs[2 * npeers + 1] = GPURING_REF_INPUT;
     memory.steps[0] = (struct gpuring_step){
-        .noperands = 1, .nsends = (uint16_t) npeers, .flags = GPURING_STEP_ONCE};
+        .noperands = 1, .nsends = (uint16_t) npeers, .flags = GPURING_STEP_SINGLE_USE};
     memory.steps[1] = (struct gpuring_step){.refs = (uint32_t) npeers + 1,
                                             .noperands = (uint16_t) (npeers + 1),
                                             .flags = GPURING_STEP_STORE};
@@ -171,7 +171,7 @@ static struct ptx_counts count_exchange(uint32_t protocol, uint32_t bytes)
 
     exchange(protocol, bytes);
     assert_int_equal(run(NULL, &counts), GPURING_LANE_DONE);
-    assert_int_equal(memory.lane.turn, TURN);
+    assert_int_equal(memory.lane.launch_seq, TURN);
     for (uint32_t i = 0; i < bytes / 4; i++) {
         assert_true(memory.output[i] == (float) (npeers + 1));
     }

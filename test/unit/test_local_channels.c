@@ -18,13 +18,13 @@
 
 #define RANKS 8
 
-static struct gpuring_hello hellos[RANKS];
+static struct gpuring_rank_info rank_infos[RANKS];
 
 /* What rank 0 finds on a machine of the tests' data; the ranks have its GPUs in order. */
 static struct gpuring_local_channels find_local(const char *file, int nranks)
 {
     struct gpuring_gathered gathered = {
-        .nranks = nranks, .bytes = sizeof *hellos, .blocks = (uint8_t *) hellos};
+        .nranks = nranks, .bytes = sizeof *rank_infos, .blocks = (uint8_t *) rank_infos};
     struct gpuring_local_channels local;
     struct pci_error error = {.text = ""};
     struct gpuring_node_map map;
@@ -33,7 +33,7 @@ static struct gpuring_local_channels find_local(const char *file, int nranks)
     char path[4096];
 
     snprintf(path, sizeof path, "%s/test/data/topo/%s", folder != NULL ? folder : ".", file);
-    memset(hellos, 0, sizeof hellos);
+    memset(rank_infos, 0, sizeof rank_infos);
     assert_int_equal(pci_doc_read(path, &doc, &error), 0);
     for (int rank = 0; rank < nranks; rank++) {
         struct pci_elem *gpu = NULL;
@@ -43,9 +43,9 @@ static struct gpuring_local_channels find_local(const char *file, int nranks)
         }
         assert_non_null(gpu);
         assert_int_equal(pci_elem_setf(gpu, "sm", "80"), 0);
-        hellos[rank].device.kind = GPURING_DEVICE_CUDA;
-        snprintf(hellos[rank].device.pci_bus_id, sizeof hellos[rank].device.pci_bus_id, "%s",
-                 pci_elem_get(pci_elem_parent(gpu), "busid"));
+        rank_infos[rank].device.kind = GPURING_DEVICE_CUDA;
+        snprintf(rank_infos[rank].device.pci_bus_id, sizeof rank_infos[rank].device.pci_bus_id,
+                 "%s", pci_elem_get(pci_elem_parent(gpu), "busid"));
     }
     assert_int_equal(gpuring_node_map_find(&gathered, &map), 0);
     gpuring_local_channels_find(&gathered, &map, 0, doc, true, PCI_PEER_OK, false, &local);

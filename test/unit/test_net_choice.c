@@ -40,13 +40,13 @@ static struct rank rank_of(int node, const char *host, const struct gpuring_nic 
         .node = node, .verbs = true, .ucx = true, .nics = nics, .nnics = nnics, .host = host};
 }
 
-static void announce(const struct rank *rank, struct gpuring_hello *hello)
+static void announce(const struct rank *rank, struct gpuring_rank_info *rank_info)
 {
-    *hello = (struct gpuring_hello){.nnics = rank->nnics};
-    snprintf(hello->hostname, sizeof hello->hostname, "%s", rank->host);
-    hello->capabilities =
+    *rank_info = (struct gpuring_rank_info){.nnics = rank->nnics};
+    snprintf(rank_info->hostname, sizeof rank_info->hostname, "%s", rank->host);
+    rank_info->capabilities =
         (rank->verbs ? GPURING_CAPABILITY_VERBS : 0) | (rank->ucx ? GPURING_CAPABILITY_UCX : 0);
-    memcpy(hello->nics, rank->nics, rank->nnics * sizeof *rank->nics);
+    memcpy(rank_info->nics, rank->nics, rank->nnics * sizeof *rank->nics);
 }
 
 static void test_reach(void **state)
@@ -84,8 +84,8 @@ static void fill(void)
 static void expect(int wish, const struct rank *ranks, int nranks, const char *failed,
                    enum gpuring_net_kind kind, bool spare, const char *why)
 {
-    struct gpuring_hello blocks[RANKS];
-    struct gpuring_gathered hellos = {
+    struct gpuring_rank_info blocks[RANKS];
+    struct gpuring_gathered rank_infos = {
         .nranks = nranks, .bytes = sizeof blocks[0], .blocks = (uint8_t *) blocks};
     struct gpuring_net_choice choice;
     bool one_net = true;
@@ -96,7 +96,7 @@ static void expect(int wish, const struct rank *ranks, int nranks, const char *f
         node[i] = ranks[i].node;
         one_net = one_net && ranks[i].nnics < 2;
     }
-    gpuring_net_choose(wish, &hellos, node, failed, &choice);
+    gpuring_net_choose(wish, &rank_infos, node, failed, &choice);
     assert_int_equal(choice.one_net, one_net);
     assert_int_equal(choice.kind, kind);
     assert_int_equal(choice.spare, spare);
@@ -190,8 +190,8 @@ static void test_asked(void **state)
 /* An address counts as shared if another node has it, whatever the ranks of the own node have. */
 static void test_shared_addresses(void **state)
 {
-    static struct gpuring_hello blocks[3];
-    const struct gpuring_gathered hellos = {
+    static struct gpuring_rank_info blocks[3];
+    const struct gpuring_gathered rank_infos = {
         .nranks = 3, .bytes = sizeof blocks[0], .blocks = (uint8_t *) blocks};
     const int node[] = {0, 0, 1};
     uint32_t shared[GPURING_HELLO_ADDRESSES];
@@ -202,11 +202,11 @@ static void test_shared_addresses(void **state)
     blocks[0].addresses[1] = blocks[1].addresses[1] = htonl(0xac110001); /* of a bridge */
     blocks[2].addresses[GPURING_HELLO_ADDRESSES - 1] = htonl(0xac110001);
     for (int rank = 0; rank < 3; rank++) {
-        assert_int_equal(gpuring_net_shared_addresses(&hellos, node, rank, shared), 1);
+        assert_int_equal(gpuring_net_shared_addresses(&rank_infos, node, rank, shared), 1);
         assert_int_equal(shared[0], htonl(0xac110001));
     }
     blocks[2].addresses[GPURING_HELLO_ADDRESSES - 1] = 0;
-    assert_int_equal(gpuring_net_shared_addresses(&hellos, node, 0, shared), 0);
+    assert_int_equal(gpuring_net_shared_addresses(&rank_infos, node, 0, shared), 0);
 }
 
 int main(void)

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "mca/coll_gpuring/net/interfaces.h"
-#include "mca/coll_gpuring/net/list.h"
+#include "mca/coll_gpuring/net/net_list.h"
 #include "mca/coll_gpuring/util/status.h"
 
 static void test_selects(void **state)

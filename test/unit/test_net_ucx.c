@@ -19,7 +19,7 @@
 
 #include <cmocka.h>
 
-#include "mca/coll_gpuring/net/ucx/internal.h"
+#include "mca/coll_gpuring/net/ucx/ucx_internal.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "test/unit/descriptors.h"

@@ -404,7 +404,7 @@ static void kinds_do_not_mix(void **state)
 
 /* ---- Letters ---- */
 
-static void letters_reach_their_ranks(void **state)
+static void connect_infos_reach_their_ranks(void **state)
 {
     int left = 3;
 
@@ -416,15 +416,16 @@ static void letters_reach_their_ranks(void **state)
 
             if (other != r) {
                 snprintf(text, sizeof text, "%d writes to %d", r, other);
-                assert_int_equal(gpuring_letters_add(&oobs[r], other, NULL, 32), 0);
-                assert_int_equal(gpuring_letters_add(&oobs[r], other, text, strlen(text) + 1), 0);
+                assert_int_equal(gpuring_connect_infos_add(&oobs[r], other, NULL, 32), 0);
+                assert_int_equal(gpuring_connect_infos_add(&oobs[r], other, text, strlen(text) + 1),
+                                 0);
             }
         }
     }
     for (int turn = 0; left > 0; turn++) {
         left = 0;
         for (int r = 0; r < 3; r++) {
-            int status = gpuring_letters_progress(&oobs[r]);
+            int status = gpuring_connect_infos_progress(&oobs[r]);
 
             assert_true(status >= 0);
             assert_int_equal(status == GPURING_AGAIN, gpuring_oob_awaits(&oobs[r]) >= 0);
@@ -436,29 +437,29 @@ static void letters_reach_their_ranks(void **state)
         for (int i = 0; i < 4; i += 2) {
             char text[32];
 
-            snprintf(text, sizeof text, "%d writes to %d", oobs[r].letter[i].peer, r);
-            assert_string_equal((char *) oobs[r].letter[i].data, text);
-            assert_int_equal(oobs[r].letter[i].bytes, strlen(text) + 1);
+            snprintf(text, sizeof text, "%d writes to %d", oobs[r].connect_info[i].peer, r);
+            assert_string_equal((char *) oobs[r].connect_info[i].data, text);
+            assert_int_equal(oobs[r].connect_info[i].bytes, strlen(text) + 1);
         }
-        gpuring_letters_free(&oobs[r]);
+        gpuring_connect_infos_free(&oobs[r]);
     }
     world_end(3);
 }
 
-static void long_letters_are_refused(void **state)
+static void long_connect_infos_are_refused(void **state)
 {
     (void) state;
     gpuring_log_set(NULL, (enum gpuring_log_level) - 1);
     world_begin(2, 5);
-    assert_int_equal(gpuring_letters_add(&oobs[0], 1, "sixteen letters", 16), 0);
-    assert_int_equal(gpuring_letters_add(&oobs[1], 0, NULL, 8), 0);
-    while (gpuring_letters_progress(&oobs[0]) == GPURING_AGAIN) {
+    assert_int_equal(gpuring_connect_infos_add(&oobs[0], 1, "sixteen letters", 16), 0);
+    assert_int_equal(gpuring_connect_infos_add(&oobs[1], 0, NULL, 8), 0);
+    while (gpuring_connect_infos_progress(&oobs[0]) == GPURING_AGAIN) {
     }
-    while (gpuring_letters_progress(&oobs[1]) == GPURING_AGAIN) {
+    while (gpuring_connect_infos_progress(&oobs[1]) == GPURING_AGAIN) {
     }
-    assert_int_equal(gpuring_letters_progress(&oobs[1]), GPURING_ERR_PEER);
-    gpuring_letters_free(&oobs[0]);
-    gpuring_letters_free(&oobs[1]);
+    assert_int_equal(gpuring_connect_infos_progress(&oobs[1]), GPURING_ERR_PEER);
+    gpuring_connect_infos_free(&oobs[0]);
+    gpuring_connect_infos_free(&oobs[1]);
     world_end(2);
 }
 
@@ -472,8 +473,8 @@ int main(void)
         cmocka_unit_test(malformed_messages_are_refused),
         cmocka_unit_test(other_versions_are_a_disagreement),
         cmocka_unit_test(kinds_do_not_mix),
-        cmocka_unit_test(letters_reach_their_ranks),
-        cmocka_unit_test(long_letters_are_refused),
+        cmocka_unit_test(connect_infos_reach_their_ranks),
+        cmocka_unit_test(long_connect_infos_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

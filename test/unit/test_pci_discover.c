@@ -20,7 +20,7 @@
 #include <hwloc.h>
 
 #include "fake_sysfs.h"
-#include "mca/topo_pci/discover/internal.h"
+#include "mca/topo_pci/discover/discover_internal.h"
 #include "mca/topo_pci/discover/pci_discover.h"
 #include "mca/topo_pci/discover/pci_driver.h"
 

@@ -14,7 +14,7 @@
 #include <errno.h>
 
 #include "fake_sysfs.h"
-#include "mca/topo_pci/discover/internal.h"
+#include "mca/topo_pci/discover/discover_internal.h"
 #include "mca/topo_pci/discover/pci_driver.h"
 #include "mca/topo_pci/discover/pci_discover.h"
 

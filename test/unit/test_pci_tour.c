@@ -42,7 +42,7 @@ static void draw_tour(struct tour *tour, uint32_t forbidden)
 static double cost_of(const struct tour *tour, const uint32_t *order)
 {
     uint32_t n = tour->n;
-    double cost = tour_closing(tour, order[0], order[n - 1]);
+    double cost = pci_tour_closing(tour, order[0], order[n - 1]);
 
     if (TOUR_FIRST == tour->kind) {
         cost += tour->ends[order[0]];
@@ -96,14 +96,14 @@ static uint32_t compare(struct tour *tour, uint32_t forbidden)
 
         draw_tour(tour, forbidden);
         least = least_of_all(tour, all, 0);
-        exact = tour_search(tour, order);
+        exact = pci_tour_search(tour, order);
         if (!(least < INFINITY)) {
             assert_false(exact < INFINITY);
             continue;
         }
         assert_true(fabs(exact - least) < 1e-9);
         assert_order(tour, order, exact);
-        near = tour_approach(tour, order);
+        near = pci_tour_approach(tour, order);
         if (near < INFINITY) {
             assert_order(tour, order, near);
             optimal += near < least + 1e-9;
@@ -121,7 +121,7 @@ static void test_orders(void **state)
     for (uint32_t n = 2; n <= MOST_GPUS; n++) {
         struct tour tour;
 
-        assert_int_equal(tour_init(&tour, n), 0);
+        assert_int_equal(pci_tour_init(&tour, n), 0);
         assert_true(tour.exact);
         for (enum tour_kind kind = TOUR_CYCLE; kind <= TOUR_PAIR; kind++) {
             tour.kind = kind;
@@ -129,7 +129,7 @@ static void test_orders(void **state)
             (void) compare(&tour, 30);
             tours += TRIES;
         }
-        tour_fini(&tour);
+        pci_tour_fini(&tour);
     }
     assert_true(optimal >= tours * 7 / 10); /* moves alone find most of them */
 }

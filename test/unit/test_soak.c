@@ -22,7 +22,7 @@
 #include <time.h>
 
 #include "kernels/types.h"
-#include "mca/coll_gpuring/transport/internal.h"
+#include "mca/coll_gpuring/transport/transport_internal.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "test/unit/net_mock.h"
 #include "test/unit/reference.h"

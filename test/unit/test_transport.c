@@ -23,7 +23,7 @@
 #include "mca/coll_gpuring/transport/transport.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
-#include "test/unit/letters.h"
+#include "test/unit/connect_infos.h"
 
 #define MAX_RANKS  5
 #define COUNT      30011 /* elements of a vector: several windows, the last one odd */
@@ -32,7 +32,7 @@
 /* What the forked ranks share: their letters and a barrier. */
 struct exchange {
     pthread_barrier_t barrier;
-    struct letters letters;
+    struct connect_infos connect_infos;
 };
 
 struct rank {
@@ -95,9 +95,9 @@ static int rank_connect(struct rank *self, int rank, struct exchange *exchange)
 {
     int status;
 
-    REQUIRE(letters_post(&exchange->letters, rank, self->transport));
+    REQUIRE(connect_infos_post(&exchange->connect_infos, rank, self->transport));
     pthread_barrier_wait(&exchange->barrier);
-    status = letters_connect(&exchange->letters, rank, self->transport);
+    status = connect_infos_connect(&exchange->connect_infos, rank, self->transport);
     pthread_barrier_wait(&exchange->barrier);
     return status;
 }
@@ -217,7 +217,7 @@ static void ring_of_processes(void **state)
 static enum gpuring_vote result_of(const struct rank *self, uint64_t number, enum gpuring_vote own)
 {
     int missing = -1;
-    enum gpuring_vote result = gpuring_transport_voted(self->transport, number, own, &missing);
+    enum gpuring_vote result = gpuring_transport_vote_poll(self->transport, number, own, &missing);
 
     REQUIRE(result != GPURING_VOTE_UNKNOWN || missing >= 0);
     return result;
@@ -225,7 +225,7 @@ static enum gpuring_vote result_of(const struct rank *self, uint64_t number, enu
 
 static enum gpuring_vote vote(const struct rank *self, uint64_t number, enum gpuring_vote own)
 {
-    return gpuring_transport_vote(self->transport, number, own);
+    return gpuring_transport_vote_cast(self->transport, number, own);
 }
 
 #define SLOW 0 /* asks for no result but at the end */
@@ -244,7 +244,7 @@ static void votes_body(int rank, int nranks, struct exchange *exchange)
 
     rank_create(&self, rank, nranks);
     REQUIRE(rank_connect(&self, rank, exchange) == GPURING_OK);
-    REQUIRE(gpuring_transport_votes(self.transport));
+    REQUIRE(gpuring_transport_can_vote(self.transport));
     if (rank != HOST) {
         REQUIRE(vote(&self, 1, GPURING_VOTE_GPU) == GPURING_VOTE_GPU);
     }
@@ -306,15 +306,15 @@ static void garbage_body(int rank, int nranks, struct exchange *exchange)
 
     gpuring_log_set(NULL, (enum gpuring_log_level) - 1); /* the refusals are expected */
     rank_create(&self, rank, nranks);
-    REQUIRE(letters_post(&exchange->letters, rank, self.transport));
+    REQUIRE(connect_infos_post(&exchange->connect_infos, rank, self.transport));
     pthread_barrier_wait(&exchange->barrier);
-    whole = exchange->letters.bytes[1][0];
+    whole = exchange->connect_infos.bytes[1][0];
     for (size_t cut = 0; rank == 0 && cut <= whole; cut += 8) {
         struct rank fresh;
         uint8_t *copy = malloc(cut + 8); /* of its own size: so that reading beyond is noticed */
 
         REQUIRE(copy != NULL);
-        memcpy(copy, exchange->letters.text[1][0], cut);
+        memcpy(copy, exchange->connect_infos.text[1][0], cut);
         if (cut == whole) {
             copy[0] ^= 0xff; /* whole, but not ours */
         }
@@ -327,7 +327,7 @@ static void garbage_body(int rank, int nranks, struct exchange *exchange)
     rank_destroy(&self);
 }
 
-static void garbage_in_a_letter_is_refused(void **state)
+static void garbage_in_a_connect_info_is_refused(void **state)
 {
     (void) state;
     in_ranks(2, garbage_body);
@@ -421,7 +421,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ring_of_processes),
         cmocka_unit_test(votes_stay_until_all_know_the_result),
-        cmocka_unit_test(garbage_in_a_letter_is_refused),
+        cmocka_unit_test(garbage_in_a_connect_info_is_refused),
         cmocka_unit_test(dead_peer_is_noticed),
     };
 

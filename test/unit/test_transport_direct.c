@@ -17,11 +17,11 @@
 
 #include <cmocka.h>
 
-#include "mca/coll_gpuring/transport/internal.h"
+#include "mca/coll_gpuring/transport/transport_internal.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "test/unit/cuda_ranks.h"
 #include "test/unit/descriptors.h"
-#include "test/unit/letters.h"
+#include "test/unit/connect_infos.h"
 #include "test/unit/verbs_world.h"
 
 #define RANKS      2
@@ -184,7 +184,7 @@ struct expected {
 
 static void check(const struct expected *expected)
 {
-    static struct letters letters;
+    static struct connect_infos connect_infos;
     struct rank ranks[RANKS] = {{.net = NULL}};
     long held_before = held();
     int descriptors = open_descriptors();
@@ -204,11 +204,11 @@ static void check(const struct expected *expected)
     for (int r = 0; r < RANKS; r++) {
         rank_open(&ranks[r], r, &ways);
         assert_int_equal(ranks[r].transport->ndirect, expected->direct);
-        assert_true(letters_post(&letters, r, ranks[r].transport));
+        assert_true(connect_infos_post(&connect_infos, r, ranks[r].transport));
     }
     arm(NULL);
     for (int r = 0; r < RANKS; r++) {
-        assert_int_equal(letters_connect(&letters, r, ranks[r].transport), GPURING_OK);
+        assert_int_equal(connect_infos_connect(&connect_infos, r, ranks[r].transport), GPURING_OK);
     }
     try_all(ranks);
     for (int p = 0; p < 2 * GPURING_PROTOCOL_COUNT; p++) {

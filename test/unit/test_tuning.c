@@ -472,7 +472,7 @@ static void turns_are_for_large_vectors(void **state)
 {
     const struct {
         enum gpuring_collective collective;
-        int turns;
+        int time_sliced_ranks;
         uint64_t most; /* bytes of a vector or block that are delegated; 0: none are */
     } cases[] = {
         {GPURING_COLLECTIVE_ALLREDUCE, 0, 0},
@@ -488,8 +488,11 @@ static void turns_are_for_large_vectors(void **state)
     (void) state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         enum gpuring_collective collective = cases[i].collective;
-        struct gpuring_select_config config = {
-            .algorithm = -1, .protocol = -1, .nranks = 8, .nnodes = 1, .turns = cases[i].turns};
+        struct gpuring_select_config config = {.algorithm = -1,
+                                               .protocol = -1,
+                                               .nranks = 8,
+                                               .nnodes = 1,
+                                               .time_sliced_ranks = cases[i].time_sliced_ranks};
 
         config.plans[collective] = 1u << GPURING_ALGORITHM_DIRECT;
         assert_int_equal(gpuring_select_delegates(&config, collective, cases[i].most),

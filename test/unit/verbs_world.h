@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#include "mca/coll_gpuring/net/verbs/internal.h"
+#include "mca/coll_gpuring/net/verbs/verbs_internal.h"
 #include "test/unit/fake_verbs.h"
 #include "test/unit/net_lane.h"
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "mca/topo_pci/graph/internal.h"
+#include "mca/topo_pci/graph/graph_internal.h"
 #include "tools/render/pci_render.h"
 
 unsigned pci_nvlinks_of_bandwidth(int sm, double bw)

@@ -17,7 +17,7 @@
 
 #include "mca/coll_gpuring/serve/differ.h"
 #include "mca/coll_gpuring/serve/serve.h"
-#include "mca/coll_gpuring/stage/call.h"
+#include "mca/coll_gpuring/stage/stage_call.h"
 
 /* The sizes of a call that all ranks know. */
 enum gpuring_call_sizes {
@@ -53,8 +53,8 @@ static inline bool gpuring_call_is_served(const mca_coll_gpuring_module_t *modul
 
 /* Return true if the call with this number can be passed to the previous module without further
  * checks, because this process has no GPU memory and the other ranks do not vote in this call. */
-static inline bool gpuring_call_idle(const mca_coll_gpuring_module_t *module,
-                                     enum gpuring_staged what, uint64_t number)
+static inline bool gpuring_call_bypasses(const mca_coll_gpuring_module_t *module,
+                                         enum gpuring_staged what, uint64_t number)
 {
     return !gpuring_eligible_any() &&
            !(gpuring_call_is_served(module, what) && gpuring_served[what].votes &&
@@ -95,7 +95,7 @@ enum gpuring_reason gpuring_call_describe(mca_coll_gpuring_module_t *module,
                                           const struct gpuring_arguments *arguments,
                                           struct gpuring_call **call, int *status);
 
-/* ---- request.c. The functions return MPI error codes ---- */
+/* ---- calls_request.c. The functions return MPI error codes ---- */
 
 /* Make a non-blocking or persistent call. */
 int gpuring_call_request(mca_coll_gpuring_module_t *module, enum gpuring_staged what,

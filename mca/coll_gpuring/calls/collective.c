@@ -3,7 +3,7 @@
 /*
  * The functions in Open MPI's tables, three for each collective. They describe the call, decide
  * whether it is served, and run, queue or delegate it. This file has the blocking calls. Calls with
- * a request are in request.c.
+ * a request are in calls_request.c.
  */
 #include "mca/coll_gpuring/calls/calls.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -113,7 +113,7 @@ static void count_idle(module_t *self, enum gpuring_staged what)
         module_t *self = (module_t *) module;                                                  \
                                                                                                \
         if (GPURING_##form != GPURING_BLOCKING ||                                              \
-            !gpuring_call_idle(self, GPURING_STAGED_##name, self->calls + 1)) {                \
+            !gpuring_call_bypasses(self, GPURING_STAGED_##name, self->calls + 1)) {            \
             struct gpuring_arguments a = {GPURING_LIST_##list(FIELD), .comm = comm};           \
                                                                                                \
             return call(self, GPURING_STAGED_##name, GPURING_##form, &a, info, request);       \
@@ -137,7 +137,7 @@ GPURING_STAGED_COLLECTIVES(ENTRIES)
 static bool serves_barrier(const module_t *self)
 {
     return gpuring_process.device_ops->kind == GPURING_DEVICE_HOST && self->serve != NULL &&
-           gpuring_sees_pages(self);
+           gpuring_can_vote_locally(self);
 }
 
 int mca_coll_gpuring_barrier(GPURING_END_BLOCKING)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Describe a call to the engine. stage/describe.c derives the blocks that a collective reads and
- * writes from its arguments, and this file converts them to addresses and extents. If the data has
- * gaps, or would be overwritten before it is read, the engine gets a packed copy. Each rank packs
- * independently of the others.
+ * Describe a call to the engine. stage/stage_describe.c derives the blocks that a collective reads
+ * and writes from its arguments, and this file converts them to addresses and extents. If the data
+ * has gaps, or would be overwritten before it is read, the engine gets a packed copy. Each rank
+ * packs independently of the others.
  */
 #include "mca/coll_gpuring/calls/calls.h"
 

@@ -125,7 +125,8 @@ static uint64_t host_slot(const struct gpuring_select_config *config,
 static bool shares_room(const struct gpuring_select_config *config,
                         enum gpuring_algorithm algorithm)
 {
-    return algorithm == GPURING_ALGORITHM_DIRECT && config->nranks > GPURING_DIRECT_AT_ONCE;
+    return algorithm == GPURING_ALGORITHM_DIRECT &&
+           config->nranks > GPURING_DIRECT_MAX_VECTOR_RANKS;
 }
 
 static void size_slots(struct gpuring_engine *engine, enum gpuring_algorithm algorithm)
@@ -282,7 +283,7 @@ int gpuring_engine_bind(struct gpuring_engine *engine)
 {
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
         if (engine->base[i].plan != NULL &&
-            gpuring_transport_staged(engine->transport, engine->base[i].index)) {
+            gpuring_transport_uses_host_fallback(engine->transport, engine->base[i].index)) {
             engine->choice_config.slot_bytes[i][GPURING_PROTOCOL_LL128] = 0;
         }
     }

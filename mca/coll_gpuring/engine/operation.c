@@ -114,10 +114,10 @@ static int prepare(struct gpuring_engine *engine, const struct gpuring_call *cal
     work->nlanes = gpuring_plan_first_lanes(engine->program->plan, choice->channels, &parts);
     if (gpuring_collective_has_blocks(call->collective)) {
         work->nlanes = begin_blocks(engine->program->plan, call, parts, work->nlanes, lanes);
-        work->parts = (uint32_t) parts;
+        work->block_shares = (uint32_t) parts;
     } else {
         begin_vector(engine->program->plan, call, parts, work->nlanes, lanes);
-        work->parts = 0;
+        work->block_shares = 0;
     }
     for (uint32_t i = 0; i < work->nlanes; i++) {
         lanes[i].chunk = choice->chunk;

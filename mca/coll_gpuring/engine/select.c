@@ -45,10 +45,11 @@ bool gpuring_select_eligible(enum gpuring_algorithm algorithm, int nranks, int n
 {
     switch (algorithm) {
     case GPURING_ALGORITHM_DIRECT:
-        return nranks <= GPURING_DIRECT_MOST;
+        return nranks <= GPURING_DIRECT_MAX_RANKS;
     case GPURING_ALGORITHM_TWO_SHOT:
         /* It has two connections and lanes for each other rank and stripe: only on request. */
-        return (wanted & 1u << algorithm) != 0 && nnodes == 1 && nranks <= GPURING_DIRECT_AT_ONCE;
+        return (wanted & 1u << algorithm) != 0 && nnodes == 1 &&
+               nranks <= GPURING_DIRECT_MAX_VECTOR_RANKS;
     case GPURING_ALGORITHM_RING:
     case GPURING_ALGORITHM_TREE:
     case GPURING_ALGORITHM_COUNT:
@@ -91,8 +92,8 @@ struct request {
  * Reductions in order have no ring, but a chain, which moves about as many bytes. Their blocks, and
  * what has a root, go directly as far as that may be, for a chain carries them to its end and back.
  */
-static bool wins(const struct gpuring_select_config *config, enum gpuring_algorithm algorithm,
-                 const struct request *request)
+static bool heuristic_prefers(const struct gpuring_select_config *config,
+                              enum gpuring_algorithm algorithm, const struct request *request)
 {
     uint64_t n = (uint64_t) config->nranks, hop = limits_of(config)->hop;
     uint64_t direct = limits_of(config)->direct, nodes = (uint64_t) config->nnodes;
@@ -104,7 +105,7 @@ static bool wins(const struct gpuring_select_config *config, enum gpuring_algori
     case GPURING_ALGORITHM_TREE:
         return !ring || (n >= TREE_RANKS && request->bytes / n <= hop &&
                          (request->collective == GPURING_COLLECTIVE_ALLREDUCE ||
-                          config->nnodes > 1 || n > GPURING_DIRECT_AT_ONCE));
+                          config->nnodes > 1 || n > GPURING_DIRECT_MAX_VECTOR_RANKS));
     case GPURING_ALGORITHM_DIRECT:
         if (gpuring_collective_has_blocks(request->collective)) {
             return !ring || nodes == n ||
@@ -149,7 +150,7 @@ static void ask_model(const struct gpuring_select_config *config, struct request
     if (config->model.known &&
         (config->nnodes == 1 || (collective == GPURING_COLLECTIVE_ALLREDUCE && !config->in_order) ||
          !exists(config, collective, GPURING_ALGORITHM_DIRECT) ||
-         !wins(config, GPURING_ALGORITHM_DIRECT, request))) {
+         !heuristic_prefers(config, GPURING_ALGORITHM_DIRECT, request))) {
         /* which between nodes knows no direct exchange, and no chain */
         while (entry < GPURING_MODEL_CHOICE_SIZES - 1 && (UINT64_C(1) << entry) < request->all) {
             entry++;
@@ -170,7 +171,7 @@ static bool has_protocol(const struct gpuring_select_config *config,
 }
 
 /* The algorithm or protocol that a rule names, -1: none. */
-static int named(int param)
+static int value_or_auto(int param)
 {
     return param - 1; /* auto is 0; the others follow the core's order */
 }
@@ -178,7 +179,7 @@ static int named(int param)
 static enum gpuring_algorithm choose_algorithm(const struct gpuring_select_config *config,
                                                const struct request *request)
 {
-    const int wanted[] = {config->algorithm, named(request->rule->algorithm),
+    const int wanted[] = {config->algorithm, value_or_auto(request->rule->algorithm),
                           request->model != NULL ? request->model->algorithm : -1};
 
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
@@ -188,7 +189,7 @@ static enum gpuring_algorithm choose_algorithm(const struct gpuring_select_confi
     }
     for (int i = GPURING_ALGORITHM_COUNT - 1; i >= 0; i--) {
         if (exists(config, request->collective, i) &&
-            wins(config, (enum gpuring_algorithm) i, request)) {
+            heuristic_prefers(config, (enum gpuring_algorithm) i, request)) {
             return (enum gpuring_algorithm) i;
         }
     }
@@ -209,7 +210,8 @@ static bool is_faster_than_turns(const struct gpuring_select_config *config,
                  request->collective != GPURING_COLLECTIVE_ALLREDUCE;
     uint64_t further = folds ? 1 << 20 : 4 << 20; /* for each further rank on the GPU */
 
-    return config->turns > 1 && request->all <= further * (uint64_t) (config->turns - 1);
+    return config->time_sliced_ranks > 1 &&
+           request->all <= further * (uint64_t) (config->time_sliced_ranks - 1);
 }
 
 bool gpuring_select_delegates(const struct gpuring_select_config *config,
@@ -249,7 +251,7 @@ static enum gpuring_protocol choose_protocol(const struct gpuring_select_config 
 {
     const struct limits *limits = limits_of(config);
     bool modelled = request->model != NULL && request->model->protocol >= 0 && !config->host;
-    const int wanted[] = {config->protocol, named(request->rule->protocol),
+    const int wanted[] = {config->protocol, value_or_auto(request->rule->protocol),
                           modelled ? request->model->protocol : -1};
 
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {

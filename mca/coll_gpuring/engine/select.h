@@ -26,7 +26,7 @@ struct gpuring_select_config {
     bool host;                                /* plans run on the CPU */
     uint32_t plans[GPURING_COLLECTIVE_COUNT]; /* that exist: bits 1 << algorithm */
     bool in_order; /* reductions fold in the order of the ranks: by the plans that exist then */
-    int turns;     /* ranks that take turns on a GPU, the most on any; 0: none do */
+    int time_sliced_ranks; /* ranks that take turns on a GPU, the most on any; 0: none do */
     uint32_t channels[GPURING_ALGORITHM_COUNT]; /* that the plan has */
     uint32_t min_channels;                      /* that are used, 0: by size */
     uint64_t slot_bytes[GPURING_ALGORITHM_COUNT][GPURING_PROTOCOL_COUNT];

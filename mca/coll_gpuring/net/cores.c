@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/coll_gpuring/net/list.h"
+#include "mca/coll_gpuring/net/net_list.h"
 
 /* Parse a core number. Returns false if there is none at *at or it exceeds the size of a set. */
 static bool next_number(const char **at, int *number)

@@ -24,7 +24,7 @@ void gpuring_oob_free(struct gpuring_oob *oob)
         ended = oob->ops->cancel(&oob->message[i]) && ended;
     }
     if (oob != NULL) {
-        gpuring_letters_free(oob);
+        gpuring_connect_infos_free(oob);
     }
     if (oob != NULL && ended) { /* otherwise a message in flight still needs its memory */
         free(oob->blocks);
@@ -247,18 +247,18 @@ int gpuring_oob_awaits(const struct gpuring_oob *oob)
 {
     int peer = awaited(oob->message, GPURING_OOB_MESSAGES);
 
-    return peer >= 0 ? peer : awaited(oob->letter, oob->letters);
+    return peer >= 0 ? peer : awaited(oob->connect_info, oob->connect_infos);
 }
 
-/* ---- Letters ---- */
+/* ---- Connect infos ---- */
 
-int gpuring_letters_add(struct gpuring_oob *oob, int peer, const void *data, size_t bytes)
+int gpuring_connect_infos_add(struct gpuring_oob *oob, int peer, const void *data, size_t bytes)
 {
-    size_t count = (size_t) oob->letters + 1;
-    struct gpuring_message *grown = realloc(oob->letter, count * sizeof *grown);
+    size_t count = (size_t) oob->connect_infos + 1;
+    struct gpuring_message *grown = realloc(oob->connect_info, count * sizeof *grown);
     uint8_t *copy = malloc(bytes + 1);
 
-    oob->letter = grown != NULL ? grown : oob->letter;
+    oob->connect_info = grown != NULL ? grown : oob->connect_info;
     if (grown == NULL || copy == NULL) {
         gpuring_error("out of memory for a message of %zu bytes, from or to rank %d", bytes, peer);
         free(copy);
@@ -267,46 +267,47 @@ int gpuring_letters_add(struct gpuring_oob *oob, int peer, const void *data, siz
     if (data != NULL) {
         memcpy(copy, data, bytes);
     }
-    grown[oob->letters++] =
+    grown[oob->connect_infos++] =
         (struct gpuring_message){.peer = peer, .sent = data != NULL, .data = copy, .bytes = bytes};
     return GPURING_OK;
 }
 
-int gpuring_letters_progress(struct gpuring_oob *oob)
+int gpuring_connect_infos_progress(struct gpuring_oob *oob)
 {
     int waiting = 0;
 
-    for (int i = 0; i < oob->letters; i++) {
-        struct gpuring_message *letter = &oob->letter[i];
-        size_t room = letter->bytes;
-        int status = oob->letters_started ? GPURING_OK
-                                          : oob->ops->start(oob->comm, GPURING_TAG_LETTER, letter);
+    for (int i = 0; i < oob->connect_infos; i++) {
+        struct gpuring_message *connect_info = &oob->connect_info[i];
+        size_t room = connect_info->bytes;
+        int status = oob->connect_infos_started
+                         ? GPURING_OK
+                         : oob->ops->start(oob->comm, GPURING_TAG_LETTER, connect_info);
 
-        if (status == GPURING_OK && letter->request != NULL) {
-            status = oob->ops->finish(letter);
+        if (status == GPURING_OK && connect_info->request != NULL) {
+            status = oob->ops->finish(connect_info);
         }
-        if (status == GPURING_OK && letter->bytes > room) {
-            gpuring_error("rank %d sent more than the %zu bytes that it announced", letter->peer,
-                          room);
-            letter->bytes = 0;
+        if (status == GPURING_OK && connect_info->bytes > room) {
+            gpuring_error("rank %d sent more than the %zu bytes that it announced",
+                          connect_info->peer, room);
+            connect_info->bytes = 0;
             status = GPURING_ERR_PEER;
         }
         waiting += status == GPURING_AGAIN;
-        oob->letters_status = status < 0 ? status : oob->letters_status;
+        oob->connect_infos_status = status < 0 ? status : oob->connect_infos_status;
     }
-    oob->letters_started = true;
-    return waiting > 0 ? GPURING_AGAIN : oob->letters_status;
+    oob->connect_infos_started = true;
+    return waiting > 0 ? GPURING_AGAIN : oob->connect_infos_status;
 }
 
-void gpuring_letters_free(struct gpuring_oob *oob)
+void gpuring_connect_infos_free(struct gpuring_oob *oob)
 {
-    for (int i = 0; i < oob->letters; i++) {
-        if (oob->ops->cancel(&oob->letter[i])) {
-            free(oob->letter[i].data);
+    for (int i = 0; i < oob->connect_infos; i++) {
+        if (oob->ops->cancel(&oob->connect_info[i])) {
+            free(oob->connect_info[i].data);
         } /* otherwise a message in flight still needs its memory */
     }
-    free(oob->letter);
-    oob->letter = NULL;
-    oob->letters = oob->letters_status = 0;
-    oob->letters_started = false;
+    free(oob->connect_info);
+    oob->connect_info = NULL;
+    oob->connect_infos = oob->connect_infos_status = 0;
+    oob->connect_infos_started = false;
 }

@@ -3,7 +3,7 @@
 /*
  * Out-of-band messages between the ranks of a communicator, for the wire-up and for agreements.
  * doc/hacking/wireup.md explains why they are not MPI collectives. No function blocks; the waiting
- * thread calls progress. Only message.c uses Open MPI.
+ * thread calls progress. Only oob_message.c uses Open MPI.
  *
  * A gathering is an allgather: every rank gets a block of equal size from each rank. It uses
  * Bruck's algorithm with log2 n rounds. In each round a rank sends a header and, if there are any,
@@ -22,7 +22,8 @@
  * gathering at whose end all ranks know it. Therefore all ranks give up after the same gathering,
  * and no rank waits for one that has given up.
  *
- * Letters are messages between single ranks. All letters are in flight at the same time.
+ * Connect infos are messages between single ranks. All connect infos are in flight at the same
+ * time.
  */
 #ifndef GPURING_OOB_OOB_H
 #define GPURING_OOB_OOB_H
@@ -50,7 +51,7 @@ static inline void *gpuring_gathered_block(const struct gpuring_gathered *gather
 }
 void gpuring_gathered_clear(struct gpuring_gathered *gathered);
 
-/* ---- Messages, through MPI's point-to-point layer (message.c) or a test's own ---- */
+/* ---- Messages, through MPI's point-to-point layer (oob_message.c) or a test's own ---- */
 
 /* Open MPI's collectives use the tags from -10 downwards (coll_tags.h), -1 is MPI_ANY_TAG; a user's
  * wildcard receive matches no negative tag. */
@@ -112,8 +113,8 @@ struct gpuring_oob {
     uint64_t steps; /* changes with every message */
     uint64_t word;  /* result of an agreement: bitwise OR over all ranks; invalid after a failure */
     uint64_t mark;  /* is stored in this rank's failures from now on */
-    struct gpuring_message *letter; /* in the order in which the caller added them */
-    int letters;
+    struct gpuring_message *connect_info; /* in the order in which the caller added them */
+    int connect_infos;
 
     /* Internal to oob.c: */
     uint64_t number; /* number of the current or last gathering */
@@ -125,11 +126,11 @@ struct gpuring_oob {
     uint8_t *blocks; /* see above; NULL if there are none */
     uint8_t discard; /* receives unwanted data */
     struct gpuring_message message[GPURING_OOB_MESSAGES];
-    bool letters_started;
-    int letters_status;
+    bool connect_infos_started;
+    int connect_infos_status;
 };
 
-/* Create the object for one communicator (message.c). Returns NULL without memory. */
+/* Create the object for one communicator (oob_message.c). Returns NULL without memory. */
 struct gpuring_oob *gpuring_oob_create(struct ompi_communicator_t *comm);
 
 /* Cancel all messages and free the object, except memory that the network may still write to. NULL
@@ -173,16 +174,17 @@ static inline bool gpuring_oob_troubled(const struct gpuring_oob *oob)
  * that there is none. */
 struct gpuring_failure gpuring_oob_failure(struct gpuring_oob *oob);
 
-/* ---- Letters ---- */
+/* ---- Connect infos ---- */
 
-/* Add a letter to send, whose data is copied, or, with data NULL, a letter to receive of at most
- * `bytes` bytes. There may be one letter per pair of ranks and direction. All letters must be added
- * before any rank relies on them. Returns 0 or GPURING_ERR_NOMEM (logged). */
-int gpuring_letters_add(struct gpuring_oob *oob, int peer, const void *data, size_t bytes);
+/* Add a connect info to send, whose data is copied, or, with data NULL, a connect info to receive
+ * of at most `bytes` bytes. There may be one connect info per pair of ranks and direction. All
+ * connect infos must be added before any rank relies on them. Returns 0 or GPURING_ERR_NOMEM
+ * (logged). */
+int gpuring_connect_infos_add(struct gpuring_oob *oob, int peer, const void *data, size_t bytes);
 
-/* Start and progress all letters. Returns 0 when they are complete, GPURING_AGAIN, or an error
- * (logged) after which no letter is in flight. */
-int gpuring_letters_progress(struct gpuring_oob *oob);
-void gpuring_letters_free(struct gpuring_oob *oob); /* as gpuring_oob_free */
+/* Start and progress all connect infos. Returns 0 when they are complete, GPURING_AGAIN, or an
+ * error (logged) after which no connect info is in flight. */
+int gpuring_connect_infos_progress(struct gpuring_oob *oob);
+void gpuring_connect_infos_free(struct gpuring_oob *oob); /* as gpuring_oob_free */
 
 #endif

@@ -16,7 +16,7 @@
 #include "mca/coll_gpuring/p2p/offer.h"
 #include "mca/coll_gpuring/p2p/peers.h"
 #include "mca/coll_gpuring/p2p/probed.h"
-#include "mca/coll_gpuring/p2p/request.h"
+#include "mca/coll_gpuring/p2p/p2p_request.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/util/log.h"
@@ -235,17 +235,17 @@ static int improbe_entry(FROM, int *matched, struct ompi_message_t **message,
  */
 static bool begin_blind(int tag)
 {
-    gpuring_p2p_peers_blind(1);
+    gpuring_p2p_blocking_probe_enter();
     if (tag < MPI_ANY_TAG || !gpuring_memory_possible()) {
         return true;
     }
-    gpuring_p2p_peers_blind(-1);
+    gpuring_p2p_blocking_probe_leave();
     return false;
 }
 
 static int end_blind(int code)
 {
-    gpuring_p2p_peers_blind(-1);
+    gpuring_p2p_blocking_probe_leave();
     return code;
 }
 

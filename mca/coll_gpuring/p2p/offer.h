@@ -22,7 +22,7 @@
  * An offer is recognised by its length and its first 16 bytes, which are random.
  *
  * Functions return 0 or a gpuring_status (logged). Only one thread at a time calls the `advance`
- * functions, for all messages of the process (p2p/request.c). Any thread may call the others.
+ * functions, for all messages of the process (p2p/p2p_request.c). Any thread may call the others.
  */
 #ifndef GPURING_P2P_OFFER_H
 #define GPURING_P2P_OFFER_H

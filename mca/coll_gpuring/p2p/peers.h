@@ -23,9 +23,10 @@ bool gpuring_p2p_peer_consents(int peer);
  * this component cannot check. From now on every question is answered with no. */
 void gpuring_p2p_peers_unseen_receive(void);
 
-/* Enter (by = 1) or leave (by = -1) a blocking probe of the PML. No question is answered with yes
- * in between. Does nothing in single-threaded programs. */
-void gpuring_p2p_peers_blind(int by);
+/* Enter or leave a blocking probe of the PML. No question is answered with yes in between. Does
+ * nothing in single-threaded programs. */
+void gpuring_p2p_blocking_probe_enter(void);
+void gpuring_p2p_blocking_probe_leave(void);
 
 /* Record the arrival of a message. If it is large, answer pending questions, or keep them for the
  * next arrival if that is not possible now. */

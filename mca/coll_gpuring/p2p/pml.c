@@ -41,7 +41,7 @@ int gpuring_p2p_world_irecv(void *data, size_t bytes, int peer, enum gpuring_p2p
         request);
 }
 
-void gpuring_p2p_tell(ompi_status_public_t *status, const ompi_status_public_t *found)
+void gpuring_status_copy(ompi_status_public_t *status, const ompi_status_public_t *found)
 {
     if (status != MPI_STATUS_IGNORE) {
         int code = status->MPI_ERROR;

@@ -40,7 +40,7 @@ int gpuring_p2p_world_irecv(void *data, size_t bytes, int peer, enum gpuring_p2p
 
 /* Copy a status for the program, which may have passed MPI_STATUS_IGNORE. MPI_ERROR is not changed,
  * because only calls that return several statuses set it. */
-void gpuring_p2p_tell(ompi_status_public_t *status, const ompi_status_public_t *found);
+void gpuring_status_copy(ompi_status_public_t *status, const ompi_status_public_t *found);
 
 /* Return true if the request is complete, and free it then. MPI_REQUEST_NULL is complete. */
 bool gpuring_p2p_ended(ompi_request_t **request);

@@ -194,7 +194,7 @@ int gpuring_p2p_probed_iprobe(const struct gpuring_p2p_envelope *from, int *matc
         gpuring_p2p_probed_unlock();
     }
     if (code == MPI_SUCCESS && *matched) {
-        gpuring_p2p_tell(status, &found);
+        gpuring_status_copy(status, &found);
     }
     return code;
 }
@@ -203,7 +203,7 @@ int gpuring_p2p_probed_iprobe(const struct gpuring_p2p_envelope *from, int *matc
 static int give(struct gpuring_p2p_probed *self, struct ompi_message_t **message,
                 ompi_status_public_t *status)
 {
-    gpuring_p2p_tell(status, &self->status);
+    gpuring_status_copy(status, &self->status);
     if (self->message != NULL) {
         *message = self->message;
         gpuring_p2p_probed_free(self);
@@ -245,7 +245,7 @@ int gpuring_p2p_probed_improbe(const struct gpuring_p2p_envelope *from, int *mat
         if (code == MPI_SUCCESS && *matched && found._ucount == GPURING_P2P_OFFER_BYTES) {
             code = look(from->comm, *message, &found, &self);
         } else if (code == MPI_SUCCESS && *matched) {
-            gpuring_p2p_tell(status, &found);
+            gpuring_status_copy(status, &found);
         }
     }
     gpuring_p2p_probed_unlock();

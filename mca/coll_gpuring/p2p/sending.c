@@ -5,7 +5,7 @@
 
 #include "mca/coll_gpuring/p2p/offer.h"
 #include "mca/coll_gpuring/p2p/peers.h"
-#include "mca/coll_gpuring/p2p/request.h"
+#include "mca/coll_gpuring/p2p/p2p_request.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/request.h"

@@ -60,7 +60,7 @@ static void close_lane(struct gpuring_writer *writer)
         lane->nsteps = 2 * lane->nchunks - 1; /* the five stored steps represent these */
     } else if (lane->nsteps > 0 &&
                gpuring_steps_use_once(steps, lane->nsteps, refs - lane->nrefs)) {
-        steps[0].flags |= GPURING_STEP_ONCE;
+        steps[0].flags |= GPURING_STEP_SINGLE_USE;
     }
 }
 
@@ -336,7 +336,7 @@ static gpuring_builder *const *const all[GPURING_ALGORITHM_COUNT] = {
 static gpuring_builder *builder_on(enum gpuring_collective collective,
                                    enum gpuring_algorithm algorithm, bool in_order, int nranks)
 {
-    if (algorithm == GPURING_ALGORITHM_DIRECT && nranks > GPURING_DIRECT_AT_ONCE) {
+    if (algorithm == GPURING_ALGORITHM_DIRECT && nranks > GPURING_DIRECT_MAX_VECTOR_RANKS) {
         bool ordered =
             !gpuring_collective_reduces(collective) || gpuring_direct_in_order(collective, nranks);
 
@@ -348,7 +348,7 @@ static gpuring_builder *builder_on(enum gpuring_collective collective,
 
 static enum gpuring_collective base_of(enum gpuring_algorithm algorithm, int nranks)
 {
-    return algorithm == GPURING_ALGORITHM_DIRECT && nranks > GPURING_DIRECT_AT_ONCE
+    return algorithm == GPURING_ALGORITHM_DIRECT && nranks > GPURING_DIRECT_MAX_VECTOR_RANKS
                ? GPURING_COLLECTIVE_ALLTOALL
                : GPURING_COLLECTIVE_ALLREDUCE;
 }

@@ -29,7 +29,7 @@ extern gpuring_builder *const gpuring_tree_builders[GPURING_COLLECTIVE_COUNT];
 extern gpuring_builder *const gpuring_chain_builders[GPURING_COLLECTIVE_COUNT];
 extern gpuring_builder *const gpuring_direct_builders[GPURING_COLLECTIVE_COUNT];
 extern gpuring_builder *const gpuring_two_shot_builders[GPURING_COLLECTIVE_COUNT];
-/* Builders for direct exchanges between more than GPURING_DIRECT_AT_ONCE ranks. */
+/* Builders for direct exchanges between more than GPURING_DIRECT_MAX_VECTOR_RANKS ranks. */
 extern gpuring_builder *const gpuring_direct_many_builders[GPURING_COLLECTIVE_COUNT];
 
 /* Shared by the tables for trees and for chains. */

@@ -23,11 +23,11 @@
  * window w - slots. The receiver has read these slots before it sends its own window
  * w - slots + 1, if it sends at all.
  *
- * Between more than GPURING_DIRECT_AT_ONCE ranks, collectives on vectors use trees (build_tree.c),
- * except for scans, which use doubling: at distance d = 1, 2, 4 .. a rank has the sum of itself and
- * of the d - 1 ranks before it, and sends this sum to rank + d. Its output holds the sum in the
- * meantime. In an exclusive scan each rank except the last one does the same, and sends its scan to
- * the next rank:
+ * Between more than GPURING_DIRECT_MAX_VECTOR_RANKS ranks, collectives on vectors use trees
+ * (build_tree.c), except for scans, which use doubling: at distance d = 1, 2, 4 .. a rank has the
+ * sum of itself and of the d - 1 ranks before it, and sends this sum to rank + d. Its output holds
+ * the sum in the meantime. In an exclusive scan each rank except the last one does the same, and
+ * sends its scan to the next rank:
  *
  *   input > send to rank + 1
  *   recv rank - 1 + input > output, send to rank + 2
@@ -381,7 +381,7 @@ bool gpuring_direct_in_order(enum gpuring_collective collective, int nranks)
     switch (collective) {
     case GPURING_COLLECTIVE_SCAN:
     case GPURING_COLLECTIVE_EXSCAN:
-        return nranks <= GPURING_DIRECT_AT_ONCE;
+        return nranks <= GPURING_DIRECT_MAX_VECTOR_RANKS;
     case GPURING_COLLECTIVE_REDUCE_SCATTER:
         return nranks <= GPURING_STEP_REFS;
     default:

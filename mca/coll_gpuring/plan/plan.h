@@ -2,7 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * Plans: one algorithm for one rank, as data. plan/build*.c builds plans from channels,
- * plan/check.c proves them, and kernels/ executes them.
+ * plan/plan_check.c proves them, and kernels/ executes them.
  *
  * A connection is identified by (sender, receiver, key), which is unique within a plan. The
  * sender's plan lists {peer, key} among its sends, the receiver's plan lists it among its receives,
@@ -52,7 +52,7 @@ struct gpuring_channel {
  * The collectives that plans perform: X(NAME, text, blocks). blocks is true if the input or the
  * output has one block per rank, and false if both are one vector. Calls with blocks of different
  * sizes (MPI_Allgatherv) are the same collective with other extents. postcondition.c defines the
- * result on each rank, and check.c proves it.
+ * result on each rank, and plan_check.c proves it.
  */
 #define GPURING_PLAN_COLLECTIVES(X)               \
     X(ALLREDUCE, "MPI_Allreduce", false)          \
@@ -126,7 +126,7 @@ static inline const struct gpuring_step *gpuring_lane_step(const struct gpuring_
 }
 
 /* Return true if a lane with these steps uses each of its connections at most once per window
- * (GPURING_STEP_ONCE). The steps must all be stored, so this does not apply to rings. */
+ * (GPURING_STEP_SINGLE_USE). The steps must all be stored, so this does not apply to rings. */
 bool gpuring_steps_use_once(const struct gpuring_step *steps, uint32_t nsteps,
                             const uint16_t *refs);
 
@@ -152,10 +152,10 @@ struct gpuring_plan_input {
 
 /*
  * Build the base plan of an algorithm: its allreduce. Direct exchanges between more than
- * GPURING_DIRECT_AT_ONCE ranks have no allreduce, so their base plan is the alltoall. Returns 0 and
- * sets *plan to a new plan, or returns GPURING_ERR_ARG or GPURING_ERR_NOMEM after a log line and
- * leaves *plan untouched. Time and memory per rank are O(channels) for rings and trees and
- * O(nranks) for exchanges.
+ * GPURING_DIRECT_MAX_VECTOR_RANKS ranks have no allreduce, so their base plan is the alltoall.
+ * Returns 0 and sets *plan to a new plan, or returns GPURING_ERR_ARG or GPURING_ERR_NOMEM after a
+ * log line and leaves *plan untouched. Time and memory per rank are O(channels) for rings and trees
+ * and O(nranks) for exchanges.
  */
 int gpuring_plan_build(enum gpuring_algorithm algorithm, const struct gpuring_plan_input *input,
                        struct gpuring_plan **plan);
@@ -168,10 +168,10 @@ int gpuring_plan_build_on(enum gpuring_collective collective,
 /* Up to this number of ranks, direct exchanges also serve collectives on vectors. Between more
  * ranks they serve scans and collectives with blocks only, because sending a whole vector to every
  * other rank would take too long. */
-#define GPURING_DIRECT_AT_ONCE 16
+#define GPURING_DIRECT_MAX_VECTOR_RANKS 16
 
 /* Maximum number of ranks of a direct exchange, which connects every rank with every other one. */
-#define GPURING_DIRECT_MOST 1024
+#define GPURING_DIRECT_MAX_RANKS 1024
 
 /* Return true if a collective of `nranks` ranks can run on the connections of an algorithm. With
  * in_order, reductions fold in rank order and trees are chains. Rings never fold in rank order. */
@@ -212,7 +212,7 @@ uint32_t gpuring_plan_channels(const struct gpuring_plan *plan);
  *    plans with in_order fold in rank order,
  *  - no rank reads its input after overwriting it, so MPI_IN_PLACE is safe. Lanes of a rank are
  *    ordered only by the data that flows between them,
- *  - a lane flagged GPURING_STEP_ONCE uses each connection at most once per window,
+ *  - a lane flagged GPURING_STEP_SINGLE_USE uses each connection at most once per window,
  *  - sends and receives match, chunk by chunk, and nothing deadlocks with `slots` FIFO slots per
  *    connection.
  *

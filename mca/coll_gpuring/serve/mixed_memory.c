@@ -35,9 +35,9 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-bool gpuring_sees_pages(const mca_coll_gpuring_module_t *module)
+bool gpuring_can_vote_locally(const mca_coll_gpuring_module_t *module)
 {
-    return module->serve->all_ready && gpuring_transport_votes(module->engine->transport);
+    return module->serve->all_ready && gpuring_transport_can_vote(module->engine->transport);
 }
 
 /* Return true if the user has disabled serving with coll_gpuring_algorithm=previous. With
@@ -58,7 +58,7 @@ static bool is_before(const mca_coll_gpuring_module_t *module, uint64_t number)
 
 bool gpuring_vote_possible(const mca_coll_gpuring_module_t *module, uint64_t number)
 {
-    return gpuring_sees_pages(module) ||
+    return gpuring_can_vote_locally(module) ||
            (gpuring_params.agree_size > 0 && !serves_none() && !is_before(module, number) &&
             module->state != GPURING_STATE_DEAD && module->state != GPURING_STATE_FAILED);
 }
@@ -66,7 +66,8 @@ bool gpuring_vote_possible(const mca_coll_gpuring_module_t *module, uint64_t num
 /* Return true if the call is large enough to pay for an agreement every time. Its size is the
  * number of bytes that pass through the root, which either all ranks know or none. Reductions whose
  * order coll_gpuring_deterministic promises are always worth an agreement. */
-static bool is_worth(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
+static bool pays_for_agreement(const mca_coll_gpuring_module_t *module,
+                               const struct gpuring_call *call)
 {
     bool blocks = call->collective == GPURING_COLLECTIVE_GATHER ||
                   call->collective == GPURING_COLLECTIVE_SCATTER;
@@ -135,16 +136,17 @@ enum gpuring_reason gpuring_vote_cast(mca_coll_gpuring_module_t *module, struct 
     enum gpuring_vote own = own_vote(call);
     uint64_t number;
 
-    if (!gpuring_sees_pages(module)) {
+    if (!gpuring_can_vote_locally(module)) {
         call->asks = GPURING_ASKS_FORECAST;
         call->vote = module->calls;
-        call->forecast = lasting || is_worth(module, call) ? NULL : forecast_of(module, call);
+        call->forecast =
+            lasting || pays_for_agreement(module, call) ? NULL : forecast_of(module, call);
         /* Calls in the queue must query the forecast first, when it is their turn. */
         return gpuring_queue_empty(&module->serve->queue) ? ask_forecast(module, call)
                                                           : GPURING_REASON_NONE;
     }
     number = ++module->serve->votes;
-    if (gpuring_transport_vote(module->engine->transport, number, own) == GPURING_VOTE_HOST) {
+    if (gpuring_transport_vote_cast(module->engine->transport, number, own) == GPURING_VOTE_HOST) {
         return reason_of(own);
     }
     call->asks = GPURING_ASKS_PAGES;
@@ -186,8 +188,8 @@ void gpuring_agreement_take(mca_coll_gpuring_module_t *module, struct gpuring_it
 bool gpuring_forecast_may_serve(const mca_coll_gpuring_module_t *module,
                                 const struct gpuring_call *call)
 {
-    return gpuring_vote_possible(module, module->calls) && !gpuring_sees_pages(module) &&
-           !is_worth(module, call) &&
+    return gpuring_vote_possible(module, module->calls) && !gpuring_can_vote_locally(module) &&
+           !pays_for_agreement(module, call) &&
            !(gpuring_queue_empty(&module->serve->queue) &&
              gpuring_forecast_next(forecast_of(module, call)) == GPURING_EXPECTED_HOST);
 }
@@ -196,7 +198,7 @@ bool gpuring_vote_look(mca_coll_gpuring_module_t *module, struct gpuring_item *i
 {
     enum gpuring_vote own = own_vote(&item->call);
     enum gpuring_vote result =
-        gpuring_transport_voted(module->engine->transport, item->call.vote, own, missing);
+        gpuring_transport_vote_poll(module->engine->transport, item->call.vote, own, missing);
 
     if (result == GPURING_VOTE_UNKNOWN) {
         return false;

@@ -96,7 +96,7 @@ void gpuring_progress_close(void);
 
 /* Return true if all ranks see the status pages of all others, because they are on one node, and
  * all ranks know that. */
-bool gpuring_sees_pages(const struct mca_coll_gpuring_module_t *module);
+bool gpuring_can_vote_locally(const struct mca_coll_gpuring_module_t *module);
 
 /* Return true if the ranks may vote in the call with this number, or agree on it. This rank answers
  * from its own knowledge. */

@@ -4,16 +4,16 @@
  * What the ranks of a communicator exchange when it is wired up. Without Open MPI headers,
  * so that tools can use it.
  *
- *   AllGather 1     struct gpuring_hello of each rank: who and where it is, what it can, the
+ *   AllGather 1     struct gpuring_rank_info of each rank: who and where it is, what it can, the
  *                   parameters that all must share, a port of each network that the process may
- *                   use (net/list.h)
+ *                   use (net/net_list.h)
  *   views           on nodes of which the ranks see different things: each different view, to the
  *                   node's ranks that do not have it (node_topology.h)
  *   AllGather 2     where all have a topology of GPUs: struct gpuring_channel_block of each rank:
  *                   its position in the channels of its node (pci_connect.h); version 0: its
  *                   topology does not serve
  *   handles         to each neighbour in the channels, and from it: how to reach the connections
- *                   between the two (transport/internal.h)
+ *                   between the two (transport/transport_internal.h)
  *   probe           where peers' memory is probed (transport.h), two reports, of equal size
  *   agreements      before and after the handles: nothing but whether each rank can go on
  */
@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 #include "mca/coll_gpuring/device/device.h"
-#include "mca/coll_gpuring/net/list.h"
+#include "mca/coll_gpuring/net/net_list.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/oob/oob.h"
 #include "mca/topo_pci/search/pci_connect.h"
@@ -43,9 +43,9 @@ enum gpuring_capability {
 /*
  * Of large jobs these blocks are most of what a rank holds while it is wired up. What follows
  * hostname and ports is of use to the ranks of a node and to the comparison alone:
- * gpuring_hellos_trim() removes it.
+ * gpuring_rank_info_compact() removes it.
  */
-struct gpuring_hello {
+struct gpuring_rank_info {
     uint64_t node;   /* hash of the node's identity: equal means memory can be shared */
     uint64_t view;   /* fingerprint of what it sees of its node (node_topology.h); 0: nothing */
     uint64_t tuning; /* fingerprint of the rules of its tuning file (engine/tuning.h) */
@@ -60,15 +60,15 @@ struct gpuring_hello {
     uint32_t addresses[GPURING_HELLO_ADDRESSES]; /* IPv4, network byte order; 0: none */
     int64_t shared[GPURING_SHARED_COUNT]; /* parameters of scope SHARED, in the list's order */
 };
-_Static_assert(sizeof(struct gpuring_hello) == 168 + 8 * GPURING_SHARED_COUNT +
-                                                   32 * GPURING_HELLO_NICS +
-                                                   4 * GPURING_HELLO_ADDRESSES,
+_Static_assert(sizeof(struct gpuring_rank_info) == 168 + 8 * GPURING_SHARED_COUNT +
+                                                       32 * GPURING_HELLO_NICS +
+                                                       4 * GPURING_HELLO_ADDRESSES,
                "travels between ranks");
 
-static inline const struct gpuring_hello *gpuring_hello_of(const struct gpuring_gathered *hellos,
-                                                           int rank)
+static inline const struct gpuring_rank_info *gpuring_rank_info_of(
+    const struct gpuring_gathered *rank_infos, int rank)
 {
-    return gpuring_gathered_block(hellos, rank);
+    return gpuring_gathered_block(rank_infos, rank);
 }
 
 /* With AllGather 2 where all ranks know a topology of GPUs. */

@@ -50,7 +50,7 @@ void gpuring_local_channels_dump(const struct pci_doc *doc)
 
 static const char *busid_of(const struct gpuring_node_ranks *ranks, int i)
 {
-    return gpuring_node_ranks_hello(ranks, i)->device.pci_bus_id;
+    return gpuring_node_ranks_rank_info(ranks, i)->device.pci_bus_id;
 }
 
 /* The GPUs of a node: which one each of its ranks uses, numbered in the order of the ranks. */
@@ -254,7 +254,7 @@ bool gpuring_local_channels_may_map(const struct gpuring_local_channels *local, 
 static void set_lanes(const struct gpuring_node_ranks *ranks, const struct gpuring_node_map *map,
                       const struct pci_chosen *chosen, struct pci_job *job)
 {
-    struct gpuring_gpu_parts parts = gpuring_node_map_parts(ranks->hellos, map);
+    struct gpuring_gpu_parts parts = gpuring_node_map_parts(ranks->rank_infos, map);
     const struct pci_channels *ring = &chosen->part->ring;
 
     if (parts.blocks > 0 && map->nnodes == 1 && chosen->nparts == 1) {
@@ -333,13 +333,13 @@ static int find(struct pci_doc *doc, bool from_file, enum pci_peer peers, bool p
     return status;
 }
 
-void gpuring_local_channels_find(const struct gpuring_gathered *hellos,
+void gpuring_local_channels_find(const struct gpuring_gathered *rank_infos,
                                  const struct gpuring_node_map *map, int rank, struct pci_doc *doc,
                                  bool from_file, enum pci_peer peers, bool parts,
                                  struct gpuring_local_channels *local)
 {
     static bool reported;
-    struct gpuring_node_ranks ranks = gpuring_node_ranks_of(hellos, map, rank);
+    struct gpuring_node_ranks ranks = gpuring_node_ranks_of(rank_infos, map, rank);
     struct pci_error error = {.text = ""};
     struct gpus gpus;
     int status = -ENOMEM;
@@ -352,7 +352,7 @@ void gpuring_local_channels_find(const struct gpuring_gathered *hellos,
         if (gpus.count < ranks.count) {
             gpuring_info("[shared-gpu] %d ranks of this node share %d GPUs%s", ranks.count,
                          gpus.count,
-                         gpuring_hello_of(hellos, rank)->device.mps
+                         gpuring_rank_info_of(rank_infos, rank)->device.mps
                              ? " under CUDA MPS"
                              : " and take turns on them, as CUDA MPS does not run: calls of less "
                                "than some MiB are staged through host memory; start MPS on each "

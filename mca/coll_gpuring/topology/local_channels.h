@@ -27,7 +27,7 @@ struct gpuring_local_channels {
  * the node's GPUs; parts: a network may join parts of the node. A topology that cannot be used is
  * reported, and leaves all of *local zero but the model's fingerprint.
  */
-void gpuring_local_channels_find(const struct gpuring_gathered *hellos,
+void gpuring_local_channels_find(const struct gpuring_gathered *rank_infos,
                                  const struct gpuring_node_map *map, int rank, struct pci_doc *doc,
                                  bool from_file, enum pci_peer peers, bool parts,
                                  struct gpuring_local_channels *local);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool any_reaches(const struct gpuring_hello *a, const struct gpuring_hello *b)
+static bool any_reaches(const struct gpuring_rank_info *a, const struct gpuring_rank_info *b)
 {
     for (uint32_t i = 0; i < a->nnics; i++) {
         for (uint32_t j = 0; j < b->nnics; j++) {
@@ -18,7 +18,7 @@ static bool any_reaches(const struct gpuring_hello *a, const struct gpuring_hell
 }
 
 /* Do both ranks announce the same ports, as those of a node, or of a well-built cluster, do? */
-static bool same_networks(const struct gpuring_hello *a, const struct gpuring_hello *b)
+static bool same_networks(const struct gpuring_rank_info *a, const struct gpuring_rank_info *b)
 {
     for (uint32_t i = 0; i < a->nnics && a->nnics == b->nnics; i++) {
         if (!gpuring_nic_reaches(&a->nics[i], &b->nics[i])) {
@@ -32,16 +32,17 @@ static bool same_networks(const struct gpuring_hello *a, const struct gpuring_he
  * Ranks whose ports are on the same networks stand for each other; of the rest, every pair on two
  * nodes is looked at. `reaches` is transitive, port by port, so that nothing is lost by that.
  */
-static bool all_reach(const struct gpuring_gathered *hellos, const int *node, int *a, int *b)
+static bool all_reach(const struct gpuring_gathered *rank_infos, const int *node, int *a, int *b)
 {
-    for (*a = 0; *a < hellos->nranks; ++*a) {
-        const struct gpuring_hello *hello = gpuring_hello_of(hellos, *a);
+    for (*a = 0; *a < rank_infos->nranks; ++*a) {
+        const struct gpuring_rank_info *rank_info = gpuring_rank_info_of(rank_infos, *a);
 
-        if (node[*a] != node[0] && same_networks(hello, gpuring_hello_of(hellos, 0))) {
+        if (node[*a] != node[0] && same_networks(rank_info, gpuring_rank_info_of(rank_infos, 0))) {
             continue; /* reaches what rank 0 reaches, and rank 0 is looked at */
         }
-        for (*b = 0; *b < hellos->nranks; ++*b) {
-            if (node[*a] != node[*b] && !any_reaches(hello, gpuring_hello_of(hellos, *b))) {
+        for (*b = 0; *b < rank_infos->nranks; ++*b) {
+            if (node[*a] != node[*b] &&
+                !any_reaches(rank_info, gpuring_rank_info_of(rank_infos, *b))) {
                 return false;
             }
         }
@@ -50,76 +51,77 @@ static bool all_reach(const struct gpuring_gathered *hellos, const int *node, in
 }
 
 /* Why verbs cannot be used, or a word about how. */
-static bool verbs_possible(const struct gpuring_gathered *hellos, const int *node, char *why,
+static bool verbs_possible(const struct gpuring_gathered *rank_infos, const int *node, char *why,
                            size_t size)
 {
     const struct gpuring_nic *nics[2];
     int rank[2];
 
-    for (int i = 0; i < hellos->nranks; i++) {
-        const struct gpuring_hello *hello = gpuring_hello_of(hellos, i);
+    for (int i = 0; i < rank_infos->nranks; i++) {
+        const struct gpuring_rank_info *rank_info = gpuring_rank_info_of(rank_infos, i);
 
-        if ((hello->capabilities & GPURING_CAPABILITY_VERBS) == 0) {
+        if ((rank_info->capabilities & GPURING_CAPABILITY_VERBS) == 0) {
             snprintf(why, size, "[no-verbs] rank %d on %s has coll/gpuring without verbs", i,
-                     hello->hostname);
+                     rank_info->hostname);
             return false;
         }
-        if (hello->nnics == 0) {
+        if (rank_info->nnics == 0) {
             snprintf(why, size,
                      "[no-rdma-port] %s has no active RDMA port that coll_gpuring_verbs_hca "
                      "selects (rank %d)",
-                     hello->hostname, i);
+                     rank_info->hostname, i);
             return false;
         }
     }
-    if (!all_reach(hellos, node, &rank[0], &rank[1])) {
+    if (!all_reach(rank_infos, node, &rank[0], &rank[1])) {
         for (int i = 0; i < 2; i++) {
-            nics[i] = gpuring_hello_of(hellos, rank[i])->nics;
+            nics[i] = gpuring_rank_info_of(rank_infos, rank[i])->nics;
         }
         snprintf(why, size,
                  "[rdma-networks] no RDMA port of %s is of the same network as one of %s (%s %s of "
                  "rank %d, %s %s of rank %d)",
-                 gpuring_hello_of(hellos, rank[0])->hostname,
-                 gpuring_hello_of(hellos, rank[1])->hostname,
+                 gpuring_rank_info_of(rank_infos, rank[0])->hostname,
+                 gpuring_rank_info_of(rank_infos, rank[1])->hostname,
                  nics[0]->link == GPURING_NIC_INFINIBAND ? "InfiniBand" : "Ethernet", nics[0]->name,
                  rank[0], nics[1]->link == GPURING_NIC_INFINIBAND ? "InfiniBand" : "Ethernet",
                  nics[1]->name, rank[1]);
         return false;
     }
-    nics[0] = gpuring_hello_of(hellos, 0)->nics;
+    nics[0] = gpuring_rank_info_of(rank_infos, 0)->nics;
     snprintf(
         why, size,
         "[rdma-ports] all %d ranks have active RDMA ports that reach each other (rank 0: %s:%d)",
-        hellos->nranks, nics[0]->name, nics[0]->port);
+        rank_infos->nranks, nics[0]->name, nics[0]->port);
     return true;
 }
 
-static bool ucx_possible(const struct gpuring_gathered *hellos, char *why, size_t size)
+static bool ucx_possible(const struct gpuring_gathered *rank_infos, char *why, size_t size)
 {
-    for (int i = 0; i < hellos->nranks; i++) {
-        const struct gpuring_hello *hello = gpuring_hello_of(hellos, i);
+    for (int i = 0; i < rank_infos->nranks; i++) {
+        const struct gpuring_rank_info *rank_info = gpuring_rank_info_of(rank_infos, i);
 
-        if ((hello->capabilities & GPURING_CAPABILITY_UCX) == 0) {
+        if ((rank_info->capabilities & GPURING_CAPABILITY_UCX) == 0) {
             snprintf(why, size, "[no-ucx] rank %d on %s has coll/gpuring without UCX", i,
-                     hello->hostname);
+                     rank_info->hostname);
             return false;
         }
     }
     return true;
 }
 
-void gpuring_net_choose(int wish, const struct gpuring_gathered *hellos, const int *node,
+void gpuring_net_choose(int wish, const struct gpuring_gathered *rank_infos, const int *node,
                         const char *failed, struct gpuring_net_choice *choice)
 {
     char verbs[320] = "", ucx[160] = "";
-    bool verbs_fits = verbs_possible(hellos, node, verbs, sizeof verbs);
-    bool ucx_fits = ucx_possible(hellos, ucx, sizeof ucx);
+    bool verbs_fits = verbs_possible(rank_infos, node, verbs, sizeof verbs);
+    bool ucx_fits = ucx_possible(rank_infos, ucx, sizeof ucx);
     const char *before = "", *why = failed != NULL ? failed : verbs, *behind = "";
 
     memset(choice, 0, sizeof *choice);
     choice->one_net = true;
-    for (int rank = 0; rank < hellos->nranks; rank++) { /* a port of each network, see format.h */
-        choice->one_net = choice->one_net && gpuring_hello_of(hellos, rank)->nnics <= 1;
+    for (int rank = 0; rank < rank_infos->nranks;
+         rank++) { /* a port of each network, see format.h */
+        choice->one_net = choice->one_net && gpuring_rank_info_of(rank_infos, rank)->nnics <= 1;
     }
     if (wish == GPURING_PARAM_NET_NONE) {
         why = "[net-none] coll_gpuring_net=none";
@@ -146,11 +148,11 @@ void gpuring_net_choose(int wish, const struct gpuring_gathered *hellos, const i
              behind[0] != '\0' ? "; " : "", behind);
 }
 
-static bool another_node_has(const struct gpuring_gathered *hellos, const int *node, int rank,
+static bool another_node_has(const struct gpuring_gathered *rank_infos, const int *node, int rank,
                              uint32_t address)
 {
-    for (int other = 0; other < hellos->nranks; other++) {
-        const uint32_t *theirs = gpuring_hello_of(hellos, other)->addresses;
+    for (int other = 0; other < rank_infos->nranks; other++) {
+        const uint32_t *theirs = gpuring_rank_info_of(rank_infos, other)->addresses;
 
         for (int i = 0; node[other] != node[rank] && i < GPURING_HELLO_ADDRESSES; i++) {
             if (theirs[i] == address) {
@@ -161,14 +163,14 @@ static bool another_node_has(const struct gpuring_gathered *hellos, const int *n
     return false;
 }
 
-int gpuring_net_shared_addresses(const struct gpuring_gathered *hellos, const int *node, int rank,
-                                 uint32_t shared[GPURING_HELLO_ADDRESSES])
+int gpuring_net_shared_addresses(const struct gpuring_gathered *rank_infos, const int *node,
+                                 int rank, uint32_t shared[GPURING_HELLO_ADDRESSES])
 {
-    const uint32_t *mine = gpuring_hello_of(hellos, rank)->addresses;
+    const uint32_t *mine = gpuring_rank_info_of(rank_infos, rank)->addresses;
     int count = 0;
 
     for (int i = 0; i < GPURING_HELLO_ADDRESSES; i++) {
-        if (mine[i] != 0 && another_node_has(hellos, node, rank, mine[i])) {
+        if (mine[i] != 0 && another_node_has(rank_infos, node, rank, mine[i])) {
             shared[count++] = mine[i];
         }
     }

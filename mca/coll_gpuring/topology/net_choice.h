@@ -23,12 +23,12 @@ struct gpuring_net_choice {
 
 /* wish: a value of coll_gpuring_net. node: of each rank. failed: NULL, or why verbs did not connect
  * the ranks when it was tried (spare was true). */
-void gpuring_net_choose(int wish, const struct gpuring_gathered *hellos, const int *node,
+void gpuring_net_choose(int wish, const struct gpuring_gathered *rank_infos, const int *node,
                         const char *failed, struct gpuring_net_choice *choice);
 
 /* Fill `shared` with the IPv4 addresses of a rank's host that a rank of another node announces as
  * well: those of bridges that every host has. Returns their number. */
-int gpuring_net_shared_addresses(const struct gpuring_gathered *hellos, const int *node, int rank,
-                                 uint32_t shared[GPURING_HELLO_ADDRESSES]);
+int gpuring_net_shared_addresses(const struct gpuring_gathered *rank_infos, const int *node,
+                                 int rank, uint32_t shared[GPURING_HELLO_ADDRESSES]);
 
 #endif

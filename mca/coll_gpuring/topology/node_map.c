@@ -80,14 +80,15 @@ static int map_ranks(struct rank_key *sorted, int nranks, struct gpuring_node_ma
     return room ? GPURING_OK : GPURING_ERR_NOMEM;
 }
 
-int gpuring_node_map_find(const struct gpuring_gathered *hellos, struct gpuring_node_map *map)
+int gpuring_node_map_find(const struct gpuring_gathered *rank_infos, struct gpuring_node_map *map)
 {
-    struct rank_key *keys = malloc((size_t) hellos->nranks * sizeof *keys);
+    struct rank_key *keys = malloc((size_t) rank_infos->nranks * sizeof *keys);
 
-    for (int rank = 0; keys != NULL && rank < hellos->nranks; rank++) {
-        keys[rank] = (struct rank_key){.node = gpuring_hello_of(hellos, rank)->node, .rank = rank};
+    for (int rank = 0; keys != NULL && rank < rank_infos->nranks; rank++) {
+        keys[rank] =
+            (struct rank_key){.node = gpuring_rank_info_of(rank_infos, rank)->node, .rank = rank};
     }
-    return map_ranks(keys, hellos->nranks, map);
+    return map_ranks(keys, rank_infos->nranks, map);
 }
 
 int gpuring_node_map_divide(const struct gpuring_node_map *map, const struct pci_wire *wires,
@@ -110,7 +111,7 @@ void gpuring_node_map_clear(struct gpuring_node_map *map)
     *map = (struct gpuring_node_map){.nranks = 0};
 }
 
-struct gpuring_node_ranks gpuring_node_ranks_of(const struct gpuring_gathered *hellos,
+struct gpuring_node_ranks gpuring_node_ranks_of(const struct gpuring_gathered *rank_infos,
                                                 const struct gpuring_node_map *map, int rank)
 {
     int first = map->position[rank], end = first + 1;
@@ -121,60 +122,61 @@ struct gpuring_node_ranks gpuring_node_ranks_of(const struct gpuring_gathered *h
     while (end < map->nranks && map->node[map->order[end]] == map->node[rank]) {
         end++;
     }
-    return (struct gpuring_node_ranks){.hellos = hellos,
+    return (struct gpuring_node_ranks){.rank_infos = rank_infos,
                                        .rank = map->order + first,
                                        .count = end - first,
                                        .self = map->position[rank] - first};
 }
 
-void gpuring_hellos_trim(struct gpuring_gathered *hellos)
+void gpuring_rank_info_compact(struct gpuring_gathered *rank_infos)
 {
-    size_t kept = offsetof(struct gpuring_hello, device);
+    size_t kept = offsetof(struct gpuring_rank_info, device);
     uint8_t *blocks;
 
-    for (int rank = 1; rank < hellos->nranks; rank++) {
-        memmove(hellos->blocks + (size_t) rank * kept, gpuring_gathered_block(hellos, rank), kept);
+    for (int rank = 1; rank < rank_infos->nranks; rank++) {
+        memmove(rank_infos->blocks + (size_t) rank * kept, gpuring_gathered_block(rank_infos, rank),
+                kept);
     }
-    hellos->bytes = kept;
-    blocks = realloc(hellos->blocks, (size_t) hellos->nranks * kept);
-    hellos->blocks = blocks != NULL ? blocks : hellos->blocks;
+    rank_infos->bytes = kept;
+    blocks = realloc(rank_infos->blocks, (size_t) rank_infos->nranks * kept);
+    rank_infos->blocks = blocks != NULL ? blocks : rank_infos->blocks;
 }
 
-int gpuring_node_map_sharing(const struct gpuring_gathered *hellos, int rank)
+int gpuring_node_map_sharing(const struct gpuring_gathered *rank_infos, int rank)
 {
-    const struct gpuring_hello *mine = gpuring_hello_of(hellos, rank);
+    const struct gpuring_rank_info *mine = gpuring_rank_info_of(rank_infos, rank);
     int count = 0;
 
-    for (int i = 0; i < hellos->nranks; i++) {
-        const struct gpuring_hello *hello = gpuring_hello_of(hellos, i);
+    for (int i = 0; i < rank_infos->nranks; i++) {
+        const struct gpuring_rank_info *rank_info = gpuring_rank_info_of(rank_infos, i);
 
-        count += hello->node == mine->node && hello->device.kind == GPURING_DEVICE_CUDA &&
-                 memcmp(hello->device.uuid, mine->device.uuid, sizeof mine->device.uuid) == 0;
+        count += rank_info->node == mine->node && rank_info->device.kind == GPURING_DEVICE_CUDA &&
+                 memcmp(rank_info->device.uuid, mine->device.uuid, sizeof mine->device.uuid) == 0;
     }
     return count > 0 ? count : 1;
 }
 
-struct gpuring_gpu_parts gpuring_node_map_parts(const struct gpuring_gathered *hellos,
+struct gpuring_gpu_parts gpuring_node_map_parts(const struct gpuring_gathered *rank_infos,
                                                 const struct gpuring_node_map *map)
 {
     struct gpuring_gpu_parts parts = {.blocks = UINT32_MAX, .capability = UINT32_MAX};
 
     for (int rank = 0; rank < map->nranks && parts.blocks > 0; rank++) {
-        const struct gpuring_device_identity *gpu = &gpuring_hello_of(hellos, rank)->device;
-        struct gpuring_node_ranks node = gpuring_node_ranks_of(hellos, map, rank);
+        const struct gpuring_device_identity *gpu = &gpuring_rank_info_of(rank_infos, rank)->device;
+        struct gpuring_node_ranks node = gpuring_node_ranks_of(rank_infos, map, rank);
         int sharing = 0;
         uint32_t blocks;
 
         for (int i = 0; i < node.count && gpu->kind == GPURING_DEVICE_CUDA; i++) {
-            sharing += memcmp(gpuring_node_ranks_hello(&node, i)->device.uuid, gpu->uuid,
+            sharing += memcmp(gpuring_node_ranks_rank_info(&node, i)->device.uuid, gpu->uuid,
                               sizeof gpu->uuid) == 0;
         }
         blocks = sharing > 0 ? gpu->sms / (uint32_t) sharing : 0;
         parts.blocks = blocks < parts.blocks ? blocks : parts.blocks;
         parts.capability = gpu->capability < parts.capability ? gpu->capability : parts.capability;
         parts.shared = parts.shared || sharing > 1;
-        if (sharing > 1 && !gpu->mps && sharing > parts.turns) {
-            parts.turns = sharing;
+        if (sharing > 1 && !gpu->mps && sharing > parts.time_sliced_ranks) {
+            parts.time_sliced_ranks = sharing;
         }
     }
     return parts;
@@ -193,22 +195,22 @@ uint32_t gpuring_node_map_lanes(const struct gpuring_gpu_parts *parts, uint32_t 
     return parts->shared && lanes < unknown ? unknown : lanes;
 }
 
-enum gpuring_disagreement gpuring_node_map_compare(const struct gpuring_gathered *hellos, int *rank,
-                                                   int *parameter)
+enum gpuring_disagreement gpuring_node_map_compare(const struct gpuring_gathered *rank_infos,
+                                                   int *rank, int *parameter)
 {
-    const struct gpuring_hello *first = gpuring_hello_of(hellos, 0);
+    const struct gpuring_rank_info *first = gpuring_rank_info_of(rank_infos, 0);
 
-    for (int i = 0; i < hellos->nranks; i++) {
-        const struct gpuring_hello *hello = gpuring_hello_of(hellos, i);
+    for (int i = 0; i < rank_infos->nranks; i++) {
+        const struct gpuring_rank_info *rank_info = gpuring_rank_info_of(rank_infos, i);
 
         *rank = i;
         for (int p = 0; p < GPURING_SHARED_COUNT; p++) {
-            if (hello->shared[p] != first->shared[p]) {
+            if (rank_info->shared[p] != first->shared[p]) {
                 *parameter = p;
                 return GPURING_DISAGREE_PARAMETER;
             }
         }
-        if (hello->tuning != first->tuning) {
+        if (rank_info->tuning != first->tuning) {
             return GPURING_DISAGREE_TUNING;
         }
     }

@@ -25,7 +25,7 @@ struct gpuring_node_map {
 };
 
 /* 0 and filled map (freed by gpuring_node_map_clear), or GPURING_ERR_NOMEM. */
-int gpuring_node_map_find(const struct gpuring_gathered *hellos, struct gpuring_node_map *map);
+int gpuring_node_map_find(const struct gpuring_gathered *rank_infos, struct gpuring_node_map *map);
 void gpuring_node_map_clear(struct gpuring_node_map *map);
 
 /* The same with each part of a node (format.h) as a node of its own. */
@@ -34,33 +34,34 @@ int gpuring_node_map_divide(const struct gpuring_node_map *map, const struct pci
 
 /* The ranks of one node, in their order. */
 struct gpuring_node_ranks {
-    const struct gpuring_gathered *hellos;
+    const struct gpuring_gathered *rank_infos;
     const int *rank;
     int count;
     int self; /* which of them is the rank that was asked for */
 };
-struct gpuring_node_ranks gpuring_node_ranks_of(const struct gpuring_gathered *hellos,
+struct gpuring_node_ranks gpuring_node_ranks_of(const struct gpuring_gathered *rank_infos,
                                                 const struct gpuring_node_map *map, int rank);
-static inline const struct gpuring_hello *gpuring_node_ranks_hello(
+static inline const struct gpuring_rank_info *gpuring_node_ranks_rank_info(
     const struct gpuring_node_ranks *ranks, int i)
 {
-    return gpuring_hello_of(ranks->hellos, ranks->rank[i]);
+    return gpuring_rank_info_of(ranks->rank_infos, ranks->rank[i]);
 }
 
 /* The node's channels are known: keep of all ranks what connecting them needs (format.h). */
-void gpuring_hellos_trim(struct gpuring_gathered *hellos);
+void gpuring_rank_info_compact(struct gpuring_gathered *rank_infos);
 
 /* Number of ranks, this one included, that work with the same GPU; 1 without GPUs. */
-int gpuring_node_map_sharing(const struct gpuring_gathered *hellos, int rank);
+int gpuring_node_map_sharing(const struct gpuring_gathered *rank_infos, int rank);
 
 /* What the ranks' GPUs carry, equal on all ranks. */
 struct gpuring_gpu_parts {
-    uint32_t blocks;     /* thread blocks beside each other, the least of all ranks; 0: no GPUs */
-    uint32_t capability; /* the lowest */
-    bool shared;         /* some GPU is shared by ranks */
-    int turns; /* so many of which take turns on it, without MPS, the most on any GPU; 0: none do */
+    uint32_t blocks;       /* thread blocks beside each other, the least of all ranks; 0: no GPUs */
+    uint32_t capability;   /* the lowest */
+    bool shared;           /* some GPU is shared by ranks */
+    int time_sliced_ranks; /* so many of which take turns on it, without MPS, the most on any GPU;
+                              0: none do */
 };
-struct gpuring_gpu_parts gpuring_node_map_parts(const struct gpuring_gathered *hellos,
+struct gpuring_gpu_parts gpuring_node_map_parts(const struct gpuring_gathered *rank_infos,
                                                 const struct gpuring_node_map *map);
 
 /* How many channels there should be where `found` of them carry `gbps` in all: so many that their
@@ -73,8 +74,8 @@ enum gpuring_disagreement {
     GPURING_DISAGREE_PARAMETER, /* *parameter: index among the shared ones */
     GPURING_DISAGREE_TUNING,    /* the rules of their tuning files */
 };
-enum gpuring_disagreement gpuring_node_map_compare(const struct gpuring_gathered *hellos, int *rank,
-                                                   int *parameter);
+enum gpuring_disagreement gpuring_node_map_compare(const struct gpuring_gathered *rank_infos,
+                                                   int *rank, int *parameter);
 
 /* The positions of `rank` in nchannels equal channels. */
 void gpuring_node_map_channels(const struct gpuring_node_map *map, int rank, uint32_t nchannels,

@@ -213,24 +213,25 @@ static int add_view(const struct gpuring_local_topology *view, struct pci_doc **
 
 bool gpuring_node_topology_first_view(const struct gpuring_node_ranks *ranks, int i)
 {
-    uint64_t view = gpuring_node_ranks_hello(ranks, i)->view;
+    uint64_t view = gpuring_node_ranks_rank_info(ranks, i)->view;
 
     for (int before = 0; before < i; before++) {
-        if (gpuring_node_ranks_hello(ranks, before)->view == view) {
+        if (gpuring_node_ranks_rank_info(ranks, before)->view == view) {
             return false;
         }
     }
     return view != 0;
 }
 
-bool gpuring_node_topology_differ(const struct gpuring_gathered *hellos,
+bool gpuring_node_topology_differ(const struct gpuring_gathered *rank_infos,
                                   const struct gpuring_node_map *map)
 {
     for (int i = 1; i < map->nranks; i++) {
         int rank = map->order[i], before = map->order[i - 1];
 
         if (map->node[rank] == map->node[before] &&
-            gpuring_hello_of(hellos, rank)->view != gpuring_hello_of(hellos, before)->view) {
+            gpuring_rank_info_of(rank_infos, rank)->view !=
+                gpuring_rank_info_of(rank_infos, before)->view) {
             return true;
         }
     }
@@ -282,8 +283,8 @@ int gpuring_node_topology_unite(const struct gpuring_node_ranks *ranks,
     *doc = NULL;
     *from_file = true;
     for (int i = 0; i < ranks->count; i++) {
-        *from_file = *from_file &&
-                     (gpuring_node_ranks_hello(ranks, i)->capabilities & GPURING_CAPABILITY_FILE);
+        *from_file = *from_file && (gpuring_node_ranks_rank_info(ranks, i)->capabilities &
+                                    GPURING_CAPABILITY_FILE);
         if (gpuring_node_topology_first_view(ranks, i) && views[i].bytes == 0) {
             gpuring_error("rank %d sent another topology than it announced", ranks->rank[i]);
             return GPURING_ERR_PEER;

@@ -35,7 +35,7 @@ void gpuring_local_topology_close(void);
 uint64_t gpuring_local_topology_fingerprint(const char *text, size_t bytes);
 
 /* Do the ranks of some node see different things? The same on all ranks. */
-bool gpuring_node_topology_differ(const struct gpuring_gathered *hellos,
+bool gpuring_node_topology_differ(const struct gpuring_gathered *rank_infos,
                                   const struct gpuring_node_map *map);
 
 /* Is the i-th rank of the node the first one with its view? That one sends it to the others. */

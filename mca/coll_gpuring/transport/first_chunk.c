@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "mca/coll_gpuring/transport/internal.h"
+#include "mca/coll_gpuring/transport/transport_internal.h"
 #include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/status.h"
 

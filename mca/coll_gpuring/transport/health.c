@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "mca/coll_gpuring/transport/internal.h"
+#include "mca/coll_gpuring/transport/transport_internal.h"
 #include "mca/coll_gpuring/util/status.h"
 
 int gpuring_transport_peer_rank(const struct gpuring_transport *transport, int plan, uint32_t lane,
@@ -39,10 +39,10 @@ void gpuring_transport_peer_text(const struct gpuring_transport *transport, int 
     snprintf(text, size, "%s rank %d (host %s, pid %u) by %s",
              wait == GPURING_WAIT_RECV ? "data from" : "a free slot at", rank, peer->hostname,
              peer->pid,
-             peer->remote        ? transport->config.net_ops->name
-             : peer->stages      ? "pinned host memory"
-             : transport->probes ? "peer memory"
-                                 : "shared memory");
+             peer->remote          ? transport->config.net_ops->name
+             : peer->host_fallback ? "pinned host memory"
+             : transport->probes   ? "peer memory"
+                                   : "shared memory");
 }
 
 const volatile uint32_t *gpuring_transport_abort_word(const struct gpuring_transport *transport)
@@ -176,7 +176,7 @@ void gpuring_transport_peer_state(const struct gpuring_transport *transport, int
 
 uint64_t gpuring_transport_memory(const struct gpuring_transport *transport)
 {
-    return (uint64_t) transport->region_bytes * (transport->staged_reached ? 2 : 1) +
+    return (uint64_t) transport->region_bytes * (transport->host_fallback_reached ? 2 : 1) +
            transport->net_region_bytes + transport->direct_bytes;
 }
 
@@ -187,8 +187,8 @@ void gpuring_transport_name(const struct gpuring_transport *transport, char *tex
     int direct = 0, staged = 0;
 
     for (int i = 0; i < transport->npeers; i++) {
-        direct += !transport->peers[i].remote && !transport->peers[i].stages;
-        staged += transport->peers[i].stages;
+        direct += !transport->peers[i].remote && !transport->peers[i].host_fallback;
+        staged += transport->peers[i].host_fallback;
     }
     snprintf(text, size, "%s%s%s%s%s",
              direct == 0 ? ""

@@ -5,7 +5,7 @@
  * GPURING_OPERATIONS_KEPT operations, on the status page of the rank. Transports do not look into
  * the words: they are equal on all ranks unless the program breaks MPI's rules (serve/differ.h).
  */
-#include "mca/coll_gpuring/transport/internal.h"
+#include "mca/coll_gpuring/transport/transport_internal.h"
 
 void gpuring_transport_make(struct gpuring_transport *transport, uint64_t operation, uint64_t word)
 {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/coll_gpuring/transport/internal.h"
+#include "mca/coll_gpuring/transport/transport_internal.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -30,14 +30,14 @@ struct gpuring_peer *gpuring_peer_find(const struct gpuring_transport *transport
 
 /* Where the other end's block lies; proves that it lies within the peer's memory. */
 static int find_end(struct gpuring_transport *transport, struct gpuring_conn *conn,
-                    const struct gpuring_blob *blob)
+                    const struct gpuring_connect_info *connect_info)
 {
     size_t needed = conn->direction == GPURING_NET_RECV ? GPURING_HEADS_BYTES
                                                         : transport->ends[conn->plan].block.bytes;
-    uint64_t room =
-        blob->header.region.size > 0 ? blob->header.region.size : blob->header.staged.size;
-    struct gpuring_blob_entry entry;
-    int status = gpuring_blob_find(transport, conn, blob, &entry);
+    uint64_t room = connect_info->header.region.size > 0 ? connect_info->header.region.size
+                                                         : connect_info->header.staged.size;
+    struct gpuring_connect_info_entry entry;
+    int status = gpuring_connect_info_find(transport, conn, connect_info, &entry);
 
     if (status != GPURING_OK) {
         return status;
@@ -53,7 +53,7 @@ static int find_end(struct gpuring_transport *transport, struct gpuring_conn *co
 }
 
 static int map_page(struct gpuring_transport *transport, struct gpuring_peer *peer,
-                    const struct gpuring_blob_header *header)
+                    const struct gpuring_connect_info_header *header)
 {
     void *mapped = NULL;
     int status;
@@ -77,7 +77,7 @@ static int map_page(struct gpuring_transport *transport, struct gpuring_peer *pe
 
 /* Its memory: where there is a probe, a peer that cannot be mapped is one that fails the probe. */
 static int map_region(struct gpuring_transport *transport, struct gpuring_peer *peer,
-                      const struct gpuring_blob_header *header)
+                      const struct gpuring_connect_info_header *header)
 {
     const struct gpuring_transport_config *config = &transport->config;
     void *mapped = NULL;
@@ -86,9 +86,9 @@ static int map_region(struct gpuring_transport *transport, struct gpuring_peer *
     if (transport->probes && header->region.size == 0) { /* it cannot be exported */
         return GPURING_OK;
     }
-    peer->far = transport->probes && config->may_map != NULL &&
-                !config->may_map(config->may_map_context, peer->local_rank);
-    if (peer->far) {
+    peer->unmappable = transport->probes && config->may_map != NULL &&
+                       !config->may_map(config->may_map_context, peer->local_rank);
+    if (peer->unmappable) {
         return GPURING_OK;
     }
     gpuring_region_mapped(peer->page, 1);
@@ -102,24 +102,24 @@ static int map_region(struct gpuring_transport *transport, struct gpuring_peer *
 }
 
 int gpuring_peer_connect(struct gpuring_transport *transport, struct gpuring_peer *peer,
-                         const struct gpuring_blob *blob)
+                         const struct gpuring_connect_info *connect_info)
 {
-    int status = map_page(transport, peer, &blob->header);
+    int status = map_page(transport, peer, &connect_info->header);
 
-    peer->staged_handle = blob->header.staged;
+    peer->staged_handle = connect_info->header.staged;
     for (uint32_t i = 0; status == GPURING_OK && i < transport->nconns; i++) {
         if (transport->conns[i].peer == peer->rank) {
-            status = find_end(transport, &transport->conns[i], blob);
+            status = find_end(transport, &transport->conns[i], connect_info);
         }
     }
-    return status == GPURING_OK ? map_region(transport, peer, &blob->header) : status;
+    return status == GPURING_OK ? map_region(transport, peer, &connect_info->header) : status;
 }
 
 static void bind_end(struct gpuring_transport *transport, const struct gpuring_conn *conn)
 {
     const struct gpuring_peer *peer = gpuring_peer_find(transport, conn->peer);
-    uint8_t *own = (peer->stages ? transport->staged : transport->region) + conn->offset;
-    uint8_t *other = (peer->stages ? peer->staged : peer->region) + conn->peer_offset;
+    uint8_t *own = (peer->host_fallback ? transport->staged : transport->region) + conn->offset;
+    uint8_t *other = (peer->host_fallback ? peer->staged : peer->region) + conn->peer_offset;
 
     if (conn->direction == GPURING_NET_RECV) {
         gpuring_conn_bind(transport, conn, own, other);
@@ -143,10 +143,10 @@ int gpuring_peer_stage(struct gpuring_transport *transport, struct gpuring_peer 
     void *mapped = NULL;
     int status = GPURING_OK;
 
-    if (!transport->staged_reached) {
+    if (!transport->host_fallback_reached) {
         status =
             config->device_ops->reach(config->device, transport->staged, transport->region_bytes);
-        transport->staged_reached = status == GPURING_OK;
+        transport->host_fallback_reached = status == GPURING_OK;
     }
     if (status == GPURING_OK) {
         status = gpuring_device_host.import(transport->host, &peer->staged_handle, &mapped);

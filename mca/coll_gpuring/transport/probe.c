@@ -17,7 +17,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "mca/coll_gpuring/transport/internal.h"
+#include "mca/coll_gpuring/transport/transport_internal.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -277,7 +277,7 @@ int gpuring_transport_probe_verify(struct gpuring_transport *transport, const vo
         struct gpuring_peer *peer = &transport->peers[i];
         bool wrote = !peer->remote && marked(transport, reports, peer->rank, transport->local_rank);
 
-        peer->reached = wrote && peer->region != NULL;
+        peer->mutually_mapped = wrote && peer->region != NULL;
         if (wrote && arrived(transport, blocks, peer)) {
             mark(transport, peer->local_rank);
         }
@@ -289,16 +289,16 @@ int gpuring_transport_probe_verify(struct gpuring_transport *transport, const vo
 static void warn_staged(const struct gpuring_transport *transport, const struct gpuring_peer *peer)
 {
     static atomic_uint warnings;
-    enum gpuring_log_level level = !peer->far && atomic_fetch_add(&warnings, 1) < WARNINGS
+    enum gpuring_log_level level = !peer->unmappable && atomic_fetch_add(&warnings, 1) < WARNINGS
                                        ? GPURING_LOG_WARN
                                        : GPURING_LOG_INFO;
 
-    if (peer->far) {
+    if (peer->unmappable) {
         gpuring_info("[far-peer] GPU %s (rank %d) and GPU %s (rank %d, pid %u) are farther from "
                      "each other than coll_gpuring_p2p_level allows: they are connected through "
                      "pinned host memory",
                      transport->gpu, transport->config.rank, peer->gpu, peer->rank, peer->pid);
-    } else if (peer->reached) {
+    } else if (peer->mutually_mapped) {
         gpuring_log(level,
                     "[peer-silent] GPU %s (rank %d) and GPU %s (rank %d, pid %u) map each other's "
                     "memory, but "
@@ -349,13 +349,13 @@ int gpuring_transport_probe_finish(struct gpuring_transport *transport, const vo
         if (own < peer->rank) {
             warn_staged(transport, peer);
         }
-        peer->stages = true;
+        peer->host_fallback = true;
         status = gpuring_peer_stage(transport, peer);
     }
     if (status != GPURING_OK) {
         return status;
     }
-    transport->stages = plans_missing(transport, reports);
+    transport->host_fallback_plans = plans_missing(transport, reports);
     gpuring_peer_bind(transport);
     return gpuring_tables_upload(transport);
 }
@@ -365,12 +365,12 @@ unsigned int gpuring_transport_silent(const struct gpuring_transport *transport)
     unsigned int count = 0;
 
     for (int i = 0; i < transport->npeers; i++) {
-        count += transport->peers[i].stages && transport->peers[i].reached;
+        count += transport->peers[i].host_fallback && transport->peers[i].mutually_mapped;
     }
     return count;
 }
 
-bool gpuring_transport_staged(const struct gpuring_transport *transport, int plan)
+bool gpuring_transport_uses_host_fallback(const struct gpuring_transport *transport, int plan)
 {
-    return (transport->stages >> plan & 1) != 0;
+    return (transport->host_fallback_plans >> plan & 1) != 0;
 }

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "mca/coll_gpuring/transport/internal.h"
+#include "mca/coll_gpuring/transport/transport_internal.h"
 #include "mca/coll_gpuring/util/list.h"
 
 #define NAP_NS 100000L

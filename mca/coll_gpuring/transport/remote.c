@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "mca/coll_gpuring/transport/internal.h"
+#include "mca/coll_gpuring/transport/transport_internal.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -230,20 +230,21 @@ int gpuring_remote_create(struct gpuring_transport *transport)
 }
 
 static int connect_end(struct gpuring_transport *transport, const struct gpuring_peer *peer,
-                       struct gpuring_conn *conn, const struct gpuring_blob *blob)
+                       struct gpuring_conn *conn, const struct gpuring_connect_info *connect_info)
 {
     uint8_t *block = transport->net_region + conn->offset;
     char name[GPURING_HOSTNAME_BYTES + 32];
-    struct gpuring_blob_entry entry;
-    int status = gpuring_blob_find(transport, conn, blob, &entry);
+    struct gpuring_connect_info_entry entry;
+    int status = gpuring_connect_info_find(transport, conn, connect_info, &entry);
 
     if (status != GPURING_OK) {
         return status;
     }
     snprintf(name, sizeof name, "rank %d on %s", peer->rank, peer->hostname);
     status = transport->config.net_ops->link_connect(
-        conn->link, blob->data + blob->header.process_offset, blob->header.process_bytes,
-        blob->data + entry.offset, entry.handle_bytes, name);
+        conn->link, connect_info->data + connect_info->header.process_offset,
+        connect_info->header.process_bytes, connect_info->data + entry.offset, entry.handle_bytes,
+        name);
     if (status != GPURING_OK) {
         return status;
     }
@@ -288,13 +289,13 @@ static void pair_ends(const struct gpuring_transport *transport, const struct gp
 }
 
 int gpuring_remote_connect(struct gpuring_transport *transport, const struct gpuring_peer *peer,
-                           const struct gpuring_blob *blob)
+                           const struct gpuring_connect_info *connect_info)
 {
     int status = GPURING_OK;
 
     for (uint32_t i = 0; status == GPURING_OK && i < transport->nconns; i++) {
         if (transport->conns[i].peer == peer->rank) {
-            status = connect_end(transport, peer, &transport->conns[i], blob);
+            status = connect_end(transport, peer, &transport->conns[i], connect_info);
         }
     }
     if (status == GPURING_OK) {

@@ -2,12 +2,12 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * What executors read of a transport: steps, and connections with their parts of the blocks
- * (internal.h), both put where that is fast (device.h: upload).
+ * (transport_internal.h), both put where that is fast (device.h: upload).
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/coll_gpuring/transport/internal.h"
+#include "mca/coll_gpuring/transport/transport_internal.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 

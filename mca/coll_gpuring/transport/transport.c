@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/coll_gpuring/transport/internal.h"
+#include "mca/coll_gpuring/transport/transport_internal.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -238,7 +238,7 @@ int gpuring_transport_create(const struct gpuring_transport_config *config,
         status = gpuring_remote_create(created);
     }
     if (status == GPURING_OK) {
-        status = gpuring_blob_build(created);
+        status = gpuring_connect_info_build(created);
     }
     if (status == GPURING_OK) {
         *transport = created;
@@ -254,26 +254,26 @@ int gpuring_transport_neighbours(const struct gpuring_transport *transport)
     return transport->npeers;
 }
 
-const struct gpuring_transport_letter *gpuring_transport_letter(
+const struct gpuring_transport_connect_info *gpuring_transport_connect_info(
     const struct gpuring_transport *transport, int neighbour)
 {
-    return &transport->peers[neighbour].letter;
+    return &transport->peers[neighbour].connect_info;
 }
 
-int gpuring_transport_connect(struct gpuring_transport *transport, int neighbour,
-                              const void *letter, size_t bytes)
+int gpuring_transport_connect(struct gpuring_transport *transport, int neighbour, const void *data,
+                              size_t bytes)
 {
     struct gpuring_peer *peer = &transport->peers[neighbour];
-    struct gpuring_blob blob;
-    int status = gpuring_blob_open(transport, peer, letter, bytes, &blob);
+    struct gpuring_connect_info connect_info;
+    int status = gpuring_connect_info_open(transport, peer, data, bytes, &connect_info);
 
-    free(peer->letter.data);
-    peer->letter.data = NULL;
+    free(peer->connect_info.data);
+    peer->connect_info.data = NULL;
     if (status != GPURING_OK) {
         return status;
     }
-    return peer->remote ? gpuring_remote_connect(transport, peer, &blob)
-                        : gpuring_peer_connect(transport, peer, &blob);
+    return peer->remote ? gpuring_remote_connect(transport, peer, &connect_info)
+                        : gpuring_peer_connect(transport, peer, &connect_info);
 }
 
 int gpuring_transport_connected(struct gpuring_transport *transport)
@@ -393,9 +393,9 @@ void gpuring_transport_destroy(struct gpuring_transport *transport)
     gpuring_remote_destroy(transport);
     for (int i = 0; i < transport->npeers; i++) {
         gpuring_peer_disconnect(transport, &transport->peers[i]);
-        free(transport->peers[i].letter.data);
+        free(transport->peers[i].connect_info.data);
     }
-    if (transport->staged_reached) {
+    if (transport->host_fallback_reached) {
         transport->config.device_ops->unreach(transport->config.device, transport->staged);
     }
     if (transport->staged != NULL) {

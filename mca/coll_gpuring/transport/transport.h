@@ -2,10 +2,10 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * The connections of one communicator at one rank: creates the FIFOs that the plans name, lets
- * the neighbours know how to reach them (one letter each), connects, and binds plans to them.
+ * the neighbours know how to reach them (one connect info each), connects, and binds plans to them.
  *
- * Order of calls: create, letter, (they travel), connect, the probe if there is one, try, wired,
- * then bind as often as wanted, destroy.
+ * Order of calls: create, connect info, (they travel), connect, the probe if there is one, try,
+ * wired, then bind as often as wanted, destroy.
  *
  * Threads: one at a time per transport, except the functions about the abort word.
  */
@@ -69,24 +69,24 @@ int gpuring_transport_create(const struct gpuring_transport_config *config,
                              struct gpuring_transport **transport);
 
 /*
- * The ranks at the other ends of this rank's connections, its neighbours, and the letter to each of
- * them. Neighbours are mutual: each letter is answered by one.
+ * The ranks at the other ends of this rank's connections, its neighbours, and the connect info to
+ * each of them. Neighbours are mutual: each connect info is answered by one.
  */
-struct gpuring_transport_letter {
+struct gpuring_transport_connect_info {
     int peer;      /* rank */
     uint8_t *data; /* to it; the transport's, until it is connected */
     size_t bytes;
-    size_t room; /* the most that its letter to this rank has */
+    size_t room; /* the most that its connect info to this rank has */
 };
 int gpuring_transport_neighbours(const struct gpuring_transport *transport);
-const struct gpuring_transport_letter *gpuring_transport_letter(
+const struct gpuring_transport_connect_info *gpuring_transport_connect_info(
     const struct gpuring_transport *transport, int neighbour);
-/* The most that a letter to a rank has that so many connections go to. */
-size_t gpuring_transport_letter_room(uint32_t nconns, bool remote);
+/* The most that a connect info to a rank has that so many connections go to. */
+size_t gpuring_transport_connect_info_room(uint32_t nconns, bool remote);
 
-/* Connect with a neighbour, by the letter that came from it; then, once with all of them. */
+/* Connect with a neighbour, by the connect info that came from it; then, once with all of them. */
 int gpuring_transport_connect(struct gpuring_transport *transport, int neighbour,
-                              const void *letter, size_t bytes);
+                              const void *connect_info, size_t bytes);
 int gpuring_transport_connected(struct gpuring_transport *transport);
 
 /*
@@ -110,7 +110,7 @@ unsigned int gpuring_transport_silent(const struct gpuring_transport *transport)
 
 /* After the probe: return true if some pair of ranks that the plan connects, on any node, uses host
  * memory, where 128-byte stores of a GPU need not stay whole. The same on all ranks. */
-bool gpuring_transport_staged(const struct gpuring_transport *transport, int plan);
+bool gpuring_transport_uses_host_fallback(const struct gpuring_transport *transport, int plan);
 
 /*
  * All ranks have connected (the caller knows that from an agreement): send a first chunk over each
@@ -194,20 +194,20 @@ enum gpuring_vote {
 };
 
 /* Can the ranks vote? Each must see all others, on one node. The same on all ranks. */
-bool gpuring_transport_votes(const struct gpuring_transport *transport);
+bool gpuring_transport_can_vote(const struct gpuring_transport *transport);
 
 /*
  * Vote in call `number`, which counts such calls from 1; the vote that was given: it is HOST where
  * other ranks are so far behind that there is no room for another one. Who votes HOST needs no
  * result; the others ask for it, in the order of their calls.
  */
-enum gpuring_vote gpuring_transport_vote(struct gpuring_transport *transport, uint64_t number,
-                                         enum gpuring_vote vote);
+enum gpuring_vote gpuring_transport_vote_cast(struct gpuring_transport *transport, uint64_t number,
+                                              enum gpuring_vote vote);
 
 /* The result: HOST if a rank has voted so, or all NONE; GPU; or UNKNOWN, *missing: a rank whose
  * vote is awaited. own: this rank's vote, not HOST. */
-enum gpuring_vote gpuring_transport_voted(struct gpuring_transport *transport, uint64_t number,
-                                          enum gpuring_vote own, int *missing);
+enum gpuring_vote gpuring_transport_vote_poll(struct gpuring_transport *transport, uint64_t number,
+                                              enum gpuring_vote own, int *missing);
 
 /* Was a peer last seen on this thread's core? Who waits for it should yield at once. So it is when
  * processes have just started, until the scheduler spreads them. */

@@ -9,7 +9,7 @@
  * themselves, and know the results of their own votes other than HOST until then. Until that is so
  * the owner votes HOST in place of what it would.
  */
-#include "mca/coll_gpuring/transport/internal.h"
+#include "mca/coll_gpuring/transport/transport_internal.h"
 
 /* Votes other than HOST: the call's number, and whether the owner has data in it. */
 static uint64_t ballot(uint64_t number, enum gpuring_vote vote)
@@ -17,7 +17,7 @@ static uint64_t ballot(uint64_t number, enum gpuring_vote vote)
     return number << 1 | (vote == GPURING_VOTE_GPU);
 }
 
-bool gpuring_transport_votes(const struct gpuring_transport *transport)
+bool gpuring_transport_can_vote(const struct gpuring_transport *transport)
 {
     return transport->npeers == transport->config.nranks - 1 && transport->nremote == 0;
 }
@@ -46,8 +46,8 @@ static bool has_room(const struct gpuring_transport *transport, uint64_t number)
     return true;
 }
 
-enum gpuring_vote gpuring_transport_vote(struct gpuring_transport *transport, uint64_t number,
-                                         enum gpuring_vote vote)
+enum gpuring_vote gpuring_transport_vote_cast(struct gpuring_transport *transport, uint64_t number,
+                                              enum gpuring_vote vote)
 {
     struct gpuring_status_page *page = transport->page;
 
@@ -97,8 +97,8 @@ static enum gpuring_vote count_votes(const struct gpuring_transport *transport, 
     return !all ? GPURING_VOTE_UNKNOWN : result == GPURING_VOTE_NONE ? GPURING_VOTE_HOST : result;
 }
 
-enum gpuring_vote gpuring_transport_voted(struct gpuring_transport *transport, uint64_t number,
-                                          enum gpuring_vote own, int *missing)
+enum gpuring_vote gpuring_transport_vote_poll(struct gpuring_transport *transport, uint64_t number,
+                                              enum gpuring_vote own, int *missing)
 {
     enum gpuring_vote result = count_votes(transport, number, own, missing);
 

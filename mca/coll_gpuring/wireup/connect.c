@@ -24,7 +24,7 @@ static void log_not_offered(const mca_coll_gpuring_module_t *module,
             "(allreduce by direct and two-shot: at most %d ranks; two-shot: on one node; "
             "coll_gpuring_deterministic: no ring): another one is chosen by size",
             gpuring_algorithm_text((enum gpuring_algorithm) asked), module->nranks,
-            GPURING_DIRECT_AT_ONCE);
+            GPURING_DIRECT_MAX_VECTOR_RANKS);
     }
     if (module->rank == 0 && engine->choice_config.protocol == GPURING_PROTOCOL_LL128 &&
         !engine->choice_config.host && engine->choice_config.model.ll128 == 0) {
@@ -202,18 +202,21 @@ static double try_seconds(const struct gpuring_net_choice *net)
                : limit;
 }
 
-/* Allocate the letters for the handles to and from all neighbours. */
+/* Allocate the connect infos for the handles to and from all neighbours. */
 static int prepare_handles(const mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     const struct gpuring_transport *transport = wireup->engine->transport;
     int status = GPURING_OK;
 
     for (int i = 0; status == GPURING_OK && i < gpuring_transport_neighbours(transport); i++) {
-        const struct gpuring_transport_letter *letter = gpuring_transport_letter(transport, i);
+        const struct gpuring_transport_connect_info *connect_info =
+            gpuring_transport_connect_info(transport, i);
 
-        status = gpuring_letters_add(module->oob, letter->peer, NULL, letter->room);
+        status =
+            gpuring_connect_infos_add(module->oob, connect_info->peer, NULL, connect_info->room);
         if (status == GPURING_OK) {
-            status = gpuring_letters_add(module->oob, letter->peer, letter->data, letter->bytes);
+            status = gpuring_connect_infos_add(module->oob, connect_info->peer, connect_info->data,
+                                               connect_info->bytes);
         }
     }
     return status;
@@ -226,7 +229,7 @@ int gpuring_wireup_transport(mca_coll_gpuring_module_t *module, struct gpuring_w
         .rank = module->rank,
         .nranks = module->nranks,
         .node = wireup->map.node,
-        .hostname = gpuring_hello_of(&wireup->hellos, module->rank)->hostname,
+        .hostname = gpuring_rank_info_of(&wireup->rank_infos, module->rank)->hostname,
         .unique_id = {wireup->id[0], wireup->id[1] + wireup->second},
         .may_map = may_map,
         .may_map_context = &wireup->local,
@@ -254,12 +257,13 @@ int gpuring_wireup_transport(mca_coll_gpuring_module_t *module, struct gpuring_w
 int gpuring_wireup_connect(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     struct gpuring_transport *transport = wireup->engine->transport;
-    const struct gpuring_message *letter = module->oob->letter;
+    const struct gpuring_message *connect_info = module->oob->connect_info;
     int status = GPURING_OK;
 
     for (int i = 0; status == GPURING_OK && i < gpuring_transport_neighbours(transport); i++) {
         /* each pair begins with the received one */
-        status = gpuring_transport_connect(transport, i, letter[2 * i].data, letter[2 * i].bytes);
+        status = gpuring_transport_connect(transport, i, connect_info[2 * i].data,
+                                           connect_info[2 * i].bytes);
     }
     return status == GPURING_OK ? gpuring_transport_connected(transport) : status;
 }

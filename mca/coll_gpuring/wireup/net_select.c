@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "mca/coll_gpuring/net/cores.h"
-#include "mca/coll_gpuring/net/list.h"
+#include "mca/coll_gpuring/net/net_list.h"
 #include "mca/coll_gpuring/net/proxy/proxy.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/util/log.h"
@@ -40,14 +40,15 @@ static void advise(enum gpuring_net_kind kind)
 
 bool gpuring_network_inside(const struct gpuring_wireup *wireup, int rank)
 {
-    struct gpuring_node_ranks ranks = gpuring_node_ranks_of(&wireup->hellos, &wireup->map, rank);
-    struct gpuring_gathered own = {.nranks = ranks.count, .bytes = wireup->hellos.bytes};
+    struct gpuring_node_ranks ranks =
+        gpuring_node_ranks_of(&wireup->rank_infos, &wireup->map, rank);
+    struct gpuring_gathered own = {.nranks = ranks.count, .bytes = wireup->rank_infos.bytes};
     struct gpuring_net_choice choice = {.kind = GPURING_NET_KIND_NONE};
     int *node = malloc((size_t) ranks.count * sizeof *node);
 
     own.blocks = malloc((size_t) ranks.count * own.bytes);
     for (int i = 0; node != NULL && own.blocks != NULL && i < ranks.count; i++) {
-        memcpy(gpuring_gathered_block(&own, i), gpuring_node_ranks_hello(&ranks, i), own.bytes);
+        memcpy(gpuring_gathered_block(&own, i), gpuring_node_ranks_rank_info(&ranks, i), own.bytes);
         node[i] = i; /* as if each rank were a node */
     }
     if (node != NULL && own.blocks != NULL) {
@@ -64,7 +65,7 @@ int gpuring_network_choose(struct gpuring_wireup *wireup, int rank, const char *
     static const char *const names[] = {"none", "verbs", "ucx"};
     struct gpuring_net_choice *choice = &wireup->net;
 
-    gpuring_net_choose(gpuring_params.net, &wireup->hellos, wireup->map.node, failed, choice);
+    gpuring_net_choose(gpuring_params.net, &wireup->rank_infos, wireup->map.node, failed, choice);
     if (choice->kind == GPURING_NET_KIND_NONE) {
         if (rank == 0) {
             gpuring_error(
@@ -118,10 +119,10 @@ static int start_proxy(const struct gpuring_wireup *wireup, int rank,
                                           .yield_us = gpuring_params.proxy_yield};
 
     CPU_ZERO(&config.taken);
-    for (int i = 0; i < wireup->hellos.nranks; i++) {
+    for (int i = 0; i < wireup->rank_infos.nranks; i++) {
         if (node[i] == node[rank]) {
             gpuring_cores_add_process(&config.taken,
-                                      (pid_t) gpuring_hello_of(&wireup->hellos, i)->pid);
+                                      (pid_t) gpuring_rank_info_of(&wireup->rank_infos, i)->pid);
         }
     }
     find_near(devices, &config.near);

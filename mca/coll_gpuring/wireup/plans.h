@@ -14,7 +14,7 @@ struct gpuring_plans_facts {
     bool second;                   /* it is for the second engine */
     struct gpuring_gpu_parts gpus; /* for gpuring_channels_init */
 };
-struct gpuring_plans_facts gpuring_plans_facts(const struct gpuring_gathered *hellos,
+struct gpuring_plans_facts gpuring_plans_facts(const struct gpuring_gathered *rank_infos,
                                                const struct gpuring_node_map *map, int rank);
 
 /* Return the configuration of the engine of `rank`. positions must have GPURING_MAX_CHANNELS

@@ -22,8 +22,8 @@ struct gpuring_wireup {
     bool second;        /* this wire-up is for the second engine of a READY module */
     const void *buffer; /* of the first call, on this rank's GPU if it has one */
     uint64_t id[2];
-    struct gpuring_gathered hellos;   /* AllGather 1, complete; later trimmed */
-    struct gpuring_plans_facts facts; /* the facts from them that plans need */
+    struct gpuring_gathered rank_infos; /* AllGather 1, complete; later trimmed */
+    struct gpuring_plans_facts facts;   /* the facts from them that plans need */
     struct gpuring_node_map map;
     struct gpuring_node_map whole; /* if the map divides nodes into parts: the whole nodes */
     struct gpuring_net_choice net; /* with several nodes, or parts of them */
@@ -37,24 +37,24 @@ struct gpuring_wireup {
     struct gpuring_engine *engine; /* becomes the module's at the end */
 };
 
-/* ---- hello.c: reports of the ranks about themselves and their nodes ---- */
+/* ---- rank info.c: reports of the ranks about themselves and their nodes ---- */
 
 /* Begin AllGather 1. */
-int gpuring_hello_send(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
+int gpuring_rank_info_send(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
 
 /* Compare the blocks of AllGather 1. Returns GPURING_ERR_DISAGREE on all ranks if any two differ.
  * The two ranks concerned log the difference. */
-int gpuring_hello_compare(const mca_coll_gpuring_module_t *module,
-                          const struct gpuring_gathered *hellos);
+int gpuring_rank_info_compare(const mca_coll_gpuring_module_t *module,
+                              const struct gpuring_gathered *rank_infos);
 
 /*
- * Prepare this rank's letters with views of its node (node_topology.h). Each view goes once to each
- * rank that does not have it.
+ * Prepare this rank's connect infos with views of its node (node_topology.h). Each view goes once
+ * to each rank that does not have it.
  */
 int gpuring_views_prepare(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
 
-/* Unite the views of the node, which the letters contain if they differ, into one document. Returns
- * as gpuring_node_topology_unite. */
+/* Unite the views of the node, which the connect infos contain if they differ, into one document.
+ * Returns as gpuring_node_topology_unite. */
 int gpuring_views_unite(const mca_coll_gpuring_module_t *module,
                         const struct gpuring_wireup *wireup, struct pci_doc **doc, bool *from_file);
 
@@ -87,11 +87,11 @@ int gpuring_network_open(const struct gpuring_wireup *wireup, int rank,
 /* Create the engine with the plans and FIFO sizes of this rank, without its transport. */
 int gpuring_wireup_engine(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
 
-/* Add the transport, this rank's ends of the connections, and prepare the letters with their
+/* Add the transport, this rank's ends of the connections, and prepare the connect infos with their
  * handles to and from all neighbours. */
 int gpuring_wireup_transport(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
 
-/* Connect, after the letters are complete. */
+/* Connect, after the connect infos are complete. */
 int gpuring_wireup_connect(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
 
 #endif

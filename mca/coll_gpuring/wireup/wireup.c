@@ -26,7 +26,7 @@ void gpuring_wireup_free(struct gpuring_wireup *wireup)
     if (wireup == NULL) {
         return;
     }
-    gpuring_gathered_clear(&wireup->hellos);
+    gpuring_gathered_clear(&wireup->rank_infos);
     gpuring_channels_fini(&wireup->channels);
     free(wireup->wires);
     gpuring_node_map_clear(&wireup->map);
@@ -39,15 +39,15 @@ void gpuring_wireup_free(struct gpuring_wireup *wireup)
 
 static bool views_differ(const struct gpuring_wireup *wireup)
 {
-    return gpuring_node_topology_differ(&wireup->hellos, &wireup->map);
+    return gpuring_node_topology_differ(&wireup->rank_infos, &wireup->map);
 }
 
 static bool all_have_topology(const struct gpuring_wireup *wireup)
 {
     uint32_t common = GPURING_CAPABILITY_GRAPH;
 
-    for (int rank = 0; rank < wireup->hellos.nranks; rank++) {
-        common &= gpuring_hello_of(&wireup->hellos, rank)->capabilities;
+    for (int rank = 0; rank < wireup->rank_infos.nranks; rank++) {
+        common &= gpuring_rank_info_of(&wireup->rank_infos, rank)->capabilities;
     }
     return common != 0;
 }
@@ -81,45 +81,45 @@ static int take_views(mca_coll_gpuring_module_t *module, struct gpuring_wireup *
     if (status != GPURING_OK) {
         return status;
     }
-    gpuring_letters_free(module->oob);
+    gpuring_connect_infos_free(module->oob);
     if (writes_dumps(module) && doc != NULL && gpuring_param_given(gpuring_params.topo_dump_file)) {
         gpuring_local_channels_dump(doc);
     }
     if (all_have_topology(wireup) && doc != NULL) {
         bool parts = gpuring_network_inside(wireup, module->rank);
 
-        gpuring_local_channels_find(&wireup->hellos, &wireup->map, module->rank, doc, from_file,
+        gpuring_local_channels_find(&wireup->rank_infos, &wireup->map, module->rank, doc, from_file,
                                     PCI_PEER_OK, parts, &wireup->local);
         wireup->local_whole = wireup->local;
         if (wireup->local.in_parts) {
-            gpuring_local_channels_find(&wireup->hellos, &wireup->map, module->rank, doc, from_file,
-                                        PCI_PEER_OK, false, &wireup->local_whole);
+            gpuring_local_channels_find(&wireup->rank_infos, &wireup->map, module->rank, doc,
+                                        from_file, PCI_PEER_OK, false, &wireup->local_whole);
         }
     }
     pci_doc_free(doc);
-    wireup->facts = gpuring_plans_facts(&wireup->hellos, &wireup->map, module->rank);
-    gpuring_hellos_trim(&wireup->hellos);
+    wireup->facts = gpuring_plans_facts(&wireup->rank_infos, &wireup->map, module->rank);
+    gpuring_rank_info_compact(&wireup->rank_infos);
     return GPURING_OK;
 }
 
-static int take_hellos(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+static int take_rank_infos(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     int status;
 
-    wireup->hellos = gpuring_oob_take(module->oob);
-    status = gpuring_hello_compare(module, &wireup->hellos);
+    wireup->rank_infos = gpuring_oob_take(module->oob);
+    status = gpuring_rank_info_compare(module, &wireup->rank_infos);
     if (status != GPURING_OK) {
         return status;
     }
-    memcpy(wireup->id, gpuring_hello_of(&wireup->hellos, 0)->id, sizeof wireup->id);
-    status = gpuring_node_map_find(&wireup->hellos, &wireup->map);
+    memcpy(wireup->id, gpuring_rank_info_of(&wireup->rank_infos, 0)->id, sizeof wireup->id);
+    status = gpuring_node_map_find(&wireup->rank_infos, &wireup->map);
     if (status != GPURING_OK) {
         return status;
     }
     if (several_nodes(wireup)) {
         status = gpuring_network_choose(wireup, module->rank, NULL);
         wireup->nshared_addresses = gpuring_net_shared_addresses(
-            &wireup->hellos, wireup->map.node, module->rank, wireup->shared_addresses);
+            &wireup->rank_infos, wireup->map.node, module->rank, wireup->shared_addresses);
     }
     return status != GPURING_OK || views_differ(wireup) ? status : take_views(module, wireup);
 }
@@ -221,7 +221,7 @@ enum travels { GATHERING, AGREEMENT, LETTERS, FIRST_CHUNKS };
  * a gathering: begin it), action after them, and a description for log messages.
  */
 #define STAGES(X)                                                                                \
-    X(HELLO, GATHERING, NULL, gpuring_hello_send, take_hellos,                                   \
+    X(HELLO, GATHERING, NULL, gpuring_rank_info_send, take_rank_infos,                           \
       "wire-up, AllGather 1 (who is where; have all ranks the same "                             \
       "coll_gpuring_priority and coll_gpuring_device?)")                                         \
     X(VIEWS_READY, AGREEMENT, views_differ, gpuring_views_prepare, NULL,                         \
@@ -392,10 +392,10 @@ static int use_spare(mca_coll_gpuring_module_t *module, struct gpuring_wireup *w
     int status = GPURING_OK, stage;
 
     snprintf(why, sizeof why, "rank %d on %s reports: %s", failure->rank,
-             gpuring_hello_of(&wireup->hellos, failure->rank)->hostname,
+             gpuring_rank_info_of(&wireup->rank_infos, failure->rank)->hostname,
              gpuring_status_text(failure->status));
     wireup->net.spare = false;
-    gpuring_letters_free(module->oob);
+    gpuring_connect_infos_free(module->oob);
     gpuring_engine_destroy(wireup->engine);
     wireup->engine = NULL;
     gpuring_channels_fini(&wireup->channels);
@@ -455,7 +455,8 @@ static int stage_progress(mca_coll_gpuring_module_t *module, struct gpuring_wire
     if (travels == GATHERING || travels == AGREEMENT) {
         return gpuring_oob_progress(module->oob);
     }
-    status = travels == LETTERS ? gpuring_letters_progress(module->oob) : first_chunks(wireup);
+    status =
+        travels == LETTERS ? gpuring_connect_infos_progress(module->oob) : first_chunks(wireup);
     if (status < 0) {
         gpuring_oob_fail(module->oob, status);
         return GPURING_OK;
@@ -480,7 +481,7 @@ int gpuring_wireup_progress(mca_coll_gpuring_module_t *module)
         }
     }
     if (module->state != GPURING_STATE_FAILED) {
-        gpuring_letters_free(module->oob);
+        gpuring_connect_infos_free(module->oob);
         if (module->engine == NULL || module->engine->later == 0 || wireup->second) {
             gpuring_wireup_free(wireup); /* otherwise it will be needed again */
             module->wireup = NULL;

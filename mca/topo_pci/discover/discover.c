@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/topo_pci/discover/internal.h"
+#include "mca/topo_pci/discover/discover_internal.h"
 #include "mca/topo_pci/xml/doc.h"
 
 /* hwloc's own GPU backends initialise drivers, and some create contexts; its pci backend loads the

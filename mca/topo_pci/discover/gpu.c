@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "mca/topo_pci/discover/internal.h"
+#include "mca/topo_pci/discover/discover_internal.h"
 
 enum {
     VENDOR_NVIDIA = 0x10de,

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/topo_pci/discover/internal.h"
+#include "mca/topo_pci/discover/discover_internal.h"
 
 /* Inside a virtual machine the switches are not visible as PCI devices: a far end that neither
  * the driver nor the system knows is one of them. */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/topo_pci/discover/internal.h"
+#include "mca/topo_pci/discover/discover_internal.h"
 #include "mca/topo_pci/xml/doc.h"
 
 enum {

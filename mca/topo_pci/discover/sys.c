@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "mca/topo_pci/discover/internal.h"
+#include "mca/topo_pci/discover/discover_internal.h"
 #include "mca/topo_pci/xml/pci_file.h"
 
 void disc_message(const struct disc *disc, const char *format, ...)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/topo_pci/graph/internal.h"
+#include "mca/topo_pci/graph/graph_internal.h"
 
 /* Move the link towards the CPU to the end: down the PCI tree first, then up. */
 static void up_link_last(struct pci_node *node)

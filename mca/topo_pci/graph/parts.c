@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/topo_pci/graph/internal.h"
+#include "mca/topo_pci/graph/graph_internal.h"
 
 /* Compute the bandwidth of each GPU to the network without passing a CPU, in GB/s. */
 static void net_speeds(const struct pci_graph *graph, double *speed)

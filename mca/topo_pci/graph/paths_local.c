@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/topo_pci/graph/internal.h"
+#include "mca/topo_pci/graph/graph_internal.h"
 
 /* Channels that are tried to find the GPU that uses a net; NCCL has at most 64 (MAXCHANNELS). */
 #define PCI_LOCAL_CHANNELS 64u

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/topo_pci/graph/internal.h"
+#include "mca/topo_pci/graph/graph_internal.h"
 
 #define PCI_REMARKS_MAX 64u
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/topo_pci/map/internal.h"
+#include "mca/topo_pci/map/map_internal.h"
 
 /* A max-heap of (gain, node); entries that a later gain has overtaken are skipped when they
  * surface. */

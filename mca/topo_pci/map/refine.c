@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "mca/topo_pci/map/internal.h"
+#include "mca/topo_pci/map/map_internal.h"
 
 enum {
     SWEEPS = 8,

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/topo_pci/map/internal.h"
+#include "mca/topo_pci/map/map_internal.h"
 
 /* A process while it is sorted: groups are numbered by their first process. */
 struct seat {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/topo_pci/map/internal.h"
+#include "mca/topo_pci/map/map_internal.h"
 
 /* More shapes than this are not compared; a host size has far fewer divisors. */
 enum {

@@ -4,8 +4,8 @@
  * The cost model: how long a collective of a size takes with each algorithm and protocol, which one
  * is best, and on how many channels. Two formulas:
  *
- * GPUs of one node: what our executor's thread blocks do, step by step (predict/block.c), on a GPU
- * of which latencies and speeds are known.
+ * GPUs of one node: what our executor's thread blocks do, step by step (predict/executor_model.c),
+ * on a GPU of which latencies and speeds are known.
  *
  *     time = launch + steps + data + end
  *

@@ -14,7 +14,8 @@
 enum pci_span pci_job_span(const struct pci_job *job);
 bool pci_job_offers(const struct pci_job *job, enum pci_algorithm algorithm);
 
-/* predict/block.c: does the table model the executor, and the job run on GPUs of one node? */
+/* predict/executor_model.c: does the table model the executor, and the job run on GPUs of one node?
+ */
 bool pci_block_models(const struct pci_costs *costs, const struct pci_job *job);
 bool pci_block_offers(const struct pci_job *job, enum pci_algorithm algorithm);
 /* The least parts of all numbers of channels. The algorithm and protocol are offered. */

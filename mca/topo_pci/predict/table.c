@@ -60,7 +60,7 @@ struct table {
     const char *name;
     size_t offset; /* of the member, an array of doubles without gaps */
     size_t bytes;
-    const char *dims; /* letters of dimensions */
+    const char *dims; /* connect infos of dimensions */
 };
 
 #define TABLE(name, member, dims, meaning) \

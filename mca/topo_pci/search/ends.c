@@ -162,7 +162,7 @@ static void price_pairs(struct problem *problem, const uint32_t *swapped)
     }
 }
 
-void problem_price_ends(struct problem *problem, const uint32_t *swapped)
+void pci_problem_price_ends(struct problem *problem, const uint32_t *swapped)
 {
     uint32_t n = problem->fabric->ngpus;
 

@@ -84,7 +84,7 @@ static double ends_cost(const struct tour *tour, uint32_t first, uint32_t second
         return tour->ends[first];
     }
     return TOUR_PAIR == tour->kind ? tour->ends[(size_t) first * tour->n + second]
-                                   : tour_closing(tour, first, last);
+                                   : pci_tour_closing(tour, first, last);
 }
 
 static double cut_cost(struct tour *tour, const uint32_t *order, const struct cut *cut)
@@ -320,7 +320,7 @@ static void greedy_order(struct tour *tour, size_t number, uint32_t *order)
 
 /* The cheapest of some greedy orders, improved. Where that has forbidden ways, the others are, too.
  */
-double tour_approach(struct tour *tour, uint32_t *order)
+double pci_tour_approach(struct tour *tour, uint32_t *order)
 {
     uint32_t *trial = tour->trial;
     double bound = INFINITY, after = -1;

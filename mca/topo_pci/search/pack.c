@@ -14,26 +14,26 @@
 #define PROVE_GPUS   32u   /* of more GPUs, only sets of 2^k channels have their limit proven */
 #define CHANNEL_GAIN 0.002 /* each further channel must gain this much */
 
-int layout_init(struct layout *layout, uint32_t n)
+int pci_layout_init(struct layout *layout, uint32_t n)
 {
     layout->count = 0;
     layout->intra = calloc((size_t) PCI_CHANNELS_MAX * n + 1, sizeof(*layout->intra));
     layout->nets = calloc(PCI_CHANNELS_MAX, sizeof(*layout->nets));
     if (NULL == layout->intra || NULL == layout->nets) {
-        layout_fini(layout);
+        pci_layout_fini(layout);
         return -ENOMEM;
     }
     return 0;
 }
 
-void layout_fini(struct layout *layout)
+void pci_layout_fini(struct layout *layout)
 {
     free(layout->intra);
     free(layout->nets);
     memset(layout, 0, sizeof(*layout));
 }
 
-void layout_copy(struct layout *to, const struct layout *from, uint32_t n)
+void pci_layout_copy(struct layout *to, const struct layout *from, uint32_t n)
 {
     to->count = from->count;
     memcpy(to->intra, from->intra, (size_t) from->count * n * sizeof(*to->intra));
@@ -42,7 +42,7 @@ void layout_copy(struct layout *to, const struct layout *from, uint32_t n)
 
 static double value_of(const struct problem *problem, uint32_t count)
 {
-    double fullest = problem_fullest(problem);
+    double fullest = pci_problem_fullest(problem);
 
     return count > 0 && fullest > 0 && fullest < INFINITY ? count / fullest : 0;
 }
@@ -56,14 +56,14 @@ static bool lay(struct problem *problem, struct layout *layout, uint32_t c, doub
         const uint32_t partner[2] = {k > 0 ? layout->nets[k - 1][1] : 0,
                                      k > 0 ? layout->nets[k - 1][0] : 0};
 
-        problem_price(problem, steep, k > c ? partner : NULL);
-        if (!problem_cheapest(problem, layout->intra + (size_t) k * n, layout->nets[k])) {
+        pci_problem_price(problem, steep, k > c ? partner : NULL);
+        if (!pci_problem_cheapest(problem, layout->intra + (size_t) k * n, layout->nets[k])) {
             if (k > c) {
-                problem_load(problem, layout->intra + (size_t) c * n, layout->nets[c], -1);
+                pci_problem_load(problem, layout->intra + (size_t) c * n, layout->nets[c], -1);
             }
             return false;
         }
-        problem_load(problem, layout->intra + (size_t) k * n, layout->nets[k], 1);
+        pci_problem_load(problem, layout->intra + (size_t) k * n, layout->nets[k], 1);
     }
     return true;
 }
@@ -72,8 +72,8 @@ static void load_all(struct problem *problem, const struct layout *layout)
 {
     memset(problem->load, 0, problem->fabric->nlinks * sizeof(*problem->load));
     for (uint32_t c = 0; c < layout->count; c++) {
-        problem_load(problem, layout->intra + (size_t) c * problem->fabric->ngpus, layout->nets[c],
-                     1);
+        pci_problem_load(problem, layout->intra + (size_t) c * problem->fabric->ngpus,
+                         layout->nets[c], 1);
     }
 }
 
@@ -104,7 +104,7 @@ static void construct(struct problem *problem, struct layout *base, double *valu
         if (value[base->count] > most) {
             most = value[base->count];
             if (problem->fabric->ngpus <= PROVE_GPUS || 0 == (base->count & (base->count - 1))) {
-                problem_prove(problem);
+                pci_problem_prove(problem);
             }
         }
         if (problem->limit < problem->need) {
@@ -125,11 +125,11 @@ static double refine(struct problem *problem, const struct layout *base, uint32_
     uint32_t n = problem->fabric->ngpus, step = problem->swap ? 2 : 1;
     double value;
 
-    layout_copy(now, base, n);
+    pci_layout_copy(now, base, n);
     now->count = count;
     load_all(problem, now);
     value = value_of(problem, count);
-    layout_copy(best, now, n);
+    pci_layout_copy(best, now, n);
     for (uint32_t sweep = 0; sweep < SWEEPS; sweep++) {
         double before = value;
 
@@ -140,7 +140,7 @@ static double refine(struct problem *problem, const struct layout *base, uint32_
                 return value;
             }
             for (uint32_t k = c; k < c + step; k++) {
-                problem_load(problem, now->intra + (size_t) k * n, now->nets[k], -1);
+                pci_problem_load(problem, now->intra + (size_t) k * n, now->nets[k], -1);
             }
             if (!lay(problem, now, c, steep[sweep])) {
                 return value;
@@ -148,8 +148,8 @@ static double refine(struct problem *problem, const struct layout *base, uint32_
             reached = value_of(problem, count);
             if (reached > value * (1 + 1e-9)) {
                 value = reached;
-                layout_copy(best, now, n);
-                problem_prove(problem);
+                pci_layout_copy(best, now, n);
+                pci_problem_prove(problem);
             }
         }
         if (sweep >= 3 && value <= before) {
@@ -172,7 +172,7 @@ static bool worthwhile(struct problem *problem, const double *value, uint32_t mo
         uint64_t left =
             problem->max_steps > problem->steps ? problem->max_steps - problem->steps : 0;
 
-        problem_squeeze(problem, fmax(reached, problem->need), left / 2);
+        pci_problem_squeeze(problem, fmax(reached, problem->need), left / 2);
     }
     return problem->limit >= problem->need;
 }
@@ -213,7 +213,7 @@ double pack_search(struct problem *problem, uint32_t prefer, double slack, struc
 
         tried[next] = true;
         if (now * (1 - worse) > wanted || 0 == best->count) {
-            layout_copy(best, &scratch->found, n);
+            pci_layout_copy(best, &scratch->found, n);
             reached = now;
             wanted = next == prefer ? now * (1 + slack) : now;
         }

@@ -15,12 +15,12 @@
 
 #define STEPS_PRICE 4u /* of one exponential */
 
-int problem_init(struct problem *problem, const struct pci_fabric *fabric)
+int pci_problem_init(struct problem *problem, const struct pci_fabric *fabric)
 {
     uint32_t n = fabric->ngpus;
     size_t pairs = (size_t) n * fabric->nnets;
     struct problem result = {.fabric = fabric};
-    int rc = tour_init(&result.tour, n);
+    int rc = pci_tour_init(&result.tour, n);
 
     if (0 != rc) {
         return rc;
@@ -37,16 +37,16 @@ int problem_init(struct problem *problem, const struct pci_fabric *fabric)
     if (NULL == result.proof || NULL == result.ends_net || NULL == result.active ||
         NULL == result.load || NULL == result.price || NULL == result.weight ||
         NULL == result.spare || NULL == result.in || NULL == result.out) {
-        problem_fini(&result);
+        pci_problem_fini(&result);
         return -ENOMEM;
     }
     *problem = result;
     return 0;
 }
 
-void problem_fini(struct problem *problem)
+void pci_problem_fini(struct problem *problem)
 {
-    tour_fini(&problem->tour);
+    pci_tour_fini(&problem->tour);
     free(problem->proof);
     free(problem->ends_net);
     free(problem->active);
@@ -113,7 +113,7 @@ static void collect_links(struct problem *problem)
     problem->steps += (size_t) n * n + pairs;
 }
 
-void problem_start(struct problem *problem)
+void pci_problem_start(struct problem *problem)
 {
     bool tree = is_tree(problem);
 
@@ -143,7 +143,8 @@ static void load_way(struct problem *problem, const struct pci_way *way, double 
     }
 }
 
-void problem_load(struct problem *problem, const uint32_t *order, const uint32_t *nets, double sign)
+void pci_problem_load(struct problem *problem, const uint32_t *order, const uint32_t *nets,
+                      double sign)
 {
     const struct pci_fabric *fabric = problem->fabric;
     uint32_t n = fabric->ngpus;
@@ -175,7 +176,7 @@ void problem_load(struct problem *problem, const uint32_t *order, const uint32_t
     }
 }
 
-double problem_fullest(const struct problem *problem)
+double pci_problem_fullest(const struct problem *problem)
 {
     double fullest = 0;
 
@@ -212,7 +213,7 @@ static double link_price(double steep, double relative, double capacity)
 
 static void price_links(struct problem *problem, double steep)
 {
-    double fullest = problem_fullest(problem);
+    double fullest = pci_problem_fullest(problem);
 
     for (uint32_t i = 0; i < problem->nactive; i++) {
         uint32_t link = problem->active[i];
@@ -275,17 +276,17 @@ static void price_ways(struct problem *problem, const uint32_t *swapped)
     if (problem->nets) {
         price_nets(problem);
     }
-    problem_price_ends(problem, swapped);
+    pci_problem_price_ends(problem, swapped);
 }
 
-void problem_price(struct problem *problem, double steep, const uint32_t *swapped)
+void pci_problem_price(struct problem *problem, double steep, const uint32_t *swapped)
 {
     price_links(problem, steep);
     price_ways(problem, swapped);
 }
 
 /* Sum of all capacity at the prices. */
-static double problem_worth(const struct problem *problem)
+static double pci_problem_worth(const struct problem *problem)
 {
     double worth = 0;
 
@@ -299,22 +300,22 @@ static double problem_worth(const struct problem *problem)
     return worth;
 }
 
-bool problem_cheapest(struct problem *problem, uint32_t *order, uint32_t *nets)
+bool pci_problem_cheapest(struct problem *problem, uint32_t *order, uint32_t *nets)
 {
     uint32_t n = problem->fabric->ngpus;
     struct tour *tour = &problem->tour;
-    double least = tour->exact ? 0 : problem_least(problem), cost;
+    double least = tour->exact ? 0 : pci_problem_least(problem), cost;
 
     tour->steps = tour->exact ? 0 : (size_t) 2 * n * n;
     tour->enough = least * (1 + 1e-9);
-    cost = tour_search(tour, order);
+    cost = pci_tour_search(tour, order);
     problem->steps += tour->steps;
     if (!(cost < INFINITY)) {
         return false;
     }
     least = tour->exact ? cost : least;
     if (!problem->forced && least > 0) {
-        double limit = problem_worth(problem) / least;
+        double limit = pci_problem_worth(problem) / least;
 
         problem->limit = limit < problem->limit ? limit : problem->limit;
     }
@@ -330,10 +331,10 @@ bool problem_cheapest(struct problem *problem, uint32_t *order, uint32_t *nets)
     return true;
 }
 
-void problem_prove(struct problem *problem)
+void pci_problem_prove(struct problem *problem)
 {
     static const double shares[] = {0.9999, 0.5};
-    double fullest = problem_fullest(problem);
+    double fullest = pci_problem_fullest(problem);
 
     for (size_t i = 0; i < sizeof(shares) / sizeof(shares[0]); i++) {
         uint32_t nets[2];
@@ -345,7 +346,7 @@ void problem_prove(struct problem *problem)
             problem->price[link] = problem->load[link] >= shares[i] * fullest * capacity ? 1 : 0;
         }
         price_ways(problem, NULL);
-        (void) problem_cheapest(problem, problem->proof, nets); /* what counts is the limit */
+        (void) pci_problem_cheapest(problem, problem->proof, nets); /* what counts is the limit */
     }
 }
 
@@ -377,8 +378,8 @@ static void raise_weights(struct problem *problem, const uint32_t *order, const 
 
     problem->load = problem->spare;
     memset(problem->load, 0, problem->fabric->nlinks * sizeof(*problem->load));
-    problem_load(problem, order, nets, 1);
-    fullest = problem_fullest(problem);
+    pci_problem_load(problem, order, nets, 1);
+    fullest = pci_problem_fullest(problem);
     for (uint32_t i = 0; fullest > 0 && i < problem->nactive; i++) {
         uint32_t link = problem->active[i];
 
@@ -390,7 +391,7 @@ static void raise_weights(struct problem *problem, const uint32_t *order, const 
     problem->load = loads;
 }
 
-void problem_squeeze(struct problem *problem, double enough, uint64_t most_steps)
+void pci_problem_squeeze(struct problem *problem, double enough, uint64_t most_steps)
 {
     double step = SQUEEZE_FIRST;
     uint64_t end = problem->steps + most_steps;
@@ -401,7 +402,7 @@ void problem_squeeze(struct problem *problem, double enough, uint64_t most_steps
         uint32_t nets[2];
 
         price_weights(problem);
-        if (!problem_cheapest(problem, problem->proof, nets)) {
+        if (!pci_problem_cheapest(problem, problem->proof, nets)) {
             return;
         }
         raise_weights(problem, problem->proof, nets, step);

@@ -41,12 +41,12 @@ struct hunt {
 
 static void hunt_fini(struct hunt *hunt)
 {
-    problem_fini(&hunt->problem);
-    layout_fini(&hunt->scratch.base);
-    layout_fini(&hunt->scratch.work);
-    layout_fini(&hunt->scratch.found);
-    layout_fini(&hunt->trial);
-    layout_fini(&hunt->found.layout);
+    pci_problem_fini(&hunt->problem);
+    pci_layout_fini(&hunt->scratch.base);
+    pci_layout_fini(&hunt->scratch.work);
+    pci_layout_fini(&hunt->scratch.found);
+    pci_layout_fini(&hunt->trial);
+    pci_layout_fini(&hunt->found.layout);
 }
 
 static int hunt_init(struct hunt *hunt, const struct pci_fabric *fabric,
@@ -57,10 +57,11 @@ static int hunt_init(struct hunt *hunt, const struct pci_fabric *fabric,
 
     memset(hunt, 0, sizeof(*hunt));
     hunt->search = search;
-    rc = problem_init(&hunt->problem, fabric);
-    if (0 != rc || 0 != layout_init(&hunt->scratch.base, n) ||
-        0 != layout_init(&hunt->scratch.work, n) || 0 != layout_init(&hunt->scratch.found, n) ||
-        0 != layout_init(&hunt->trial, n) || 0 != layout_init(&hunt->found.layout, n)) {
+    rc = pci_problem_init(&hunt->problem, fabric);
+    if (0 != rc || 0 != pci_layout_init(&hunt->scratch.base, n) ||
+        0 != pci_layout_init(&hunt->scratch.work, n) ||
+        0 != pci_layout_init(&hunt->scratch.found, n) || 0 != pci_layout_init(&hunt->trial, n) ||
+        0 != pci_layout_init(&hunt->found.layout, n)) {
         hunt_fini(hunt);
         return -ENOMEM;
     }
@@ -107,7 +108,7 @@ static double hunt_pack(struct hunt *hunt, double ratio, double need)
     problem->need = need;
     problem->first_step = problem->steps;
     problem->max_steps = problem->steps + (left < STEPS_PACK ? left : STEPS_PACK);
-    problem_start(problem);
+    pci_problem_start(problem);
     return pack_search(problem, hunt->search->prefer_channels, prefer_slack(hunt), &hunt->trial,
                        &hunt->scratch);
 }
@@ -124,7 +125,7 @@ static void hunt_keep(struct hunt *hunt, double value)
     found->max_intra = problem->max_intra;
     found->max_inter = problem->max_inter;
     found->swap = problem->swap;
-    layout_copy(&found->layout, &hunt->trial, problem->fabric->ngpus);
+    pci_layout_copy(&found->layout, &hunt->trial, problem->fabric->ngpus);
 }
 
 /* Try one pattern within classes; keep it when it gains GAIN. */
@@ -240,18 +241,18 @@ static void speeds(struct hunt *hunt, double *intra, double *inter)
     problem->max_intra = found->max_intra;
     problem->max_inter = found->max_inter;
     problem->ratio = 0;
-    problem_start(problem);
+    pci_problem_start(problem);
     *inter = *intra = found->value / found->layout.count;
     if (!problem->nets || PCI_PATTERN_RING == found->pattern) {
         return;
     }
     for (uint32_t c = 0; c < found->layout.count; c++) {
-        problem_load(problem, found->layout.intra + (size_t) c * n, found->layout.nets[c], 1);
+        pci_problem_load(problem, found->layout.intra + (size_t) c * n, found->layout.nets[c], 1);
     }
     memcpy(beside, problem->load, problem->fabric->nlinks * sizeof(*beside));
     problem->ratio = 1;
     for (uint32_t c = 0; c < found->layout.count; c++) {
-        problem_load(problem, found->layout.intra + (size_t) c * n, found->layout.nets[c], 1);
+        pci_problem_load(problem, found->layout.intra + (size_t) c * n, found->layout.nets[c], 1);
     }
     most = RATIO_MOST * *inter;
     for (uint32_t i = 0; i < problem->nactive; i++) {

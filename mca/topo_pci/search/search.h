@@ -5,7 +5,7 @@
  *
  *     search/tour.c   cheapest order of the GPUs at given prices: exact for few of them
  *     search/local.c  nearly so for many
- *     search/bound.c  a lower bound of the cost of the cheapest order of many GPUs
+ *     search/search_bound.c  a lower bound of the cost of the cheapest order of many GPUs
  *     search/price.c  loads of the links, their prices, costs of the ways
  *     search/ends.c   NICs for the ends of channels
  *     search/pack.c   a number of channels so that the fullest link is as empty as possible
@@ -67,17 +67,17 @@ struct tour {
     uint64_t steps;
 };
 
-int tour_init(struct tour *tour, uint32_t n);
-void tour_fini(struct tour *tour);
+int pci_tour_init(struct tour *tour, uint32_t n);
+void pci_tour_fini(struct tour *tour);
 
 /* The cheapest order and its cost; INFINITY: none was found. */
-double tour_search(struct tour *tour, uint32_t *order);
+double pci_tour_search(struct tour *tour, uint32_t *order);
 
 /* The same by moves that gain, of any number of GPUs. */
-double tour_approach(struct tour *tour, uint32_t *order);
+double pci_tour_approach(struct tour *tour, uint32_t *order);
 
 /* Cost of ending an order that began at FIRST. */
-double tour_closing(const struct tour *tour, uint32_t first, uint32_t last);
+double pci_tour_closing(const struct tour *tour, uint32_t first, uint32_t last);
 
 /* A set of channels of one number. */
 struct layout {
@@ -107,48 +107,48 @@ struct problem {
     uint32_t *active; /* the links that any allowed way uses */
     double *load;     /* link -> traffic at speed 1 */
     double *price;
-    double *weight, *spare; /* of problem_squeeze() */
+    double *weight, *spare; /* of pci_problem_squeeze() */
     double *in, *out;       /* net * n + gpu: costs of the ways between GPUs and NICs */
 };
 
-int problem_init(struct problem *problem, const struct pci_fabric *fabric);
-void problem_fini(struct problem *problem);
+int pci_problem_init(struct problem *problem, const struct pci_fabric *fabric);
+void pci_problem_fini(struct problem *problem);
 
 /* Choose pattern and classes; forgets loads and limit. */
-void problem_start(struct problem *problem);
+void pci_problem_start(struct problem *problem);
 
 /* Add a channel's load (sign 1) or take it away (-1). */
-void problem_load(struct problem *problem, const uint32_t *order, const uint32_t *nets,
-                  double sign);
+void pci_problem_load(struct problem *problem, const uint32_t *order, const uint32_t *nets,
+                      double sign);
 
 /* Load of the fullest link: 1 / speed. 0 without any load. */
-double problem_fullest(const struct problem *problem);
+double pci_problem_fullest(const struct problem *problem);
 
 /* Set prices by the loads: exp(STEEP) between an empty link and the fullest; then the costs of all
  * ways. SWAPPED: the NICs {out, in} of the partner that this channel must swap, or NULL. */
-void problem_price(struct problem *problem, double steep, const uint32_t *swapped);
+void pci_problem_price(struct problem *problem, double steep, const uint32_t *swapped);
 
 /* The tour's ends from the costs of the ways between GPUs and NICs. */
-void problem_price_ends(struct problem *problem, const uint32_t *swapped);
+void pci_problem_price_ends(struct problem *problem, const uint32_t *swapped);
 
 /* Return a lower bound of the cost of any channel at the prices. */
-double problem_least(struct problem *problem);
+double pci_problem_least(struct problem *problem);
 
 /* The cheapest channel at the prices; lowers the limit. False: there is none. */
-bool problem_cheapest(struct problem *problem, uint32_t *order, uint32_t *nets);
+bool pci_problem_cheapest(struct problem *problem, uint32_t *order, uint32_t *nets);
 
 /* Try to lower the limit by equal prices on the fuller links alone: they prove it when these links
  * are a cut. */
-void problem_prove(struct problem *problem);
+void pci_problem_prove(struct problem *problem);
 
 /* Lower the limit by multiplicative weights: links that the cheapest channel uses become dearer,
  * and so on. Comes to within a few percent of the best that the prices can prove; ends at ENOUGH.
  */
-void problem_squeeze(struct problem *problem, double enough, uint64_t most_steps);
+void pci_problem_squeeze(struct problem *problem, double enough, uint64_t most_steps);
 
-int layout_init(struct layout *layout, uint32_t n);
-void layout_fini(struct layout *layout);
-void layout_copy(struct layout *to, const struct layout *from, uint32_t n);
+int pci_layout_init(struct layout *layout, uint32_t n);
+void pci_layout_fini(struct layout *layout);
+void pci_layout_copy(struct layout *to, const struct layout *from, uint32_t n);
 
 /* Sets to work with. */
 struct pack_scratch {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-int tour_init(struct tour *tour, uint32_t n)
+int pci_tour_init(struct tour *tour, uint32_t n)
 {
     size_t subsets = n <= TOUR_EXACT_GPUS ? (size_t) 1 << n : 1;
     struct tour result = {.n = n, .exact = n <= TOUR_EXACT_GPUS};
@@ -25,14 +25,14 @@ int tour_init(struct tour *tour, uint32_t n)
     if (NULL == result.arc || NULL == result.ends || NULL == result.best || NULL == result.from ||
         NULL == result.rest || NULL == result.least || NULL == result.sums ||
         NULL == result.trial || NULL == result.moved) {
-        tour_fini(&result);
+        pci_tour_fini(&result);
         return -ENOMEM;
     }
     *tour = result;
     return 0;
 }
 
-void tour_fini(struct tour *tour)
+void pci_tour_fini(struct tour *tour)
 {
     free(tour->arc);
     free(tour->ends);
@@ -117,7 +117,7 @@ static void exact_order(const struct tour *tour, uint32_t last, uint32_t *order)
 }
 
 /* Cost of ending an order that began at FIRST. */
-double tour_closing(const struct tour *tour, uint32_t first, uint32_t last)
+double pci_tour_closing(const struct tour *tour, uint32_t first, uint32_t last)
 {
     if (TOUR_CYCLE == tour->kind) {
         return 1 == tour->n ? 0 : tour->arc[(size_t) last * tour->n + first];
@@ -133,7 +133,7 @@ static double exact_finish(const struct tour *tour, uint32_t first, double bound
     uint32_t last = UINT32_MAX;
 
     for (uint32_t g = 0; g < tour->n; g++) {
-        double cost = best[g] + tour_closing(tour, first, g);
+        double cost = best[g] + pci_tour_closing(tour, first, g);
 
         if (cost < bound) {
             bound = cost;
@@ -214,14 +214,14 @@ static void least_find(struct tour *tour)
     }
 }
 
-double tour_search(struct tour *tour, uint32_t *order)
+double pci_tour_search(struct tour *tour, uint32_t *order)
 {
     if (1 == tour->n) {
         order[0] = 0;
         return TOUR_CYCLE == tour->kind ? 0 : tour->ends[0];
     }
     if (!tour->exact) {
-        return tour_approach(tour, order);
+        return pci_tour_approach(tour, order);
     }
     least_find(tour);
     exact_rest(tour);

@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "mca/coll_gpuring/device/cuda/internal.h"
+#include "mca/coll_gpuring/device/cuda/cuda_internal.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -86,7 +86,7 @@ static int cuda_attach(struct gpuring_device *device, const struct gpuring_point
         status = check_addresses(device);
     }
     if (status == GPURING_OK) {
-        device->told =
+        device->needs_driver_completion =
             gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS) == 0;
         device->mps = gpuring_cuda_attribute(device, (CUdevice_attribute) ATTRIBUTE_MPS) != 0;
         status = find_context(device, pointer);

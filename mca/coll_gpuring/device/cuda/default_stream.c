@@ -19,7 +19,7 @@
  * stream, and the refusal invalidates the capture. Only cuStreamIsCapturing may be called, so it is
  * called first, and nothing is waited for or reported if it fails.
  */
-#include "mca/coll_gpuring/device/cuda/internal.h"
+#include "mca/coll_gpuring/device/cuda/cuda_internal.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "mca/coll_gpuring/device/cuda/internal.h"
+#include "mca/coll_gpuring/device/cuda/cuda_internal.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "kernels/image.h"
-#include "mca/coll_gpuring/device/cuda/internal.h"
+#include "mca/coll_gpuring/device/cuda/cuda_internal.h"
 #include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -91,7 +91,7 @@ static CUresult launch(struct gpuring_stream *stream, struct gpuring_work *work,
     size_t first = work->nlanes < GPURING_LAUNCH_LANES ? work->nlanes : GPURING_LAUNCH_LANES;
     CUresult result = follow ? gpuring_cuda_follow(stream) : CUDA_SUCCESS;
 
-    work->turn = ++stream->turn;
+    work->launch_seq = ++stream->launch_seq;
     stream->launch.work = *work;
     memcpy(stream->launch.lanes, work->lanes, first * sizeof *work->lanes);
     stream->asked = gpuring_now_ns();
@@ -136,7 +136,7 @@ static bool lanes_left(const struct gpuring_work *work)
 {
     for (uint32_t i = 0; i < work->nlanes; i++) {
         /* Acquire: pairs with the fence at the kernel's end. */
-        if (__atomic_load_n(&work->lanes[i].turn, __ATOMIC_ACQUIRE) != work->turn) {
+        if (__atomic_load_n(&work->lanes[i].launch_seq, __ATOMIC_ACQUIRE) != work->launch_seq) {
             return false;
         }
     }
@@ -212,7 +212,7 @@ int gpuring_cuda_poll(struct gpuring_stream *stream, struct gpuring_work *work)
             launched = enter_and_launch(stream, work, false);
             return launched == GPURING_OK ? GPURING_AGAIN : launched;
         }
-        if (status == GPURING_OK && stream->device->told) {
+        if (status == GPURING_OK && stream->device->needs_driver_completion) {
             status = ask(stream, work);
         }
     }

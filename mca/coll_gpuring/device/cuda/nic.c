@@ -4,7 +4,7 @@
  * Memory of a GPU for network devices (GPUDirect RDMA). Written after the driver's documentation
  * and tested on the stand-in driver only: it has never run on hardware.
  */
-#include "mca/coll_gpuring/device/cuda/internal.h"
+#include "mca/coll_gpuring/device/cuda/cuda_internal.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 

@@ -10,7 +10,7 @@
  *     pools, virtual memory calls       they have none: a flag of the context
  *     drivers before CUDA 12.1, these   lack the flag: the wait, each time
  */
-#include "mca/coll_gpuring/device/cuda/internal.h"
+#include "mca/coll_gpuring/device/cuda/cuda_internal.h"
 
 static bool set_attribute(const struct gpuring_cuda_driver *driver, CUcontext context,
                           CUdeviceptr address)
@@ -87,8 +87,8 @@ static void order_contexts(const struct gpuring_cuda_driver *driver,
     }
 }
 
-void gpuring_cuda_order(const struct gpuring_cuda_driver *driver,
-                        const struct gpuring_pointer *pointer, CUdeviceptr address)
+void gpuring_cuda_force_sync_memops(const struct gpuring_cuda_driver *driver,
+                                    const struct gpuring_pointer *pointer, CUdeviceptr address)
 {
     if (pointer->context == NULL || !set_attribute(driver, pointer->context, address)) {
         order_contexts(driver, pointer);

@@ -19,7 +19,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "mca/coll_gpuring/device/cuda/internal.h"
+#include "mca/coll_gpuring/device/cuda/cuda_internal.h"
 
 struct attributes {
     CUmemorytype memory_type;
@@ -103,7 +103,7 @@ static void note(struct gpuring_device *device, const struct gpuring_pointer *po
         pointer->context != NULL ? (uintptr_t) pointer->context : (uintptr_t) pointer->ordinal + 1;
     uintptr_t none = 0;
 
-    if (device == NULL || __atomic_load_n(&device->strangers, __ATOMIC_RELAXED)) {
+    if (device == NULL || __atomic_load_n(&device->saw_foreign_context, __ATOMIC_RELAXED)) {
         return;
     }
     if (device->driver == NULL) {
@@ -115,7 +115,7 @@ static void note(struct gpuring_device *device, const struct gpuring_pointer *po
     } else if (gpuring_cuda_reaches(device, pointer)) {
         return;
     }
-    __atomic_store_n(&device->strangers, true, __ATOMIC_RELAXED);
+    __atomic_store_n(&device->saw_foreign_context, true, __ATOMIC_RELAXED);
 }
 
 struct gpuring_pointer gpuring_cuda_classify(struct gpuring_device *device, const void *pointer)
@@ -158,7 +158,7 @@ struct gpuring_pointer gpuring_cuda_classify(struct gpuring_device *device, cons
     if (found.kind != GPURING_POINTER_HOST && found.kind != GPURING_POINTER_REGISTERED) {
         note(device, &found);
         if (!a.synchronous) {
-            gpuring_cuda_order(driver, &found, (CUdeviceptr) (uintptr_t) pointer);
+            gpuring_cuda_force_sync_memops(driver, &found, (CUdeviceptr) (uintptr_t) pointer);
         }
     }
     return found;

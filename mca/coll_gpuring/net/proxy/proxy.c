@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "mca/coll_gpuring/net/proxy/internal.h"
+#include "mca/coll_gpuring/net/proxy/proxy_internal.h"
 #include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"

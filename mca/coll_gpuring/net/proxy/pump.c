@@ -4,7 +4,7 @@
  * One link of the proxy: convert changes of the lanes' counters to posts and credits. All functions
  * run under the gate. Only the lanes access the same counters without it.
  */
-#include "mca/coll_gpuring/net/proxy/internal.h"
+#include "mca/coll_gpuring/net/proxy/proxy_internal.h"
 #include "mca/coll_gpuring/util/status.h"
 
 /* Return the credit that the next slot can carry to its peer: the number of steps of the paired

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#include "mca/coll_gpuring/net/proxy/internal.h"
+#include "mca/coll_gpuring/net/proxy/proxy_internal.h"
 #include "mca/coll_gpuring/util/clock.h"
 
 #include <errno.h>

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "mca/coll_gpuring/net/ucx/internal.h"
+#include "mca/coll_gpuring/net/ucx/ucx_internal.h"
 #include "mca/coll_gpuring/util/status.h"
 
 static void op_end(struct gpuring_ucx_op *op, ucs_status_t status)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* The net `ucx`: the worker of the process, its devices and its progress. */
-#include "mca/coll_gpuring/net/ucx/internal.h"
+#include "mca/coll_gpuring/net/ucx/ucx_internal.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include <sys/resource.h>
 
 #include "mca/coll_gpuring/net/interfaces.h"
-#include "mca/coll_gpuring/net/list.h"
+#include "mca/coll_gpuring/net/net_list.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 

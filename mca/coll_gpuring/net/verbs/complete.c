@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "mca/coll_gpuring/net/verbs/internal.h"
+#include "mca/coll_gpuring/net/verbs/verbs_internal.h"
 #include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/status.h"
 

@@ -7,7 +7,7 @@
  */
 #include <errno.h>
 
-#include "mca/coll_gpuring/net/verbs/internal.h"
+#include "mca/coll_gpuring/net/verbs/verbs_internal.h"
 #include "mca/coll_gpuring/util/log.h"
 
 #define DEVICE_REMEDY gpuring_verbs_remedy(IBV_WC_FATAL_ERR)

@@ -2,14 +2,14 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * Failures of rails and links: their states, the log messages (both hosts, device, port, status,
- * remedy), and the recovery, which internal.h describes. The function that detects a failure only
- * changes the state; the next pass of the proxy does the rest. A report to the peer may be sent
- * twice, because the rail that carried it may fail as well.
+ * remedy), and the recovery, which verbs_internal.h describes. The function that detects a failure
+ * only changes the state; the next pass of the proxy does the rest. A report to the peer may be
+ * sent twice, because the rail that carried it may fail as well.
  */
 #include <stdio.h>
 #include <string.h>
 
-#include "mca/coll_gpuring/net/verbs/internal.h"
+#include "mca/coll_gpuring/net/verbs/verbs_internal.h"
 #include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"

@@ -14,7 +14,7 @@
  */
 #include <string.h>
 
-#include "mca/coll_gpuring/net/verbs/internal.h"
+#include "mca/coll_gpuring/net/verbs/verbs_internal.h"
 #include "mca/coll_gpuring/util/status.h"
 
 #define REMEDY "the device failed to read from it: see the kernel's log (dmesg)"

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#include "mca/coll_gpuring/net/list.h"
-#include "mca/coll_gpuring/net/verbs/internal.h"
+#include "mca/coll_gpuring/net/net_list.h"
+#include "mca/coll_gpuring/net/verbs/verbs_internal.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "mca/coll_gpuring/net/verbs/internal.h"
+#include "mca/coll_gpuring/net/verbs/verbs_internal.h"
 #include "mca/coll_gpuring/util/status.h"
 
 #define ASK_EVERY     4    /* unsignaled sends in a row while a completion is pending */

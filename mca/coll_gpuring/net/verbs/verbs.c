@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* The net `verbs`: opening, progress, waiting. */
-#include "mca/coll_gpuring/net/verbs/internal.h"
+#include "mca/coll_gpuring/net/verbs/verbs_internal.h"
 
 #include <errno.h>
 #include <pthread.h>

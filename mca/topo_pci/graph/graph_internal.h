@@ -115,7 +115,7 @@ int pci_graph_flatten(struct pci_graph *graph, struct pci_error *error);
 /* Numbers nodes and links, orders links, fills reverse. After every change of nodes. */
 int pci_graph_number(struct pci_graph *graph, struct pci_error *error);
 
-/* Constants (graph/tables.c). */
+/* Constants (graph/graph_tables.c). */
 #define PCI_BW_LOC 5000.0   /* GB/s inside one device */
 #define PCI_BW_MAX 100000.0 /* GB/s; more is no bandwidth of a link */
 double pci_bw_of_pci(long width, const char *speed);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#include "mca/coll_gpuring/p2p/progress.h"
+#include "mca/coll_gpuring/p2p/p2p_progress.h"
 
 #include "mca/coll_gpuring/p2p/peers.h"
 #include "mca/coll_gpuring/request.h"
@@ -11,7 +11,7 @@ OBJ_CLASS_INSTANCE(p2p_request_t, ompi_request_t, NULL, NULL);
 pthread_mutex_t gpuring_p2p_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct {                  /* guarded by the lock; only `mover` removes requests */
-    struct gpuring_list copying; /* COPYING_IN, in the order of the calls */
+    struct gpuring_list copying; /* P2P_COPYING_IN, in the order of the calls */
     struct gpuring_list moving;  /* all later phases */
     bool mover;                  /* a thread is in the progress callback; atomic */
     bool registered;
@@ -92,7 +92,7 @@ bool gpuring_p2p_accept_offer(p2p_request_t *self, const struct gpuring_p2p_offe
         self->status.MPI_ERROR = MPI_ERR_NO_MEM;
         return true;
     }
-    self->phase = FETCHING;
+    self->phase = P2P_FETCHING;
     return false;
 }
 
@@ -110,11 +110,11 @@ bool gpuring_p2p_take_data(p2p_request_t *self)
         self->status.MPI_ERROR = gpuring_compat_error(status);
         return true;
     }
-    self->phase = COPYING_OUT;
+    self->phase = P2P_COPYING_OUT;
     return false;
 }
 
-/* See progress.h. */
+/* See p2p_progress.h. */
 bool gpuring_p2p_end_inner(p2p_request_t *self)
 {
     struct gpuring_p2p_offer offer;
@@ -141,13 +141,13 @@ static bool end_fetch(p2p_request_t *self, int status)
     return gpuring_p2p_message_contiguous(&self->message) != NULL || gpuring_p2p_take_data(self);
 }
 
-/* Advance an OFFERED or FETCHING request. Runs unlocked because it calls the PML. Returns true if
- * the request is complete. */
+/* Advance an P2P_OFFERED or P2P_FETCHING request. Runs unlocked because it calls the PML. Returns
+ * true if the request is complete. */
 static bool advance_rendezvous(p2p_request_t *self)
 {
     int status;
 
-    if (self->phase == FETCHING) {
+    if (self->phase == P2P_FETCHING) {
         status = gpuring_p2p_fetch_advance(self->fetch);
         return status != GPURING_AGAIN && end_fetch(self, status);
     }
@@ -174,7 +174,7 @@ static bool issue_copied(p2p_request_t *self, int status)
         pthread_mutex_lock(&gpuring_p2p_lock);
     }
     self->status.MPI_ERROR = code;
-    self->phase = MOVING;
+    self->phase = P2P_MOVING;
     gpuring_list_remove(&self->node);
     gpuring_list_append(&active.moving, &self->node);
     return code != MPI_SUCCESS;
@@ -187,7 +187,7 @@ static bool advance(p2p_request_t *self)
     int status = GPURING_OK;
     bool done;
 
-    if (self->phase == MOVING) {
+    if (self->phase == P2P_MOVING) {
         if (!gpuring_request_done(self->inner)) {
             return false;
         }
@@ -195,7 +195,7 @@ static bool advance(p2p_request_t *self)
             return true;
         }
     }
-    if (self->phase == OFFERED || self->phase == FETCHING) {
+    if (self->phase == P2P_OFFERED || self->phase == P2P_FETCHING) {
         pthread_mutex_unlock(&gpuring_p2p_lock);
         done = advance_rendezvous(self);
         pthread_mutex_lock(&gpuring_p2p_lock);
@@ -207,7 +207,7 @@ static bool advance(p2p_request_t *self)
     if (status == GPURING_AGAIN) {
         return false;
     }
-    if (self->phase == COPYING_IN) {
+    if (self->phase == P2P_COPYING_IN) {
         return (status != GPURING_OK ||
                 is_first(&self->node, self->envelope.comm, self->envelope.peer)) &&
                issue_copied(self, status);
@@ -229,7 +229,7 @@ static void finish(p2p_request_t *self, struct gpuring_list *done)
         self->status.MPI_ERROR = code;
         self->status._cancelled = false;
     }
-    self->phase = IDLE;
+    self->phase = P2P_IDLE;
     gpuring_p2p_base(self)->req_status = self->status;
     self->super.req_pml_complete = true;
     self->finishing = true;
@@ -294,7 +294,7 @@ static int progress_callback(void)
 
 void gpuring_p2p_enlist(p2p_request_t *self)
 {
-    bool copying = self->phase == COPYING_IN;
+    bool copying = self->phase == P2P_COPYING_IN;
 
     pthread_mutex_lock(&gpuring_p2p_lock);
     gpuring_list_append(copying ? &active.copying : &active.moving, &self->node);

@@ -131,7 +131,7 @@ static inline struct gpuring_net *gpuring_ucx_net(const struct gpuring_net_link 
  * UCX aborts the process if it runs out of them. Returns 0 or GPURING_ERR_FILES (logged). */
 int gpuring_ucx_check_descriptors(const struct gpuring_net *net, unsigned more);
 
-/* net/ucx/link.c: endpoints and links */
+/* net/ucx/ucx_link.c: endpoints and links */
 /* Close all endpoints. Failed endpoints are closed by force. Stop waiting after 1 s in total. */
 void gpuring_ucx_peers_close(struct gpuring_net *net);
 int gpuring_ucx_link_create(struct gpuring_net *net, int device,

@@ -83,10 +83,10 @@ _Static_assert(sizeof(struct gpuring_nic) == 32, "travels between ranks");
 int gpuring_nic_gid_rank(bool given, bool ethernet, bool version_2, const uint8_t gid[16]);
 
 /*
- * Fill `nics` with the active ports below ROOT/class/infiniband that the list (net/list.h) selects.
- * root is "/sys" outside of tests. gid is 0 to choose a GID, or n + 1 for GID n of each port.
- * Returns the number of ports, at most GPURING_NICS_MAX, or GPURING_ERR_NOMEM. Further ports are
- * not used, and a log line reports them.
+ * Fill `nics` with the active ports below ROOT/class/infiniband that the list (net/net_list.h)
+ * selects. root is "/sys" outside of tests. gid is 0 to choose a GID, or n + 1 for GID n of each
+ * port. Returns the number of ports, at most GPURING_NICS_MAX, or GPURING_ERR_NOMEM. Further ports
+ * are not used, and a log line reports them.
  */
 int gpuring_nics_find(const char *root, const char *list, int gid, struct gpuring_nic *nics);
 

@@ -104,16 +104,16 @@ struct gpuring_peer {
     bool remote;
     uint32_t pid;
     char hostname[GPURING_HOSTNAME_BYTES];
-    int local_rank;  /* among the ranks of its node */
-    char gpu[16];    /* PCI bus id; empty for the host device */
-    uint8_t *region; /* its peer region, mapped here; NULL if remote or out of reach */
-    bool far;        /* it may not be mapped */
-    bool reached;    /* both ranks could map each other's region */
-    bool stages;     /* this pair goes through the staged regions */
+    int local_rank;       /* among the ranks of its node */
+    char gpu[16];         /* PCI bus id; empty for the host device */
+    uint8_t *region;      /* its peer region, mapped here; NULL if remote or out of reach */
+    bool unmappable;      /* the topology rules out a mapping */
+    bool mutually_mapped; /* both ranks could map each other's region */
+    bool host_fallback;   /* this pair goes through the staged regions */
     uint8_t *staged; /* its staged region, mapped here and reached by the device; NULL if unused */
     struct gpuring_device_handle staged_handle;
     struct gpuring_status_page *page; /* its status page, mapped here; NULL if remote */
-    struct gpuring_transport_letter letter;
+    struct gpuring_transport_connect_info connect_info;
 };
 
 /* One plan: where its connections start in the tables, and its steps as executors see them. */
@@ -147,14 +147,14 @@ struct gpuring_transport {
 
     uint8_t *region;
     size_t region_bytes;
-    uint8_t *staged;     /* this rank's staged region; NULL where peers are not probed */
-    bool staged_reached; /* the device can use it */
-    int local_rank;      /* among the ranks of its node */
-    int nlocal;          /* ranks of this node */
-    int most_local;      /* the most ranks that a node has */
-    bool probes;         /* peer memory is probed before it is trusted */
-    uint32_t stages;     /* bits 1 << plan: some pair of ranks in it uses staged regions */
-    uint8_t *marks;      /* this rank's part of a report of the probe: a bit per local rank */
+    uint8_t *staged;              /* this rank's staged region; NULL where peers are not probed */
+    bool host_fallback_reached;   /* the device can use it */
+    int local_rank;               /* among the ranks of its node */
+    int nlocal;                   /* ranks of this node */
+    int most_local;               /* the most ranks that a node has */
+    bool probes;                  /* peer memory is probed before it is trusted */
+    uint32_t host_fallback_plans; /* bits 1 << plan: some pair of ranks in it uses staged regions */
+    uint8_t *marks; /* this rank's part of a report of the probe: a bit per local rank */
     uint8_t *net_region;
     size_t net_region_bytes;
     uint8_t *direct_region; /* NULL: all slots are in the net region */
@@ -169,18 +169,19 @@ struct gpuring_transport {
 };
 
 /*
- * blob.c: what a neighbour has to know of the connections with it, the data of a letter
+ * connect info.c: what a neighbour has to know of the connections with it, the data of a connect
+ * info
  *
  *   | header | entry | entry | ... | process handle | link handles ... |
  *
  * Entries name a block (peer entries: offset in the peer region; remote entries: position and
- * length of the link's handle in the blob).
+ * length of the link's handle in the connect info).
  */
 /*
  *  0       16        24    28         92    108      188      268    348
  *  | id[2] | entries | pid | hostname | gpu | region | staged | page | process |
  */
-struct gpuring_blob_header {
+struct gpuring_connect_info_header {
     uint64_t id[2];
     uint32_t nentries;
     uint32_t pid;
@@ -189,36 +190,40 @@ struct gpuring_blob_header {
     struct gpuring_device_handle region;
     struct gpuring_device_handle staged;
     struct gpuring_device_handle page;
-    uint32_t process_offset; /* from the blob's start */
+    uint32_t process_offset; /* from the connect info's start */
     uint32_t process_bytes;
 };
-_Static_assert(sizeof(struct gpuring_blob_header) == 352, "travels between ranks");
+_Static_assert(sizeof(struct gpuring_connect_info_header) == 352, "travels between ranks");
 
-struct gpuring_blob_entry {
+struct gpuring_connect_info_entry {
     uint16_t direction; /* enum gpuring_net_direction of the owner */
     uint16_t plan;
     uint32_t key;
     uint64_t handle_bytes; /* remote: length of the link's handle */
-    uint64_t offset;       /* local: block in the peer region; remote: handle in the blob */
+    uint64_t offset;       /* local: block in the peer region; remote: handle in the connect info */
 };
-_Static_assert(sizeof(struct gpuring_blob_entry) == 24, "travels between ranks");
+_Static_assert(sizeof(struct gpuring_connect_info_entry) == 24, "travels between ranks");
 
-/* Build the letters to all peers. */
-int gpuring_blob_build(struct gpuring_transport *transport);
+/* Build the connect infos to all peers. */
+int gpuring_connect_info_build(struct gpuring_transport *transport);
 
-/* A blob that has come, with its header. */
-struct gpuring_blob {
+/* A connect info that has come, with its header. */
+struct gpuring_connect_info {
     const uint8_t *data;
     size_t bytes;
-    struct gpuring_blob_header header;
+    struct gpuring_connect_info_header header;
 };
 /* Check id and lengths of what came from a peer, and note who that is. 0 or
  * GPURING_ERR_PEER. */
-int gpuring_blob_open(const struct gpuring_transport *transport, struct gpuring_peer *peer,
-                      const void *data, size_t bytes, struct gpuring_blob *blob);
-/* The entry of the peer's blob for the other end of `conn`, or GPURING_ERR_PEER with a log line. */
-int gpuring_blob_find(const struct gpuring_transport *transport, const struct gpuring_conn *conn,
-                      const struct gpuring_blob *blob, struct gpuring_blob_entry *entry);
+int gpuring_connect_info_open(const struct gpuring_transport *transport, struct gpuring_peer *peer,
+                              const void *data, size_t bytes,
+                              struct gpuring_connect_info *connect_info);
+/* The entry of the peer's connect info for the other end of `conn`, or GPURING_ERR_PEER with a log
+ * line. */
+int gpuring_connect_info_find(const struct gpuring_transport *transport,
+                              const struct gpuring_conn *conn,
+                              const struct gpuring_connect_info *connect_info,
+                              struct gpuring_connect_info_entry *entry);
 
 /* region.c: this process has mapped the region of the page's owner (1), or unmapped it (-1). */
 void gpuring_region_mapped(struct gpuring_status_page *page, int change);
@@ -231,7 +236,7 @@ void gpuring_region_look(void);
 struct gpuring_peer *gpuring_peer_find(const struct gpuring_transport *transport, int rank);
 int gpuring_peer_compare(const void *a, const void *b); /* by rank */
 int gpuring_peer_connect(struct gpuring_transport *transport, struct gpuring_peer *peer,
-                         const struct gpuring_blob *blob);
+                         const struct gpuring_connect_info *connect_info);
 void gpuring_peer_disconnect(struct gpuring_transport *transport, struct gpuring_peer *peer);
 /* Bind all connections inside the node, once it is known how each peer is reached. */
 void gpuring_peer_bind(struct gpuring_transport *transport);
@@ -246,7 +251,7 @@ int gpuring_probe_write(struct gpuring_transport *transport);
 /* remote.c: connections through a net */
 int gpuring_remote_create(struct gpuring_transport *transport);
 int gpuring_remote_connect(struct gpuring_transport *transport, const struct gpuring_peer *peer,
-                           const struct gpuring_blob *blob);
+                           const struct gpuring_connect_info *connect_info);
 void gpuring_remote_destroy(struct gpuring_transport *transport);
 void gpuring_transport_try_end(struct gpuring_transport *transport); /* also if it had not begun */
 /* 0, or the error of the first failed link with its text. */

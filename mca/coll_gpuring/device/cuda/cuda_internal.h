@@ -24,15 +24,16 @@ struct gpuring_device {
     bool identified;
     bool primary; /* if not: it is the GPU's primary one */
     CUdevice gpu;
-    int ordinal;     /* of the GPU, as the driver numbers it */
-    bool mps;        /* processes use it side by side */
-    bool told;       /* a kernel has ended when the driver says so, not before: see launch.c */
-    bool destroyed;  /* atomic: the driver has said that the context is */
-    bool reported;   /* atomic: and the user was told */
-    bool strangers;  /* atomic: buffers of other contexts or GPUs were seen */
-    uintptr_t first; /* atomic: the first context or GPU that a pointer was of */
-    int slow_copies; /* atomic: their weight, see copy.c */
-    CUmodule module; /* the kernels, loaded at wire-up */
+    int ordinal;                  /* of the GPU, as the driver numbers it */
+    bool mps;                     /* processes use it side by side */
+    bool needs_driver_completion; /* a kernel has ended when the driver says so, not before: see
+                                     launch.c */
+    bool destroyed;               /* atomic: the driver has said that the context is */
+    bool reported;                /* atomic: and the user was told */
+    bool saw_foreign_context;     /* atomic: buffers of other contexts or GPUs were seen */
+    uintptr_t first;              /* atomic: the first context or GPU that a pointer was of */
+    int slow_copies;              /* atomic: their weight, see cuda_copy.c */
+    CUmodule module;              /* the kernels, loaded at wire-up */
     CUfunction functions[GPURING_KERNELS]; /* likewise, constant afterwards; NULL: not loaded */
     CUstream uploads;                      /* for memset and upload */
     pthread_mutex_t lock;                  /* guards module and functions until then */
@@ -42,7 +43,7 @@ struct gpuring_stream {
     struct gpuring_device *device;
     CUstream stream;              /* NULL: made after the device's own context was lost */
     CUevent event;                /* by which it follows the default stream; NULL: it does not */
-    uint32_t turn;                /* of the last launch */
+    uint32_t launch_seq;          /* of the last launch */
     uint64_t asked;               /* when the driver was asked last, or the launch made, ns */
     bool copies;                  /* on `stream` that were begun, and not seen to end */
     uint64_t copy_begun;          /* when the one that is timed was, ns; 0: none is */
@@ -108,8 +109,8 @@ bool gpuring_cuda_reaches(const struct gpuring_device *device,
 
 /* device/cuda/order.c: synchronous operations on this memory of a GPU end before they return, from
  * now on, and those that were begun have ended. For memory whose attributes do not say so yet. */
-void gpuring_cuda_order(const struct gpuring_cuda_driver *driver,
-                        const struct gpuring_pointer *pointer, CUdeviceptr address);
+void gpuring_cuda_force_sync_memops(const struct gpuring_cuda_driver *driver,
+                                    const struct gpuring_pointer *pointer, CUdeviceptr address);
 
 /*
  * device/cuda/default_stream.c: order after what the application has begun on its default stream,
@@ -135,7 +136,7 @@ int gpuring_cuda_import(struct gpuring_device *device, const struct gpuring_devi
                         void **pointer);
 void gpuring_cuda_unimport(struct gpuring_device *device, void *pointer);
 
-/* device/cuda/copy.c */
+/* device/cuda/cuda_copy.c */
 int gpuring_cuda_stream_create(struct gpuring_device *device, struct gpuring_stream **stream);
 bool gpuring_cuda_stream_works(const struct gpuring_stream *stream);
 void gpuring_cuda_stream_destroy(struct gpuring_stream *stream);

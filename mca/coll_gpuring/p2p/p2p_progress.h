@@ -4,16 +4,16 @@
  * Requests of this component that are in progress. The progress callback advances them, one thread
  * at a time. The phases:
  *
- *     IDLE          a persistent request that is not started
- *     COPYING_IN    a send whose data is being copied to the bounce buffer, or which waits for
+ *     P2P_IDLE          a persistent request that is not started
+ *     P2P_COPYING_IN    a send whose data is being copied to the bounce buffer, or which waits for
  *                   earlier sends
- *     MOVING        the PML's request is not complete yet
- *     COPYING_OUT   a receive whose data is being copied to the user's buffer
- *     OFFERED       a send whose receiver does not have all data yet
- *     FETCHING      a receive that got an offer and does not have all data yet
+ *     P2P_MOVING        the PML's request is not complete yet
+ *     P2P_COPYING_OUT   a receive whose data is being copied to the user's buffer
+ *     P2P_OFFERED       a send whose receiver does not have all data yet
+ *     P2P_FETCHING      a receive that got an offer and does not have all data yet
  *
- * Only large sends enter COPYING_IN. Smaller ones wait for the copy, because polling for its end
- * takes about as long.
+ * Only large sends enter P2P_COPYING_IN. Smaller ones wait for the copy, because polling for its
+ * end takes about as long.
  */
 #ifndef GPURING_P2P_PROGRESS_H
 #define GPURING_P2P_PROGRESS_H
@@ -21,7 +21,7 @@
 #include <pthread.h>
 
 #include "mca/coll_gpuring/p2p/offer.h"
-#include "mca/coll_gpuring/p2p/request.h"
+#include "mca/coll_gpuring/p2p/p2p_request.h"
 #include "mca/coll_gpuring/util/list.h"
 #include "ompi/mca/pml/base/pml_base_request.h"
 
@@ -31,9 +31,9 @@ struct p2p_request {
     struct gpuring_p2p_envelope envelope;
     ompi_request_t *inner; /* the PML's */
     ompi_status_public_t status;
-    struct gpuring_p2p_sending *sending; /* OFFERED */
-    struct gpuring_p2p_fetch *fetch;     /* FETCHING */
-    enum { IDLE, COPYING_IN, MOVING, COPYING_OUT, OFFERED, FETCHING } phase;
+    struct gpuring_p2p_sending *sending; /* P2P_OFFERED */
+    struct gpuring_p2p_fetch *fetch;     /* P2P_FETCHING */
+    enum { P2P_IDLE, P2P_COPYING_IN, P2P_MOVING, P2P_COPYING_OUT, P2P_OFFERED, P2P_FETCHING } phase;
     bool freed;     /* the program has freed it before it was complete */
     bool finishing; /* `finisher` is completing it, without the lock */
     pthread_t finisher;
@@ -47,17 +47,19 @@ static inline ompi_request_t *gpuring_p2p_base(p2p_request_t *self)
     return &self->super.req_ompi;
 }
 
-/* Guards all requests except those in phase IDLE. */
+/* Guards all requests except those in phase P2P_IDLE. */
 extern pthread_mutex_t gpuring_p2p_lock;
 
 /* Pass the message to the PML, from the bounce buffer or from a user's buffer in host memory.
  * Returns an MPI error code. */
 int gpuring_p2p_issue(p2p_request_t *self);
 
-/* Hand the request to the progress callback. A send in phase COPYING_IN waits for earlier sends. */
+/* Hand the request to the progress callback. A send in phase P2P_COPYING_IN waits for earlier
+ * sends. */
 void gpuring_p2p_enlist(p2p_request_t *self);
 
-/* Called by `begin` in request.c and by progress.c. The result is true if the receive ends now. */
+/* Called by `begin` in p2p_request.c and by p2p_progress.c. The result is true if the receive ends
+ * now. */
 bool gpuring_p2p_accept_offer(p2p_request_t *self, const struct gpuring_p2p_offer *offer);
 bool gpuring_p2p_take_data(p2p_request_t *self);
 /* Handle the end of the PML's request. Returns true if this ends our request as well. */

@@ -9,7 +9,7 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-static int param_or_auto(int value)
+static int value_or_auto(int value)
 {
     return value - 1; /* 0 is auto; the other values have the core's order */
 }
@@ -37,19 +37,19 @@ static uint32_t wanted_algorithms(int asked, const struct gpuring_tuning *tuning
     return wanted;
 }
 
-struct gpuring_plans_facts gpuring_plans_facts(const struct gpuring_gathered *hellos,
+struct gpuring_plans_facts gpuring_plans_facts(const struct gpuring_gathered *rank_infos,
                                                const struct gpuring_node_map *map, int rank)
 {
-    const struct gpuring_hello *hello = gpuring_hello_of(hellos, rank);
+    const struct gpuring_rank_info *rank_info = gpuring_rank_info_of(rank_infos, rank);
 
     return (struct gpuring_plans_facts){
-        .algorithm = param_or_auto((int) hello->shared[GPURING_SHARED_algorithm]),
-        .protocol = param_or_auto((int) hello->shared[GPURING_SHARED_protocol]),
+        .algorithm = value_or_auto((int) rank_info->shared[GPURING_SHARED_algorithm]),
+        .protocol = value_or_auto((int) rank_info->shared[GPURING_SHARED_protocol]),
         .oversubscribed =
-            gpuring_node_ranks_of(hellos, map, rank).count > sysconf(_SC_NPROCESSORS_ONLN),
-        .shared_gpu = gpuring_node_map_sharing(hellos, rank) > 1,
-        .mps = hello->device.mps,
-        .gpus = gpuring_node_map_parts(hellos, map),
+            gpuring_node_ranks_of(rank_infos, map, rank).count > sysconf(_SC_NPROCESSORS_ONLN),
+        .shared_gpu = gpuring_node_map_sharing(rank_infos, rank) > 1,
+        .mps = rank_info->device.mps,
+        .gpus = gpuring_node_map_parts(rank_infos, map),
     };
 }
 
@@ -74,7 +74,7 @@ struct gpuring_engine_config gpuring_plans_config(const struct gpuring_channels 
                    .nranks = map->nranks,
                    .nnodes = map->nnodes,
                    .in_order = gpuring_params.deterministic != 0,
-                   .turns = facts->gpus.turns,
+                   .time_sliced_ranks = facts->gpus.time_sliced_ranks,
                    .min_channels = (uint32_t) gpuring_params.min_channels,
                    .chunk_bytes = gpuring_params.chunk_size},
         .oversubscribed = facts->oversubscribed,
@@ -82,9 +82,10 @@ struct gpuring_engine_config gpuring_plans_config(const struct gpuring_channels 
         .mps = facts->mps,
         .patience_us = gpuring_params.patience,
         .buffer_bytes = gpuring_params.buffer_size,
-        .later = map->nranks > gpuring_params.direct_ranks && map->nranks <= GPURING_DIRECT_MOST
-                     ? 1u << GPURING_ALGORITHM_DIRECT
-                     : 0,
+        .later =
+            map->nranks > gpuring_params.direct_ranks && map->nranks <= GPURING_DIRECT_MAX_RANKS
+                ? 1u << GPURING_ALGORITHM_DIRECT
+                : 0,
         .second = facts->second,
     };
 

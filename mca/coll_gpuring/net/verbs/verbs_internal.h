@@ -44,7 +44,7 @@
 #include <infiniband/verbs.h>
 
 #include "mca/coll_gpuring/net/base.h"
-#include "mca/coll_gpuring/net/list.h"
+#include "mca/coll_gpuring/net/net_list.h"
 #include "mca/coll_gpuring/util/list.h"
 
 /* Without their prefix, because some names are macros of the header as well. */
@@ -272,7 +272,7 @@ static inline uint64_t gpuring_verbs_id(const struct gpuring_net_link *link,
 int gpuring_verbs_discover(struct gpuring_net *net);
 void gpuring_verbs_forget(struct gpuring_net *net);
 
-/* net/verbs/link.c: the life of a link */
+/* net/verbs/verbs_link.c: the life of a link */
 int gpuring_verbs_link_create(struct gpuring_net *net, int device,
                               enum gpuring_net_direction direction,
                               const struct gpuring_net_memory *memory,

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/topo_pci/graph/internal.h"
+#include "mca/topo_pci/graph/graph_internal.h"
 
 struct build {
     struct pci_graph *graph;

@@ -22,16 +22,13 @@
  *
  * The steps of a staged call:
  *
- *     describe      list the blocks of the buffers that the call reads and writes (describe.c)
- *     is_on_gpu     find out where the blocks are; if none is on a GPU, the call is not staged
- *     reserve       get bounce buffers
- *     copy in
- *     call_previous call the previous module on the bounce buffers
- *     copy out
- *     release
+ *     describe      list the blocks of the buffers that the call reads and writes
+ * (stage_describe.c) is_on_gpu     find out where the blocks are; if none is on a GPU, the call is
+ * not staged reserve       get bounce buffers copy in call_previous call the previous module on the
+ * bounce buffers copy out release
  *
- * gpuring_stage_blocking performs these steps for blocking calls, and request.c for non-blocking
- * and persistent ones. Functions return 0 or a gpuring_status.
+ * gpuring_stage_blocking performs these steps for blocking calls, and stage_request.c for
+ * non-blocking and persistent ones. Functions return 0 or a gpuring_status.
  */
 #ifndef GPURING_STAGE_CALL_H
 #define GPURING_STAGE_CALL_H
@@ -75,7 +72,7 @@ struct gpuring_stage {
     struct gpuring_stream *stream;
     int failed; /* 0, or the gpuring_status of the copy that failed on this rank */
 
-    /* Used while the previous module may wait for other ranks (call.c): */
+    /* Used while the previous module may wait for other ranks (stage_call.c): */
     struct gpuring_list node;
     uint64_t since;
     bool reported; /* the long wait was logged */

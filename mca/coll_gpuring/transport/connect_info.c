@@ -1,30 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What a neighbour has to know of the connections with it: the blob in a letter (internal.h).
- * Little endian hosts only meet little endian hosts (AllGather 1 compares), so fields travel as
- * they are.
+ * What a neighbour has to know of the connections with it: the connect info in a connect info
+ * (transport_internal.h). Little endian hosts only meet little endian hosts (AllGather 1 compares),
+ * so fields travel as they are.
  */
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "mca/coll_gpuring/transport/internal.h"
+#include "mca/coll_gpuring/transport/transport_internal.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
 #define PROCESS_HANDLE_ROOM 4096 /* UCX worker addresses are the longest: hundreds of bytes */
 
-size_t gpuring_transport_letter_room(uint32_t nconns, bool remote)
+size_t gpuring_transport_connect_info_room(uint32_t nconns, bool remote)
 {
-    size_t each = sizeof(struct gpuring_blob_entry) + (remote ? GPURING_NET_HANDLE_BYTES : 0);
+    size_t each =
+        sizeof(struct gpuring_connect_info_entry) + (remote ? GPURING_NET_HANDLE_BYTES : 0);
 
-    return sizeof(struct gpuring_blob_header) + nconns * each + (remote ? PROCESS_HANDLE_ROOM : 0);
+    return sizeof(struct gpuring_connect_info_header) + nconns * each +
+           (remote ? PROCESS_HANDLE_ROOM : 0);
 }
 
-/* What all letters of this rank begin with. */
-static int fill_header(struct gpuring_transport *transport, struct gpuring_blob_header *header)
+/* What all connect infos of this rank begin with. */
+static int fill_header(struct gpuring_transport *transport,
+                       struct gpuring_connect_info_header *header)
 {
     const struct gpuring_transport_config *config = &transport->config;
     struct gpuring_device_identity identity;
@@ -65,27 +68,27 @@ static uint32_t count_conns(const struct gpuring_transport *transport, int peer)
     return count;
 }
 
-static int build_letter(const struct gpuring_transport *transport,
-                        struct gpuring_blob_header header, struct gpuring_peer *peer)
+static int build_connect_info(const struct gpuring_transport *transport,
+                              struct gpuring_connect_info_header header, struct gpuring_peer *peer)
 {
     const struct gpuring_net_ops *net_ops = transport->config.net_ops;
-    struct gpuring_transport_letter *letter = &peer->letter;
+    struct gpuring_transport_connect_info *connect_info = &peer->connect_info;
     uint32_t count = count_conns(transport, peer->rank), entry = 0;
-    size_t at = sizeof header + count * sizeof(struct gpuring_blob_entry), bytes;
+    size_t at = sizeof header + count * sizeof(struct gpuring_connect_info_entry), bytes;
 
-    letter->peer = peer->rank;
-    letter->room = gpuring_transport_letter_room(count, peer->remote);
-    letter->data = calloc(1, letter->room);
-    if (letter->data == NULL) {
-        gpuring_error("out of memory for a letter of %zu bytes", letter->room);
+    connect_info->peer = peer->rank;
+    connect_info->room = gpuring_transport_connect_info_room(count, peer->remote);
+    connect_info->data = calloc(1, connect_info->room);
+    if (connect_info->data == NULL) {
+        gpuring_error("out of memory for a letter of %zu bytes", connect_info->room);
         return GPURING_ERR_NOMEM;
     }
     header.nentries = count;
     if (peer->remote && net_ops->process_handle != NULL) {
         int status;
 
-        bytes = letter->room - at;
-        status = net_ops->process_handle(transport->config.net, letter->data + at, &bytes);
+        bytes = connect_info->room - at;
+        status = net_ops->process_handle(transport->config.net, connect_info->data + at, &bytes);
         if (status != GPURING_OK) {
             return status;
         }
@@ -95,54 +98,55 @@ static int build_letter(const struct gpuring_transport *transport,
     }
     for (uint32_t i = 0; i < transport->nconns; i++) {
         const struct gpuring_conn *conn = &transport->conns[i];
-        struct gpuring_blob_entry mine = {.direction = (uint16_t) conn->direction,
-                                          .plan = (uint16_t) conn->plan,
-                                          .key = conn->key,
-                                          .offset = conn->offset};
+        struct gpuring_connect_info_entry mine = {.direction = (uint16_t) conn->direction,
+                                                  .plan = (uint16_t) conn->plan,
+                                                  .key = conn->key,
+                                                  .offset = conn->offset};
 
         if (conn->peer != peer->rank) {
             continue;
         }
         if (conn->remote) {
-            bytes = net_ops->link_handle(conn->link, letter->data + at);
+            bytes = net_ops->link_handle(conn->link, connect_info->data + at);
             mine.offset = at;
             mine.handle_bytes = bytes;
             at += bytes;
         }
-        memcpy(letter->data + sizeof header + entry++ * sizeof mine, &mine, sizeof mine);
+        memcpy(connect_info->data + sizeof header + entry++ * sizeof mine, &mine, sizeof mine);
     }
-    memcpy(letter->data, &header, sizeof header);
-    letter->bytes = at;
+    memcpy(connect_info->data, &header, sizeof header);
+    connect_info->bytes = at;
     return GPURING_OK;
 }
 
-int gpuring_blob_build(struct gpuring_transport *transport)
+int gpuring_connect_info_build(struct gpuring_transport *transport)
 {
-    struct gpuring_blob_header header;
+    struct gpuring_connect_info_header header;
     int status = fill_header(transport, &header);
 
     for (int i = 0; status == GPURING_OK && i < transport->npeers; i++) {
-        status = build_letter(transport, header, &transport->peers[i]);
+        status = build_connect_info(transport, header, &transport->peers[i]);
     }
     return status;
 }
 
-int gpuring_blob_open(const struct gpuring_transport *transport, struct gpuring_peer *peer,
-                      const void *data, size_t bytes, struct gpuring_blob *blob)
+int gpuring_connect_info_open(const struct gpuring_transport *transport, struct gpuring_peer *peer,
+                              const void *data, size_t bytes,
+                              struct gpuring_connect_info *connect_info)
 {
-    struct gpuring_blob_header *header = &blob->header;
+    struct gpuring_connect_info_header *header = &connect_info->header;
 
     if (bytes < sizeof *header) {
         gpuring_error("rank %d sent a wire-up message of %zu bytes: too short", peer->rank, bytes);
         return GPURING_ERR_PEER;
     }
-    blob->data = data;
-    blob->bytes = bytes;
+    connect_info->data = data;
+    connect_info->bytes = bytes;
     memcpy(header, data, sizeof *header);
     header->hostname[sizeof header->hostname - 1] = '\0';
     header->gpu[sizeof header->gpu - 1] = '\0';
     if (memcmp(header->id, transport->config.unique_id, sizeof header->id) != 0 ||
-        header->nentries > (bytes - sizeof *header) / sizeof(struct gpuring_blob_entry) ||
+        header->nentries > (bytes - sizeof *header) / sizeof(struct gpuring_connect_info_entry) ||
         header->process_offset > bytes || header->process_bytes > bytes - header->process_offset) {
         gpuring_error("rank %d sent a wire-up message that is not ours: all ranks must load the "
                       "same version of coll/gpuring",
@@ -155,17 +159,19 @@ int gpuring_blob_open(const struct gpuring_transport *transport, struct gpuring_
     return GPURING_OK;
 }
 
-int gpuring_blob_find(const struct gpuring_transport *transport, const struct gpuring_conn *conn,
-                      const struct gpuring_blob *blob, struct gpuring_blob_entry *entry)
+int gpuring_connect_info_find(const struct gpuring_transport *transport,
+                              const struct gpuring_conn *conn,
+                              const struct gpuring_connect_info *connect_info,
+                              struct gpuring_connect_info_entry *entry)
 {
-    const uint8_t *entries = blob->data + sizeof blob->header;
+    const uint8_t *entries = connect_info->data + sizeof connect_info->header;
 
-    for (uint32_t i = 0; i < blob->header.nentries; i++) {
+    for (uint32_t i = 0; i < connect_info->header.nentries; i++) {
         memcpy(entry, entries + i * sizeof *entry, sizeof *entry);
         if (entry->direction != (uint16_t) conn->direction &&
             entry->plan == (uint16_t) conn->plan && entry->key == conn->key) {
-            if (conn->remote && (entry->offset > blob->bytes ||
-                                 entry->handle_bytes > blob->bytes - entry->offset)) {
+            if (conn->remote && (entry->offset > connect_info->bytes ||
+                                 entry->handle_bytes > connect_info->bytes - entry->offset)) {
                 break;
             }
             return GPURING_OK;

@@ -21,7 +21,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "mca/coll_gpuring/device/cuda/internal.h"
+#include "mca/coll_gpuring/device/cuda/cuda_internal.h"
 #include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -237,7 +237,7 @@ static int begin(struct gpuring_stream *stream, const void *to, const void *from
     if (__atomic_load_n(&device->destroyed, __ATOMIC_RELAXED)) {
         return begin_lost(stream, to, from, way);
     }
-    if (__atomic_load_n(&device->strangers, __ATOMIC_RELAXED)) {
+    if (__atomic_load_n(&device->saw_foreign_context, __ATOMIC_RELAXED)) {
         way->to = context_at(device, to);
         way->from = context_at(device, from);
         if (way->to == NULL || way->from == NULL ||

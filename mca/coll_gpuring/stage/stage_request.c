@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Non-blocking and persistent staged calls. The progress callback in call.c advances them. The
- * user's request holds the previous module's request, which uses the bounce buffers. Its phases:
+ * Non-blocking and persistent staged calls. The progress callback in stage_call.c advances them.
+ * The user's request holds the previous module's request, which uses the bounce buffers. Its
+ * phases:
  *
  *     IDLE       a persistent call that is not active
  *     CALLING    until the previous module's request is complete
@@ -11,7 +12,7 @@
  * Copying in ends before the previous module's function or its start is called. It cannot overlap
  * with the application, because MPI matches the calls of different ranks by their order.
  */
-#include "mca/coll_gpuring/stage/call.h"
+#include "mca/coll_gpuring/stage/stage_call.h"
 #include "mca/coll_gpuring/util/status.h"
 
 typedef struct gpuring_stage_request stage_request_t;

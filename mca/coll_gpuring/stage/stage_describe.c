@@ -13,7 +13,7 @@
 #include <sys/uio.h>
 
 #include "mca/coll_gpuring/process.h"
-#include "mca/coll_gpuring/stage/call.h"
+#include "mca/coll_gpuring/stage/stage_call.h"
 #include "mca/coll_gpuring/util/status.h"
 
 typedef struct gpuring_stage stage_t;

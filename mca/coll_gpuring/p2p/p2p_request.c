@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#include "mca/coll_gpuring/p2p/request.h"
+#include "mca/coll_gpuring/p2p/p2p_request.h"
 
 #include <sched.h>
 #include <string.h>
 
 #include "mca/coll_gpuring/p2p/probed.h"
-#include "mca/coll_gpuring/p2p/progress.h"
+#include "mca/coll_gpuring/p2p/p2p_progress.h"
 #include "mca/coll_gpuring/request.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -32,7 +32,7 @@ static bool may_copy_later(const p2p_request_t *self)
 static void end_or_enlist(p2p_request_t *self, bool ends)
 {
     if (ends) {
-        self->phase = IDLE;
+        self->phase = P2P_IDLE;
         gpuring_p2p_base(self)->req_status = self->status;
         gpuring_p2p_base(self)->req_complete = REQUEST_COMPLETED;
     } else {
@@ -67,7 +67,7 @@ static int begin_send(p2p_request_t *self)
     int code = gpuring_p2p_sending_start(&self->message, to, &self->sending), status;
 
     if (code != MPI_SUCCESS || self->sending != NULL) {
-        self->phase = OFFERED;
+        self->phase = P2P_OFFERED;
         return code;
     }
     status = gpuring_p2p_message_reserve(&self->message);
@@ -75,7 +75,7 @@ static int begin_send(p2p_request_t *self)
         status = gpuring_p2p_message_start(&self->message, self->message.bytes, true);
     }
     if (status == GPURING_OK && may_copy_later(self)) {
-        self->phase = COPYING_IN;
+        self->phase = P2P_COPYING_IN;
         return MPI_SUCCESS;
     }
     status = status == GPURING_OK ? gpuring_p2p_message_wait(&self->message) : status;
@@ -125,8 +125,8 @@ static int begin(p2p_request_t *self)
 
     if (self->envelope.sends) {
         code = begin_send(self);
-        ends = code == MPI_SUCCESS && self->phase == MOVING && gpuring_request_done(self->inner) &&
-               gpuring_p2p_end_inner(self);
+        ends = code == MPI_SUCCESS && self->phase == P2P_MOVING &&
+               gpuring_request_done(self->inner) && gpuring_p2p_end_inner(self);
     } else {
         code = begin_receive(self, &ends);
     }
@@ -142,7 +142,7 @@ static void activate(p2p_request_t *self)
     self->status = gpuring_p2p_base(self)->req_status;
     self->super.req_pml_complete = false;
     self->finishing = false;
-    self->phase = MOVING; /* begin may change it */
+    self->phase = P2P_MOVING; /* begin may change it */
 }
 
 /* Start a request. Returns an MPI error code, with which the request has ended. */
@@ -172,7 +172,7 @@ static int request_start(size_t count, ompi_request_t **requests)
 /* Wait until the PML has the message, so that the PML can cancel or free its request. */
 static void wait_issued(p2p_request_t *self)
 {
-    while (__atomic_load_n(&self->phase, __ATOMIC_RELAXED) == COPYING_IN) {
+    while (__atomic_load_n(&self->phase, __ATOMIC_RELAXED) == P2P_COPYING_IN) {
         opal_progress();
     }
 }
@@ -184,7 +184,7 @@ static int request_cancel(ompi_request_t *request, int flag)
 
     wait_issued(self);
     pthread_mutex_lock(&gpuring_p2p_lock);
-    if (self->phase == MOVING && self->inner->req_cancel != NULL) {
+    if (self->phase == P2P_MOVING && self->inner->req_cancel != NULL) {
         code = self->inner->req_cancel(self->inner, flag);
     }
     pthread_mutex_unlock(&gpuring_p2p_lock);
@@ -301,7 +301,7 @@ static int wait_for(p2p_request_t *self, ompi_status_public_t *status)
         give_up(self);
     }
     code = gpuring_p2p_base(self)->req_status.MPI_ERROR;
-    gpuring_p2p_tell(status, &gpuring_p2p_base(self)->req_status);
+    gpuring_status_copy(status, &gpuring_p2p_base(self)->req_status);
     gpuring_p2p_release(self);
     return code;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#include "mca/coll_gpuring/stage/call.h"
+#include "mca/coll_gpuring/stage/stage_call.h"
 
 #include <ctype.h>
 #include <stdint.h>

@@ -63,7 +63,7 @@ static double least_ends(const struct problem *problem, bool into, const double 
     return problem->swap ? enter + leave : both;
 }
 
-double problem_least(struct problem *problem)
+double pci_problem_least(struct problem *problem)
 {
     uint32_t n = problem->fabric->ngpus;
     double *least = problem->tour.least;

@@ -208,7 +208,7 @@ int gpuring_call_request(mca_coll_gpuring_module_t *module, enum gpuring_staged 
 
     if (counts) {
         module->calls += form == GPURING_NONBLOCKING;
-        if (!gpuring_call_idle(module, what, module->calls)) {
+        if (!gpuring_call_bypasses(module, what, module->calls)) {
             reason = gpuring_call_begin(module, what, form, arguments, &call, &status);
         }
     }

@@ -23,7 +23,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following
 static struct question *questions;                       /* by rank; NULL before the first one */
 
 static bool unseen, replied; /* atomic; replied: this process has answered yes at least once */
-static int blind;            /* atomic */
+static int blocking_probes;  /* atomic */
 
 int gpuring_p2p_peer_of(struct ompi_communicator_t *comm, int rank)
 {
@@ -41,10 +41,17 @@ void gpuring_p2p_peers_unseen_receive(void)
     }
 }
 
-void gpuring_p2p_peers_blind(int by)
+void gpuring_p2p_blocking_probe_enter(void)
 {
     if (gpuring_process.threads) {
-        __atomic_add_fetch(&blind, by, __ATOMIC_SEQ_CST);
+        __atomic_add_fetch(&blocking_probes, 1, __ATOMIC_SEQ_CST);
+    }
+}
+
+void gpuring_p2p_blocking_probe_leave(void)
+{
+    if (gpuring_process.threads) {
+        __atomic_sub_fetch(&blocking_probes, 1, __ATOMIC_SEQ_CST);
     }
 }
 
@@ -120,9 +127,9 @@ void gpuring_p2p_peers_received(size_t bytes)
     bool consent = gpuring_p2p_peers_watch();
     int peer;
 
-    /* Partner: gpuring_p2p_peers_blind, which was called when there was no driver. */
+    /* Partner: gpuring_p2p_blocking_probe_enter, which was called when there was no driver. */
     if (bytes < gpuring_params.p2p_rendezvous || gpuring_params.p2p_rendezvous == 0 ||
-        __atomic_load_n(&blind, __ATOMIC_SEQ_CST) > 0) {
+        __atomic_load_n(&blocking_probes, __ATOMIC_SEQ_CST) > 0) {
         return;
     }
     while ((peer = next_question()) >= 0) {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/topo_pci/map/internal.h"
+#include "mca/topo_pci/map/map_internal.h"
 
 void pci_map_graph_free(struct pci_map_graph *graph)
 {

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "mca/topo_pci/graph/internal.h"
+#include "mca/topo_pci/graph/graph_internal.h"
 
 #define PCI_NAME(id, name) name,
 static const char *const node_names[] = {PCI_NODE_TYPES(PCI_NAME)};

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/topo_pci/graph/internal.h"
+#include "mca/topo_pci/graph/graph_internal.h"
 
 #define PCI_NVLINKS_MAX 1024 /* of one element; real ones have at most 18 */
 
