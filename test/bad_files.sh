@@ -2,11 +2,11 @@
 # Copyright (c) 2026 The coll/gpuring authors
 # shellcheck shell=sh
 #
-# Files that nothing can read as a text, for each parameter and option that names one; sourced by
-# tests. $work is the test's folder.
+# Files that cannot be read as text, for tests of parameters and options that take a file name. Tests
+# source this script. $work is the folder of the test.
 
-# Makes them in $work/bad, for readers of at most so many MiB, and $work/bad/list with lines "NAME
-# PATTERN": what the message says of $work/bad/NAME.
+# Create the files in $work/bad. One of them is longer than MEBIBYTES, the limit of the reader. Each line
+# of $work/bad/list is "NAME PATTERN": the pattern matches the error message about $work/bad/NAME.
 bad_files() { # MEBIBYTES
     : "${work:?source a lib.sh first}"
     rm -rf "$work/bad"
@@ -18,7 +18,7 @@ bad_files() { # MEBIBYTES
     echo >>"$work/bad/large"
     : >"$work/bad/unreadable"
     chmod 0 "$work/bad/unreadable"
-    # Permissions do not stop root; of the system's settings some are for writing only.
+    # Root may read any file in spite of its permissions, but some files in /proc are write-only.
     [ ! -r "$work/bad/unreadable" ] || ln -sf /proc/sys/vm/compact_memory "$work/bad/unreadable"
     cat >"$work/bad/list" <<LIST
 missing bad/missing: No such file or directory

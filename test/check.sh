@@ -2,16 +2,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# check.sh [STAGE...]: everything that must hold before a change is accepted. Installs what is
-# missing (as root, on Debian), builds below build/check and runs all tests. The last line counts
+# check.sh [STAGE...]: everything that must hold before a change is accepted. Installs missing
+# packages (as root, on Debian), builds below build/check and runs all tests. The last line counts
 # the checks; the exit status is 0 if none failed.
 #
-# Stages, all by default: gcc clang address thread fuzz lint mutation install openmpi5. On request:
-# debian13 and testing, all tests in a root file system of these; openmpi5 runs some in the first;
-# cuda12, the kernels and their tests with the toolkit of Debian 13 (2 GB to download); cuda-aware,
-# the component above Open MPI 4.1 and 5.0 that are built with CUDA (half an hour each, once);
-# packages, those of Debian 12 and 13 and others, built and tried in such roots, and the container,
-# where buildah is there.
+# Default stages: gcc clang address thread fuzz lint mutation install openmpi5. Stages on request:
+#
+#   debian13    all tests in a root file system of Debian 13; openmpi5 runs some of them there
+#   testing     all tests in a root file system of Debian testing
+#   cuda12      the kernels and their tests with the CUDA toolkit of Debian 13 (downloads 2 GB)
+#   cuda-aware  the component with Open MPI 4.1 and 5.0 built with CUDA (half an hour each, once)
+#   packages    packages for Debian 12 and 13 and others, built and tried in root file systems, and
+#               the container image if buildah is installed
 cd "$(dirname "$0")/.." || exit 1
 # shellcheck source=test/setup.sh
 . test/setup.sh
@@ -24,7 +26,7 @@ mkdir -p "$base"
 : >"$base/skipped"
 : >"$base/failed"
 
-# A step of our own that is no TAP test: built, or not.
+# Results of a step that prints no TAP, such as a build.
 good() { passed=$((passed + 1)); }
 bad() {
     failed=$((failed + 1))
@@ -36,7 +38,7 @@ skip() {
     echo "$*" >>"$base/skipped"
 }
 
-# step LOG TEXT COMMAND...: the log's end is shown if the command fails.
+# step LOG TEXT COMMAND...: run a command with its output in a log. If it fails, show the end of the log.
 step() {
     log=$base/$1.log text=$2
     shift 2
@@ -50,7 +52,7 @@ step() {
     return 1
 }
 
-# Count the results of `make check` in build folder $1, from what automake's driver recorded.
+# Count the results of `make check` in build folder $1 from the .trs files of automake's driver.
 count_results() {
     find "$1" -name '*.trs' -exec cat {} + |
         sed -n 's/^:test-result: //p' >"$1/results.log"
@@ -66,7 +68,7 @@ count_results() {
     [ "$((p + f))" -gt 0 ] || bad "$1: no test ran"
 }
 
-# suite FOLDER TEXT TARGET [JOBS]: make check, or a part of it, in a build folder.
+# suite FOLDER TEXT TARGET [JOBS]: run `make check`, or a part of it, in a build folder.
 suite() {
     folder=$base/$1 text=$2
     say "$text"
@@ -100,7 +102,7 @@ configured() {
             make -C "$base/$folder" -j "$jobs" check TESTS=
 }
 
-# tap TEXT SCRIPT ARGUMENTS...: a script that prints TAP.
+# tap TEXT SCRIPT ARGUMENTS...: run a script that prints TAP.
 tap() {
     say "$1"
     out=$base/tap.$(basename "$2" .sh)
@@ -129,11 +131,11 @@ stage_clang() {
         skip "build with clang: clang is not installed"
         return
     fi
-    # For its warnings in what is installed: nothing of it is run.
+    # Build the installed parts only for the warnings of clang. Nothing is run.
     configured clang all-am CC=clang CFLAGS=-O0 --enable-werror --without-cuda
 }
 
-# Half of what unit tests do is to wait until something has not happened.
+# Unit tests spend half of their time waiting for timeouts, so run two per core.
 unit_jobs=$((2 * jobs))
 
 stage_address() {
@@ -149,8 +151,8 @@ stage_thread() {
         suite thread "thread sanitizer: plans, transport, proxy" check-threads "$unit_jobs"
 }
 
-# A short run of the fuzzer from the kept inputs; a long one is test/fuzz/run.sh by hand. It takes
-# one core, so it runs beside the stages that follow; fuzz_end waits for it.
+# Run the fuzzer for a short time, starting from the kept inputs; for a long run, call test/fuzz/run.sh.
+# The fuzzer uses one core, so it runs in parallel with the next stages. fuzz_end waits for it.
 fuzzer=
 stage_fuzz() {
     say "fuzzing the topology engine for $fuzz_seconds seconds (its end is told at the end)"
@@ -185,14 +187,15 @@ stage_install() {
     tap "component headers of a source tree" test/openmpi_source.sh "$base/openmpi-source"
 }
 
-# Begin to make a root file system of a release of Debian: mostly by network, beside other stages.
+# Start to make a root file system of a release of Debian. This mostly waits for the network, so it runs
+# in parallel with other stages.
 root_begin() {
     sh test/root.sh "$1" true >"$base/$1-root.log" 2>&1 </dev/null &
     root_maker=$!
 }
 
-# elsewhere SUITE TEXT TARGET...: build in the root file system, and make these targets there. The
-# build folder is below build/check, as the others are.
+# elsewhere SUITE TEXT TARGET...: build in the root file system of SUITE, and make these targets there.
+# The build folder is below build/check, like the others.
 elsewhere() {
     suite=$1 tests=$2
     shift 2
@@ -210,7 +213,7 @@ elsewhere() {
         step "$suite-make" "$suite: make all" sh test/root.sh "$suite" \
             make -C "build/check/$suite" -j "$jobs" all || return
     say "$tests"
-    # Its TCP wants an interface that is up: there may be no other than lo.
+    # Open MPI's TCP needs an interface that is up, and lo may be the only one.
     sh test/root.sh "$suite" env OMPI_MCA_btl_tcp_if_include=lo NVCCFLAGS="$nvccflags" \
         make -C "build/check/$suite" -k -j "$jobs" "$@" >"$base/$suite/check.log" 2>&1 </dev/null
     count_results "$base/$suite"
@@ -229,7 +232,7 @@ stage_debian13() {
     elsewhere trixie-tests "Open MPI 5.0: all tests" check
 }
 
-# The toolkit of Debian 13 is 12.4; its compiler is another one than that of the rest.
+# Debian 13 has version 12.4 of the CUDA toolkit. The other stages compile kernels with another version.
 stage_cuda12() {
     configure_options='--enable-werror --with-cuda=/usr --with-cuda-arch=80,90'
     # shellcheck disable=SC2016
@@ -237,15 +240,15 @@ stage_cuda12() {
         TESTS='$(unit_tests) test/gpu/test_gpu_ptx.sh test/gpu/test_machine_code.sh'
 }
 
-# Its newest compiler and C library are more than nvcc 13.0 can read.
+# nvcc 13.0 cannot read the headers of the compiler and the C library of Debian testing.
 stage_testing() {
     nvccflags='-ccbin=g++-14 -U_GNU_SOURCE' # also of what a test configures by itself
     configure_options="--enable-werror --with-cuda-arch=90 NVCCFLAGS='$nvccflags'"
     elsewhere testing "Open MPI 6.0: all tests" check
 }
 
-# in_roots TEXT SCRIPT FOLDER: a script that prints TAP, in the roots of Debian 12 and 13, with
-# FOLDER-bookworm or FOLDER-trixie.
+# in_roots TEXT SCRIPT FOLDER: run a script that prints TAP in the root file systems of Debian 12 and 13.
+# Its argument is FOLDER-bookworm or FOLDER-trixie.
 in_roots() {
     for suite in bookworm trixie; do
         if sh test/root.sh "$suite" true >"$base/$suite-root.log" 2>&1 </dev/null; then
@@ -260,7 +263,7 @@ stage_packages() {
     in_roots packages test/packages.sh build/check/packages
     tap "the container" test/container.sh build/check/packages-trixie
 }
-# Kept from run to run: Open MPI takes long to build.
+# The folder is outside build/check, so that Open MPI is built only once.
 stage_cuda_aware() { in_roots "Open MPI with CUDA" test/cuda_aware.sh build/cuda-aware; }
 
 install_packages

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# container.sh FOLDER: the image of config/dist/Containerfile is built of the tarball that
-# packages.sh has made below FOLDER, and runs. By buildah, below FOLDER/container, without a daemon
-# and without a registry: Debian's image is one that mmdebstrap makes. Only as root. Prints TAP.
+# container.sh FOLDER: build and run the image of config/dist/Containerfile, from the tarball that
+# packages.sh has made below FOLDER. Uses buildah below FOLDER/container, which needs no daemon. It needs
+# no registry either, because mmdebstrap makes the base image of Debian. Needs root. Prints TAP.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 folder=$PWD/${1:?container.sh FOLDER}
@@ -35,7 +35,7 @@ command -v mmdebstrap >/dev/null || skip "mmdebstrap is not installed"
 [ -e "$archive" ] || skip "packages.sh has made no tarball in $folder"
 rm -rf "$base"
 mkdir -p "$base/source" || exit 1
-# Files are copied for each layer: no mounts are left behind.
+# The vfs driver of buildah copies the files for each layer, so no mounts are left when the script ends.
 trap 'rm -rf "$base"' EXIT
 
 images() {

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# cuda_aware.sh FOLDER: the component above an Open MPI that was built with CUDA, below FOLDER. Its
-# source is this Debian's own package, in C alone and with the components that the tests need; it is
-# built once and kept. Both run on the stand-in driver, and nothing here is a result of a GPU. Prints
-# TAP; the lines of gpu_costs are the tables of doc/hacking/open-mpi.md. On Debian, as root, in a root
-# file system that may change:
+# cuda_aware.sh FOLDER: test the component with an Open MPI that is built with CUDA, below FOLDER. Open
+# MPI is built once from the source package of this Debian release, for C only and with the components
+# that the tests need, and then kept. All tests run on the stand-in driver, so no result is from a GPU.
+# Prints TAP; the lines of gpu_costs are the tables of doc/hacking/open-mpi.md. Run it on Debian, as
+# root, in a root file system that may be changed:
 #
 #   sh test/root.sh trixie sh test/cuda_aware.sh build/cuda-aware-trixie
 cd "$(dirname "$0")/.." || exit 1
@@ -24,7 +24,7 @@ if [ ! -e "$toolkit/include/cuda.h" ]; then
     finish
 fi
 
-# Nothing of what follows makes sense without it.
+# must TEXT COMMAND...: end the test if the command fails, because all later checks depend on it.
 must() { # TEXT COMMAND...
     must_text=$1
     shift
@@ -41,8 +41,8 @@ get_source() {
         openmpi_source "$folder/source"
 }
 
-# Open MPI calls the driver as a program does, so it gets the library for programs
-# (test/standin/application): 4.1 opens it by name, and 5.0 is linked with one of that name.
+# Let Open MPI use the driver library for applications (test/standin/application), because Open MPI calls
+# the driver like an application. Open MPI 4.1 opens the library by name, and 5.0 is linked with it.
 use_application_library() {
     file=$folder/source/opal/mca/common/cuda/common_cuda.c
     [ ! -e "$file" ] || sed -i 's/"libcuda\.so\.1"/"libcuda_application.so"/' "$file" || return 1
@@ -53,7 +53,7 @@ use_application_library() {
         "$folder/link/libcuda.c"
 }
 
-# What is built as a file of its own is what Open MPI's documentation names.
+# Components that Open MPI's documentation lists as plugins are built as separate files.
 configure_options="--with-cuda=$toolkit --with-cuda-libdir=$folder/link --with-devel-headers
     --enable-mca-dso=btl-smcuda,rcache-rgpusm,rcache-gpusm,accelerator-cuda
     --with-hwloc=external --with-libevent=external --without-ucx --without-ofi --without-slurm
@@ -92,7 +92,8 @@ use_gpus 2
 # For mpirun and ompi_info, too.
 export LD_LIBRARY_PATH="$GPURING_TEST_DRIVER"
 
-# costs TEXT ARGUMENTS-OF-MPIRUN...: what calls on GPU buffers cost; the results are right.
+# costs TEXT ARGUMENTS-OF-MPIRUN...: print the driver calls that MPI calls on GPU buffers cause, and check
+# the results.
 costs() {
     costs_text=$1
     shift
@@ -101,7 +102,7 @@ costs() {
     sed -n 's/^# [A-Z]/# &/p; s/^# served/# &/p' "$work/out"
 }
 
-# What Open MPI says of itself, and what a program is told.
+# Check what Open MPI and the component report about GPU support.
 run 60 "$OMPI_INFO" --parsable --all
 check "Open MPI was built with CUDA" says 'mpi_built_with_cuda_support:value:true'
 check "it has shared memory for GPUs" says '^mca:btl:smcuda:version'
@@ -139,7 +140,7 @@ for algorithm in auto previous; do
     adopt_as_one "3 ranks, algorithm $algorithm: cases"
 done
 unset OMPI_MCA_coll_gpuring_algorithm
-# Those of Open MPI itself: see doc/hacking/open-mpi.md.
+# Skip faults of Open MPI itself: see doc/hacking/open-mpi.md.
 export OMPI_MCA_coll_gpuring_p2p=on
 mpi 240 3 p2p -f 487
 adopt_as_one "3 ranks, messages are ours, too: forms of sends and receives"

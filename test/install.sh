@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# install.sh FOLDER: configure's options, installation and distribution, tried below FOLDER. Prints
-# TAP. Nothing outside FOLDER is changed.
+# install.sh FOLDER: test configure's options, the installation and the distribution below FOLDER. Prints
+# TAP. Changes nothing outside FOLDER.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 source=$PWD
@@ -30,7 +30,7 @@ configure_in() { # FOLDER ARGUMENTS...
     mkdir -p "$base/$1" && cd "$base/$1" && shift && "$source/configure" CFLAGS=-O1 "$@"
 }
 in_folder() { (configure_in "$@"); }
-# refuses PATTERN ARGUMENTS...: configure ends with an error that says PATTERN.
+# refuses PATTERN ARGUMENTS...: check that configure ends with an error that matches PATTERN.
 refuses() {
     pattern=$1
     shift
@@ -40,13 +40,13 @@ lists() { # COMPONENT-PATH HOME: does ompi_info find the component?
     HOME=$2 OMPI_MCA_mca_base_component_path=$1 ompi_info --param coll gpuring --level 9 |
         grep -q coll_gpuring_priority
 }
-# explains COMPONENT-PATH HOME: does a bad value get its help text?
+# explains COMPONENT-PATH HOME: check that a bad value is reported with its help text.
 explains() {
     HOME=$2 OMPI_MCA_mca_base_component_path=$1 OMPI_MCA_coll_gpuring_timeout=soon \
         ompi_info --param coll gpuring --level 9 2>&1 |
         grep -q '\[bad-value\].* coll_gpuring_timeout '
 }
-# say_version BINDIR COMPONENT-PATH: do the tools and the components say this version?
+# say_version BINDIR COMPONENT-PATH: check that the tools and the components report this version.
 say_version() {
     for tool in perf topo run; do
         "$1/gpuring-$tool" --version | grep -q " $version\$" || return
@@ -62,7 +62,8 @@ packages_say_version() {
         grep "^Version: *$version\$" "$base/prefixed/config/dist/coll-gpuring.spec"
 }
 recipe=config/dist/spack_repo/gpuring/packages/coll_gpuring/package.py
-# in_packages FOLDER: is each file below it in a list of debian/, and each entry of them there?
+# in_packages FOLDER: check that the lists of debian/ contain each file below FOLDER, and that each of
+# their entries matches a file.
 in_packages() {
     (cd "$1" && find . -type f -o -type l) | sed 's,^\./,,' >"$base/installed"
     cat debian/*.install debian/not-installed >"$base/lists"
@@ -80,7 +81,7 @@ in_packages() {
     cat "$base/unlisted"
     ! [ -s "$base/unlisted" ]
 }
-# serves_from BINDIR: a job through gpuring-run, where the mpirun of the PATH is another one.
+# serves_from BINDIR: check that a job of gpuring-run is served even if PATH has another mpirun.
 serves_from() {
     mkdir -p "$base/bin" && ln -sf /bin/false "$base/bin/mpirun" || return
     # shellcheck source=test/setup.sh
@@ -154,7 +155,8 @@ check "make distdir" make -C "$base/minimal" distdir
 check "it has all of doc/" same_doc "$(echo "$base"/minimal/coll-gpuring-*)"
 rm -rf "$base"/minimal/coll-gpuring-*
 
-# Two quick test programs stand for the suite, which ran before; lint sees that all are distributed.
+# Run only two quick test programs: an earlier stage ran the whole suite, and lint checks that all files
+# are distributed.
 quick="test/unit/test_plan test/unit/test_pci_map"
 check "make distcheck" make -C "$base/minimal" distcheck -j "$jobs" \
     DISTCHECK_CONFIGURE_FLAGS="--without-cuda CFLAGS=-O1" \

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# Tests print TAP. A test is a program of test/unit (cmocka) or a shell script (.sh); `make check`
-# runs them all, `make check-unit` the programs of test/unit alone. Each is stopped after
+# Tests print TAP. A test is a program of test/unit (cmocka) or a shell script (.sh). `make check` runs
+# all of them, and `make check-unit` only the programs of test/unit. Each test is stopped after
 # GPURING_TEST_TIMEOUT seconds.
 
 GPURING_TEST_TIMEOUT = 1200
 TEST_EXTENSIONS = .sh
 
-# Real machines' topology files; tests that read them are skipped, and say so, where they are absent.
+# Folder with topology files of real machines. If it is missing, tests that read them report a skip.
 AM_TESTS_ENVIRONMENT = \
     GPURING_TOPOLOGIES="$${GPURING_TOPOLOGIES-$(abs_top_srcdir)/../shared/topologies}"; \
     export GPURING_TOPOLOGIES; \
@@ -31,7 +31,8 @@ LOG_COMPILER = timeout -k 10 $(GPURING_TEST_TIMEOUT)
 SH_LOG_DRIVER = $(LOG_DRIVER)
 SH_LOG_COMPILER = timeout -k 10 $(GPURING_TEST_TIMEOUT) $(SHELL)
 
-# Parts of it: nothing else is built. -programs: nothing is run.
+# Parts of `make check`. Each target builds only the programs that it runs. The -programs targets run
+# nothing.
 .PHONY: check-unit check-mpi check-threads unit-programs thread-programs
 unit-programs: $(unit_tests)
 thread-programs: $(thread_tests)
@@ -66,7 +67,7 @@ EXTRA_DIST += \
     test/root.sh \
     test/setup.sh
 
-# The component with results that test/mutation.sh makes wrong.
+# A copy of the component for test/mutation.sh, which makes its results wrong.
 EXTRA_LTLIBRARIES += test/mutation/mca_coll_gpuring.la
 test_mutation_mca_coll_gpuring_la_SOURCES = test/mutation.c
 test_mutation_mca_coll_gpuring_la_LDFLAGS = $(mca_coll_gpuring_la_LDFLAGS) -rpath /nowhere \
@@ -75,7 +76,7 @@ test_mutation_mca_coll_gpuring_la_LIBADD = \
     $(mca_coll_gpuring_la_OBJECTS) $(mca_coll_gpuring_la_LIBADD)
 test_mutation_mca_coll_gpuring_la_DEPENDENCIES = mca_coll_gpuring.la
 
-# `make exec_bench`: times of the host executor alone; not a test.
+# `make exec_bench` builds a program that times the host executor alone. It is not a test.
 EXTRA_PROGRAMS = test/bench/exec_bench
 test_bench_exec_bench_SOURCES = test/bench/exec_bench.c
 test_bench_exec_bench_LDADD = libgpuring_core.la -lpthread
@@ -83,7 +84,8 @@ CLEANFILES += $(EXTRA_PROGRAMS)
 .PHONY: exec_bench
 exec_bench: test/bench/exec_bench
 
-# Programs and scripts that compare and measure; see compare.sh, overhead.sh, ucx.sh and verbs.sh there.
+# Programs and scripts that compare and measure; see compare.sh, overhead.sh, ucx.sh and verbs.sh in
+# test/bench.
 EXTRA_PROGRAMS += test/bench/overhead
 test_bench_overhead_SOURCES = test/bench/overhead.c
 test_bench_overhead_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
@@ -117,14 +119,14 @@ test_bench_verbs_exchange_CPPFLAGS = $(AM_CPPFLAGS) $(VERBS_CPPFLAGS)
 test_bench_verbs_exchange_LDADD = -libverbs
 endif
 
-# `make parts_table`: what the channel search reaches on parts of machines; for doc/results/search.md.
+# `make parts_table` builds the program for the table of doc/results/search.md about parts of machines.
 EXTRA_PROGRAMS += test/bench/parts_table
 test_bench_parts_table_SOURCES = test/bench/parts_table.c $(pci_proof)
 test_bench_parts_table_LDADD = libpcigraph.la -lm
 .PHONY: parts_table
 parts_table: test/bench/parts_table
 
-# The tools from their command lines.
+# Tests of the tools through their command lines.
 check_PROGRAMS += test/tools/report_compare
 test_tools_report_compare_SOURCES = test/tools/report_compare.c
 test_tools_report_compare_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CPPFLAGS)
@@ -142,6 +144,6 @@ EXTRA_DIST += test/tools/lib.sh test/tools/test_gpuring_perf.sh \
     test/tools/test_gpuring_report.sh test/tools/test_gpuring_selftest.sh \
     test/tools/test_gpuring_topo.sh
 
-# Discovery against the declarations of hwloc 3.
+# Test of discovery with the declarations of hwloc 3.
 TESTS += test/tools/test_hwloc3.sh
 EXTRA_DIST += test/tools/test_hwloc3.sh test/tools/hwloc3_answers.c

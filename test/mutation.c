@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Linked into a copy of the component in place of the host executor's entry (ld --wrap): it runs
- * the executor, and then changes the lowest bit of one byte of the result. Which byte is the
- * environment variable GPURING_MUTATION: `first`, `last` (the first of the last element) or
- * `beyond` (one past 64 KiB of results that are so long); without it the results stay right. A
- * result of several blocks counts as one vector, block after block.
+ * Wrapper around the host executor's entry (ld --wrap), linked into a copy of the component. It
+ * runs the executor, and then flips the lowest bit of one byte of the result. The environment
+ * variable GPURING_MUTATION selects the byte: `first`, `last` (the first byte of the last element)
+ * or `beyond` (one after the first 64 KiB, if the result is longer). If it is unset, the results
+ * stay right. The blocks of a result count as one vector.
  *
- * With `plan` each plan of another collective than allreduce is wrong: its last step stores what it
- * must not, or does not store what it must.
+ * With `plan` each plan of a collective other than allreduce is wrong: its last step stores
+ * although it must not, or does not store although it must.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static uint64_t vector_bytes(const struct gpuring_work *work, uint64_t element)
     return bytes;
 }
 
-/* One for each rank, or one. */
+/* Return the number of blocks of a result: one for each rank, or one. */
 static uint32_t blocks_of(const struct gpuring_work *work)
 {
     const char *ranks = getenv("OMPI_COMM_WORLD_SIZE");

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# mutation.sh BUILD: are the tests strong? Runs the correctness tests of BUILD on a component whose
-# host executor changes one bit of every result (test/mutation.c, linked in front of it): each must
-# fail. The control, the same component without a mutation, must pass. Wrong plans must be refused with
-# coll_gpuring_check=plans. Prints TAP.
+# mutation.sh BUILD: check that the tests detect wrong results. Runs the correctness tests of BUILD on a
+# component whose host executor flips one bit of every result (a wrapper, test/mutation.c): each test
+# must fail. The control, the same component without a mutation, must pass. With
+# coll_gpuring_check=plans, wrong plans must be refused. Prints TAP.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 top_srcdir=$PWD
@@ -18,8 +18,9 @@ make -C "$top_builddir" -j "$(nproc)" test/mutation/mca_coll_gpuring.la tools/gp
     test/mpi/matrix test/mpi/native >"$work/out" 2>&1 || { tail "$work/out" && exit 1; }
 export OMPI_MCA_mca_base_component_path="$mutated:SYSTEM_DEFAULT:USER_DEFAULT"
 
-# Tests of each served collective, as "NAME: COMMAND": seconds long, and past 64 KiB. None of them may
-# create a communicator: that takes an allreduce, and a spoiled one makes Open MPI itself hang.
+# Print tests of each served collective as "NAME: COMMAND". They take seconds and have results beyond
+# 64 KiB. None of them may create a communicator, because that uses an allreduce, and Open MPI itself
+# hangs if its result is wrong.
 served="bcast reduce scan exscan reduce_scatter_block reduce_scatter allgather allgatherv gather gatherv
     scatter scatterv alltoall alltoallv"
 cases() {
@@ -33,7 +34,7 @@ cases() {
     done
 }
 
-# try TEXT WANTED(pass or fail): all cases on two ranks.
+# try TEXT WANTED: run all cases on two ranks; WANTED is pass or fail.
 try() {
     cases >"$work/cases"
     while IFS= read -r case <&3; do
@@ -53,8 +54,9 @@ try() {
     done 3<"$work/cases"
 }
 
-# All forms of all of them: a run of test/mpi/native, each of whose lines must fail. A single call may be
-# too small for "beyond". Rank 0 prints the lines; what other ranks print must not come between.
+# Run test/mpi/native, which tests each form of each collective: every line must fail. Not used for
+# "beyond", because single calls may be too small. Rank 0 prints the lines. The output of each rank is
+# kept in a separate file, so that lines of other ranks cannot be mixed in.
 try_forms() { # TEXT
     rm -rf "$work/forms"
     run 120 "$MPIRUN" -n 2 --output-filename "$work/forms" --mca coll_gpuring_priority 90 \

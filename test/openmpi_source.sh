@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# openmpi_source.sh FOLDER: configure --with-openmpi-source, tried below FOLDER on an Open MPI whose
-# component headers are hidden, as Fedora and most clusters install it. Debian's source package
-# supplies the source tree. Needs root, mounts of its own and Debian's archive; skips otherwise.
+# openmpi_source.sh FOLDER: test configure --with-openmpi-source below FOLDER, with an Open MPI whose
+# component headers are hidden. Fedora and most clusters install Open MPI without them. The source tree
+# is Debian's source package. Needs root, private mounts and Debian's archive; skips if one is missing.
 # Prints TAP.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -36,7 +36,7 @@ skip_all() {
     exit 0
 }
 
-# hidden COMMAND...: run it where the component headers are not installed, only those of MPI and its
+# hidden COMMAND...: run a command that finds no component headers, only the headers of MPI and its
 # extensions.
 hidden() {
     # shellcheck disable=SC2016
@@ -48,13 +48,13 @@ configured() { # ARGUMENTS...
     mkdir -p "$base/build" && cd "$base/build" &&
         hidden "$source/configure" CFLAGS=-O1 --without-cuda --without-verbs --without-ucx "$@"
 }
-# refuses PATTERN ARGUMENTS...: configure ends with an error that matches PATTERN.
+# refuses PATTERN ARGUMENTS...: check that configure ends with an error that matches PATTERN.
 refuses() {
     pattern=$1
     shift
     ! (configured "$@") >"$base/refusal" 2>&1 && grep -q -e "$pattern" "$base/refusal"
 }
-# An ompi_info that reports options which the library was not built with.
+# Run configure with an ompi_info that reports options with which the library was not built.
 other_options() {
     mkdir -p "$base/bin" || return
     cat >"$base/bin/ompi_info" <<END

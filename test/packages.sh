@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# packages.sh FOLDER: packages made of the tarball of `make dist`, below FOLDER, installed, tried and
-# removed again. It installs what it needs, too: on Debian, as root, in a root file system that may
-# change (sh test/root.sh trixie sh test/packages.sh FOLDER). Prints TAP. The CUDA package is built
-# where nvcc is found.
+# packages.sh FOLDER: build packages from the tarball of `make dist` below FOLDER, and install, try and
+# remove them. Also installs the tools that it needs, so run it on Debian, as root, in a root file system
+# that may be changed (sh test/root.sh trixie sh test/packages.sh FOLDER). Prints TAP. The CUDA package is
+# built if nvcc is found.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 source=$PWD
@@ -33,7 +33,7 @@ check() { # TEXT COMMAND...
         failed=yes
     fi
 }
-# Nothing of what follows makes sense without it.
+# must TEXT COMMAND...: end the test if the command fails, because all later checks depend on it.
 must() {
     failed=no
     check "$@"
@@ -73,7 +73,7 @@ must "make dist" tarball
 archive=$(echo "$base"/dist/coll-gpuring-*.tar.gz)
 version=$(basename "$archive" .tar.gz | sed 's/.*-//')
 
-# Debian's.
+# The packages of Debian.
 must "the tarball unpacks" tar -C "$base/deb" -xf "$archive"
 must "dpkg-buildpackage" in_folder "$base/deb/coll-gpuring-$version" dpkg-buildpackage -us -uc
 check "lintian finds nothing in it" lint
@@ -99,14 +99,14 @@ else
     echo "ok $checks - the package with CUDA # SKIP no nvcc"
 fi
 
-# RPM: the libraries are Debian's, which rpm knows nothing of.
+# The RPM package. The libraries are Debian packages that rpm does not know, so --nodeps is needed.
 check "rpmbuild" in_folder "$base/rpm" rpmbuild -ta --nodeps --define "_topdir $base/rpm" \
     --define 'openmpi /usr' "$archive"
 check "it has two packages" sh -c "ls $base/rpm/RPMS/*/*-$version-1*.rpm | grep -c 'openmpi-gpuring\|gpuring-tools' | grep -x 2"
 check "the components are in the folder of Open MPI" sh -c "rpm -qlp $base/rpm/RPMS/*/openmpi-gpuring-*.rpm |
     grep -x $(ompi_info --parsable --path pkglibdir | sed -n 's/^path:pkglibdir://p')/mca_coll_gpuring.so"
 
-# A prefix and its module file.
+# An installation in a prefix, with its module file.
 mkdir -p "$base/prefixed"
 must "configure with a prefix" in_folder "$base/prefixed" \
     "$base/deb/coll-gpuring-$version/configure" --without-cuda --prefix="$base/opt" CFLAGS=-O1

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# quickstart.sh: install what is missing (as root, on Debian), build below build/quickstart, and
-# let four processes, as if on two nodes, run MPI_Allreduce through coll/gpuring on this machine's
-# CPU. Nothing is installed from here. Ends with 0 if every result was right and coll/gpuring
+# quickstart.sh: install missing packages (as root, on Debian), build below build/quickstart, and run
+# MPI_Allreduce through coll/gpuring on this machine's CPU, with four processes on two simulated nodes.
+# The build itself is not installed. The exit status is 0 if every result was right and coll/gpuring
 # served every call.
 set -eu
 cd "$(dirname "$0")/.."
@@ -15,8 +15,8 @@ install_packages build
 
 build=build/quickstart
 mkdir -p "$build"
-# run TEXT COMMAND...: the output goes to the log, whose last line is shown every 10 seconds; if the
-# command fails, the end of the log is shown.
+# run TEXT COMMAND...: run a command with its output in the log. Show the last line of the log every 10
+# seconds, and its end if the command fails.
 run() {
     say "$1 (log: $build/log)"
     shift
@@ -35,7 +35,7 @@ run() {
 }
 
 run "./autogen.sh: creating configure" ./autogen.sh
-# The demonstration runs on the CPU: without kernels the build takes a minute less.
+# The demonstration runs on the CPU. Without kernels the build is a minute faster.
 [ -f "$build/Makefile" ] || run "../../configure --without-cuda in $build: looking for Open MPI and libraries" \
     sh -c "cd $build && ../../configure --without-cuda"
 run "make -j $jobs: compiling, some minutes on two cores" make -C "$build" -j "$jobs"

@@ -2,11 +2,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# root.sh SUITE[-tests|-cuda] COMMAND...: run a command on another release of Debian: in a root file system
-# that is made by mmdebstrap (from GPURING_DEBIAN_MIRROR, if set), below build/roots, with what is
-# needed to build and to run the C tests, once and when that changes; -tests: with all that tests
-# need, 1.7 GB; -cuda: with Debian's CUDA toolkit, several gigabytes. The source tree stands there at the same path, and is the working
-# folder. Ends with 77 if no root can be made here, and says why.
+# root.sh SUITE[-tests|-cuda] COMMAND...: run a command on another release of Debian, in a root file
+# system below build/roots. mmdebstrap makes it (from GPURING_DEBIAN_MIRROR, if set) once, and again when
+# the list of packages changes. It has the packages that are needed to build and to run the C tests.
+#
+#   -tests  adds all packages that the tests need: 1.7 GB
+#   -cuda   adds Debian's CUDA toolkit: several gigabytes
+#
+# The source tree has the same path in the root file system and is the working folder. If no root file
+# system can be made, the exit status is 77 and the output names the reason.
 #
 #   sh test/root.sh trixie sh test/quickstart.sh
 cd "$(dirname "$0")/.." || exit 1
@@ -51,7 +55,7 @@ if [ "$(cat "$root/made" 2>/dev/null)" != "$packages" ]; then
     echo "$packages" >"$root/made"
 fi
 
-# Mounts of our own, which vanish with the command.
+# The mounts are private, so they disappear with the command.
 # shellcheck disable=SC2016
 exec unshare --mount sh -c '
     root=$1 top=$2

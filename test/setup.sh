@@ -3,12 +3,12 @@
 # Copyright (c) 2026 The coll/gpuring authors
 # shellcheck shell=sh
 #
-# What quickstart.sh and check.sh share; sourced from the top of the source tree.
+# Functions shared by quickstart.sh and check.sh; sourced from the top of the source tree.
 
 say() { printf '\n== %s\n' "$*"; }
 
-# The packages of test/packages.txt that are missing. $1: "build" for those before the line
-# "# tests", which are enough to build and run.
+# Print the packages of test/packages.txt that are missing. With $1 = "build", consider only the packages
+# before the line "# tests", which are enough to build and run.
 missing_packages() {
     if [ "${1-}" = build ]; then
         wanted=$(sed -e '/^# tests/,$d' -e '/^#/d' test/packages.txt)
@@ -21,7 +21,7 @@ missing_packages() {
     done
 }
 
-# Install what is missing; without root or apt-get, say what to do and go on with what is here.
+# Install missing packages. Without root or apt-get, print instructions and continue.
 install_packages() {
     if ! command -v dpkg-query >/dev/null 2>&1; then
         echo "This is no Debian system: the packages of test/packages.txt are not checked."
@@ -45,35 +45,36 @@ install_packages() {
     }
 }
 
-# apt-get, waiting for another one to end.
+# Run apt-get. If another one is running, wait until it ends.
 apt_get() {
     DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 "$@" </dev/null
 }
 
-# Open MPI refuses root, and more ranks than cores, by default. 5.0 and 6.0 have names of their own.
+# Let Open MPI run as root and with more ranks than cores, which it refuses by default. Open MPI 5.0 and
+# 6.0 have different variables for this.
 mpi_anywhere() {
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
     export PRTE_MCA_rmaps_default_mapping_policy=slot:oversubscribe PRTE_MCA_mapby=:oversubscribe
 }
 
-# Use the components in folder $1. PMIx, of Open MPI 5.0 and later, would look there for its own,
-# and complain: folder $2, which is empty, is for these.
+# Use the components in folder $1. PMIx, which is part of Open MPI 5.0 and later, would search that folder
+# for its own components and complain, so give it folder $2, which is empty.
 mpi_components() {
     mkdir -p "$2"
     export OMPI_MCA_mca_base_component_path="$1:SYSTEM_DEFAULT:USER_DEFAULT"
     export PMIX_MCA_mca_base_component_path="$2"
 }
 
-# How many compilers at once.
+# Number of compilers that run at the same time.
 # shellcheck disable=SC2034
 jobs=$(nproc 2>/dev/null || echo 2)
 
-# openmpi_source FOLDER: the source tree of Open MPI that Debian's package was built from. Lists of
-# source packages are kept beside it, so that those of the system stay as they are.
+# openmpi_source FOLDER: download the source tree from which Debian's package of Open MPI was built. The
+# lists of source packages are kept next to it, so that the lists of the system do not change.
 openmpi_source() {
     rm -rf "$1" "$1.apt" && mkdir -p "$1" "$1.apt/lists/partial" || return
-    # A root file system has no lists of packages, and then apt-get does not report its targets.
+    # A fresh root file system has no lists of packages, and apt-get reports no targets without them.
     [ -n "$(apt-get indextargets)" ] || apt_get update || return
     # shellcheck disable=SC2016
     apt-get indextargets --format '$(SITE) $(RELEASE)' |

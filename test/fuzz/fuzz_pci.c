@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * A fuzz target for the topology engine: any bytes are read as a document; what is accepted goes
- * all the way: written and read again, merged, made a graph, paths, trimmed, searched. Whatever the
- * input, nothing may crash, leak or run without end, and what comes out must hold together.
+ * Fuzz target for the topology engine. Reads any bytes as a document. An accepted document passes
+ * through all stages: it is written and read again, merged, made into a graph with paths, trimmed
+ * and searched. No input may cause a crash, a leak or an endless loop, and all results must be
+ * consistent.
  *
  * test/fuzz/run.sh builds it with libFuzzer; test_pci_corpus runs the kept inputs through it.
  */
@@ -19,8 +20,9 @@
 #include "test/fuzz/fuzz_pci.h"
 #include "test/unit/pci_proof.h"
 
-#define SEARCH_GPUS 24u /* above, a search is right but slow: fewer inputs a second */
-#define BOUND_GPUS  8u  /* and so are bounds */
+#define SEARCH_GPUS \
+    24u               /* no search above this: it would be slow and leave fewer inputs per second */
+#define BOUND_GPUS 8u /* no bounds above this, because they are slow, too */
 
 static void require(int condition, const char *what)
 {
@@ -30,7 +32,8 @@ static void require(int condition, const char *what)
     }
 }
 
-/* Written, read and written again is the same text; merging with itself changes nothing. */
+/* Check that writing, reading and writing again gives the same text, and that merging a document
+ * with itself changes nothing. */
 static void check_text(struct pci_doc *doc)
 {
     struct pci_doc *again = NULL;
@@ -83,7 +86,7 @@ static void check_graph(const struct pci_graph *graph)
     }
 }
 
-/* The rings and trees of a job of NODES such machines. */
+/* Check the rings and trees of a job on `nodes` such machines. */
 static void check_connect(uint32_t nodes, const struct pci_channels *ring,
                           const struct pci_channels *tree)
 {
@@ -122,7 +125,7 @@ static void check_search(const struct pci_graph *graph, uint32_t nodes)
     pci_fabric_fini(&fabric);
 }
 
-/* The bounds hold together. */
+/* Check that the bounds are consistent with each other. */
 static void check_bounds(const struct pci_graph *graph)
 {
     struct pci_bounds bounds;

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Runs one input through the topology engine; aborts on what must not be. libFuzzer wants the name.
- */
+/* Run one input through the topology engine, and abort if a check fails. libFuzzer requires this
+ * name. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #endif

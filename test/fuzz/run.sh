@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# Fuzzes the topology engine with libFuzzer: run.sh SECONDS [FOLDER]. New inputs go to FOLDER (a new
-# one in /tmp without), findings to FOLDER/findings. Kept inputs: test/fuzz/corpus, test/data/topo.
-# Exit status: 0 nothing found, 1 a finding, 77 no clang with libFuzzer.
+# run.sh SECONDS [FOLDER]: fuzz the topology engine with libFuzzer, starting from the inputs in
+# test/fuzz/corpus and test/data/topo. New inputs are stored in FOLDER (by default a new folder in /tmp),
+# and findings in FOLDER/findings. Exit status: 0 nothing found, 1 a finding, 77 no clang with libFuzzer.
 set -u
 seconds=${1:?usage: run.sh SECONDS [FOLDER]}
 source=$(cd "$(dirname "$0")/../.." && pwd)
@@ -12,7 +12,7 @@ folder=${2:-$(mktemp -d /tmp/gpuring-fuzz.XXXXXX)}
 clang=${CLANG:-clang}
 mkdir -p "$folder/new" "$folder/findings"
 
-# What needs hwloc or NVML is not fuzzed: neither reads files of others.
+# Code that needs hwloc or NVML is not fuzzed, because it does not read files.
 sources=$(ls "$source"/mca/topo_pci/xml/*.c "$source"/mca/topo_pci/graph/*.c \
     "$source"/mca/topo_pci/search/*.c "$source"/mca/topo_pci/bounds/*.c)
 flags="-std=gnu11 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined"

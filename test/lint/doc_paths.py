@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
-"""doc_paths.py: prints each path, and each code of a message, that the documentation names and
-that does not exist.
+"""doc_paths.py: print each path and each message code that the documentation names although it does
+not exist.
 
-A path is what stands in `backquotes` and has a slash, or the ending of a source file, and what a
-link points to. Paths begin at the top of the tree, at a component's folder or at the page's own; a
-pattern (*, {a,b}) must match something. <name> in a path stands for what does not exist yet, and
-a first folder in CAPITALS for one of the reader's. A code is `[like-this]`.
+A path is text in `backquotes` that has a slash or the ending of a source file, and also the target
+of a link. Paths are relative to the top of the tree, a component's folder or the page's folder. A
+pattern (*, {a,b}) must match at least one file. A path may have a placeholder <name>, or begin with a
+folder in CAPITALS that the reader chooses. A code is `[like-this]`.
 """
 import glob
 import os
@@ -17,12 +17,12 @@ import sys
 BASES = ["", "mca/coll_gpuring", "mca/topo_pci"]
 ENDING = re.compile(r"\.(c|h|cu|sh|py|m4|mk|ac|am|md|txt|1)$")
 PLAIN = re.compile(r"^(?![A-Z]+/)[A-Za-z0-9_.{},*/-]+$")
-# In plain text without backquotes: what begins with a folder of the tree.
+# A path in plain text without backquotes begins with a folder of the tree.
 BARE = re.compile(r"(?<![\w/.-])((?:doc|test|mca|kernels|tools|config)/[A-Za-z0-9_./-]*[A-Za-z0-9_/-])")
 
 
 def expand(path):
-    """a{b,c}d -> abd, acd."""
+    """Expand a{b,c}d to abd and acd."""
     match = re.search(r"\{([^{}]*)\}", path)
     if not match:
         return [path]
@@ -35,7 +35,7 @@ def exists(path, bases):
 
 
 def message_codes():
-    """All [codes] in the sources, also those that a format inserts ("calls-differ")."""
+    """Return all [codes] in the sources, also those that a format inserts ("calls-differ")."""
     codes = set()
     for path in (glob.glob("mca/**/*.[ch]", recursive=True) + glob.glob("mca/**/*.txt", recursive=True) +
                  glob.glob("tools/*.[ch]") + glob.glob("tools/*.in")):

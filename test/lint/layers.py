@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
-"""Checks the parts of arrows.txt against each other: layers.py [BUILD].
+"""layers.py [BUILD]: check that the parts of the source tree use each other only as arrows.txt permits.
 
-Prints a line for each include, or call (with a finished build folder), that goes to a part which its
-own may not use, and for each circle: none between parts, none of more than four files inside one.
+Prints each include that arrows.txt does not permit and, given a finished build folder, each such call.
+Also prints circles: none are permitted between parts, and none of more than four files within a part.
 """
 
 import fnmatch
@@ -34,7 +34,7 @@ def part_of(rows, file):
 
 
 def matches(file, pattern):
-    """As a shell does: * also takes folders below, but not in patterns of files of one folder."""
+    """Match a shell pattern. A pattern that ends with /* also matches files in subfolders."""
     if pattern.endswith("/*"):
         return file.startswith(pattern[:-1])
     return os.path.dirname(file) == os.path.dirname(pattern) and fnmatch.fnmatch(file, pattern)
@@ -56,7 +56,7 @@ def includes(file):
 
 
 def objects(build):
-    """(source, object) of all that the components and libraries are made of."""
+    """Yield (source, object) for each source file of the components and libraries."""
     for top in ("mca", "kernels"):
         for folder, _, files in os.walk(os.path.join(build, top)):
             if os.path.basename(folder) != ".libs":
@@ -70,7 +70,7 @@ def objects(build):
 
 
 def calls(build):
-    """(caller, callee, function): functions that one file calls and another one defines."""
+    """Yield (caller, callee, function) for each function that one file calls and another one defines."""
     defined, used = {}, {}
     for source, file in objects(build):
         for line in subprocess.run(["nm", file], capture_output=True, text=True).stdout.splitlines():
@@ -86,7 +86,7 @@ def calls(build):
 
 
 def circles(arrows):
-    """Strongly connected sets of more than one node (Tarjan's algorithm)."""
+    """Return the strongly connected sets of more than one node (Tarjan's algorithm)."""
     index, low, stack, found = {}, {}, [], []
 
     def visit(node):

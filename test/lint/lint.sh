@@ -2,15 +2,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# lint.sh [BUILD]: rules that a compiler does not check; prints TAP. BUILD: a finished build folder,
-# for what the components export.
+# lint.sh [BUILD]: check rules that a compiler does not check. Prints TAP. Checks of calls and of exported
+# symbols need BUILD, a finished build folder.
 cd "$(dirname "$0")/../.." || exit 1
 build=${1-}
 checks=0
 found=$(mktemp) || exit 99
 trap 'rm -f "$found" "$found.names"' EXIT
 
-# The files of the project; those of git where there is one, else all but build folders.
+# Print the files of the project that match a pattern. Without git, these are all files outside build
+# folders.
 files() { # PATTERN (extended regular expression on the path)
     if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
         git ls-files --cached --others --exclude-standard
@@ -21,7 +22,7 @@ files() { # PATTERN (extended regular expression on the path)
     done
 }
 
-# verdict TEXT: passes if $found is empty, else shows it.
+# verdict TEXT: pass if $found is empty; otherwise fail and show $found.
 verdict() {
     checks=$((checks + 1))
     if [ -s "$found" ]; then
@@ -39,7 +40,7 @@ skip() { # REASON TEXT
     : >"$found"
 }
 
-# The table of parts is arrows.txt; calls are looked at in a finished build.
+# arrows.txt has the table of parts. Calls are checked only if there is a finished build.
 if command -v python3 >/dev/null 2>&1; then
     python3 test/lint/layers.py "$build" >"$found" 2>&1
     verdict "parts use each other as arrows.txt says, and no circles"
@@ -72,7 +73,7 @@ files '\.(c|h|cu)$' | while IFS= read -r file; do
 done >"$found"
 verdict "no file is longer than 600 lines"
 
-# Put together by printf, so that this file does not contain what it looks for.
+# printf builds the pattern, so that this file does not match it.
 leftovers=$(printf '/%s/(main|wt-|tmp|shared)|%s_jobs|\\b%s\\b|\\b%s\\b|[Cc]o-authored-%s' \
     work bash TO''DO FIX''ME by)
 tab=$(printf '\t')
@@ -143,8 +144,8 @@ files '^doc/.*\.(md|py)$' | while IFS= read -r file; do
 done >>"$found"
 verdict "README has at most 200 lines, and the distribution all of doc/"
 
-# A message that a test looks for begins with a code in brackets, "[no-peer] ...": tests look for the
-# code and for values, not for prose.
+# A message that a test looks for begins with a code in brackets, "[no-peer] ...". Tests match the code
+# and values, but no prose.
 {
     files '^test/.*\.sh$' | xargs grep -ohE '\\\[[a-z][a-z0-9-]+\\\]'
     files '^test/.*\.[ch]$' | xargs grep -ohE '"\[[a-z][a-z0-9-]+\]'
@@ -154,7 +155,7 @@ verdict "README has at most 200 lines, and the distribution all of doc/"
 done >"$found"
 verdict "the codes that tests look for are those of messages"
 
-# No wildcards in the build: a source that nobody lists is dead.
+# The build uses no wildcards, so a source file that no local.mk lists is dead.
 files 'local\.mk$' | xargs cat >"$found.names"
 files '^(mca|kernels|tools|test)/.*\.(c|h|cu|sh)$' | while IFS= read -r file; do
     grep -qF "$file" "$found.names" || echo "$file is in no local.mk"
@@ -178,7 +179,8 @@ if [ -n "$build" ] && [ -f "$component" ]; then
     done >"$found"
     verdict "no component needs a CUDA, verbs, UCX, libxml2 or C++ library to be loaded"
 
-    # The same names as an in-tree build leaves; without git there is nothing to look at.
+    # A build folder has the same file names as a build in the source tree. Without git there is nothing
+    # to check.
     if git rev-parse --git-dir >/dev/null 2>&1; then
         (cd "$build" && find . -type f) | sed 's,^\./,,' | sort >"$found.names"
         git check-ignore --no-index --stdin <"$found.names" | sort | comm -23 "$found.names" - |
@@ -191,7 +193,7 @@ if [ -n "$build" ] && [ -f "$component" ]; then
     if [ -f "$standin" ]; then
         sed -n 's/^    X([a-z_]*, \(cu[A-Za-z0-9_]*\),.*/\1/p' \
             mca/coll_gpuring/device/cuda/driver.h | sort >"$found.names"
-        # Events are for applications, in test/standin/application.
+        # Only applications use events, see test/standin/application.
         nm -D --defined-only "$standin" | awk '$3 ~ /^cu[A-Z]/ && $3 != "cuEventQuery" { print $3 }' | sort |
             diff "$found.names" - >"$found"
         verdict "$text"

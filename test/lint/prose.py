@@ -48,7 +48,7 @@ COMPILED = {name: re.compile(text) for name, text in PATTERNS.items()}
 
 
 def tracked():
-    """Files of the project; those of git where there is one."""
+    """Return the files of the project; with git, only files that git does not ignore."""
     try:
         out = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"],
                              capture_output=True, text=True, check=True).stdout
@@ -67,7 +67,7 @@ def line_of(text, position):
 
 
 def prose_of_c(text):
-    """Comments, and neighbouring string literals that make a sentence of five words or more."""
+    """Yield comments, and adjacent string literals that form a sentence of at least five words."""
     literals, end = [], 0
     for match in C_TOKEN.finditer(text):
         token = match.group()
@@ -96,7 +96,7 @@ def sentence(literals):
 
 
 def prose_of_hash(text):
-    """Blocks of comment lines that begin with # (shell, make, Python) or dnl (m4)."""
+    """Yield blocks of comment lines that begin with # (shell, make, Python) or dnl (m4)."""
     block, first = [], 0
     for number, line in enumerate(text.split("\n") + [""], 1):
         match = re.match(r"\s*(?:#|dnl)(?!!)(.*)", line)
@@ -115,7 +115,7 @@ def prose_of_python(text):
 
 
 def prose_of_document(text):
-    """Paragraphs; fenced and indented blocks are code, not prose."""
+    """Yield the paragraphs of a document. Fenced and indented blocks are code, not prose."""
     fenced, lines = False, []
     for line in text.split("\n"):
         if line.startswith("```"):
