@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * collectives COLLECTIVE BEGIN END FACTOR [SECONDS [fresh]]: times of a collective with any MPI,
- * for collectives.sh. A batch of calls begins behind a barrier, after two calls that are not timed;
- * its time is the slowest rank's. fresh: before each call each rank writes its input, as programs
- * do, and all begin at the same time of the node's clock, since no barrier lets all ranks go at
- * once; the calls alone are timed. Else the input may lie in the caches of
- * ranks that have read it in the call before. Printed for each size: bytes, lower quartile and
- * median of the batches, in microseconds a call, and how many batches there were in SECONDS
- * (default 0.2). The size is that of the vector; with blocks, of what a rank sends or receives in
- * all.
+ * collectives COLLECTIVE BEGIN END FACTOR [SECONDS [fresh]]: measure a collective of any MPI for
+ * collectives.sh. Each batch of calls begins with a barrier and two calls that are not timed. The
+ * time of a batch is the time of its slowest rank.
+ *
+ * With `fresh`, each rank writes its input before each call, like a real program, and all ranks
+ * begin at the same time of the node's clock, because ranks do not leave a barrier simultaneously.
+ * Only the calls are timed. Without `fresh`, the input may still be in the caches of the ranks that
+ * read it in the previous call.
+ *
+ * Prints for each size: bytes, lower quartile and median of the batches in microseconds per call,
+ * and the number of batches in SECONDS (default 0.2). The size is the size of the vector, or of all
+ * blocks that one rank sends or receives.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -78,7 +81,8 @@ static double now(void)
     return (double) time.tv_sec + 1e-9 * (double) time.tv_nsec;
 }
 
-/* Wait until all ranks have come, and then until a time that rank 0 names: now. */
+/* Wait until all ranks have entered, and then until the time that rank 0 chooses. Return the time.
+ */
 static double start(void)
 {
     double begin;
@@ -91,7 +95,7 @@ static double start(void)
     return now();
 }
 
-/* One batch: microseconds a call, at rank 0. */
+/* Run one batch. Return the microseconds per call on rank 0. */
 static double batch(void (*run)(int bytes), int bytes)
 {
     int calls = bytes <= 8192 ? 200 : bytes <= 65536 ? 30 : bytes <= 1 << 20 ? 4 : 1;
@@ -158,7 +162,7 @@ int main(int argc, char **argv)
         MPI_Abort(MPI_COMM_WORLD, 2);
         return 2;
     }
-    memset(input, 0, room); /* pages of its own */
+    memset(input, 0, room); /* touch each page, so that no page is the shared zero page */
     memset(output, 0, room);
     for (int bytes = atoi(argv[2]); bytes <= atoi(argv[3]); bytes *= atoi(argv[4])) {
         measure(run, bytes, argc > 5 ? atof(argv[5]) : 0.2);

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
-"""collectives.py FOLDER RANKS: what collectives.sh has measured, as Markdown. Times are the least of
-the rounds' jobs, each of which counts with its lower quartile, and ratios are those of the times: the
-cores of a virtual machine may be moved between one job and the next, but each program has the good
-ones in some round."""
+"""collectives.py FOLDER RANKS: print the measurements of collectives.sh as Markdown.
+
+The time of a job is its lower quartile, and the time of a program is the minimum over the rounds. A
+virtual machine may move to other cores between jobs, but each program gets good cores in some round.
+"""
 import collections
 import glob
 import os
@@ -15,7 +16,7 @@ NAMES = ["gpuring", "tuned", "sm", "mpich"]
 
 
 def read(folder):
-    """{collective: {bytes: {name: {round: microseconds}}}}"""
+    """Return {collective: {bytes: {name: {round: microseconds}}}}."""
     times = collections.defaultdict(
         lambda: collections.defaultdict(lambda: collections.defaultdict(dict)))
     for path in glob.glob(os.path.join(folder, "*.txt")):
@@ -28,7 +29,7 @@ def read(folder):
 
 
 def row_of(names):
-    """The cells of a size, its ratio to the best of Open MPI's, and to MPICH."""
+    """Return the times of a size, and the ratios of Open MPI's best component and of MPICH to ours."""
     ours, *others = [min(names[n].values()) if names.get(n) else None for n in NAMES]
     tuned, sm, mpich = others
     stock = [time for time in (tuned, sm) if time]

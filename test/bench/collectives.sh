@@ -2,18 +2,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# collectives.sh BUILD FOLDER [RANKS]: times of bcast, reduce, allgather, reduce_scatter_block, alltoall
-# and allreduce of ordinary memory: coll/gpuring (host device), what serves without it (coll/tuned),
-# coll/sm, and MPICH, in jobs that take turns. Writes to FOLDER: what each job has printed, and table.md.
+# collectives.sh BUILD FOLDER [RANKS]: measure bcast, reduce, allgather, reduce_scatter_block, alltoall
+# and allreduce on host memory with coll/gpuring (host device), coll/tuned (Open MPI's default), coll/sm
+# and MPICH. Their jobs alternate. Writes the output of each job and table.md to FOLDER.
 #
 #   ROUNDS       rounds (default: 5)
-#   COLLECTIVES  some of these
+#   COLLECTIVES  the collectives to measure (default: all of these)
 #   SIZES        first size, last size, factor (default: 8 16777216 8)
-#   MPIRUN_ARGS  of Open MPI (default: --bind-to core with 2 ranks, else --bind-to none)
-#   MPICH_CC     how to compile for MPICH, MPICH_RUN: its mpiexec (default: mpicc.mpich, mpiexec.mpich; it
-#                is left out where there is none)
+#   MPIRUN_ARGS  arguments of Open MPI's mpirun (default: --bind-to core for 2 ranks, otherwise
+#                --bind-to none)
+#   MPICH_CC     compiler of MPICH (default: mpicc.mpich; MPICH is left out if it is missing)
+#   MPICH_RUN    mpiexec of MPICH (default: mpiexec.mpich)
 #   FRESH        "0.2 fresh": inputs are written between the calls (see collectives.c)
-#   AHEAD        a command in front of mpirun, as of chrt or nice
+#   AHEAD        a command in front of mpirun, such as chrt or nice
 set -eu
 usage='usage: collectives.sh BUILD FOLDER [RANKS]'
 build=$(cd "${1:?$usage}" && pwd)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * communicators [TIMES]: microseconds of what comes before and after the work on a communicator:
- * MPI_Comm_dup, the first MPI_Allreduce on it (8 bytes; the one that connects it), MPI_Comm_free,
- * and MPI_Win_create with MPI_Win_free, which makes communicators of its own. Medians, on one line.
+ * communicators [TIMES]: measure the setup and the teardown of a communicator in microseconds:
+ * MPI_Comm_dup, the first MPI_Allreduce on it (8 bytes; this call connects it) and MPI_Comm_free.
+ * Also measure MPI_Win_create with MPI_Win_free, which create communicators internally. Prints the
+ * medians on one line.
  */
 #include <mpi.h>
 #include <stdio.h>

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# communicators.sh BUILD: what a communicator costs that is used once, in microseconds, with the
-# component (coll_gpuring_device=host) and without it: processes of one node, and of two by UCX.
-# Jobs take turns; medians of ROUNDS (default: 5) are printed.
+# communicators.sh BUILD: measure the cost of a communicator that is used once, in microseconds, with the
+# component (coll_gpuring_device=host) and without it, between processes of one node, and of two nodes
+# through UCX. The jobs alternate. Prints medians of ROUNDS rounds (default: 5).
 set -eu
 build=$(cd "${1:?usage: communicators.sh BUILD}" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
-"""compare.py FOLDER TITLE: the JSON files of compare.sh to a Markdown table on standard output and
-to FOLDER/compare.dat for the plot. Each figure is the median over the rounds; where two builds of
-coll/gpuring are compared, the least: other load on the machine disturbs that least."""
+"""compare.py FOLDER TITLE: print the JSON files of compare.sh as a Markdown table, and write
+FOLDER/compare.dat for the plot. Each figure is the median over the rounds. If two builds of
+coll/gpuring are compared, it is the minimum, because other load on the machine affects it least."""
 import collections
 import glob
 import json
@@ -13,7 +13,8 @@ import sys
 
 
 def read(folder):
-    """{component: {(bytes, type, op): [microseconds, one a round]}}, wrong elements, who served."""
+    """Return {component: {(bytes, type, op): [microseconds of each round]}}, the number of wrong
+    elements, and the component that served each call."""
     times = collections.defaultdict(lambda: collections.defaultdict(list))
     wrong, served = 0, {}
     for path in sorted(glob.glob(os.path.join(folder, "*.json"))):

@@ -2,17 +2,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# compare.sh BUILD FOLDER [RANKS [gpuring-perf options...]]: stock Open MPI and coll/gpuring (host
-# device) in turn on this machine, several rounds interleaved, so that a change of the machine's
-# load hits all alike. Writes to FOLDER: the JSON of every run, table.md (for doc/results: medians over
-# the rounds, with BASE the least of them, and ratios) and, if gnuplot is there, compare.svg and
-# compare.png.
+# compare.sh BUILD FOLDER [RANKS [gpuring-perf options...]]: compare coll/gpuring (host device) with stock
+# Open MPI on this machine. Their runs alternate over several rounds, so that a change of the machine's
+# load affects both. Writes to FOLDER the JSON of every run, table.md for doc/results (medians over the
+# rounds, or minima with BASE, and ratios) and, if gnuplot is installed, compare.svg and compare.png.
 #
 #   ROUNDS      rounds (default: 5)
-#   STOCK       stock components to try, each alone at top priority; the best of them at each size
-#               is compared (default: tuned basic libnbc adapt sm han xhc, those that are there)
-#   BASE        another build of coll/gpuring to compare with instead, as of an earlier commit
-#   MPIRUN      the mpirun to use, MPIRUN_ARGS its arguments (default: --bind-to none)
+#   STOCK       stock components to try, each alone at top priority; each size is compared with the
+#               best of them (default: tuned basic libnbc adapt sm han xhc, as far as they exist)
+#   BASE        another build of coll/gpuring to compare with instead, for example an earlier commit
+#   MPIRUN      the mpirun to use
+#   MPIRUN_ARGS its arguments (default: --bind-to none)
 set -eu
 usage='usage: compare.sh BUILD FOLDER [RANKS [gpuring-perf options...]]'
 build=$(cd "${1:?$usage}" && pwd)
@@ -34,7 +34,7 @@ perf=$build/tools/gpuring-perf
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle="${OMPI_MCA_mpi_yield_when_idle:-0}"
 
-# Those of the stock components that this Open MPI has.
+# Stock components that this Open MPI has.
 available=
 [ -z "${BASE:-}" ] || STOCK=
 for component in $STOCK; do
@@ -59,7 +59,7 @@ measure() {
     fi
 }
 
-# measure_build NAME ROUND BUILD OPTIONS-OF-PERF...: coll/gpuring of that build.
+# measure_build NAME ROUND BUILD OPTIONS-OF-PERF...: measure coll/gpuring of that build.
 measure_build() {
     name=$1 round=$2 from=$3
     shift 3

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Time of an allreduce by the host executor alone: two ranks as threads of one process on cores 0
- * and 1, no MPI. For choosing protocols, chunk sizes and thresholds; not part of the tests.
+ * Measure an allreduce of the host executor without MPI: two ranks are threads of one process on
+ * cores 0 and 1. Used to choose protocols, chunk sizes and thresholds; not part of the tests.
  *
  *   exec_bench [smallest bytes [largest bytes [slot bytes ...]]]
  *
- * Prints, for each size, algorithm, protocol and slot size, the best of several means: ns per
+ * Prints the best of several means for each size, algorithm, protocol and slot size, in ns per
  * operation and GB/s of the vector.
  */
 #define _GNU_SOURCE
@@ -158,7 +158,7 @@ static void measure(struct bench *bench, const char *name)
     free(bench->memory[1]);
 }
 
-/* Every protocol, as far as it makes sense at this size. */
+/* Measure every protocol, except LL at sizes for which it is never used. */
 static void measure_plan(struct bench *bench, const char *algorithm, uint64_t slot)
 {
     static const char *const protocols[] = {"simple", "ll", "ll128"};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * overhead [COLLECTIVE [multiple]]: what an installed but idle component costs a call: times
- * MPI_Allreduce, or another collective or MPI_Sendrecv, of one int on MPI_COMM_WORLD many times and
- * prints the best mean of several blocks, in nanoseconds. multiple: under MPI_THREAD_MULTIPLE. Run
- * by overhead.sh with and without the component.
+ * overhead [COLLECTIVE [multiple]]: measure calls with an installed but idle component. Times
+ * MPI_Allreduce, another collective or MPI_Sendrecv of one int on MPI_COMM_WORLD, and prints the
+ * best mean of several blocks of calls in nanoseconds. With `multiple` the thread level is
+ * MPI_THREAD_MULTIPLE. overhead.sh runs this program with and without the component.
  */
 #include <mpi.h>
 #include <stdbool.h>
@@ -15,7 +15,7 @@
 #define BLOCKS 50
 #define CALLS  20000
 
-static int in = 1, out[1024]; /* an int of each rank */
+static int in = 1, out[1024]; /* one int for each rank */
 
 static void allreduce(void)
 {
@@ -32,7 +32,7 @@ static void bcast(void)
     MPI_Bcast(out, 1, MPI_INT, 0, MPI_COMM_WORLD);
 }
 
-/* Two calls of the PML; of one rank: to itself. */
+/* Make two calls of the PML. A single rank sends to itself. */
 static void sendrecv(void)
 {
     static int rank = -1, size;
@@ -51,7 +51,7 @@ static const struct {
 } collectives[] = {
     {"allreduce", allreduce}, {"allgather", allgather}, {"bcast", bcast}, {"sendrecv", sendrecv}};
 
-/* NULL: no such collective. */
+/* Return the function for a collective, or NULL if the name is unknown. */
 static void (*find(const char *name))(void)
 {
     for (size_t i = 0; i < sizeof collectives / sizeof *collectives; i++) {

@@ -2,13 +2,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# overhead.sh BUILD [RANKS [COLLECTIVE]]: nanoseconds a call that an idle component costs:
-# MPI_Allreduce (or COLLECTIVE: allgather, bcast, sendrecv) of one int without the component, with
-# coll_gpuring_priority=0, and with priority 90 and device=auto in a process without the CUDA driver
-# (each call is looked at and delegated; a BUILD without CUDA makes no modules then); and of an
-# allreduce that is delegated to the previous component ("delegated": device=host, algorithm=previous). Rounds are
-# interleaved; the medians and their differences are printed. Not a test: figures depend on the
-# machine.
+# overhead.sh BUILD [RANKS [COLLECTIVE]]: measure the time that an idle component adds to each call, in
+# nanoseconds. Measures MPI_Allreduce (or COLLECTIVE: allgather, bcast, sendrecv) of one int
+#
+#   - without the component
+#   - with coll_gpuring_priority=0
+#   - with priority 90 and device=auto in a process without the CUDA driver, where the component checks
+#     and delegates each call (a BUILD without CUDA makes no modules in this case)
+#   - for an allreduce that is delegated to the previous component ("delegated": device=host,
+#     algorithm=previous)
+#
+# The runs alternate. Prints the medians and their differences. Not a test, because the figures depend on
+# the machine.
 set -eu
 build=$(cd "${1:?usage: overhead.sh BUILD [RANKS [COLLECTIVE]]}" && pwd)
 ranks=${2-2}

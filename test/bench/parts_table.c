@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The channel search on parts of machines: what it reaches of the limit that it proves, and what it
- * costs. Writes the rows of a table of doc/results/search.md. Usage: parts_table NODES FILE.xml...
+ * parts_table NODES FILE.xml...: run the channel search on parts of machines. Prints rows for a
+ * table of doc/results/search.md: the bandwidth as a fraction of the proven limit, and the CPU
+ * time.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,12 +15,12 @@
 #include "test/unit/pci_proof.h"
 
 #define MAX_GPUS  16u
-#define MAX_PARTS 260u /* of a machine; of larger ones every so manyth is taken */
+#define MAX_PARTS 260u /* of a machine; if there are more, take every n-th */
 
 struct table_row {
     unsigned parts;
     double least[2], sum[2]; /* rings, trees: reached / limit */
-    double most_ms;          /* graph, paths, and both searches */
+    double most_ms;          /* maximum time of graph, paths and both searches */
 };
 
 static double cpu_ms(void)
@@ -36,7 +37,7 @@ static void die(const char *path, const char *why)
     exit(EXIT_FAILURE);
 }
 
-/* The document of the GPUs in MASK (0: all). */
+/* Return the document of a machine with only the GPUs in `mask`, or all GPUs if it is 0. */
 static struct pci_doc *doc_of_part(const char *path, unsigned mask)
 {
     struct pci_error error = {""};

@@ -3,10 +3,10 @@
 # Copyright (c) 2026 The coll/gpuring authors
 """Compare the channel search with recorded answers: bandwidth reached and CPU time.
 
-search_table.py GPURING-TOPO TOPOLOGIES prints a table in Markdown: for every file of
-TOPOLOGIES/expected the total bandwidth (channels x bandwidth of one; between nodes where there are
-several) of rings and trees, and the CPU milliseconds of graph, paths and search (the median of 5
-runs), each with the recorded one beside it.
+search_table.py GPURING-TOPO TOPOLOGIES prints a table in Markdown. For every file of
+TOPOLOGIES/expected it has the total bandwidth of rings and trees (channels x bandwidth of a channel;
+between nodes if there are several), and the CPU milliseconds of graph, paths and search (median of 5
+runs). The recorded value is next to each of them.
 """
 import json
 import pathlib

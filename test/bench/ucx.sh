@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# ucx.sh BUILD: MPI_Allreduce of host memory over the net ucx by TCP, between two processes that
-# count as two nodes, on the loopback interface, against stock Open MPI's TCP there: both in one job
-# (gpuring-perf --compare). The interface takes what the processors give: what is measured is what
-# each of them costs, not a network.
+# ucx.sh BUILD: compare MPI_Allreduce on host memory over the net ucx, using TCP, with stock Open MPI's
+# TCP in one job (gpuring-perf --compare). Two processes on this machine act as two nodes and use the
+# loopback interface. That interface is as fast as the CPU, so the result compares the CPU time of both
+# and not a network.
 #
 #   ROUNDS     rounds (default: 15)
 #   LARGEST    size (default: 64M)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
-"""verbs.py FOLDER: the files of verbs.sh to Markdown on standard output."""
+"""verbs.py FOLDER: print the results of verbs.sh as Markdown."""
 import collections
 import glob
 import json
@@ -12,7 +12,7 @@ LARGE = 4 << 20  # bytes: from here on an allreduce is a matter of bandwidth
 
 
 def allreduces(folder, name):
-    """{bytes: [seconds]}: of each round the time of a call, of a loop of calls."""
+    """Return {bytes: [seconds]}: the mean time of a call in each round."""
     times = collections.defaultdict(list)
     for path in glob.glob(os.path.join(folder, name + ".*.json")):
         with open(path, encoding="utf-8") as file:
@@ -24,7 +24,7 @@ def allreduces(folder, name):
 
 
 def perftest(folder, name, column):
-    """Of each run the column of its only line of figures."""
+    """Return one column of the result line of each run of perftest."""
     values = []
     for path in glob.glob(os.path.join(folder, name + ".*.perftest")):
         with open(path, encoding="utf-8") as file:
@@ -35,7 +35,7 @@ def perftest(folder, name, column):
 
 
 def exchanges(folder):
-    """{bytes: [seconds]}: of each round the time of a bare exchange."""
+    """Return {bytes: [seconds]}: the time of a bare exchange in each round."""
     times = collections.defaultdict(list)
     for path in glob.glob(os.path.join(folder, "exchange.*.txt")):
         with open(path, encoding="utf-8") as file:
@@ -46,7 +46,7 @@ def exchanges(folder):
 
 
 def print_compared(folder, name):
-    """What gpuring-perf --compare has found."""
+    """Print the results of gpuring-perf --compare."""
     rows, rounds = [], None
     with open(os.path.join(folder, "compare." + name), encoding="utf-8") as file:
         for line in file:

@@ -2,17 +2,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# verbs.sh BUILD FOLDER: MPI_Allreduce over verbs between two emulated machines (test/rdma/run),
-# against perftest and a bare exchange (verbs_exchange.c) on the same devices, and against stock
-# Open MPI over TCP on the same link, in jobs that take turns, in rounds; and against that within
-# one job (gpuring-perf --compare), as it is and with a tuning file that is made on the same machines
-# first and leaves sizes to TCP where that is faster. Writes to FOLDER: what every run has printed,
-# and table.md with medians and ratios; only these mean anything, for the processors are emulated.
+# verbs.sh BUILD FOLDER: measure MPI_Allreduce over verbs between two emulated machines (test/rdma/run).
+# Alternating jobs, in rounds, compare it with perftest and a bare exchange (verbs_exchange.c) on the same
+# devices, and with stock Open MPI over TCP on the same link. A single job (gpuring-perf --compare) also
+# compares it with TCP, without a tuning file and with one. The tuning file is made on the same machines
+# first, and leaves sizes to TCP if TCP is faster. Writes the output of every run and table.md, with
+# medians and ratios, to FOLDER. Only the ratios are meaningful, because the processors are emulated.
 #
 #   ROUNDS     rounds of jobs (default: 3; 0: none)
 #   COMPARE    rounds within a job (default: 15; 0: none)
 #   LIMIT      seconds for everything (default: 1500)
-#   LARGEST    size, in M (default: 64M)
+#   LARGEST    largest size in MiB, with the suffix M (default: 64M)
 #   EXTRA      arguments of mpirun for coll/gpuring
 set -eu
 usage='usage: verbs.sh BUILD FOLDER'

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * verbs-exchange: two processes that write S bytes into each other's memory at once, by one
- * reliable queue pair, and wait for what the other has written. An allreduce of S bytes over two
- * ranks moves as much and waits for as much, and then it has to reduce: this is the least that it
- * can take by this device, whatever stands above verbs.
+ * verbs-exchange: let two processes write S bytes into each other's memory simultaneously, through
+ * one reliable queue pair, and wait for the data of the other process. An allreduce of S bytes over
+ * two ranks moves as much data, and also has to reduce it. The time of an exchange is therefore the
+ * lower bound for an allreduce on this device, whatever software uses verbs.
  *
  *   verbs-exchange DEVICE GID-INDEX SMALLEST LARGEST TIMES WARM --serve PORT | --to HOST:PORT
  *
- * The serving process prints for each size, in steps of 2: bytes, microseconds of an exchange in a
- * loop of TIMES, after WARM others.
+ * Sizes increase by factors of 2. For each of them, the serving process prints bytes and the
+ * microseconds per exchange in a loop of TIMES exchanges, after WARM exchanges that are not timed.
  */
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
@@ -32,9 +32,9 @@ struct end {
     struct ibv_cq *cq;
     struct ibv_qp *qp;
     struct ibv_mr *mr;
-    char *memory; /* first half: sent; second half: received */
+    char *memory; /* first half: data to send; second half: received data */
     size_t half;
-    unsigned receives; /* posted */
+    unsigned receives; /* number of posted receives */
     uint64_t arrived, posted, done;
     struct {
         uint64_t address;
@@ -167,7 +167,8 @@ static bool look(struct end *end)
     return count >= 0 && (end->receives > RECEIVES / 2 || post_receives(end));
 }
 
-/* Few sends are reported, and none is waited for unless there is no room. */
+/* Exchange data once. Only few sends are signaled, and their completions are needed only if the
+ * send queue has no room. */
 static bool exchange(struct end *end, size_t bytes)
 {
     struct ibv_sge piece = {.addr = (uint64_t) (uintptr_t) end->memory,

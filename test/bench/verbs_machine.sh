@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# The inside of verbs.sh, on the first of two machines.
+# The part of verbs.sh that runs on the first of the two machines.
 set -u
 : "${folder:?run this by verbs.sh}" "${build:?}" "${ROUNDS:?}" "${COMPARE:?}" "${LARGEST:?}"
 perf=$build/tools/gpuring-perf
@@ -17,15 +17,15 @@ perftest() { # NAME COMMAND...
     wait $!
 }
 
-# First size, last size, times, times before that: the small ones more often. An emulator has to
-# translate the code first, of every process anew.
+# Print lines of first size, last size, number of timed calls and number of calls before them. Small sizes
+# need many calls before the timed ones, because the emulator translates the code of each process first.
 sizes() {
     echo "8 4096 300 300"
     echo "8192 262144 30 10"
     echo "524288 $((${LARGEST%M} << 20)) 3 1"
 }
 
-# The least that an exchange takes by these devices, whatever stands above verbs.
+# Measure the time of an exchange on these devices without any software above verbs.
 exchange() { # ROUND
     sizes | while read -r first last times warm; do
         bare="$build/test/bench/verbs_exchange rxe0 1 $first $last $times $warm"
@@ -50,7 +50,7 @@ verbs="--mca coll_gpuring_priority 100 --mca coll_gpuring_device host --mca coll
     --mca coll_gpuring_verbs_timeout 20 ${EXTRA:-}"
 ours="$build/.libs:SYSTEM_DEFAULT:USER_DEFAULT"
 
-# Runs of gpuring-perf that compare within a job. within FILE ARGUMENTS-OF-MPIRUN...
+# within FILE ARGUMENTS-OF-MPIRUN...: run gpuring-perf in a job that compares two components.
 within() {
     file=$folder/$1
     shift
@@ -60,7 +60,7 @@ within() {
 }
 
 if [ "$COMPARE" -gt 0 ]; then
-    # Who serves which size on these machines. Up to 4 MiB: larger sizes go as the last one.
+    # Write the tuning file of these machines. Sizes above 4 MiB use the rule of the last size.
     rm -f "$folder/tuning"
     largest=${LARGEST%M}
     [ "$largest" -lt 4 ] || largest=4

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The library of hwloc 2 that answers as hwloc 3 does where discovery sees a difference; what is
- * compiled against the changed header of test_hwloc3.sh calls these functions instead of hwloc's.
- * After loading, the type of an OS device is a set in the same place (larger, but the attributes of
- * an object are a union with room), and the infos of the machine are the topology's. Compiled
- * against the header of hwloc 2; for one topology at a time.
+ * Wrappers that make the library of hwloc 2 behave like hwloc 3, as far as discovery sees a
+ * difference. Code that is compiled with the changed header of test_hwloc3.sh calls these functions
+ * instead of hwloc's. After loading, the type of an OS device is a set of types in the same place
+ * (larger, but the union of attributes has room for it), and the infos of the machine belong to the
+ * topology. This file uses the header of hwloc 2 and supports one topology at a time.
  */
 #include <hwloc.h>
 #include <string.h>
@@ -21,7 +21,7 @@ int answers_topology_export_xml(hwloc_topology_t topology, const char *path, uns
 struct infos *answers_topology_get_infos(hwloc_topology_t topology);
 const char *answers_get_info_by_name(struct infos *infos, const char *name);
 
-/* By the number of the type in hwloc 2. */
+/* Sets of hwloc 3, indexed by the type of hwloc 2. */
 static const unsigned long sets[] = {
     [HWLOC_OBJ_OSDEV_BLOCK] = 1,        [HWLOC_OBJ_OSDEV_GPU] = 4,  [HWLOC_OBJ_OSDEV_NETWORK] = 16,
     [HWLOC_OBJ_OSDEV_OPENFABRICS] = 32, [HWLOC_OBJ_OSDEV_DMA] = 64, [HWLOC_OBJ_OSDEV_COPROC] = 8,
@@ -73,7 +73,7 @@ int answers_topology_load(hwloc_topology_t topology)
 
 void answers_topology_destroy(hwloc_topology_t topology)
 {
-    if (infos.count > 0) { /* else it was never loaded, or it has none */
+    if (infos.count > 0) { /* the topology was loaded and has infos */
         hwloc_get_root_obj(topology)->infos_count = infos.count;
         infos.count = 0;
     }

@@ -2,7 +2,8 @@
 # Copyright (c) 2026 The coll/gpuring authors
 # shellcheck shell=sh
 #
-# What tests of tools share; sourced: a folder for their files, and checks as lines of TAP.
+# Functions for tests of tools, which source this file: a folder for their files, and checks that print
+# TAP.
 set -u
 : "${top_srcdir:?run this by make check, or set top_srcdir to the source folder}"
 : "${top_builddir:?run this by make check, or set top_builddir to the build folder}"

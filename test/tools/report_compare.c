@@ -2,14 +2,17 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 
 /*
- * Compares a report of gpuring-topo with the recorded answer of the reference for the same machine.
+ * Compare a report of gpuring-topo with the recorded report of the reference for the same machine.
  *
  *     report_compare REFERENCE.json REPORT.json
  *
- * Prints each difference; exit status 1 if there is one.  What must be equal: the machine and all
- * paths (classes and hops; bandwidths within 0.1 %).  What must be there: every field of the
- * reference.  What must be at least as good: the bandwidth of the channels.  What must be true:
- * rings and trees.  Predictions: see predictions().
+ * Prints each difference. The exit status is 1 if there is one. The requirements are:
+ *
+ * - The machine and all paths are equal (classes and hops; bandwidths within 0.1 %).
+ * - The report has every field of the reference.
+ * - The bandwidth of the channels is at least that of the reference.
+ * - Rings and trees are valid.
+ * - For predictions see predictions().
  */
 
 #include <math.h>
@@ -52,7 +55,7 @@ static int same_kind(const json_t *a, const json_t *b)
     return (json_is_number(a) && json_is_number(b)) || json_typeof(a) == json_typeof(b);
 }
 
-/* How far predictions may be apart. */
+/* Permitted relative difference of predictions. */
 #define PREDICTION_TOLERANCE 0.1
 
 static int close_to(double a, double b)
@@ -60,8 +63,8 @@ static int close_to(double a, double b)
     return fabs(a - b) <= 1e-3 * fabs(a);
 }
 
-/* Every field of WANTED is in GOT, of the same kind; all elements of an array are like the first.
- */
+/* Check that `got` has every field of `wanted` with the same type. Only the first element of an
+ * array is compared. */
 static void shape(const char *where, const json_t *wanted, const json_t *got)
 {
     const char *key;
@@ -75,8 +78,8 @@ static void shape(const char *where, const json_t *wanted, const json_t *got)
     {
         char below[512];
 
-        /* In-switch reductions are the reference's own, and LL128 is offered by own rules.  Rings
-         * and trees are searched together. */
+        /* Only the reference has reductions in switches. Our rules for LL128 differ. We search
+         * rings and trees together. */
         if (strncmp(key, "NVLS", 4) == 0 || strstr(key, "LL128") || strstr(key, "searchRing") ||
             strstr(key, "searchTree")) {
             continue;
@@ -143,7 +146,7 @@ static double number(const json_t *object, const char *key)
     return json_number_value(json_object_get(object, key));
 }
 
-/* Bandwidth of all channels, inside a node and, with several nodes, between them. */
+/* Compare the bandwidth of all channels, within a node and, if there are several, between nodes. */
 static void channels(const char *pattern, const json_t *reference, const json_t *report, int nodes)
 {
     const json_t *wanted = json_object_get(json_object_get(reference, "graphs"), pattern);
@@ -184,7 +187,8 @@ static void ring_check(const json_t *ring, size_t ranks)
     free(seen);
 }
 
-/* One root, every other rank is a child of its parent, and the root is reached from everywhere. */
+/* Check that a tree has one root, that each other rank is a child of its parent, and that the root
+ * can be reached from every rank. */
 static void tree_check(const json_t *up, const json_t *down, size_t ranks)
 {
     size_t roots = 0;
@@ -249,7 +253,7 @@ static void own_fields(const json_t *report)
     }
 }
 
-/* Are the channels of a pattern the same, as far as the cost model looks at them? */
+/* Return true if the channels of a pattern are equal in all respects that the cost model uses. */
 static int same_channels(const char *pattern, const json_t *reference, const json_t *report)
 {
     static const char *const numbers[] = {"nChannels", "bwIntra", "bwInter"};
@@ -269,8 +273,8 @@ static int same_channels(const char *pattern, const json_t *reference, const jso
     return same;
 }
 
-/* The times of one size: for each algorithm with the same channels all protocols' within the
- * tolerance.  Returns how many were compared. */
+/* Compare the times of one size for all protocols of each algorithm whose channels are the same.
+ * Return the number of compared times. */
 static unsigned times(const json_t *wanted, const json_t *got, int same_ring, int same_tree)
 {
     double bytes = number(wanted, "bytes");
@@ -294,10 +298,10 @@ static unsigned times(const json_t *wanted, const json_t *got, int same_ring, in
 }
 
 /*
- * allreduce_model.  With the same channels the times are the reference's.  With other channels,
- * which carry at least as much, the best of ring and tree is not slower; only where the reference's
- * best is LL128 and ours cannot be: a set that reaches more NICs by farther classes of paths
- * carries more in all, but its 128-byte stores do not stay whole on the way.
+ * Compare allreduce_model. With the same channels, the times must be those of the reference. With
+ * other channels, which have at least the same bandwidth, the best of ring and tree must not be
+ * slower. Exception: the reference's best uses LL128 and ours cannot. Channels that reach more NICs
+ * through more distant paths have more bandwidth, but these paths may split 128-byte stores.
  */
 static void predictions(const json_t *reference, const json_t *report)
 {

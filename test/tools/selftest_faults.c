@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Preloaded into gpuring-perf --selftest on host memory: rank 1 of the world gets a wrong bit in
- * the result of one MPI function, or an error from it.
+ * Library that is preloaded into gpuring-perf --selftest on host memory. It flips a bit in the
+ * result of one MPI function on rank 1 of MPI_COMM_WORLD, or lets that function return an error.
  *
- *   GPURING_FAULT=FUNCTION:RANKS[:error]    in communicators of that many ranks
+ *   GPURING_FAULT=FUNCTION:RANKS[:error]    in communicators with RANKS ranks
  *
- * FUNCTION: MPI_Waitall (messages), MPI_Allreduce, MPI_Bcast, MPI_Alltoall or MPI_Scan. Calls of
- * one element, and of other types than the selftest's data, are left alone.
+ * FUNCTION is MPI_Waitall (messages), MPI_Allreduce, MPI_Bcast, MPI_Alltoall or MPI_Scan. Calls of
+ * one element, and calls whose type is not that of the selftest's data, are not changed.
  */
 #include <mpi.h>
 #include <stdbool.h>
@@ -15,10 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *received; /* of the last MPI_Irecv */
+static void *received; /* buffer of the last MPI_Irecv */
 static MPI_Comm received_on;
 
-/* Is this call to be wrong? *error: it is to fail. */
+/* Return true if the result of this call must be made wrong. Set *error if the call must also fail.
+ */
 static bool strikes(const char *function, MPI_Comm comm, bool *error)
 {
     const char *fault = getenv("GPURING_FAULT");

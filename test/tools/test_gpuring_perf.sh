@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# gpuring-perf as a user meets it: every collective, type and operation with and without coll/gpuring,
-# the table, the JSON, and wrong usage. That it finds wrong elements is test/mutation.sh's.
+# Test gpuring-perf through its command line: every collective, type and operation with and without
+# coll/gpuring, the table, the JSON, and wrong usage. test/mutation.sh tests that it finds wrong elements.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 perf=$top_builddir/tools/gpuring-perf
@@ -19,7 +19,7 @@ perf() { # RANKS MPIRUN-OPTIONS ARGS...: options of mpirun by words
 rows() { grep -c '^ *[0-9]' "$work/out"; }
 all_right() { [ "$status" -eq 0 ] && says '; wrong elements: 0$' && [ "$(rows)" -ge "$1" ]; }
 
-# Every collective that --help names, every type and operation, by any component and by ours.
+# Every collective that --help names, and every type and operation, with any component and with ours.
 perf 2 "" --help
 check "--help: status 0, printed once" \
     test "$status" -eq 0 -a "$(grep -c '^Usage: ' "$work/out")" -eq 1
@@ -67,7 +67,7 @@ perf 2 "" --version
 check "--version: status 0, printed once" \
     test "$status" -eq 0 -a "$(grep -c '^gpuring-perf (coll/gpuring) [0-9]' "$work/out")" -eq 1
 
-# The JSON: the same figures, and consistent ones.
+# The JSON must have the figures of the table, and be consistent.
 # shellcheck disable=SC2086
 perf 2 "$ours" -b 8 -e 64K -f 8 -d float,int32 -o sum,max -j "$work/perf.json" $quick
 cat >"$work/check.py" <<'END'
@@ -96,7 +96,7 @@ else
     skip "python3 is not installed" "--json: complete and consistent"
 fi
 
-# Wrong usage: status 2 and one message that quotes it. In one process, as most of it needs no other.
+# Wrong usage: status 2 and one message that quotes it. One process is enough for most of these checks.
 refused() { # PATTERN ARGS...
     pattern=$1
     shift

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# gpuring-perf --compare: what serves with the parameters as they are, and what would serve without
-# coll/gpuring, in one job.
+# Test gpuring-perf --compare, which compares calls with the given parameters and calls without
+# coll/gpuring in one job.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 perf=$top_builddir/tools/gpuring-perf
@@ -17,8 +17,8 @@ compare() {
     run 100 "$MPIRUN" -n "$ranks" --mca coll_gpuring_priority 90 \
         --mca coll_gpuring_device "$device" $options "$perf" --compare $quick "$@"
 }
-# Rows of the table whose ratio (column 4) lies between the others (5, 6) and satisfies an expression
-# of awk.
+# Count the rows of the table that satisfy an expression of awk, and whose ratio (column 4) is within its
+# confidence interval (columns 5 and 6).
 rows() { awk "\$1 + 0 > 0 && NF >= 7 && \$5 <= \$4 && \$4 <= \$6 && ($1)" "$work/out" | wc -l; }
 
 compare 2 "" --rounds 6
@@ -64,7 +64,8 @@ else
     skip "python3 is not installed" "--json: complete and consistent"
 fi
 
-# Of 4 bytes, as Open MPI's own, they are not served; but what is compared has other sizes, too.
+# A non-blocking broadcast of 4 bytes is not served, because Open MPI makes such calls internally. The
+# compared sizes are larger.
 compare 2 "" -c ibcast -b 64 --rounds 1
 check "non-blocking broadcasts" test "$(rows '$7 == "gpuring"')" -eq 3
 compare 2 "" -c barrier --rounds 1

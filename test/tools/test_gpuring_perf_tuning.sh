@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# gpuring-perf --tuning: the files that it writes are what the component takes, name the previous
-# component where ours is slow, and keep what they had for others.
+# Test gpuring-perf --tuning: the component accepts the files that it writes. They name the previous
+# component for sizes at which ours is slow, and keep rules for other shapes.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 # shellcheck source=test/bad_files.sh
@@ -11,10 +11,10 @@
 perf=$top_builddir/tools/gpuring-perf
 file=$work/tuning
 quick="--settle 0 -n 20"
-# Every result is also computed on a second, slow path: no contest.
+# Make coll/gpuring slow: compute each result again on a slow path.
 slow="--mca coll_gpuring_check data"
 
-# tune RANKS "MPIRUN-OPTIONS" ARGS...: on the device of $device.
+# tune RANKS "MPIRUN-OPTIONS" ARGS...: run gpuring-perf --tuning on the device $device.
 tune() {
     ranks=$1 options=$2
     shift 2
@@ -22,7 +22,7 @@ tune() {
     run 200 "$MPIRUN" -n "$ranks" --mca coll_gpuring_priority 90 \
         --mca coll_gpuring_device "$device" $options "$perf" --tuning "$file" $quick --rounds 3 "$@"
 }
-# Rules of the file for so many ranks that end so.
+# Succeed if the file has a rule for RANKS ranks that ends with END.
 has() { # RANKS END
     grep -Eq "^allreduce memory=[a-z]* nodes=1 ranks=$1 bytes=[*0-9-]* $2 +# " "$file"
 }
@@ -40,7 +40,8 @@ check "from size 0 on, without an end" \
 cp "$file" "$work/two"
 two=$(count 2)
 
-# Deliberately slow, but other jobs on the machine may hold up the previous component for longer.
+# Run with a slow coll/gpuring. Try again if other jobs on the machine have slowed the previous component
+# down even more.
 tune_slow() { # ARGS...
     for _ in 1 2 3 4 5; do
         tune 3 "$slow" "$@"
@@ -104,7 +105,7 @@ served gather 4096 'gpuring direct/'
 served gather 8192 'other \(fallback\)'
 served gatherv 64 'other \(fallback\)' # whose counts not all ranks know
 
-# Lines that were written by hand.
+# Lines that a user has written must be kept.
 cat >"$file" <<'END'
 # by hand
 
@@ -128,7 +129,7 @@ END
 check "comments and rules of other shapes stay, new rules stand in front of them" \
     sh -c "diff '$work/expected' '$work/stripped' >>'$work/out'"
 
-# Two nodes, as the component sees them.
+# Two simulated nodes.
 run 200 "$MPIRUN" -n 2 --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
         --mca coll_gpuring_check data "$top_srcdir/test/mpi/as_nodes.sh" 2 2 \
         "$perf" --tuning "$file" --settle 0 -n 20 --rounds 3 -b 4 -e 4
@@ -139,7 +140,7 @@ else
         grep -Eq '^allreduce memory=host nodes=2 ranks=2 bytes=\* [a-z]' "$file"
 fi
 
-# Mistakes are refused before anything is measured, and the file stays as it was.
+# Mistakes are refused before anything is measured, and the file does not change.
 echo "something else" >"$file"
 tune 2 "" -e 8
 refused "$file, line 1: \[bad-version\]" "a file that is no tuning file"

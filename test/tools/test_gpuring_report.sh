@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# gpuring-report: what it collects, which names it replaces, and that it reports a fault.
+# Test gpuring-report: the information that it collects, the names that it replaces, and the fault that it
+# reports.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 tool=$top_builddir/tools/gpuring-report
@@ -12,7 +13,7 @@ report() { # ARGS...: to $work/report
     run 200 "$tool" -s 1 -e 32K -o "$work/report" "$@"
 }
 has() { grep -Eq -- "$1" "$work/report"; }
-# The section NAME has a line that matches.
+# in_section NAME PATTERN: succeed if the section NAME of the report has a line that matches PATTERN.
 in_section() { sed -n "/^== $1 ==\$/,/^== /p" "$work/report" | grep -Eq -- "$2"; }
 without() { ! grep -Fqw -- "$1" "$work/report"; }
 

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# gpuring-perf --selftest: on host memory, between simulated nodes and real ones (network namespaces),
-# and on the stand-in driver; it finds a fault that is planted in each path, and names that path.
+# Test gpuring-perf --selftest on host memory, between simulated nodes and separate ones (network
+# namespaces), and on the stand-in driver. It must find a fault that is planted in each path, and name
+# that path.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 programs=$top_builddir/tools
@@ -17,7 +18,8 @@ selftest() {
         "$programs/gpuring-perf" --selftest --seconds 1 "$@"
 }
 options=
-# Pairs whose columns have a number (a name: MESSAGES DIRECT CHUNKS SIMPLE LL LL128 HOSTS) or "-".
+# pairs PATTERN LABEL: count the pairs of ranks whose columns match PATTERN. Each column, MESSAGES DIRECT
+# CHUNKS SIMPLE LL LL128 HOSTS, has a number (n) or "-".
 pairs() { awk -v wanted="$1" -v by="$2" '
     $2 == "-" && $1 ~ /^[0-9]+$/ && $11 == by {
         text = ""
@@ -25,7 +27,7 @@ pairs() { awk -v wanted="$1" -v by="$2" '
         count += text == wanted
     }
     END { print count + 0 }' "$work/out"; }
-# found LABEL EXPECTED-PATHS: paths reported as not right, one a line, are these.
+# found LABEL EXPECTED-PATHS: check that exactly these paths, one per line, are reported as wrong.
 found() {
     sed -n 's/.*\[selftest-\(wrong\|failed\)\] \(.*\): [0-9]* \(wrong\|of\) .*/\2/p' "$work/out" | sort >"$work/found"
     printf '%s\n' "$2" >"$work/expected"
@@ -98,13 +100,13 @@ selftest 2 1 -m cuda -e 64K
 check "2 GPUs: status 0" test "$status" -eq 0
 check "messages in each way, each protocol, and through host memory" test "$(pairs nnnnnnn node)" -eq 1
 check "collectives through host memory, too" says '^  allgather through host memory .* ok$'
-# A line of LL128 of which the kernel sees the flag before the data.
+# Fault: the kernel sees the flag of an LL128 line before its data.
 GPURING_STANDIN_FAULTS=torn=1 selftest 2 1 -m cuda -e 64K
 check "torn lines of LL128: status 1" test "$status" -eq 1
 check "are found between the ranks" says '\[selftest-wrong\] ranks 0 and 1, allreduce ll128: .*coll_gpuring_protocol simple'
 check "and not with other protocols" silent '\[selftest-[a-z]*\] (ranks 0 and 1, allreduce (simple|ll|hosts)|allreduce [a-z-]*/(simple|ll)):'
-# Memory of the other GPU that changes what is written to it or read from it.
-# The first copy from it, the check of a mark, is right.
+# Fault: copies to and from the memory of the other GPU change the data. The first copy, which checks a
+# mark, is correct.
 GPURING_STANDIN_FAULTS=corrupt=2 selftest 2 1 -m cuda -e 64K
 check "wrong bytes in a peer's mapping: status 1" test "$status" -eq 1
 check "are found in messages that go directly" says '\[selftest-wrong\] ranks 0 and 1, messages direct'

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# gpuring-topo as a user meets it: every command, wrong usage, bad files, full disks; and its reports on
-# real machines beside the recorded answers.
+# Test gpuring-topo through its command line: every command, wrong usage, bad files and full disks. Compare
+# its reports on real machines with recorded ones.
 # shellcheck source=test/tools/lib.sh
 . "${top_srcdir:-.}/test/tools/lib.sh"
 # shellcheck source=test/bad_files.sh
@@ -26,7 +26,7 @@ skip() { # TEXT REASON
     echo "ok $checks - $1 # SKIP $2"
 }
 
-# A machine of our own: two GPUs on a switch, joined by four NVLinks, and a NIC.
+# A small machine: a NIC and two GPUs on a switch. Four NVLinks connect the GPUs.
 cat >"$work/two.xml" <<'XML'
 <system version="1">
   <cpu numaid="0" affinity="f" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="106">
@@ -83,7 +83,7 @@ run predict -t "$work/two.xml" -C scan -n 2
 check "other collectives are predicted on one node" ends 2
 run report -t "$work/two.xml" -p no
 check "report knows that peer access is refused" says '"nvlink_p2p":"no"'
-# Rows and columns of the paths are in the order of the file, which need not be that of ranks and devices.
+# The rows and columns of the paths have the order of the file, even if ranks and devices have another one.
 cat >"$work/order.xml" <<'XML'
 <system version="1">
   <cpu numaid="0" arch="x86_64" vendor="AuthenticAMD" familyid="25" modelid="1">
@@ -116,7 +116,7 @@ check "and what arrows and circles are" says '>Circle around a GPU: the root'
 run svg -t "$top_srcdir/test/data/topo/two-sockets-fast-nics.xml"
 check "svg of a node that NICs join from parts has the channels of each" says '>NET1 2 3 NET1'
 
-# The page for a browser: whole, well-formed, and without anything to fetch.
+# The page for a browser is complete and well-formed, and loads nothing from elsewhere.
 run html -t "$work/two.xml" -n 2 -o "$work/two.html"
 check "html into a file" ends 0
 cat >"$work/page.py" <<'PYTHON'
@@ -170,8 +170,8 @@ for bad in "show -d x" "simulate -d x" "show -c" "simulate -n 16385" "simulate -
     check "$bad is refused with status 2" ends 2
 done
 
-# The child that measures a job ends with its parent, however that ends. It lives for some milliseconds: it
-# is stopped when it has used CPU time, and another one is started if it was faster.
+# The child that measures a job ends if its parent is killed. It runs only for some milliseconds, so stop
+# it as soon as it has used CPU time, and start another one if it has already ended.
 child_running() { # true once it has used a tick
     read -r line <"/proc/$child/stat" || return 1
     # shellcheck disable=SC2086
@@ -399,7 +399,7 @@ check "a failure leaves the output file as it was" grep -q keep "$work/kept"
 run show -t "$work/two.xml" -o "$work/no/such/folder"
 check "a folder that is not there is told" ends 1
 
-# The recorded answers for real machines.
+# Compare with the recorded reports of real machines.
 folder=${GPURING_TOPOLOGIES:-}
 if [ ! -d "$folder/expected" ]; then
     skip "reports of real machines" "needs the folder of topology files (GPURING_TOPOLOGIES)"

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# Compiles discovery against what hwloc 3 declares otherwise than hwloc 2, and runs its test with that: the
-# installed header of hwloc 2 is changed in these places, and its library answers accordingly
-# (hwloc3_answers.c). It shows that the branch for hwloc 3 fits these declarations and finds the same; not
-# that the rest of hwloc 3 is as hwloc 2.
+# Compile discovery with the declarations in which hwloc 3 differs from hwloc 2, and run its test. The
+# test changes a copy of the installed header of hwloc 2, and wraps its library accordingly
+# (hwloc3_answers.c). This shows that the branch for hwloc 3 compiles with these declarations and finds the
+# same devices. It does not show that the rest of hwloc 3 is compatible.
 # shellcheck source=test/tools/lib.sh
 . "${top_srcdir:-.}/test/tools/lib.sh"
 : "${CC:=cc}" "${HWLOC_CPPFLAGS=}" "${HWLOC_LIBS=-lhwloc}" "${EXPAT_LIBS=-lexpat}" "${CMOCKA_LIBS=-lcmocka}"
@@ -25,7 +25,7 @@ if grep -Eq 'define HWLOC_API_VERSION 0x0*[3-9]0' "$header"; then
 fi
 awk '
     /define HWLOC_API_VERSION / { print "#define HWLOC_API_VERSION 0x00030000"; next }
-    # Types of an OS device are a set.
+    # The type of an OS device is a set of types.
     /^typedef enum hwloc_obj_osdev_type_e/ {
         print "typedef enum hwloc_obj_osdev_type_e { HWLOC_OBJ_OSDEV_STORAGE = 1, HWLOC_OBJ_OSDEV_MEMORY = 2,"
         print "HWLOC_OBJ_OSDEV_GPU = 4, HWLOC_OBJ_OSDEV_COPROC = 8, HWLOC_OBJ_OSDEV_NETWORK = 16,"
@@ -73,7 +73,7 @@ if [ -e "$top_builddir/test/unit/.libs/fake_nvml.so" ]; then
 else
     echo "ok $((checks = checks + 1)) - the test of discovery # SKIP unit tests are not built (cmocka)"
 fi
-# And the changes are seen: what is written for hwloc 2 does not fit them.
+# Check that the changes matter: the branch for hwloc 2 does not compile with them.
 sed 's/0x00030000/0x00020900/' "$work/hwloc.h" >"$work/other.h" && mv "$work/other.h" "$work/hwloc.h"
 refused() { compile mca/topo_pci/discover/net 2>&1 | grep "osdev.*type"; }
 check "as hwloc 2 it does not" refused
