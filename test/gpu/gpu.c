@@ -18,7 +18,7 @@ struct gpu gpu;
 
 static const struct gpuring_device_ops *const ops = &gpuring_device_cuda;
 static const struct gpuring_cuda_driver *driver;
-static CUdeviceptr first; /* names the GPU to the device layer */
+static CUdeviceptr first; /* memory from which the device layer learns which GPU to use */
 static int checks, failures;
 
 static void need(bool good, const char *what)
@@ -43,7 +43,7 @@ static void fabric_release(void *memory, int wires)
     }
 }
 
-/* A context of the GPU, as an application makes one. */
+/* Create a context of the GPU, like an application. */
 static void start_application(int ordinal)
 {
     const char *reason = "";
@@ -65,7 +65,7 @@ static void start_application(int ordinal)
 void gpu_open(int ordinal)
 {
     static const struct fabric_memory memory = {fabric_alloc, fabric_release};
-    static const uint8_t stand_in[15] = {'s'}; /* and then the number of the GPU */
+    static const uint8_t stand_in[15] = {'s'}; /* the number of the GPU follows */
     struct gpuring_device_identity identity;
     struct gpuring_pointer pointer;
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * A GPU for the programs of the GPU suite, used as the component does, through device/device.h,
- * within one process and without MPI. On the stand-in driver (LD_LIBRARY_PATH) the same programs
- * try themselves; what they say then is no result of a GPU. Everything here ends the program with a
- * message if it fails.
+ * A GPU for the programs of the GPU suite. Like the component, they use it through device/device.h,
+ * but within one process and without MPI. The same programs run on the stand-in driver
+ * (LD_LIBRARY_PATH) to test themselves; their output is then no result of a GPU. If a function of
+ * this header fails, it ends the program with a message.
  */
 #ifndef GPURING_TEST_GPU_H
 #define GPURING_TEST_GPU_H
@@ -21,36 +21,37 @@
 struct gpu {
     struct gpuring_device *device;
     struct gpuring_stream *streams[GPU_STREAMS];
-    int capability; /* 90 for 9.0 */
-    int processors; /* multiprocessors: blocks that run at once */
-    bool stands_in; /* this is the stand-in driver */
-    char name[160]; /* capability, PCI bus id */
+    int capability; /* compute capability: 90 for 9.0 */
+    int processors; /* number of multiprocessors, and of blocks that run concurrently */
+    bool stands_in; /* true on the stand-in driver */
+    char name[160]; /* description with compute capability and PCI bus id */
 };
 
 extern struct gpu gpu;
 
-/* Opens that GPU and lets all fabrics lie in its memory; `gpu` holds from then on. */
+/* Open the GPU, fill in `gpu`, and place all fabrics in the memory of the GPU. */
 void gpu_open(int ordinal);
-/* That of this rank on its host: GPURING_TEST_GPUS (1) are shared by turns. */
+/* Open the GPU of this rank. The local ranks are distributed over GPURING_TEST_GPUS GPUs (default:
+ * 1). */
 void gpu_open_of_rank(void);
 void gpu_close(void);
 
-void *gpu_alloc(size_t bytes);        /* memory of the GPU, zeroed */
-void *gpu_alloc_pinned(size_t bytes); /* of the host */
+void *gpu_alloc(size_t bytes);        /* zeroed memory of the GPU */
+void *gpu_alloc_pinned(size_t bytes); /* pinned host memory */
 void gpu_free(void *memory);
 void gpu_free_pinned(void *memory);
 void gpu_copy(void *to, const void *from, size_t bytes);
 
-/* Runs a work to its end on stream number `stream`: a status, or GPURING_ERR_TIMEOUT. */
+/* Run a work on the first stream until it ends. Return a status, or GPURING_ERR_TIMEOUT. */
 int gpu_run(struct gpuring_work *work);
-/* Runs the works of all ranks of the fabric, each on a stream of its own. */
+/* Run the works of all ranks of the fabric, each on a separate stream. */
 int gpu_run_streams(struct fabric *fabric);
 
 double gpu_seconds(void);
-double gpu_median(double *times, int n); /* sorts them */
+double gpu_median(double *times, int n); /* sorts `times` */
 
-/* TAP. */
+/* Print a line of TAP. */
 void gpu_check(bool good, const char *format, ...) __attribute__((format(printf, 2, 3)));
-int gpu_finish(void); /* the plan; the program's exit status */
+int gpu_finish(void); /* prints the plan of TAP, and returns the exit status of the program */
 
 #endif

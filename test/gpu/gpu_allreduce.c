@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * gpu_allreduce BYTES...: the time of MPI_Allreduce (float, sum) on device memory, and of the same
- * staged by hand: a copy to pinned host memory, MPI_Allreduce there, a copy back. Run by mpirun
- * with coll/gpuring for device memory; host memory then goes to Open MPI's own components. Prints
- * rows of a Markdown table: bytes, microseconds (the slowest rank's median) of both, their ratio.
- * Fails if a result is wrong or the component did not serve every call on device memory.
+ * gpu_allreduce BYTES...: compare MPI_Allreduce (float, sum) on device memory with staging by hand:
+ * a copy to pinned host memory, MPI_Allreduce there, and a copy back. Run it with mpirun and
+ * coll/gpuring for device memory, so that calls on host memory use Open MPI's own components.
+ * Prints rows of a Markdown table: bytes, microseconds of both (median of the slowest rank), and
+ * their ratio. Fails if a result is wrong or if the component did not serve every call on device
+ * memory.
  */
 #include "test/mpi/harness.h"
 
@@ -18,7 +19,7 @@
 #define MOST_ROUNDS    200
 
 static float *device, *pinned;
-static long long calls; /* on device memory */
+static long long calls; /* number of calls on device memory */
 
 static void on_device(int count)
 {
@@ -53,7 +54,7 @@ static int wrong(int count)
     return bad;
 }
 
-/* Microseconds: the median of the rounds, of the slowest rank. */
+/* Return microseconds per call: the median of the rounds on the slowest rank. */
 static double measure(void (*run)(int), int count)
 {
     double times[MOST_ROUNDS], start, slowest;

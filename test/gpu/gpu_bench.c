@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * gpu_bench [--gpu N] [--bytes N] [--rounds N] [--blocks N]: what the kernels reach on one GPU, in
- * one process, as Markdown for doc/results. Efficiency: the bytes that the kernels of a ring move
- * through device memory in a second (every operand read, every result and slot written), against
- * the same for copies within the device. Latency: an allreduce of 8 bytes, launch and completion
- * included. Slots and lanes are those of the component with its defaults, for so many ranks that
- * share the GPU, or so many blocks for each rank.
+ * gpu_bench [--gpu N] [--bytes N] [--rounds N] [--blocks N]: measure the kernels on one GPU in one
+ * process, and print Markdown for doc/results. Efficiency is the rate at which the kernels of a
+ * ring move bytes through device memory (every operand read, every result and slot written),
+ * compared with the rate of copies within the device. Latency is the time of an allreduce of 8
+ * bytes with launch and completion. Slots and lanes have the component's defaults for the number of
+ * ranks that share the GPU. --blocks selects another number of blocks per rank.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static double *times_for(int n)
     return times;
 }
 
-/* Bytes read and written in a second by copies of the driver. */
+/* Return the bytes per second that copies of the driver read and write. */
 static double copy_rate(void)
 {
     uint8_t *from = gpu_alloc(bytes), *to = gpu_alloc(bytes);
@@ -55,7 +55,7 @@ static double copy_rate(void)
     return rate;
 }
 
-/* Bytes that all lanes read and write for a vector of their plans' ranks. */
+/* Return the number of bytes that all lanes read and write for a vector. */
 static double traffic(const struct test_plans *plans, double vector)
 {
     double moved = 0;
@@ -80,7 +80,7 @@ static double traffic(const struct test_plans *plans, double vector)
     return moved;
 }
 
-/* The median time of allreduces over one fabric, all ranks as lanes of one kernel. */
+/* Return the median time of allreduces over one fabric, with all ranks as lanes of one kernel. */
 static double time_allreduce(struct fabric *fabric, uint64_t count, int n)
 {
     uint64_t all = (uint64_t) fabric->plans->nranks * count * sizeof(float);
@@ -110,7 +110,8 @@ static double time_allreduce(struct fabric *fabric, uint64_t count, int n)
     return result;
 }
 
-/* Rings of ranks that share the GPU. */
+/* Return the number of rings, which is the number of blocks per rank, for ranks that share the GPU.
+ */
 static uint32_t lanes(int nranks)
 {
     struct pci_costs costs;

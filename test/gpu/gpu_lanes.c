@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * gpu_lanes [--gpu N] [--part I/N] [--collectives]: the kernels, with many ranks on one GPU in one
- * process: as lanes of one launch, and as kernels on streams of their own. All types and operations
- * over all protocols and algorithms; buffers at every misalignment with sizes around every chunk,
- * window, line and batch of the kernels; every byte of the outputs and around them is checked. The
- * other collectives with one type, over all protocols and algorithms. --part I/N: every N-th call,
- * from the I-th on, for the tools that make everything slow; --collectives: these alone, with
- * COLLECTIVE_CALLS parts one of each. Prints TAP.
+ * gpu_lanes [--gpu N] [--part I/N] [--collectives]: test the kernels with many ranks on one GPU in
+ * one process. The ranks are lanes of one launch, or kernels on separate streams. Allreduce is
+ * tested with all types and operations over all protocols and algorithms, with buffers at every
+ * misalignment and sizes around every chunk, window, line and batch of the kernels. Every byte of
+ * the outputs and around them is checked. The other collectives are tested with one type over all
+ * protocols and algorithms. Prints TAP.
+ *
+ * --part I/N runs every N-th call, beginning with call I, for slow tools. --collectives runs only
+ * the other collectives; with N = COLLECTIVE_CALLS, one call of each.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,14 +29,14 @@
 #define LARGE_SLOT  (256 << 10)
 #define PATIENCE_NS 1000000
 
-/* Vectors of all ranks, and their images in pinned memory. */
+/* Vectors of all ranks, and copies of them in pinned memory. */
 static uint8_t *input, *output, *input_image, *output_image;
 static unsigned long part, parts = 1, turn, calls;
 
-/* Where things lie in the memory of one call. */
+/* Layout of the memory of one call, in bytes. */
 struct place {
     size_t size, input, output, bytes;
-    uint64_t stride; /* elements from rank to rank */
+    uint64_t stride; /* distance between the vectors of two ranks, in elements */
 };
 
 static struct place place_of(const struct call *call, int nranks)
@@ -66,7 +68,7 @@ static void fill(const struct call *call, const struct place *place, int nranks)
     }
 }
 
-/* Every byte that is no element must still be the guard's. */
+/* Return true if every byte outside the vectors still has the guard value. */
 static bool surroundings_hold(const uint8_t *image, size_t start, const struct call *call,
                               const struct place *place, int nranks)
 {
@@ -119,7 +121,7 @@ static bool results_hold(const struct call *call, const struct place *place, int
     return true;
 }
 
-/* One call, every other one as a launch for each rank. */
+/* Run one call. Calls alternate between one launch for all ranks and one launch per rank. */
 static bool run_call(struct fabric *fabric, const struct call *call)
 {
     int nranks = fabric->plans->nranks, status;
@@ -207,11 +209,12 @@ static void all_types(enum gpuring_algorithm algorithm, enum gpuring_protocol pr
               calls - before);
 }
 
-/* Types of all sizes that a GPU folds. */
+/* One type of each size that a GPU folds. */
 static const uint32_t sizes[] = {GPURING_TYPE_UINT8, GPURING_TYPE_INT16, GPURING_TYPE_FLOAT,
                                  GPURING_TYPE_DOUBLE, GPURING_TYPE_COMPLEX_DOUBLE};
 
-/* Every misalignment, in and out of place, with each of these counts. */
+/* Run calls with each of the counts, at every misalignment, in place and out of place. Return the
+ * number of wrong calls. */
 static unsigned long every_offset(struct fabric *fabric, uint32_t type, const uint64_t *counts,
                                   size_t ncounts)
 {
@@ -237,7 +240,7 @@ static void boundaries(enum gpuring_algorithm algorithm, enum gpuring_protocol p
     uint64_t counts[CALL_COUNTS];
 
     test_plans_build(&plans, algorithm, 3, 1);
-    /* Rings in slices, the others in chunks of a slot. */
+    /* Rings use slices, and the other algorithms chunks that fill a slot. */
     fabric_create(&fabric, &plans, protocol, SMALL_SLOT,
                   algorithm == GPURING_ALGORITHM_RING ? FABRIC_SLICED : 2);
     for (size_t t = 0; t < sizeof sizes / sizeof *sizes; t++) {
@@ -252,9 +255,9 @@ static void boundaries(enum gpuring_algorithm algorithm, enum gpuring_protocol p
 }
 
 /*
- * Sizes around what a whole block does at once within a chunk: rounds of Simple (packs of 16 bytes
- * for each thread that moves data: 5, or 2 where a kernel folds all types), batches of LL (8 or 16
- * bytes for each) and of LL128 (2 lines for each eight).
+ * Test sizes around the unit that a whole block processes in one step within a chunk. Simple: 5
+ * packs of 16 bytes for each thread that moves data, or 2 in a kernel that folds all types. LL: 8
+ * or 16 bytes for each thread. LL128: 2 lines for eight threads.
  */
 static void batches(enum gpuring_protocol protocol)
 {
@@ -275,7 +278,8 @@ static void batches(enum gpuring_protocol protocol)
         uint64_t counts[8];
         size_t n = 0;
 
-        for (uint64_t k = 1; k <= 2; k++) { /* the two ranks' chunks: half of the vector each */
+        for (uint64_t k = 1; k <= 2;
+             k++) { /* each of the two ranks has a chunk: half of the vector */
             uint64_t whole = 2 * k * unit / size;
 
             counts[n++] = whole - 1;
@@ -291,7 +295,7 @@ static void batches(enum gpuring_protocol protocol)
               protocol_names[protocol], calls - before);
 }
 
-/* What rank `rank` has in element i in a round: nothing that another round or element has. */
+/* Return the value of element i of rank `rank` in a round. No other round or element has it. */
 static uint64_t stress_value(uint64_t round, int rank, uint64_t i)
 {
     return (round * 8191 + (uint64_t) rank * 131 + i) * UINT64_C(0x9e3779b97f4a7c15);
@@ -333,9 +337,9 @@ static bool stress_round(struct fabric *fabric, uint64_t round, uint64_t count)
 }
 
 /*
- * LL128 lines under stress: kernels of all ranks write and read lines at the same time, with other
- * values in each round, so that a line whose flag came before its data shows. Within one GPU; lines
- * between GPUs are those of the tests with MPI.
+ * Stress LL128 lines: kernels of all ranks write and read lines at the same time, with new values
+ * in each round. If the flag of a line is visible before its data, a result is wrong. This test
+ * uses one GPU. The tests with MPI cover lines between GPUs.
  */
 #define STRESS_ROUNDS 2000
 
@@ -359,7 +363,7 @@ static void lines_stress(enum gpuring_algorithm algorithm, int nranks, uint32_t 
               algorithm_names[algorithm], nranks, rounds);
 }
 
-/* Sizes of the other collectives: of the vector, or of a block; every other one with blocks of
+/* Sizes of the vector or of a block for the other collectives. Every other size has blocks of
  * unequal sizes. */
 #define COLLECTIVE_CALLS 4
 
@@ -413,7 +417,7 @@ static void collective_calls(enum gpuring_collective collective, enum gpuring_al
               algorithm_names[algorithm], protocol_names[protocol], calls - before);
 }
 
-/* Of trees those in rank order, where there are such. */
+/* Test all other collectives. For trees, use the plan that folds in rank order if there is one. */
 static void run_collectives(void)
 {
     for (int c = 1; c < GPURING_COLLECTIVE_COUNT; c++) {

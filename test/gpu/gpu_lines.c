@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * gpu_lines [--gpu N] [--seconds S] [--lines N] [--ranks N]: LL128 under stress. 2, 3, 4 and 8
- * ranks on one GPU, or --ranks of them, send each other lines of 128 bytes by allreduces over rings
- * and direct exchanges, each rank by a kernel on a stream of its own. Every call has other values,
- * and every element of the results is checked, so that old data of a line shows. Ends after S
- * seconds (60) or N lines (10^9), whichever comes first, and prints how many lines were sent.
- * Prints TAP.
+ * gpu_lines [--gpu N] [--seconds S] [--lines N] [--ranks N]: stress LL128. 2, 3, 4 and 8 ranks on
+ * one GPU, or --ranks ranks, send lines of 128 bytes to each other in allreduces over rings and
+ * direct exchanges. Each rank runs a kernel on a separate stream. Every call has new values, and
+ * every element of the results is checked, so that stale data in a line is detected. Ends after S
+ * seconds (default: 60) or N lines (default: 10^9), whichever is first. Prints TAP and the number
+ * of lines.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,13 +19,13 @@
 #define ROOM        (UINT64_C(4) << 20) /* bytes of all ranks' vectors */
 #define LINE_BYTES  120
 #define PATIENCE_NS 1000000
-#define CALLS       64 /* with the same connections */
+#define CALLS       64 /* with the same connections, before new ones are made */
 
 static uint64_t *input, *output, *input_image, *output_image;
 static uint64_t lines, most_lines = UINT64_C(1000000000), calls, round_number;
 static double end;
 
-/* What a rank has in element i: nothing that another call or element has. */
+/* Return the value of element i of a rank. No other call or element has it. */
 static uint64_t value_of(uint64_t round, uint64_t rank, uint64_t i)
 {
     return (round * 8191 + rank * 131 + i) * UINT64_C(0x9e3779b97f4a7c15);
@@ -75,7 +75,8 @@ static bool call(struct fabric *fabric, uint64_t count)
     }
     gpu_copy(output_image, output, bytes);
     calls++;
-    /* Each rank sends its vector to all others, or twice all but its own part around the ring. */
+    /* In a direct exchange each rank sends its vector to all others. In a ring it sends the whole
+     * vector except for its own part twice. */
     lines += (fabric->plans->plans[0]->algorithm == GPURING_ALGORITHM_RING ? 2 : nranks) *
              (nranks - 1) * count * sizeof *input / LINE_BYTES;
     return results_hold(nranks, count);

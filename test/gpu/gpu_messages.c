@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * gpu_messages BYTES...: half of the time in which a message goes from the device memory of rank 0
- * to that of rank 1 and back, and the same staged by hand: a copy to pinned host memory, the
- * message, a copy to the device. Run by mpirun with coll/gpuring. Prints rows of a Markdown table:
- * the way that the component chose (direct, chunks, staged, by its counters), bytes, microseconds
- * (medians) of both, their ratio, GB/s. Fails if data are wrong.
+ * gpu_messages BYTES...: compare messages between the device memory of two ranks with staging by
+ * hand: a copy to pinned host memory, the message, and a copy to the device. The time of a message
+ * is half of a round trip. Run it with mpirun and coll/gpuring. Prints rows of a Markdown table:
+ * the path that the component used according to its counters (direct, chunks or staged), bytes,
+ * microseconds of both (medians), their ratio, and GB/s. Fails if data is wrong.
  */
 #include "test/mpi/harness.h"
 
@@ -14,7 +14,7 @@
 
 #include "test/gpu/gpu.h"
 
-#define WARM_UP        5 /* what is made once, is made in the first ones */
+#define WARM_UP        5 /* the first messages also pay for setup */
 #define TARGET_SECONDS 0.5
 #define MOST_ROUNDS    200
 
@@ -45,7 +45,7 @@ static void by_hand(size_t bytes, int from)
     }
 }
 
-/* A message from rank 0 brings the data, whatever was there. */
+/* Send data from rank 0 with `run`. Return the number of elements that are wrong on this rank. */
 static int wrong(void (*run)(size_t, int), size_t bytes, unsigned seed)
 {
     int bad = 0;
@@ -62,7 +62,7 @@ static int wrong(void (*run)(size_t, int), size_t bytes, unsigned seed)
     return bad;
 }
 
-/* Microseconds of a message: the median of half of the round trips. */
+/* Return microseconds per message: half of the median round trip. */
 static double measure(void (*run)(size_t, int), size_t bytes)
 {
     double times[MOST_ROUNDS], first = 0;

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# The GPU suite (run.sh) and its programs, which `make check` tries on the stand-in driver. They need
-# no cmocka: plain/ has what the tests' shared files use of it.
+# The GPU suite (run.sh) and its programs, which `make check` runs on the stand-in driver. They do not need
+# cmocka, because plain/ replaces the parts of it that the shared files of the tests use.
 
 gpu_sources = test/gpu/gpu.c test/gpu/gpu.h test/gpu/plain/cmocka.h $(exec_test_sources)
 gpu_cppflags = -I$(top_srcdir)/test/gpu/plain $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
-"""MPI calls through mpi4py on GPU arrays of CuPy, PyTorch and Numba, on the default stream and on other
-streams, as the programs of their users make them.
+"""Make MPI calls through mpi4py on GPU arrays of CuPy, PyTorch and Numba, on the default stream and on
+other streams, like the programs of their users.
 
 python_arrays.py [--usable | --brief] cupy|torch|numba
 
-Each input is made by a kernel on a stream, the program waits for that stream, calls MPI, and a kernel on
-the same stream reads the result without a further wait. Prints TAP. --brief: float32 alone. --usable only
-checks, without MPI, that the library works here: prints the reason and returns 1 if it does not."""
+A kernel on a stream writes each input. The program waits for that stream and calls MPI. Then a kernel on
+the same stream reads the result without a further wait. Prints TAP. --brief tests only float32. --usable
+only checks, without MPI, that the library works here. If it does not, the program prints the reason and
+returns 1."""
 import contextlib
 import os
 import sys
@@ -82,7 +83,7 @@ class Torch:
 
 
 class Numba:
-    """Arrays of numba.cuda. Without NVVM, which compiles its kernels, a copy on the stream does the work."""
+    """Arrays of numba.cuda. If NVVM, which compiles its kernels, is missing, use copies on the stream."""
 
     def __init__(self, rank):
         import numba
@@ -169,7 +170,7 @@ class Suite:
         self.counted = dict.fromkeys(self.counters.last, 0)
 
     def tell(self, good, text, detail=""):
-        """One line of TAP: good on all ranks."""
+        """Print one line of TAP: "ok" if the check is good on all ranks."""
         votes = self.comm.allgather((bool(good), detail))
         self.lines += 1
         if self.rank == 0:
@@ -180,23 +181,23 @@ class Suite:
                     print(f"# rank {rank}: {reason}", flush=True)
 
     def data(self, of, added=0):
-        """The input of a rank, which each rank can compute."""
+        """Return the input of a rank. Each rank can compute the inputs of all ranks."""
         return (self.np.arange(self.count) % 50 + 100 * of + added).astype(self.dtype)
 
     def total(self):
         return sum(self.data(rank, self.arrays.addend) for rank in range(self.size)).astype(self.dtype)
 
     def input(self):
-        """An array that a kernel on the current stream writes; of 1000 elements a slice."""
+        """Return an array that a kernel on the current stream writes. For 1000 elements, it is a slice."""
         begin = 37 if self.count == 1000 else 0
         values = self.np.concatenate([self.np.zeros(begin, self.dtype), self.data(self.rank)])
         return self.arrays.add(self.arrays.upload(values))[begin:]
 
     def other(self):
-        """An array for a result, with other content."""
+        """Return an array for a result, which is filled with other values."""
         return self.arrays.add(self.arrays.upload(self.np.full(self.count, -9, self.dtype)))
 
-    # ---- Each call: the array with its result, and what that should be ----
+    # ---- Calls. Each returns the array with its result, and the expected values. ----
 
     def allreduce(self, source, target):
         self.comm.Allreduce(source, target)
@@ -224,7 +225,7 @@ class Suite:
         return target, self.data(left, self.arrays.addend)
 
     def iallreduce(self, source, target):
-        """With kernels on another stream in the meantime."""
+        """Run kernels on another stream while the call is in progress."""
         busy = self.arrays.stream()
         request = self.comm.Iallreduce(source, target)
         with self.arrays.within(busy):
@@ -244,7 +245,7 @@ class Suite:
     CALLS = (allreduce, allreduce_in_place, bcast, send_recv, isend_irecv, iallreduce, ibcast)
 
     def try_call(self, call, stream, where):
-        """One call on one stream: is the result right, and did this component do the work?"""
+        """Make one call on one stream. Check the result, and that this component did the work."""
         self.counters.more()
         detail = ""
         with self.arrays.within(stream):

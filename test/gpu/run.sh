@@ -2,43 +2,43 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# The GPU suite: for a machine with one or more NVIDIA GPUs, their driver, a CUDA toolkit and a C
-# compiler, and nothing else: no network, no Open MPI, no autotools. Builds, tests and measures, and
-# writes a report for doc/results. Works from a tree in which autogen.sh was run or from the
-# unpacked content of `make dist`.
+# The GPU suite. It builds, tests and measures on a machine with at least one NVIDIA GPU, and writes a
+# report for doc/results. It needs only the driver, a CUDA toolkit and a C compiler; no network, no Open
+# MPI and no autotools. The source tree is an unpacked tarball of `make dist`, or a tree in which
+# autogen.sh was run.
 #
 #   test/gpu/run.sh [OPTION...]
 #
-#   --debs DIR      an Open MPI and the libraries for the build, as Debian packages in DIR, which are
+#   --debs DIR      use Open MPI and the libraries for the build from Debian packages in DIR. They are
 #                   only unpacked below the work folder. On a Debian system with a network:
 #                       cd DIR && apt-get download $(cat test/gpu/packages.txt)
-#                   Their C library must not be newer than that of the GPU's machine.
-#   --mpi DIR       an Open MPI installed below DIR (default: that of --debs, else of the PATH)
-#   --no-mpi        only what runs within one process
-#   --build DIR     a build folder of this tree, instead of configuring one for the MPI part
-#   --work DIR      where to build (default: gpu-suite in the current folder)
+#                   Their C library must not be newer than that of the machine with the GPU.
+#   --mpi DIR       use Open MPI in DIR (default: from --debs, otherwise from the PATH)
+#   --no-mpi        run only tests that need no MPI
+#   --build DIR     use a build folder of this tree instead of building the MPI part
+#   --work DIR      folder to build in (default: gpu-suite in the current folder)
 #   --report FILE   the report (default: report.md in the work folder)
-#   --quick         a part of the correctness tests, small measurements
-#   --first         what says most within 8 minutes, for the first command on a new machine: with two
-#                   ranks the selftest, MPI's types and operations, arrays of Python, 8 bytes and
-#                   256 MiB, then a quarter of the kernels' tests
-#                   (as --only selftest,mpi,python,measure,lanes --lanes 0/4 --seconds 460, with less of
-#                   each); what is worth most comes first
-#   --only PARTS    some of: selftest,mpi,python,measure,mps,lanes,sanitizer,bench, which is their
-#                   order (default: all); what was built
-#                   before below the work folder is used again, and the report keeps the other parts
-#   --lanes I/N     of the kernels' tests only every N-th, from the I-th on: 0/4 to 3/4 are all
-#   --seconds N     after N seconds end the test that runs and begin no other: for machines that end
-#                   a command themselves. The report is written after each test.
-#   --prepare       only builds, without a GPU, for compute capability $CAPABILITY (90): carry the work
-#                   folder to a machine that is lent by the minute, and name it by --work there
-#   --dry-run       on the tests' stand-in driver, without a GPU: tries this script and its programs,
-#                   quickly; its report says plainly that it holds no results
+#   --quick         run a part of the correctness tests, and measure less
+#   --first         run the most important tests within 8 minutes. Use it for the first command on a
+#                   new machine. With two ranks it runs the selftest, MPI's types and operations, Python
+#                   arrays, 8 bytes and 256 MiB, and then a quarter of the tests of the kernels. This is
+#                   like --only selftest,mpi,python,measure,lanes --lanes 0/4 --seconds 460, but each
+#                   part is shorter.
+#   --only PARTS    run some of the parts selftest,mpi,python,measure,mps,lanes,sanitizer,bench, in this
+#                   order (default: all). Uses an earlier build in the work folder. The report keeps
+#                   the results of the other parts.
+#   --lanes I/N     run only every N-th test of the kernels, beginning with test I: 0/4 to 3/4 are all
+#   --seconds N     after N seconds end the running test, and start no other. Use it on machines that
+#                   limit the time of a command. The report is written after each test.
+#   --prepare       only build, without a GPU, for compute capability $CAPABILITY (default: 90). To save
+#                   time on a machine with a GPU, copy the work folder there and pass it with --work.
+#   --dry-run       run on the stand-in driver of the tests, without a GPU, to test this script and its
+#                   programs quickly. The report states that it has no results of a GPU.
 #
 # The part python runs MPI through the mpi4py of $PYTHON (python3) on arrays of CuPy, PyTorch and Numba.
 #
-# Prints TAP and ends with 0 if nothing failed. What is not there is skipped with a reason, and the
-# report says so.
+# Prints TAP. The exit status is 0 if nothing failed. Tests for which something is missing are skipped
+# with a reason, which is also in the report.
 set -u
 export LC_ALL=C
 begun=$(date +%s)
@@ -80,7 +80,7 @@ case $only in *[!a-z,]*) echo "--only takes names of parts, with commas between"
 case $seconds in *[!0-9]*) echo "--seconds takes a number" >&2; exit 2 ;; esac
 checks=0 failed=0
 
-# The results of each part are a file of their own, so that one can be run again.
+# The results of each part are in a separate file, so that a part can be run again.
 mkdir -p "$work/parts"
 [ -n "$only" ] || rm -f "$work"/parts/* "$work"/log/*[!m]
 part_begin() { # NAME
@@ -107,7 +107,7 @@ skip() { # REASON TEXT
     echo "ok $checks - $* # SKIP $reason"
     result "- not run: $* ($reason)"
 }
-# Seconds that are left, of so many at most.
+# left SECONDS: print the time that is left for a step, at most SECONDS.
 left() {
     rest=$1
     if [ -n "$seconds" ]; then
@@ -116,7 +116,8 @@ left() {
     fi
     echo "$rest"
 }
-# logged NAME SECONDS COMMAND...: output to log/NAME. SECONDS function: of this script.
+# logged NAME SECONDS COMMAND...: run a command with a time limit and its output in log/NAME. If SECONDS is
+# "function", the command is a function of this script, and there is no limit.
 logged() {
     log=$work/log/$1 limit=$2
     shift 2
@@ -127,7 +128,7 @@ logged() {
         timeout -k 10 "$limit" "$@" >"$log" 2>&1 </dev/null
     fi
 }
-# step NAME SECONDS TEXT COMMAND...: one check; the log's end if it fails
+# step NAME SECONDS TEXT COMMAND...: run a command as one check. If it fails, show the end of its log.
 step() {
     name=$1 limit=$2 text=$3
     shift 3
@@ -147,14 +148,14 @@ step() {
     return 1
 }
 
-# ---- What is here ---------------------------------------------------------------------------
+# ---- Tools and GPUs of this machine ---------------------------------------------------------
 
 CC=${CC:-cc}
 # shellcheck disable=SC2086 # CC may hold a launcher
 $CC --version >/dev/null 2>&1 || CC=gcc
 nvcc=${NVCC:-$(PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin:/usr/local/cuda/bin command -v nvcc)}
 [ -n "$nvcc" ] || { echo "Bail out! there is no nvcc: name it by CUDA_HOME or NVCC"; exit 1; }
-# nvcc may be a wrapper far from its toolkit: it says itself where its header and its programs are.
+# nvcc may be a wrapper outside its toolkit, so let it print the paths of its header and its programs.
 toolkit=$(mktemp -d "${TMPDIR:-/tmp}/gpuring-nvcc.XXXXXX") || exit 2
 echo '#include <cuda.h>' >"$toolkit/where.cu"
 # shellcheck disable=SC2086 # NVCCFLAGS, as configure takes them: -ccbin=...
@@ -182,7 +183,7 @@ fi
 commit=$(git -C "$top" rev-parse --short=12 HEAD 2>/dev/null) || commit=$(cat "$work/commit" 2>/dev/null) ||
     commit=$(sed -n 's/^AC_INIT(\[[^]]*\], *\[\([^]]*\)\].*/version \1/p' "$top/configure.ac")
 
-# Where the loader does not look by itself, a driver may be where containers have it.
+# If the loader does not find the driver, look for it where containers have it.
 driver_is_found() {
     ldconfig -p 2>/dev/null | grep -q 'libcuda\.so\.1' && return
     for dir in $(echo "${LD_LIBRARY_PATH-}" | tr : ' ') /usr/local/nvidia/lib64 \
@@ -209,7 +210,7 @@ facts() {
         "$(nproc) cores; $(uname -sr)"
 }
 
-# ---- Within one process: built by the compiler alone ------------------------------------------
+# ---- Tests within one process: need only the compiler ------------------------------------------
 
 if [ -n "$dry" ]; then
     part=0/40 sanitized=0/400 bench="--bytes 1048576 --rounds 3" fatbin=${build:+$build/kernels/kernels.fatbin}
@@ -248,7 +249,7 @@ compile() ( # OUTPUT FLAG... FILE...
         -I. -isystem "$include" -o "$output" "$@" -ldl -lpthread -lrt -lm
 )
 
-# The core without nets' libraries: everything below these folders but what needs headers of others.
+# Print the sources of the core, except for files that need headers of verbs or UCX.
 core_sources() {
     for folder in kernels mca/coll_gpuring/util mca/coll_gpuring/plan mca/coll_gpuring/device \
         mca/coll_gpuring/device/cuda mca/coll_gpuring/transport mca/coll_gpuring/net \
@@ -268,7 +269,7 @@ core_object() { # SOURCE; several folders have files of one name
     echo "${name%.c}.o" | tr / _
 }
 
-# As many compilers as processors.
+# Compile the core, with one compiler per processor.
 core() {
     rm -rf "$plain/core" && mkdir -p "$plain/core" || return 1
     running=0
@@ -297,7 +298,7 @@ programs() {
             "$plain"/core/*.o
 }
 
-# gpu_step: as step, with the stand-in driver in a dry run.
+# gpu_step NAME SECONDS TEXT COMMAND...: like step, but with the stand-in driver in a dry run.
 gpu_step() {
     step_name=$1 step_limit=$2 step_text=$3
     shift 3
@@ -305,9 +306,9 @@ gpu_step() {
         set -- env LD_LIBRARY_PATH="$plain/standin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$@"
     step "$step_name" "$step_limit" "$step_text" "$@"
 }
-# Answers of the driver that are errors are none here: the device layer asks for things that may not
-# be there (queries of what is not ready, attributes of host memory, paths between GPUs), and looks at
-# every answer itself. What kernels do is reported all the same.
+# Errors that driver calls return are not reported, because the device layer checks every status itself,
+# and some of its queries may fail: queries of unfinished work, attributes of host memory, paths between
+# GPUs. Errors in kernels are still reported.
 refuses_machine() { # TOOL
     ! logged "$1-try" "$(left 120)" "$compute" --tool "$1" "$plain/gpu_lanes" --part 0/1000000000 &&
         grep -qi 'not supported' "$work/log/$1-try"
@@ -329,7 +330,8 @@ sanitizer() { # TOOL
     fi
 }
 
-# built_once NAME TEXT FILES...: by the function of that name, unless it has been, of equal files.
+# built_once NAME TEXT FILES...: call the function NAME as one check, unless an earlier run called it with
+# the same content of FILES.
 built_once() {
     once_name=$1 once_text=$2
     shift 2
@@ -384,7 +386,7 @@ within_one_process() {
 
 # ---- With MPI -----------------------------------------------------------------------------------
 
-# An Open MPI that was unpacked, not installed: its programs and libraries find their files by these.
+# Unpack Open MPI and set the variables through which its programs and libraries find their files.
 bring_mpi() {
     root=$work/root
     mkdir -p "$root" && for deb in "$debs"/*.deb; do
@@ -392,7 +394,7 @@ bring_mpi() {
     done
     triplet=$(cd "$root/usr/lib" && ls -d ./*-linux-gnu | head -n 1)
     libraries=$root/usr/lib/${triplet#./}
-    # Debian's maintainer scripts make these links, which unpacking does not.
+    # Debian's maintainer scripts make these links, but packages are only unpacked here.
     for name in mpicc mpirun ompi_info; do
         { echo '#!/bin/sh'
             echo "exec '$root/usr/bin/$([ $name = mpirun ] && echo orterun || echo "$name.openmpi")' \"\$@\""
@@ -423,7 +425,7 @@ bring_mpi() {
 component() (
     rm -rf "$work/build" && mkdir -p "$work/build" && cd "$work/build" || exit 1
     # shellcheck disable=SC2086
-    # Files that came by a copy may have any time stamps: make is not to look for autotools.
+    # Copied files may have any time stamps, so prevent make from running autotools.
     "$top/configure" --disable-maintainer-mode CC="$CC" NVCC="$nvcc" --with-cuda \
         --with-cuda-arch="$capability" \
         ${mpi:+--with-mpi="$mpi"} ${configure_more-} && make -j "$(nproc)" &&
@@ -432,7 +434,7 @@ component() (
         find . -name '*.[oa]' -delete -o -type f -perm -u+x -exec strip --strip-debug {} + 2>/dev/null || :
 )
 
-# mpi_step NAME SECONDS TEXT RANKS PROGRAM ARGUMENT...; the ranks as on $mpi_nodes nodes.
+# mpi_step NAME SECONDS TEXT RANKS PROGRAM ARGUMENT...: run an MPI program on $mpi_nodes simulated nodes.
 mpi_nodes=1
 mpi_step() {
     mpi_name=$1 mpi_limit=$2 mpi_text=$3 mpi_ranks=$4 mpi_program=$build/$5
@@ -442,7 +444,7 @@ mpi_step() {
         "$top/test/mpi/as_nodes.sh" "$mpi_nodes" "$mpi_ranks" "$mpi_program" "$@"
 }
 
-# Every path between ranks, on one GPU and on all of them; its end is in the report.
+# Test every path between ranks, on one GPU and on all GPUs. The report has the end of the output.
 selftests() {
     self_seconds=30 self_end=16M
     [ -z "$first$quick" ] || self_seconds=10
@@ -468,7 +470,7 @@ correctness() {
     done
     mpi_step messages-ways 300 "2 ranks on one GPU: large messages go directly" 2 \
         test/mpi/p2p_offers direct
-    # Small slots, so that vectors have several windows.
+    # Use small slots, so that vectors have several windows.
     OMPI_MCA_coll_gpuring_buffer_size=16k mpi_step native-2 300 \
         "2 ranks on one GPU: every collective in every form" 2 test/mpi/native -s 1 -f "$some" -m 20
     [ -z "$first" ] || return
@@ -494,7 +496,7 @@ correctness() {
     mpi_step nonblocking 600 "4 ranks on one GPU: non-blocking calls" 4 test/mpi/nonblocking
 }
 
-# Without MPS small calls are staged, unless an algorithm is asked for.
+# Test ranks that take turns on a GPU. Without MPS small calls are staged unless an algorithm is selected.
 turns() {
     mpi_step matrix-staged 600 "2 ranks that take turns on one GPU: small calls, which are staged" 2 \
         test/mpi/matrix -n 1,7,1000,100003 -f 97
@@ -514,7 +516,8 @@ several_gpus() {
         test/mpi/matrix -n 1,1000,100003 $fraction -s
 }
 
-# Each library in processes of its own. One process makes sure that the library runs here, before MPI.
+# Test each library in separate processes. First check in one process, without MPI, that the library works
+# here.
 python_arrays() {
     python=$(command -v "${PYTHON:-python3}") || {
         skip "there is no ${PYTHON:-python3}: name one by PYTHON" "MPI on arrays of Python"
@@ -549,7 +552,7 @@ measure() {
     done
 }
 
-# By each way in turn.
+# Measure each path of messages.
 measure_messages() { # SIZE...
     mpi_step way-direct 300 "messages, 2 ranks on one GPU" 2 test/gpu/gpu_messages "$@"
     OMPI_MCA_coll_gpuring_p2p_level=LOC mpi_step way-chunks 300 \
@@ -568,7 +571,7 @@ rows() { # NAME: the table of a measurement
 start_mps() {
     CUDA_MPS_PIPE_DIRECTORY=$work/mps CUDA_MPS_LOG_DIRECTORY=$work/mps
     export CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
-    # The server comes with the first client: a program that launches nothing.
+    # MPS starts its server for the first client, which is a program that launches nothing.
     mkdir -p "$work/mps" && timeout 30 nvidia-cuda-mps-control -d &&
         timeout 60 "$plain/gpu_lanes" --part 0/1000000000 &&
         echo get_server_list | timeout 30 nvidia-cuda-mps-control | grep -q '[0-9]'
@@ -578,7 +581,7 @@ stop_mps() {
     unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
 }
 
-# under_mps FUNCTION: without it, if MPS does not start.
+# under_mps FUNCTION: call a function with MPS, or without it if MPS does not start.
 under_mps() {
     logged mps function start_mps || return 1
     trap stop_mps EXIT
@@ -591,12 +594,12 @@ under_mps() {
 with_mpi() {
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
-    # Sums of 8 and 16 bits that Open MPI itself computes wrap around, as ours, but for this component's.
+    # Our sums of 8 and 16 bits wrap around. Sums of Open MPI do the same, except for those of op/avx.
     export OMPI_MCA_op=^avx
     export PRTE_MCA_rmaps_default_mapping_policy=slot:oversubscribe PRTE_MCA_mapby=:oversubscribe
     command -v ssh >/dev/null 2>&1 || export OMPI_MCA_plm=isolated
     if [ -n "$debs" ]; then
-        # Not by step: its variables must hold here.
+        # Call bring_mpi directly and not through step, because its variables must be set here.
         if bring_mpi >"$work/log/debs" 2>&1; then
             ok "the Open MPI of $(basename "$debs") runs unpacked"
         else
@@ -628,7 +631,7 @@ with_mpi() {
     export OMPI_MCA_mca_base_component_path="$build/.libs:SYSTEM_DEFAULT"
     export PMIX_MCA_mca_base_component_path="$work/log" # PMIx has no components there
     export GPURING_TEST_MEMORY=cuda GPURING_STANDIN_GPUS=1
-    # Several ranks on the first GPU, then all of them.
+    # Test several ranks on the first GPU, and then all GPUs.
     visible=${CUDA_VISIBLE_DEVICES-}
     export CUDA_VISIBLE_DEVICES="${visible:-0}"
     if wanted selftest; then

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# The kernels as nvcc has compiled them, run by the stand-in driver's interpreter of PTX
-# (test/ptx/ptx.h): nothing here is a result of a GPU. By hand, with another order of threads:
+# Run the kernels that nvcc has compiled in the PTX interpreter of the stand-in driver (test/ptx/ptx.h). No
+# result here is from a GPU. To run it by hand with another order of threads:
 #
 #   GPURING_STANDIN_PTX_SEED=N top_srcdir=.. top_builddir=. sh ../test/gpu/test_gpu_ptx.sh
 set -u
@@ -24,7 +24,7 @@ verdict() { # STATUS TEXT
     fi
 }
 
-# lanes PTX SECONDS PART [--collectives]: some of the calls of gpu_lanes, output to $work/out.
+# lanes PTX SECONDS PART [--collectives]: run a part of gpu_lanes with its output in $work/out.
 lanes() {
     ptx_used=$1 seconds=$2 lanes_part=$3
     shift 3
@@ -34,8 +34,8 @@ lanes() {
         >"$work/out" 2>&1
 }
 
-# mutant TEXT SAYS AWK [PART [--collectives]]: the kernels changed by an awk program must fail, and
-# the output say so.
+# mutant TEXT PATTERN AWK [PART [--collectives]]: change the kernels with an awk program, and check that
+# they fail with output that matches PATTERN.
 mutant() {
     awk "$3" "$ptx" >"$work/mutant.ptx"
     if cmp -s "$ptx" "$work/mutant.ptx"; then
@@ -63,7 +63,8 @@ fi
 export GPURING_STANDIN_PTX_SEED
 echo "# the kernels' PTX for sm_$target, GPURING_STANDIN_PTX_SEED=$GPURING_STANDIN_PTX_SEED"
 
-# lanes_verdicts STATUS TEXT: of each of its lines that made a call.
+# lanes_verdicts STATUS TEXT: print the verdict of each line of gpu_lanes that made a call, and of the exit
+# status.
 lanes_verdicts() {
     sed -n 's/^\(ok\|not ok\) [0-9]* - //p' "$work/out" >"$work/lines"
     while IFS= read -r line; do
@@ -79,17 +80,17 @@ lanes_verdicts() {
     verdict $? "$2"
 }
 
-# The rest of a division by 47 takes all kinds of calls in turn, and all misalignments.
+# With 47 parts, each part has all kinds of calls and all misalignments.
 lanes "$ptx" 600 "$((GPURING_STANDIN_PTX_SEED % 47))/47"
 lanes_verdicts $? "all calls, every 47th of the suite's, ended well"
 
-# Of every other collective one of four calls, over each protocol and algorithm.
+# Run one of the four calls of every other collective over each protocol and algorithm.
 lanes "$ptx" 600 "$((GPURING_STANDIN_PTX_SEED % 4))/4" --collectives
 lanes_verdicts $? "a call of each other collective ended well"
 [ "$(wc -l <"$work/lines")" -ge 39 ]
 verdict $? "of each pair of collective and algorithm, over three protocols"
 
-# That these checks can fail.
+# Check that faults in the kernels are detected.
 mutant "a barrier less in each kernel" 'has accessed since the last barrier' '
     /^\.visible \.entry/ { n = 0 }
     /bar\.sync/ && ++n == 3 { print "\t// " $0; next }

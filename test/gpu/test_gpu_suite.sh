@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# The GPU suite, tried on the stand-in driver with the programs of this build.
+# Run the GPU suite on the stand-in driver with the programs of this build.
 set -u
 : "${top_srcdir:?}" "${top_builddir:?}"
 work=$(mktemp -d "${TMPDIR:-/tmp}/gpuring-suite.XXXXXX") || exit 99
@@ -39,7 +39,7 @@ for way in direct chunks staged; do
     grep -q "^| $way | 5000000 | " "$work/report.md"
     verdict $? "messages go so: $way"
 done
-# One part again, without building; and one for which there is no time.
+# Run one part again without building, and then a part for which there is no time.
 sh "$top_srcdir/test/gpu/run.sh" --dry-run --work "$work" --only bench >"$work/again" 2>&1
 verdict $? "one part alone ends with 0"
 grep -q '^ok 2 - the core is built by .*, earlier' "$work/again" &&

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# What kernels/machine_code.py counts in machine code, tried on code with known instructions, by the
-# nvcc of this build.
+# Test the counts of kernels/machine_code.py on machine code with known instructions, which the nvcc of
+# this build compiles.
 set -u
 : "${top_srcdir:?}" "${NVCC:?}"
 work=$(mktemp -d "${TMPDIR:-/tmp}/gpuring-code.XXXXXX") || exit 99
@@ -26,7 +26,7 @@ architecture=$("$NVCC" --list-gpu-code | sed -n 's/^sm_\([0-9]*\)$/\1/p' | sort 
     awk '$1 >= 80 { print; exit }')
 python3 "$tool" --prove "$NVCC" "$architecture" >"$work/out" 2>&1
 verdict $? 1 "known instructions of sm_$architecture are counted"
-# That the proof can fail: with another opcode for stores.
+# Check that the test can fail: use another opcode for stores.
 sed 's/0x986: .store./0x187: "store"/' "$tool" >"$work/wrong.py"
 ! python3 "$work/wrong.py" --prove "$NVCC" "$architecture" >"$work/out" 2>&1 &&
     grep -q "store128: found {}" "$work/out"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The assertions that the tests' shared files use, for machines without cmocka: end the program. */
+/* The assertions that the shared files of the tests use, for machines without cmocka. They end the
+ * program. */
 #ifndef GPURING_TEST_PLAIN_CMOCKA_H
 #define GPURING_TEST_PLAIN_CMOCKA_H
 
