@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# Slots in the memory of GPUs over verbs, on one emulated machine as several hosts (run by
-# test_rdma_direct.sh). The GPUs are those of the stand-in driver, so Soft-RoCE registers their
-# memory as it does any, like peer memory; what is real is everything from ibv_reg_mr on, the reads
-# that flush among it. No result of a GPU. Prints TAP.
+# Test slots in GPU memory over verbs, on one emulated machine with several hosts (run by
+# test_rdma_direct.sh). The stand-in driver provides the GPUs, and their memory is host memory, so Soft-RoCE
+# can register it like peer memory. Everything from ibv_reg_mr on is real, also the reads that flush. No
+# result is from a GPU. Prints TAP.
 # shellcheck source=test/rdma/lib.sh
 . "${top_srcdir:?run this by test_rdma_direct.sh}/test/rdma/lib.sh"
 

@@ -2,15 +2,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# On two emulated machines with two verbs ports each (run by test_rdma.sh): one port goes, by an
-# interface that is taken down or a network that loses everything, and the data come by the other.
-# The second port is a macvlan interface: it has an address of its own on the same cable. Prints TAP.
+# Test failover on two emulated machines with two verbs ports each (run by test_rdma.sh). One port fails,
+# because its interface is taken down or its network loses all packets, and the data is sent through the
+# other port. The second port is a macvlan interface with a separate address on the same cable. Prints TAP.
 # shellcheck source=test/rdma/lib.sh
 . "${top_srcdir:?run this by test_rdma.sh}/test/rdma/lib.sh"
 export OMPI_MCA_coll_gpuring_verbs_timeout=19 OMPI_MCA_coll_gpuring_verbs_retry_count=3
 export OMPI_MCA_btl_tcp_if_include=eth0
 
-# Each interface answers for its own address only, though both are on one cable.
+# Print the commands that add a second port. Each interface answers only for its own address, although
+# both are on the same cable.
 second_port() { # NUMBER
     echo "sysctl -q -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2 &&
         ip link add mv0 link eth0 mtu 4200 type macvlan mode bridge &&
@@ -24,7 +25,8 @@ check "a second port" says 'PORT_ACTIVE'
 
 sent() { cat "/sys/class/infiniband/$1/ports/1/hw_counters/sent_pkts"; }
 
-# ACTION once some of the next run's chunks, of which there are thousands, went by the second port.
+# Run ACTION in the background after some of the thousands of chunks of the next run have been sent
+# through the second port.
 in_between() { # ACTION
     before=$(sent rxe1)
     (
@@ -38,7 +40,7 @@ in_between() { # ACTION
 
 spare="--timeout 17 --retry 3 --spares 1 --device 1 --slot-bytes 4096"
 
-# Nothing comes through any more at vm0's second port, and nobody says so.
+# All packets of vm0's second port are lost without an event.
 in_between "tc qdisc add dev mv0 root netem loss 100%"
 # shellcheck disable=SC2086
 pairs 200 $spare check 1500
@@ -48,7 +50,7 @@ check "which port failed, why, and which one serves now" \
     says '\[verbs-failover\] .* device rxe1 port 1 .* device rxe0 port 1'
 tc qdisc del dev mv0 root
 
-# The interface of vm1's second port goes down: its device says so.
+# The interface of vm1's second port goes down, and its device reports an event.
 in_between "on-host vm1 'ip link set mv0 down'"
 # shellcheck disable=SC2086
 pairs 200 $spare --qps 2 check 1500
@@ -58,7 +60,7 @@ check "the device tells of its port" says '\[port-down\] .*device rxe1 port 1'
 on-host vm1 "ip link set mv0 up"
 sleep 3
 
-# Two channels, one on each port; the second port is dead from the first packet on.
+# There are two channels, one on each port. In the second run, the second port never works.
 before=$(sent rxe1)
 run 200 "$MPIRUN" --host vm0,vm1 -n 2 --mca coll_gpuring_min_channels 2 \
     "$programs/matrix" -n 0,1,1023,65537 -f 20 -s

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Faults of a verbs device on demand, for a process that is preloaded with this: it stands between
- * a provider library and libibverbs, whose functions towards the kernel the providers call.
+ * Library that injects faults of a verbs device into a process that preloads it. It intercepts the
+ * calls from a provider library to the functions of libibverbs that call the kernel.
  *
- *   GPURING_FAULT=KIND        what
- *   GPURING_FAULT_RANK=N      in the process with this rank of MPI only (default: in all)
- *   GPURING_FAULT_FILE=PATH   for the first two kinds: when this file appears
+ *   GPURING_FAULT=KIND        kind of the fault
+ *   GPURING_FAULT_RANK=N      inject it only into the process with this MPI rank (default: all)
+ *   GPURING_FAULT_FILE=PATH   qp-error and no-access: inject the fault when this file appears
  *
- *   qp-error       all queue pairs of the process go into the error state
- *   no-access      they refuse to be written to
- *   no-memory      memory cannot be registered: ENOMEM
- *   no-qp          queue pairs cannot be made: ENOMEM
+ *   qp-error       move all queue pairs of the process to the error state
+ *   no-access      let all queue pairs refuse remote writes
+ *   no-memory      registration of memory fails with ENOMEM
+ *   no-qp          creation of queue pairs fails with ENOMEM
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -26,8 +26,8 @@
 
 #define MOST 1024
 
-/* Private between libibverbs and its providers, hence in no installed header; pointers that are
- * only passed on are void. */
+/* These functions are private to libibverbs and its providers, so no installed header declares
+ * them. Pointers that are only passed on are void. */
 int ibv_cmd_create_qp(struct ibv_pd *pd, struct ibv_qp *qp, struct ibv_qp_init_attr *attr,
                       void *cmd, size_t cmd_size, void *resp, size_t resp_size);
 int ibv_cmd_destroy_qp(struct ibv_qp *qp);
@@ -38,7 +38,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void *qps[MOST];
 static bool started;
 
-/* The function of libibverbs that has the name, into the pointer to a function at `pointer`. */
+/* Store a function of libibverbs in the function pointer at `pointer`. */
 static void find(const char *name, void *pointer)
 {
     void *library = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_NOLOAD);
@@ -65,7 +65,8 @@ static bool wanted(const char *kind)
            (rank == NULL || (mine != NULL && strcmp(rank, mine) == 0));
 }
 
-/* Note a queue pair (from == NULL), or (to == NULL) forget it. Under the lock. */
+/* Add the queue pair `to` to the list (from == NULL), or remove `from` (to == NULL). The caller
+ * holds the lock. */
 static void replace(const void *from, void *to)
 {
     for (int i = 0; i < MOST; i++) {

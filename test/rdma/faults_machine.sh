@@ -2,18 +2,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# Faults over verbs between hosts of one emulated machine (run by test_rdma_faults.sh): the right
-# result, or an MPI error on every rank with a text that helps; never a hang, never wrong data. The
-# device rxe0 is on an interface of its own, dummy0, so that it can be broken while mpirun and MPI's
-# own messages go on. doc/results/faults.md lists what is shown where. Prints TAP.
+# Test faults over verbs between hosts of one emulated machine (run by test_rdma_faults.sh). Each must
+# give the right result, or an MPI error with a helpful text on every rank; never a hang and never wrong
+# data. The device rxe0 has a separate interface, dummy0, so that it can fail while mpirun and MPI's own
+# messages still work. doc/results/faults.md lists the tested faults. Prints TAP.
 # shellcheck source=test/rdma/lib.sh
 . "${top_srcdir:?run this by test_rdma_faults.sh}/test/rdma/lib.sh"
 
-# Dead connections are given up after 4 repeats of a tenth of a second.
+# The device gives up a dead connection after 4 attempts of a tenth of a second each.
 export OMPI_MCA_coll_gpuring_verbs_timeout=14 OMPI_MCA_coll_gpuring_verbs_retry_count=3
 names='\[verbs-failed\] .* from [abc] to rank [0-9] on [abc], device rxe0 port 1'
 
-# The process of a rank.
+# Print the process id of a rank.
 rank_pid() {
     for pid in $(pgrep -x steady); do
         ! grep -qz "^OMPI_COMM_WORLD_RANK=$1\$" "/proc/$pid/environ" || echo "$pid"
@@ -32,7 +32,7 @@ check "a peer was stopped and went on" test -s "$work/stood"
 each 2 "a peer that stands still for 4 seconds: data are right" '[1-9][0-9]* operations right$'
 
 preload="-x LD_PRELOAD=$rdma_programs/.libs/libfault_verbs.so"
-# The queue pair that was written to is in error as well, and may be heard of first.
+# A queue pair that refuses a write is in error as well, and its error may be reported first.
 for fault in qp-error:5 'no-access:[59]'; do
     status_of=${fault#*:} fault=${fault%:*}
     export GPURING_FAULT="$fault" GPURING_FAULT_RANK=1 GPURING_FAULT_FILE="$work/$fault"
@@ -43,10 +43,11 @@ for fault in qp-error:5 'no-access:[59]'; do
         says "$names.*\\(status $status_of, vendor 0x[0-9a-f]+\\)"
 done
 
-# Data flow once a second: the device's event comes before a send that fails ends it all.
+# There is only one allreduce per second, so that the event of the device is reported before a failed send
+# ends the job.
 under_way '60 5000 1000' a,b,c 'ip link set dummy0 down'
 each 3 "a port goes down: an MPI error on each of 3 ranks" "$broken"
-# Newer kernels report a flush in place of the error.
+# Newer kernels report a flush instead of the error.
 check "a port goes down: the text names hosts, device, port, status and remedy" \
     says "$names.*\\(status [25], .*the port .* is down"
 check "a port goes down: another message names host, device and port" \
@@ -55,7 +56,7 @@ ip link set dummy0 up
 run 100 "$MPIRUN" --host a,b "$programs/matrix" -n 1,20000 -f 97 -s
 adopt_as_one "a port that is up again serves a new job"
 
-# What cannot be had when connections are made: all ranks delegate, with a reason.
+# If one rank lacks a resource when connections are made, all ranks delegate and report a reason.
 for fault in no-memory no-qp; do
     export GPURING_FAULT=$fault GPURING_FAULT_RANK=1
     # shellcheck disable=SC2086
@@ -76,9 +77,8 @@ each 2 "a low limit of locked memory on one rank: data are right" '[1-9][0-9]* o
 check "a low limit of locked memory: the text names host, device and remedy" \
     says '\[no-registration\] b .*rxe0: .* 64 KiB'
 
-# Peers that are gone, or stopped for good. mpirun ends the job when a process is killed, and would
-# wait for a stopped one. (Without its fault tolerance, 5.0's btl/tcp ends the job when a connection
-# closes.)
+# Peers that are killed, or stopped forever. mpirun would end the job when a process is killed, and the
+# btl/tcp of Open MPI 5.0 when a connection closes, so enable recovery and fault tolerance.
 for how in killed stopped; do
     recovery=
     [ $how != killed ] || recovery='--enable-recovery --mca mpi_ft_enable 1'
@@ -94,7 +94,7 @@ check "idle: the component's threads take no time on any of 3 ranks" \
     test "$(grep -c '^ok - rank [0-9]: [1-9][0-9]* threads' "$work/out")" -eq 3
 sed -n 's/^ok - /# /p' "$work/out"
 
-# Who removes the device has to wait for those who use it (as long as the kernel keeps it for them).
+# Removing the device blocks while processes use it, if the kernel keeps it for them.
 removal=''
 under_way 5 a,b 'rdma link delete rxe0 & removal=$!'
 each 2 "a device that is to be removed, in use: data are right" '[1-9][0-9]* operations right$'

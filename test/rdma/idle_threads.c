@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What the component's threads cost when nothing is in flight: after some allreduces, the clock
- * ticks and changes of context of each thread named gpuring-* over two seconds must be none. Time
- * to come to rest is granted: several windows, one must be silent. Each rank prints one line.
+ * Check that the component's threads use no CPU time when nothing is in flight. After some
+ * allreduces, threads with names gpuring-* must have neither clock ticks nor context switches for
+ * two seconds. Threads need some time to become idle, so it is enough if one of several windows of
+ * two seconds is silent. Each rank prints one line.
  */
 #include "test/mpi/harness.h"
 
@@ -16,7 +17,7 @@
 
 struct cost {
     int threads;
-    long ticks, switches; /* since the threads began */
+    long ticks, switches; /* sums since the threads started */
 };
 
 static bool read_text(const char *id, const char *name, char *text, size_t size)

@@ -2,7 +2,7 @@
 # Copyright (c) 2026 The coll/gpuring authors
 # shellcheck shell=sh
 #
-# What the scripts on the emulated machines share; sourced there.
+# Functions for the scripts that run on the emulated machines, which source this file.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:?run this by one of test/rdma/test_*.sh}/test/mpi/lib.sh"
 rdma_programs=$top_builddir/test/rdma
@@ -12,19 +12,19 @@ export OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self,vader OMPI_MCA_coll_gpuring_priori
 export OMPI_MCA_coll_gpuring_device=host OMPI_MCA_coll_gpuring_net=verbs
 export OMPI_MCA_coll_gpuring_verbose=1
 
-# How many packets the machine's first device has sent.
+# Print the number of packets that the machine's first device has sent.
 packets() { cat /sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts; }
 
-# each RANKS TEXT PATTERN: that many ranks have printed an "ok" line that matches.
+# each RANKS TEXT PATTERN: check that RANKS ranks have printed an "ok" line that matches PATTERN.
 each() {
     check "$2" test "$(grep -Ec -- "^ok - rank [0-9]*: $3" "$work/out")" -eq "$1"
 }
 
-# What steady says on a rank whose communicator has failed.
+# The output of steady on a rank whose communicator has failed.
 # shellcheck disable=SC2034
 broken='an error after [1-9][0-9]* operations'
 
-# Run steady on HOSTS, and ACTION (a command) once data have flowed.
+# Run steady on HOSTS, and run ACTION (a command) after the first allreduces.
 under_way() { # "SECONDS [COUNT [PAUSE-MS]]" HOSTS ACTION [OPTIONS-OF-MPIRUN...]
     steady=$1 hosts=$2 action=$3
     shift 3
@@ -41,7 +41,7 @@ under_way() { # "SECONDS [COUNT [PAUSE-MS]]" HOSTS ACTION [OPTIONS-OF-MPIRUN...]
     wait $job || status=$?
 }
 
-# net_pair on two machines: one process here, the other on vm1. The output of both is the last run's.
+# Run net_pair with one process on this machine and one on vm1. $work/out has the output of both.
 pairs() { # SECONDS OPTIONS...
     limit=$1
     shift

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# The RDMA test bed: commands on emulated machines with Soft-RoCE devices (test/rdma/run).
+# The RDMA test bed, which runs commands on emulated machines with Soft-RoCE devices (test/rdma/run).
 
 check_PROGRAMS += test/rdma/net_pair
 test_rdma_net_pair_SOURCES = \
@@ -20,7 +20,7 @@ test_rdma_idle_threads_SOURCES = test/rdma/idle_threads.c
 test_rdma_idle_threads_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_rdma_idle_threads_LDADD = $(mpi_test_libs)
 
-# Preloaded into processes whose device is to fail.
+# A library that is preloaded into processes to inject faults of their device.
 if GPURING_HAVE_VERBS
 check_LTLIBRARIES += test/rdma/libfault_verbs.la
 test_rdma_libfault_verbs_la_SOURCES = test/rdma/fault_verbs.c

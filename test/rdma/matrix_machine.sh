@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# The correctness matrix over verbs, on one emulated machine as several hosts (run by
-# test_rdma_matrix.sh): types x operations x counts x ranks x hosts, every algorithm and protocol.
-# Each run must have moved bytes by the device. Prints TAP.
+# Run the correctness matrix over verbs, on one emulated machine with several hosts (run by
+# test_rdma_matrix.sh): types x operations x counts x ranks x hosts, with every algorithm and protocol.
+# Each run must have sent packets through the device. Prints TAP.
 # shellcheck source=test/rdma/lib.sh
 . "${top_srcdir:?run this by test_rdma_matrix.sh}/test/rdma/lib.sh"
 
-# matrix TEXT HOSTS OPTIONS...: one check for the results, one for the device.
+# matrix TEXT HOSTS OPTIONS...: run the matrix, and check the results and the packets of the device.
 matrix() {
     text=$1 hosts=$2
     shift 2
@@ -23,8 +23,8 @@ matrix "hosts a:3,b:2" a:3,b:2 -n 0,1,2,3,1023,1024,1025,1048579 -f 149
 check "hosts a:3,b:2: shared memory inside, verbs outside" \
     says '\[serves\] .*transport shm\+verbs'
 
-# The protocol decides what lies in the slots that travel, the algorithm between whom; all pairs of
-# them are test/mpi/test_matrix.sh's.
+# Test each protocol, which decides the content of the slots, and each algorithm, which decides the pairs
+# of ranks. test/mpi/test_matrix.sh tests all combinations.
 for case in "ring simple a:2,b,c" "ring ll128 a:2,b" "direct simple a,b,c,d,e"; do
     # shellcheck disable=SC2086
     set -- $case

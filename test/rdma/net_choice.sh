@@ -2,7 +2,7 @@
 # Copyright (c) 2026 The coll/gpuring authors
 # shellcheck shell=sh disable=SC2154
 #
-# coll_gpuring_net=auto between two hosts of one emulated machine; sourced by one_machine.sh.
+# Test coll_gpuring_net=auto between two hosts of one emulated machine; sourced by one_machine.sh.
 
 auto() { # TEXT ARGUMENTS-OF-MPIRUN...
     auto_text=$1
@@ -11,8 +11,8 @@ auto() { # TEXT ARGUMENTS-OF-MPIRUN...
     adopt_as_one "net=auto, $auto_text"
 }
 matrix="$programs/matrix -n 1,1000 -f 40 -s"
-# by RANK COMMAND PROGRAM...: this rank runs the program by the command. (Debian's mpirun 5.0.7
-# crashes on command lines with ":".)
+# by RANK COMMAND PROGRAM...: run a program, on rank RANK through COMMAND. (Not with ":" on the command
+# line of mpirun, because Debian's mpirun 5.0.7 crashes on that.)
 cat >"$work/by" <<'END'
 #!/bin/sh
 rank=$1 command=$2
@@ -37,7 +37,7 @@ check "net=auto: ucx, and the log names the host without a port" \
 check "net=auto: ucx leaves devices alone that are made by software" \
     says '\[ucx-no-rdma\] UCX on [ab] .*\[rdma-software\]'
 
-# A host that has a port, but may not register memory: all ranks begin anew, together.
+# One host has a port, but may not register memory, so all ranks must start the wire-up again.
 cat >"$work/locked" <<'END'
 #!/bin/sh
 ulimit -l 64
@@ -53,8 +53,8 @@ check "net=auto: then ucx on all ranks" \
 check "net=auto: which leaves RDMA alone" \
     says '\[ucx-no-rdma\] UCX on [ab] .*\[verbs-failed\]'
 
-# Ranks of one node whose NICs are faster than the path between the sockets: verbs joins the parts of
-# the node; where it does not after all, the node is whole and needs no network.
+# The NICs of this node are faster than the path between its sockets, so verbs connects the parts of the
+# node. If verbs fails, the node is used as a whole and needs no network.
 export OMPI_MCA_coll_gpuring_topo_file="$top_srcdir/test/data/topo/two-sockets-fast-nics.xml"
 # shellcheck disable=SC2086
 auto "NICs join the parts of a node" --host a:4 -n 4 $matrix

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * net-pair: two processes that check or measure a net below everything else of the component, on
- * one host or on two. Without MPI: the handles travel over a socket.
+ * net-pair: check or measure a net between two processes, on one host or on two, without the rest
+ * of the component and without MPI. The processes exchange connection info over a socket.
  *
  *   net-pair [OPTIONS] check|latency|bandwidth|both [COUNT]           both processes on this host
  *   net-pair [OPTIONS] --serve PORT ...   and   net-pair [OPTIONS] --to HOST:PORT ...
  *
- * check moves COUNT chunks of all sizes over every link, protocol and direction, and looks at each
- * byte; latency plays ping-pong with 8-byte LL chunks; bandwidth streams full slots from the first
- * process to the second, both in both directions. Exit status 0: all right.
+ * check sends COUNT chunks of all sizes over every link, protocol and direction, and checks each
+ * byte. latency runs ping-pong with 8-byte LL chunks. bandwidth streams full slots from the first
+ * process to the second, and both streams in both directions. The exit status is 0 if everything is
+ * right.
  */
 #include <getopt.h>
 #include <pthread.h>
@@ -33,19 +34,19 @@ struct options {
     const struct gpuring_net_ops *ops;
     struct gpuring_net_config net;
     struct gpuring_proxy_config waits;
-    int device; /* -1: links take turns */
-    int links;  /* per direction */
+    int device; /* index of the device, or -1 to distribute the links over all devices */
+    int links;  /* number of links per direction */
     uint32_t nslots;
     uint64_t slot_bytes;
     const char *serve, *to, *mode;
     uint64_t count;
-    double die_after; /* seconds; 0: never */
+    double die_after; /* seconds after which the process exits, or 0 */
 };
 
 struct session {
     const struct options *options;
     int fd;
-    bool first; /* the serving process */
+    bool first; /* this is the serving process */
     struct gpuring_net *net;
     struct gpuring_proxy *proxy;
     struct lane_end send[MAX_LINKS], recv[MAX_LINKS];
@@ -222,7 +223,8 @@ static int session_open(struct session *s)
                                      d == 0 ? GPURING_NET_SEND : GPURING_NET_RECV, o->nslots,
                                      o->slot_bytes);
         }
-        /* The first process's sending end meets the second's receiving end, and so on. */
+        /* Connect the sending end of the first process with the receiving end of the second, and
+         * then the other way round. */
         for (int d = 0; d < 2 && status == GPURING_OK; d++) {
             status = connect_link(s, ends[s->first ? d : 1 - d], &theirs);
         }
@@ -247,7 +249,7 @@ static int session_close(struct session *s)
 
         status = status ? status : sent ? sent : received;
     }
-    pair_barrier(s->fd); /* a process that is gone is an error for links that are still open */
+    pair_barrier(s->fd); /* links that are still open report an error if the peer has exited */
     if (gpuring_proxy_destroy(s->proxy, 5) != GPURING_OK) {
         status = GPURING_ERR_TIMEOUT;
     }
@@ -310,7 +312,7 @@ static int run_check(struct session *s)
     return status;
 }
 
-/* Publish full slots as far as there is room; returns true when count are out. */
+/* Publish full slots while there is room. Return true when `count` of them have been consumed. */
 static bool stream_send(struct lane_end *end, enum gpuring_protocol protocol, uint32_t bytes,
                         uint64_t count)
 {

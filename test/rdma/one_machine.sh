@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# On one emulated machine with a verbs device (run by test_rdma.sh): the net alone, then MPI between
-# two hosts of it, then what must fail with a good message. Prints TAP.
+# Tests on one emulated machine with a verbs device (run by test_rdma.sh): the net alone, MPI between two
+# hosts of the machine, and mistakes that must be reported with a helpful message. Prints TAP.
 # shellcheck source=test/rdma/lib.sh
 . "${top_srcdir:?run this by test_rdma.sh}/test/rdma/lib.sh"
 
@@ -20,7 +20,7 @@ check "the device has sent the data" test $((after - before)) -gt 100
 
 . "$top_srcdir/test/rdma/net_choice.sh"
 
-# A receiver whose sender has gone: it sends nothing itself, and learns of it by its probes.
+# The sender exits. The receiver sends nothing, so it detects this with its probes.
 run 100 "$pair" --net verbs --timeout 14 --retry 3 --die-after 2 both 100000000
 check "a killed peer: hosts, device, status and remedy" \
     says '\[verbs-failed\] .*host0 to rank 1 on the second host, device rxe0 port 1.*status 12'

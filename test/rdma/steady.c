@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Allreduces until a time is over or one fails, while the driver breaks things.
+ * Run allreduces for some time, or until one fails, while the test script injects faults.
  *
- *   steady SECONDS [COUNT [PAUSE-MS]]   COUNT ints (default 5000); the last rank pauses before each
+ *   steady SECONDS [COUNT [PAUSE-MS]]   COUNT ints (default: 5000); the last rank sleeps PAUSE-MS
+ *                                       before each operation
  *
- * Every result is looked at in every position. Rank 0 says "# data flow" when they do. Each rank
- * prints one line:
+ * Every element of every result is checked. Rank 0 prints "# data flow" after the first operations.
+ * Each rank prints one line:
  *
  *   ok - rank R: N operations right                    nothing has failed
- *   ok - rank R: an error after N operations: TEXT     it then checks that the communicator stays
- *                                                      refused, that another one works on, and that
- *                                                      MPI ends in good order
- *   not ok - rank R: ...                               wrong data, or what was checked does not
- * hold
+ *   ok - rank R: an error after N operations: TEXT     the communicator refuses further calls, and
+ *                                                      another communicator still works
+ *   not ok - rank R: ...                               wrong data, or one of these two is not true
  */
 #include "test/mpi/harness.h"
 
@@ -22,7 +21,7 @@
 #include <time.h>
 
 #define PLENTY  1000000000
-#define FLOWING 3 /* operations */
+#define FLOWING 3 /* number of operations before rank 0 prints "# data flow" */
 
 static double now(void)
 {
@@ -33,12 +32,13 @@ static double now(void)
 }
 
 struct outcome {
-    long done; /* operations that were right */
-    int code;  /* of the one that was not, else MPI_SUCCESS */
+    long done; /* number of successful operations */
+    int code;  /* error code of the failed operation, or MPI_SUCCESS */
     bool wrong;
 };
 
-/* Element 0 counts the ranks that want to stop, so that all stop together. */
+/* Run one allreduce. Return false if it failed or if the ranks stop. Element 0 counts the ranks
+ * that want to stop, so that all ranks stop after the same operation. */
 static bool one(MPI_Comm comm, int *data, int count, bool stop, struct outcome *outcome)
 {
     int size = harness_size, turn = (int) (outcome->done % 1000);
@@ -55,7 +55,7 @@ static bool one(MPI_Comm comm, int *data, int count, bool stop, struct outcome *
     return outcome->code == MPI_SUCCESS && !outcome->wrong && data[0] == 0;
 }
 
-/* After an error: NULL, or what does not hold. */
+/* Check the communicators after an error. Return NULL or the text of a failed check. */
 static const char *aftermath(MPI_Comm broken, MPI_Comm other)
 {
     int value = 1, sum = 0;

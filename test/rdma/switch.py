@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
-"""An Ethernet switch between QEMU's datagram sockets: switch.py SOCKET MACHINES PORT_PREFIX.
+"""switch.py SOCKET MACHINES PORT_PREFIX: an Ethernet switch between the datagram sockets of QEMU.
 
 Machine i has the address 52:54:00:90:00:0(i+1) and listens on PORT_PREFIXi.
 """

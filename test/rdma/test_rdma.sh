@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# Verbs on emulated machines (test/rdma/run); the others of this folder's tests source this one and
-# differ by their names: what runs inside, and on how many machines. Skipped with a reason where
-# the machines cannot be had.
+# Test verbs on emulated machines (test/rdma/run). The other tests of this folder source this script. The
+# name of the test selects the script for the emulated machines and their number. If the machines cannot
+# be started, the test is skipped with a reason.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 top_srcdir=$(cd "$top_srcdir" && pwd)
@@ -14,7 +14,7 @@ export top_srcdir top_builddir MPIRUN
 machines() { # NAME RUN-OPTIONS...: run NAME.sh inside and take over its checks
     name=$1
     shift
-    # Two or three minutes, but for a machine that is busy with other things.
+    # This takes two or three minutes, or longer if the real machine is busy.
     run 1220 "$top_srcdir/test/rdma/run" -t 1200 -e top_srcdir -e top_builddir -e MPIRUN "$@" -- \
         sh "$top_srcdir/test/rdma/$name.sh"
     if [ "$status" -eq 77 ]; then

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# The test bed itself: it passes on output and status, ends in time, says what it lacks, and leaves
-# nothing behind, however it ends.
+# Test the test bed itself: it passes on output and status, obeys its time limit, names missing tools, and
+# always removes its files and processes.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 bed=$(cd "$top_srcdir" && pwd)/test/rdma/run
@@ -44,7 +44,7 @@ for moment in 0.1 0.3 0.6 1.0 1.5 2.1; do # and again, while it is leaving
 done
 check "nor after several at other moments" nothing_left
 
-# All programs of this machine but one.
+# Make a folder with all programs of this machine except QEMU.
 mkdir "$work/bin"
 for program in /usr/sbin/* /usr/bin/* /sbin/* /bin/*; do
     case $program in

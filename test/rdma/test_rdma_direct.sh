@@ -2,5 +2,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# Slots in the memory of (stand-in) GPUs over verbs on one emulated machine; see test_rdma.sh.
+# Test slots in the memory of stand-in GPUs over verbs on one emulated machine; see test_rdma.sh.
 . "${top_srcdir:-.}/test/rdma/test_rdma.sh"

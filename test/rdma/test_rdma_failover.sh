@@ -2,5 +2,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# Connections with a second port to fail over to, between two emulated machines; see test_rdma.sh.
+# Test failover to a second port between two emulated machines; see test_rdma.sh.
 . "${top_srcdir:-.}/test/rdma/test_rdma.sh"

@@ -2,5 +2,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# Faults of a verbs device between hosts of one emulated machine; see test_rdma.sh.
+# Test faults of a verbs device between hosts of one emulated machine; see test_rdma.sh.
 . "${top_srcdir:-.}/test/rdma/test_rdma.sh"

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# On two emulated machines with a link between (run by test_rdma.sh): the net, MPI, and a network
-# that loses, delays, doubles and reorders packets. Prints TAP.
+# Tests on two emulated machines (run by test_rdma.sh): the net alone, MPI, and a network that loses,
+# delays, duplicates and reorders packets. Prints TAP.
 # shellcheck source=test/rdma/lib.sh
 . "${top_srcdir:?run this by test_rdma.sh}/test/rdma/lib.sh"
-# The emulated link is slow when the real machine is busy: patience before packets are repeated.
+# The emulated link is slow when the real machine is busy, so wait longer before packets are sent again.
 export OMPI_MCA_coll_gpuring_verbs_timeout=20
 
 pairs 120 --timeout 20 --links 2 --slot-bytes 16384 check 20
@@ -18,7 +18,7 @@ adopt_as_one "MPI_Allreduce between two machines"
 check "the log names the transport verbs" says '\[serves\] .*transport verbs'
 check "the device has sent the data" test $(($(packets) - before)) -gt 100
 
-# What a bad network does to packets is mended below verbs; the data stay right.
+# The device repairs the losses of a bad network, so the data must be right.
 for trouble in 'loss 1%' 'delay 1ms 500us duplicate 5% reorder 25% 50%'; do
     # shellcheck disable=SC2086
     tc qdisc add dev eth0 root netem $trouble
@@ -30,7 +30,7 @@ for trouble in 'loss 1%' 'delay 1ms 500us duplicate 5% reorder 25% 50%'; do
     tc qdisc del dev eth0 root
 done
 
-# Over UCX, by TCP, what it does is mended there.
+# Over UCX, TCP repairs the losses.
 if grep -q 'GPURING_HAVE_UCX *1' "$top_builddir/gpuring_config.h"; then
     trouble='delay 2ms 1ms loss 1% duplicate 5% reorder 25% 50%'
     # shellcheck disable=SC2086
@@ -45,7 +45,7 @@ else
     skip "built without UCX" "MPI_Allreduce by UCX over a bad network"
 fi
 
-# All RDMA packets are lost from some moment on, while MPI's own messages arrive.
+# Lose all RDMA packets from now on, while MPI's own messages still arrive.
 lose_rdma() {
     tc qdisc add dev eth0 root handle 1: prio
     tc qdisc add dev eth0 parent 1:3 handle 30: netem loss 100%
@@ -54,8 +54,8 @@ lose_rdma() {
 under_way 60 vm0,vm1 lose_rdma --mca coll_gpuring_verbs_timeout 15 \
     --mca coll_gpuring_verbs_retry_count 3
 each 2 "RDMA packets are lost for good: an MPI error on both machines" "$broken"
-# Linux 6.12's device, while repeating, may first take what is repeated for wrong (9), which puts the
-# other queue pair in its error state (5).
+# The device of Linux 6.12 may take repeated packets for invalid requests (status 9), which moves the other
+# queue pair to the error state (status 5).
 check "RDMA packets are lost for good: the text names hosts, device, port, status and remedy" \
     says '\[verbs-failed\] .*from vm[01] to rank [01] .*vm[01].*, device rxe0 port 1.*\(status (5|9|12), '
 tc qdisc del dev eth0 root
