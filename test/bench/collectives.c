@@ -81,8 +81,8 @@ static double now(void)
     return (double) time.tv_sec + 1e-9 * (double) time.tv_nsec;
 }
 
-/* Wait until all ranks have entered, and then until the time that rank 0 chooses. Return the time.
- */
+/* Wait until all ranks have entered, and then until the time that rank 0 chooses. Return the
+ * time. */
 static double start(void)
 {
     double begin;

@@ -110,8 +110,8 @@ static double time_allreduce(struct fabric *fabric, uint64_t count, int n)
     return result;
 }
 
-/* Return the number of rings, which is the number of blocks per rank, for ranks that share the GPU.
- */
+/* Return the number of rings, which is the number of blocks per rank, for ranks that share the
+ * GPU. */
 static uint32_t lanes(int nranks)
 {
     struct pci_costs costs;

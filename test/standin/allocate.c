@@ -2,7 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * Allocations and registrations. Device memory is a memory file, which other processes map through
- * /proc/PID/fd/FD, with a page behind it that counts them (memory.c).
+ * /proc/PID/fd/FD. The last page of the file, after the memory, counts their mappings (memory.c).
  */
 #include "test/standin/memory.h"
 
@@ -10,12 +10,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Large allocations begin with a multiple of it, as a driver's, which gives smaller ones parts of
- * such units: they begin anywhere. */
+/* As with a real driver, large allocations begin at a multiple of UNIT. Smaller ones are parts of
+ * such units, so they may begin anywhere. */
 #define UNIT (UINT64_C(2) << 20)
 #define PART UINT64_C(512)
 
-/* Addresses for so many bytes, reserved; NULL: none left. */
+/* Reserve a range of addresses. Return NULL if there is no room. */
 static void *reserve(size_t bytes)
 {
     size_t unit = bytes >= UNIT ? UNIT : PAGE;
@@ -45,7 +45,7 @@ static CUresult allocate(enum standin_kind kind, int gpu, struct standin_owner o
         close(fd);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    memset(address, 0xa5, mapped); /* fresh device memory holds anything */
+    memset(address, 0xa5, mapped); /* new device memory has undefined content */
     *memory = address + lead;
     return standin_block_add((struct block){.address = address + lead,
                                             .bytes = bytes,
@@ -108,7 +108,7 @@ void gpuring_standin_free(void *memory)
     }
 }
 
-/* Are all pages of these bytes mapped? */
+/* Return true if all pages of these bytes are mapped. */
 static bool mapped_by_host(const void *pointer, size_t bytes)
 {
     uintptr_t begin = (uintptr_t) pointer / PAGE * PAGE, end = (uintptr_t) pointer + bytes;
@@ -121,7 +121,7 @@ static bool mapped_by_host(const void *pointer, size_t bytes)
 }
 
 struct range {
-    uintptr_t first, last; /* pages */
+    uintptr_t first, last; /* page numbers */
 };
 
 static struct range pages_of(const void *pointer, size_t bytes)
@@ -129,7 +129,7 @@ static struct range pages_of(const void *pointer, size_t bytes)
     return (struct range){(uintptr_t) pointer / PAGE, ((uintptr_t) pointer + bytes - 1) / PAGE};
 }
 
-/* Whole pages are registered. */
+/* Return true if a block shares a page with a range. Registration applies to whole pages. */
 static bool shares_page(const struct block *block, const void *context)
 {
     const struct range *wanted = context;

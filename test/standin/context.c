@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Devices and contexts; each thread has its stack of current ones. */
+/* Devices and contexts. Each thread has a stack of current contexts. */
 #include "test/standin/standin.h"
 
 #include <pthread.h>
@@ -12,14 +12,14 @@
 #define MAX_MORE  16
 #define MAX_DEPTH 32
 
-static struct CUctx_st contexts[MAX_GPUS + MAX_MORE]; /* the primary ones come first */
+static struct CUctx_st contexts[MAX_GPUS + MAX_MORE]; /* primary contexts first */
 static pthread_mutex_t context_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local struct CUctx_st *stack[MAX_DEPTH];
 static _Thread_local int depth;
 
 #define ATTRIBUTE_MPS 133 /* CU_DEVICE_ATTRIBUTE_MPS_ENABLED, CUDA 12 */
 
-/* A number in the environment from `least` to `most`. */
+/* Return a number from the environment (default: 1), limited to `least` to `most`. */
 static int number(const char *name, int least, int most)
 {
     const char *text = getenv(name);
@@ -28,7 +28,7 @@ static int number(const char *name, int least, int most)
     return value < least ? least : value > most ? most : value;
 }
 
-/* Instances of a GPU; 1: it is not divided. */
+/* Return the number of instances of a GPU, which is 1 if it is not divided. */
 static int instances(void)
 {
     return number("GPURING_STANDIN_MIG", 1, MAX_GPUS);
@@ -41,7 +41,8 @@ static void make_uuid(int gpu, CUuuid *uuid)
     uuid->bytes[15] = (char) gpu;
 }
 
-/* What CUDA_VISIBLE_DEVICES calls it; nvidia-smi prints the same. */
+/* Write the name of a GPU for CUDA_VISIBLE_DEVICES, which is also the name that nvidia-smi
+ * prints. */
 static void name_of(int gpu, char *text, size_t size)
 {
     const unsigned char *b;
@@ -54,7 +55,7 @@ static void name_of(int gpu, char *text, size_t size)
              b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
 }
 
-/* The GPU that an entry of CUDA_VISIBLE_DEVICES means: a number or a name; -1: none. */
+/* Return the GPU of an entry of CUDA_VISIBLE_DEVICES (a number or a name), or -1. */
 static int find_gpu(const char *entry, int total)
 {
     char *end, name[64];
@@ -72,8 +73,8 @@ static int find_gpu(const char *entry, int total)
     return -1;
 }
 
-/* The visible ones, in their order; returns how many. As the driver does, the first entry of
- * CUDA_VISIBLE_DEVICES that means nothing ends it. */
+/* Write the visible GPUs in the order of CUDA_VISIBLE_DEVICES, and return their number. Like the
+ * real driver, stop at the first invalid entry. */
 static int visible(int gpus[MAX_GPUS])
 {
     const char *wish = getenv("CUDA_VISIBLE_DEVICES");
@@ -118,7 +119,7 @@ bool standin_reach(int gpu, int other)
     return gpu == other || (!standin_refuses_peers() && instances() == 1);
 }
 
-/* A number in the environment, or another one. */
+/* Return a number from the environment, or `otherwise` if it is not set. */
 static int setting(const char *name, int otherwise)
 {
     const char *text = getenv(name);
@@ -193,7 +194,7 @@ long standin_held_objects(void)
     return held(STANDIN_STREAM) + held(STANDIN_EVENT) + held(STANDIN_MODULE);
 }
 
-/* All that was made in it goes with it. */
+/* End a context and everything that was created in it. */
 static void end_context(struct CUctx_st *context)
 {
     struct standin_owner owner = {context, context->generation};
@@ -337,7 +338,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
                      : CU_GPU_DIRECT_RDMA_WRITES_ORDERING_NONE;
         break;
     case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS:
-        *value = CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST; /* which nobody here calls */
+        *value = CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST; /* its call is missing here */
         break;
     default:
         *value = 0;
@@ -414,7 +415,7 @@ CUresult cuCtxGetDevice(CUdevice *device)
 {
     STANDIN_ENTER(ctx_device);
     if (standin_current() == NULL) {
-        return CUDA_ERROR_INVALID_CONTEXT; /* which answers the question */
+        return CUDA_ERROR_INVALID_CONTEXT; /* the caller tests for this */
     }
     *device = standin_current()->gpu;
     return CUDA_SUCCESS;
@@ -444,7 +445,8 @@ CUresult cuCtxPushCurrent_v2(CUcontext context)
     if (context < contexts || context >= contexts + MAX_GPUS + MAX_MORE || depth == MAX_DEPTH) {
         return CUDA_ERROR_INVALID_CONTEXT;
     }
-    /* As on an H200 with CUDA 13.0: a primary one may have been reset. */
+    /* A primary context may have been reset and can still be pushed, as seen on an H200 with CUDA
+     * 13.0. */
     if (!exists(context) && (context >= contexts + MAX_GPUS || context->generation == 0)) {
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     }

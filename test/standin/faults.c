@@ -10,9 +10,9 @@
 #include <string.h>
 
 struct fault {
-    unsigned long at; /* the call that fails, counted from 1; 0: none */
+    unsigned long at; /* number of the call that fails, counted from 1; 0: none */
     CUresult code;
-    bool breaks; /* the context, for good */
+    bool breaks; /* the failure also breaks the context permanently */
 };
 
 static const char *const symbols[] = {
@@ -21,7 +21,7 @@ static const char *const symbols[] = {
 #undef SYMBOL
 };
 
-/* Written by parse and gpuring_standin_arm only. */
+/* Only parse and gpuring_standin_arm write these. */
 static struct fault faults[STANDIN_CALLS];
 static unsigned long sticky_at, corrupt_at, torn_at;
 static unsigned int slow;
@@ -30,7 +30,7 @@ static pthread_once_t parsed = PTHREAD_ONCE_INIT;
 
 static atomic_ulong counts[STANDIN_CALLS], writes, lines;
 static atomic_bool broken;
-static atomic_int broken_by; /* its CUresult; 0: a launch that failed */
+static atomic_int broken_by; /* CUresult, or 0 for CUDA_ERROR_LAUNCH_FAILED */
 
 static void bad_fault(const char *text)
 {
@@ -103,7 +103,8 @@ static void parse(void)
 void gpuring_standin_arm(const char *list)
 {
     pthread_once(&parsed, parse);
-    standin_wait_for_streams(); /* in a broken context nobody does, and copies may still run */
+    standin_wait_for_streams(); /* the program cannot wait in a broken context, and copies may still
+                                   run */
     memset(faults, 0, sizeof faults);
     sticky_at = corrupt_at = torn_at = 0;
     slow = 0;
@@ -151,8 +152,8 @@ long gpuring_standin_held(void)
     return standin_held_blocks() + standin_held_objects();
 }
 
-static atomic_int capturing;                           /* 2: a blocking stream */
-static _Thread_local CUstreamCaptureMode capture_mode; /* GLOBAL at first */
+static atomic_int capturing;                           /* see gpuring_standin_capture */
+static _Thread_local CUstreamCaptureMode capture_mode; /* initially GLOBAL */
 
 void gpuring_standin_capture(int captures)
 {
@@ -174,7 +175,7 @@ bool standin_captures_blocking(void)
     return atomic_load(&capturing) == 2;
 }
 
-/* Might a call disturb a capture? */
+/* Return true if a call could disturb a capture. */
 static bool disturbs_capture(enum standin_call call)
 {
     switch (call) {
@@ -197,7 +198,7 @@ static bool disturbs_capture(enum standin_call call)
     }
 }
 
-/* What goes on working in a context that an error has broken. */
+/* Return true if a call still works in a context that an error has broken. */
 static bool outlives_errors(enum standin_call call)
 {
     return call == STANDIN_ctx_push || call == STANDIN_ctx_pop || call == STANDIN_ctx_current ||
@@ -205,7 +206,7 @@ static bool outlives_errors(enum standin_call call)
            call == STANDIN_error_string;
 }
 
-/* From now on nothing that a broken context had to do writes memory any more. */
+/* Break the context. When this returns, none of its queued work writes memory. */
 static void break_context(void)
 {
     atomic_store(&broken, true);

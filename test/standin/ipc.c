@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Device memory for others: processes (CUDA IPC) and network devices (dma-buf). */
+/* Device memory for other processes (CUDA IPC) and network devices (dma-buf). */
 #include "test/standin/memory.h"
 
 #include <fcntl.h>
@@ -12,9 +12,9 @@
 
 struct ipc {
     int pid, fd;
-    int gpu; /* by standin_number */
+    int gpu; /* number from standin_number */
     size_t bytes, lead, mapped;
-    unsigned long long id; /* no other memory has the same handle, at any time */
+    unsigned long long id; /* makes handles unique, also over time */
 };
 _Static_assert(sizeof(struct ipc) <= sizeof(CUipcMemHandle), "travels in the handle");
 
@@ -43,7 +43,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr pointer)
     return CUDA_SUCCESS;
 }
 
-/* Is the block another process's memory, of this file? */
+/* Return true if the block is memory of another process in this file. */
 static bool maps_file(const struct block *block, const void *context)
 {
     const struct stat *wanted = context;
@@ -76,7 +76,7 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pointer, CUipcMemHandle handle, unsi
         return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
     }
     if (ipc.pid == (int) getpid()) {
-        return CUDA_ERROR_INVALID_CONTEXT; /* as the real driver: not in the exporting process */
+        return CUDA_ERROR_INVALID_CONTEXT; /* like the real driver, not in the exporting process */
     }
     snprintf(path, sizeof path, "/proc/%d/fd/%d", ipc.pid, ipc.fd);
     fd = open(path, O_RDWR | O_CLOEXEC);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Modules and launches: what a kernel is given is looked at before it runs (task.c). */
+/* Modules and launches. The parameters of a kernel are checked before it runs (task.c). */
 #include "test/standin/standin.h"
 
 #include <pthread.h>
@@ -19,7 +19,7 @@ struct CUmod_st {
 
 struct CUfunc_st {
     char name[128];
-    struct standin_owner owner; /* as its module's */
+    struct standin_owner owner; /* same as that of the module */
     struct CUfunc_st *next;
 };
 
@@ -55,7 +55,7 @@ CUresult cuModuleUnload(CUmodule module)
     STANDIN_RELEASE(module_unload, unload(module));
 }
 
-/* A name that the kernels' image has. */
+/* Return true if the image has a kernel of this name. */
 static bool is_kernel(const char *name)
 {
     int number = 0;
@@ -69,7 +69,7 @@ static bool is_kernel(const char *name)
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static struct CUfunc_st *known; /* live as long as the process, as functions of a driver do */
+    static struct CUfunc_st *known; /* never freed, like the functions of a real driver */
     struct CUfunc_st *found;
 
     STANDIN_ENTER(module_function);
@@ -101,13 +101,14 @@ CUresult cuFuncLoad(CUfunction function)
     return CUDA_SUCCESS;
 }
 
-/* What a GPU could not read would fail there: all must be the host's pinned memory or its own. */
+/* Return true if a GPU could access this memory, which must be pinned host memory or its own
+ * memory. */
 static bool reaches(const void *address, size_t bytes)
 {
     return standin_memory_reached(address, bytes, standin_current());
 }
 
-/* The part of a buffer that a step reads or writes. */
+/* Return true if a GPU could access the part of a buffer that a step reads or writes. */
 static bool reaches_data(const struct gpuring_work *work, const struct gpuring_lane *lane,
                          uint32_t chunk, const void *buffer, const struct gpuring_blocks *blocks)
 {
@@ -126,7 +127,8 @@ static bool reaches_data(const struct gpuring_work *work, const struct gpuring_l
            reaches((const uint8_t *) buffer + block.offset + first * size, count * size);
 }
 
-/* Data of a step. Blocks that are read and stored have one size, by the input. */
+/* Return true if a GPU could access the data of a step. A block that is read and stored has the
+ * same size in both buffers, so only its input is checked. */
 static bool reaches_step(const struct gpuring_work *work, const struct gpuring_lane *lane,
                          const struct gpuring_step *step)
 {
@@ -168,7 +170,7 @@ static bool reaches_work(const struct gpuring_work *work)
               (work->abort == NULL ||
                reaches((const void *) (uintptr_t) work->abort, sizeof *work->abort));
 
-    standin_memory_open(); /* tables lie on the GPU */
+    standin_memory_open(); /* because tables are in GPU memory */
     for (uint32_t i = 0; ok && i < work->nlanes; i++) {
         const struct gpuring_lane *lane = &work->lanes[i];
 
@@ -178,7 +180,8 @@ static bool reaches_work(const struct gpuring_work *work)
     return ok;
 }
 
-/* The first lanes are given twice. */
+/* Return true if the copies of the first lanes in the parameters are equal to the lanes in
+ * memory. */
 static bool alike(const struct gpuring_launch *launch)
 {
     size_t first =

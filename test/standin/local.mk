@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# The stand-in CUDA driver, libcuda.so.1: for tests only, never installed.
+# The stand-in CUDA driver, libcuda.so.1. It is only for tests and never installed.
 
 standin_sources = \
     test/standin/allocate.c \
@@ -26,7 +26,7 @@ test_standin_libcuda_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 test_standin_libcuda_la_LDFLAGS = $(AM_LDFLAGS) -shared -version-info 1:0:0 -rpath /nowhere
 test_standin_libcuda_la_LIBADD = libgpuring_kernels.la -lpthread
 
-# What applications call besides; it loads the former.
+# Further entry points for applications. This library loads the stand-in driver.
 check_LTLIBRARIES += test/standin/libcuda_application.la
 test_standin_libcuda_application_la_SOURCES = \
     test/standin/application/application.h \

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The blocks of memory that there are, and who reaches them. Device memory is inaccessible to the
- * host except while something runs on the "GPU", and addresses are never used twice, so a use after
- * free faults. What others have mapped must not be freed: that has undefined behaviour.
+ * The list of memory blocks, and the contexts that can access them. The host cannot access device
+ * memory except while something runs on the "GPU". Addresses are never reused, so a use after free
+ * is a segmentation fault. Memory must not be freed while other processes have it mapped, because
+ * that is undefined behaviour in CUDA.
  */
 #include "test/standin/memory.h"
 
@@ -16,7 +17,7 @@
 
 static pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below */
 static struct block *blocks;
-static unsigned int running; /* opens not closed yet */
+static unsigned int running; /* number of opens without a close */
 static unsigned long long last_id;
 
 static bool protects(void)
@@ -39,7 +40,7 @@ int standin_count_mappings(int fd, size_t mapped, int change)
     return now;
 }
 
-/* Called with the lock held. */
+/* Set the access of the host to a block. The caller holds the lock. */
 static void protect(const struct block *block)
 {
     int access = running > 0 || !protects() ? PROT_READ | PROT_WRITE : PROT_NONE;
@@ -73,7 +74,8 @@ void standin_memory_close(void)
     set_running(-1);
 }
 
-/* The link to the block that holds the address, or to NULL. Called with the lock held. */
+/* Return the link to the block that contains the address, or the link to NULL at the end of the
+ * list. The caller holds the lock. */
 static struct block **find(const void *address)
 {
     const uint8_t *wanted = address;
@@ -144,13 +146,13 @@ bool standin_memory_kind(const void *address, enum standin_kind *kind, int *gpu)
     return true;
 }
 
-/* So many bytes of the block from there. */
+/* Return true if the block, which contains `address`, also contains `bytes` bytes from there on. */
 static bool holds(const struct block *block, const void *address, size_t bytes)
 {
     return bytes <= (size_t) (block->address + block->bytes - (const uint8_t *) address);
 }
 
-/* Do these bytes begin in the block, end in it, and belong to it in this context? */
+/* Return true if these bytes are within the block and this context can access them. */
 static bool reached_in(const struct block *block, const void *address, size_t bytes,
                        const struct CUctx_st *context)
 {
@@ -218,7 +220,7 @@ CUresult standin_block_add(struct block description)
     return CUDA_SUCCESS;
 }
 
-/* Forget the block that starts at the address if it is of this kind. */
+/* Remove the block that starts at the address from the list if it is of this kind. */
 static CUresult take(const void *address, enum standin_kind kind, struct block *taken)
 {
     struct block **link, *block;
@@ -239,8 +241,9 @@ static CUresult take(const void *address, enum standin_kind kind, struct block *
     return CUDA_SUCCESS;
 }
 
-/* Leave the address range reserved and inaccessible for ever. tell: memory that is freed while
- * others have it mapped; who ends a context does that without knowing. */
+/* Unmap a block, and leave its address range reserved and inaccessible. With `tell`, report memory
+ * that is freed while other processes have it mapped. A program that ends a context does this
+ * unknowingly, so it is not reported there. */
 static void unmap(const struct block *block, bool tell)
 {
     if (block->mapped == 0) {
@@ -265,7 +268,7 @@ CUresult standin_block_free(void *pointer, enum standin_kind kind)
     struct block block;
     CUresult result;
 
-    standin_wait_for_streams(); /* freeing waits for what runs */
+    standin_wait_for_streams(); /* because freeing waits for running work */
     result = take(pointer, kind, &block);
     if (result == CUDA_SUCCESS) {
         unmap(&block, true);
@@ -279,8 +282,8 @@ CUresult standin_block_release(void *pointer, enum standin_kind kind)
     return standin_block_free(pointer, kind);
 }
 
-/* What was registered for all contexts stays so: the driver's documentation does not say that it
- * ends with the one that it was registered in. */
+/* Remove the memory of a context that has ended. Memory that was registered for all contexts
+ * remains registered, because the driver's documentation does not state otherwise. */
 void standin_end_memory(struct standin_owner owner)
 {
     struct block **link = &blocks;

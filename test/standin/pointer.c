@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* What a driver answers about an address. */
+/* Queries about an address. */
 #include "test/standin/memory.h"
 
-static char pool; /* its address is a handle */
+static char pool; /* its address is the handle of all pools */
 
 CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr pointer)
 {
@@ -63,7 +63,7 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *names, 
     return CUDA_SUCCESS;
 }
 
-/* As drivers do, it refuses memory of pools and of the virtual memory calls. */
+/* Like real drivers, refuse memory of pools and of the virtual memory calls. */
 CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute name, CUdeviceptr pointer)
 {
     struct block block;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Kernels of the stand-in driver, interpreted from the PTX that GPURING_STANDIN_PTX names. */
+/* Interpreted kernels of the stand-in driver. GPURING_STANDIN_PTX names the file with their PTX. */
 #include "test/ptx/ptx.h"
 
 #include <pthread.h>
@@ -13,7 +13,7 @@
 #include "kernels/work.h"
 #include "test/standin/standin.h"
 
-/* Instructions of warps in a launch: ten times what the longest test has. */
+/* Maximum number of warp instructions in a launch: ten times that of the longest test. */
 #define LIMIT UINT64_C(2000000000)
 
 static pthread_once_t loaded = PTHREAD_ONCE_INIT;
@@ -22,7 +22,7 @@ static bool refused;
 static uint64_t seed;
 static atomic_ulong launches;
 
-/* The whole file, with a zero behind it; NULL: it cannot be read. */
+/* Return the whole file as a string, or NULL if it cannot be read. */
 static char *read_file(const char *path)
 {
     FILE *file = fopen(path, "r");

@@ -2,55 +2,58 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * The stand-in CUDA driver: a test double of libcuda.so.1 with exactly the entry points that
- * device/cuda_driver.h lists, over host memory, running the host executor on threads. It is never
- * installed, and nothing that it runs is a GPU result.
+ * device/cuda/driver.h lists. Device memory is host memory, and threads run the host executor
+ * instead of kernels. The library is never installed, and none of its results is a result of a GPU.
  *
  * Environment:
- *   GPURING_STANDIN_GPUS=N        how many GPUs there are (default 1, at most 64)
- *   GPURING_STANDIN_MIG=N         each of them is divided into N instances, which are devices of
- *                                 their own and do not reach each other (default 1: not divided)
- *   GPURING_STANDIN_SMS=N         each has N multiprocessors (default 12)
- *   GPURING_STANDIN_CAPABILITY=N  each has compute capability N / 10 . N % 10 (default 90)
- *   GPURING_STANDIN_CONCURRENT=0  none lets the host touch managed memory before it has told that
- *                                 all kernels ended (default 1)
- *   GPURING_STANDIN_MPS=0         each says that MPS does not run (default 1, but 0 with
+ *   GPURING_STANDIN_GPUS=N        number of GPUs (default 1, at most 64)
+ *   GPURING_STANDIN_MIG=N         divide each GPU into N instances, which are separate devices
+ *                                 without access to each other (default 1: not divided)
+ *   GPURING_STANDIN_SMS=N         multiprocessors per GPU (default 12)
+ *   GPURING_STANDIN_CAPABILITY=N  compute capability N / 10 . N % 10 (default 90)
+ *   GPURING_STANDIN_CONCURRENT=0  the host must not access managed memory before it has learned
+ *                                 that all kernels have ended (default 1)
+ *   GPURING_STANDIN_MPS=0         report that MPS does not run (default 1, but 0 with
  *                                 GPURING_STANDIN_EXCLUSIVE)
- *   GPURING_STANDIN_TURN_US=US    a copy of one row and less than 32 KiB to a GPU waits US
- *                                 microseconds, as without MPS
- *   CUDA_VISIBLE_DEVICES=LIST     numbers, or names as nvidia-smi prints them: GPU-... or MIG-...
- *   GPURING_STANDIN_FAULTS=LIST   faults, with commas:
+ *   GPURING_STANDIN_TURN_US=US    delay each copy of one row and less than 32 KiB to a GPU by US
+ *                                 microseconds, like a GPU that is shared without MPS
+ *   CUDA_VISIBLE_DEVICES=LIST     numbers, or the names that nvidia-smi prints: GPU-... or MIG-...
+ *   GPURING_STANDIN_FAULTS=LIST   faults, separated by commas:
  *       SYMBOL=N[:CODE[:sticky]]
- *                        the N-th call of that entry point fails with CODE (default 999, unknown),
- *                        sticky: and every call after it, as below; one that releases something
- *                        does so nevertheless
- *       sticky=N         from the N-th launch on every call fails with CUDA_ERROR_LAUNCH_FAILED,
- *                        but for the stack of contexts; what releases something does so
+ *                        the N-th call of that entry point fails with CODE (default 999, unknown);
+ *                        sticky: every later call fails as well, as below. A call that releases
+ *                        something still releases it.
+ *       sticky=N         from the N-th launch on, every call fails with CUDA_ERROR_LAUNCH_FAILED,
+ *                        except for calls on the stack of contexts. A call that releases something
+ *                        still releases it.
  *       slow=US          every kernel slice takes US microseconds longer
- *       corrupt=N        from the N-th on, every copy or kernel slice that writes into another
- *                        process's memory, or copies from there, flips one bit of what it wrote
- *       torn=N           from the N-th on, every kernel with lines of LL128 to or from another
- *                        process ends with a wrong bit in its result, as if it had seen the flag of
+ *       corrupt=N        copies from or to memory of another process, and kernel slices that write
+ *                        to it, flip one bit of the data, from the N-th of them on
+ *       torn=N           kernels with LL128 lines to or from another process end with a wrong bit
+ *                        in their result, from the N-th of them on, as if they had seen the flag of
  *                        a line before its data
- *       nopeer=1         GPUs do not reach each other's memory
- *       nomemops=1       synchronous operations are never made to wait (CU_POINTER_ATTRIBUTE_SYNC_
- *                        MEMOPS, CU_CTX_SYNC_MEMOPS)
- *       moved=1          the GPU has host memory at other addresses than the host has
- *   GPURING_STANDIN_GDR=BITS      GPUDirect RDMA: 1 supported, 2 by descriptors (dma-buf), 4 writes
- *                                 are seen in order by the GPU, 8 by all of them (default 0)
- *   GPURING_STANDIN_PROTECT=0     leave device memory readable by the host (default: a host access
- *                                 while nothing runs on the GPU is a segmentation fault)
- *   GPURING_STANDIN_EXCLUSIVE=FILE  kernels of all processes run one at a time (a lock on FILE), as
- *                                 those of processes that share a GPU without MPS
- *   GPURING_STANDIN_PTX=FILE      kernels run from this PTX, interpreted (ptx.h), in place of the
+ *       nopeer=1         GPUs cannot access each other's memory
+ *       nomemops=1       synchronous operations cannot be made to wait (CU_POINTER_ATTRIBUTE_SYNC_
+ *                        MEMOPS and CU_CTX_SYNC_MEMOPS are not supported)
+ *       moved=1          host memory has other addresses on the GPU than on the host
+ *   GPURING_STANDIN_GDR=BITS      GPUDirect RDMA: 1 supported, 2 with descriptors (dma-buf), 4 the
+ *                                 GPU that owns the memory sees writes in order, 8 all GPUs do
+ *                                 (default 0)
+ *   GPURING_STANDIN_PROTECT=0     leave device memory readable by the host (default: an access of
+ *                                 the host while nothing runs on the GPU is a segmentation fault)
+ *   GPURING_STANDIN_EXCLUSIVE=FILE  run kernels of all processes one at a time (a lock on FILE), as
+ *                                 if the processes shared a GPU without MPS
+ *   GPURING_STANDIN_PTX=FILE      interpret kernels from this PTX (ptx.h) instead of running the
  *                                 host executor
- *   GPURING_STANDIN_PTX_SEED=N    of the order in which its threads run (default: any)
- *   GPURING_STANDIN_REPORT=FILE   append, one line each: what was left behind at exit ("leaks"),
- *                                 what no driver would let pass ("misuses"; also memory that is
- *                                 freed while other processes have it mapped), and faults that were
- *                                 not reached ("never calls SYMBOL N times")
+ *   GPURING_STANDIN_PTX_SEED=N    seed for the order in which threads run (default: any)
+ *   GPURING_STANDIN_REPORT=FILE   append one line for each object that was not released at exit
+ *                                 ("leaks"), each call that no driver would accept ("misuses"; also
+ *                                 for memory that is freed while other processes have it mapped),
+ *                                 and each fault that was not reached ("never calls SYMBOL N
+ *                                 times")
  *
- * Besides the driver's entry points it exports what is declared here as gpuring_standin_*, for a
- * program that wants many faults in one process.
+ * In addition to the driver's entry points, the library exports the functions gpuring_standin_* of
+ * this header, for programs that test many faults in one process.
  */
 #ifndef GPURING_STANDIN_H
 #define GPURING_STANDIN_H
@@ -67,7 +70,7 @@
 CUresult CUDAAPI cuCtxSetFlags(unsigned int flags); /* not in cuda.h before CUDA 12.1 */
 CUresult CUDAAPI cuFuncLoad(CUfunction function);   /* nor this before 12.4 */
 
-/* What applications call of it, and the component does not. */
+/* Entry points of the stand-in driver that applications call and the component does not. */
 #define STANDIN_EVENT_CALLS(X) X(event_query, cuEventQuery, (CUevent))
 
 struct standin_events {
@@ -85,100 +88,108 @@ enum standin_call {
 
 struct gpuring_work;
 
-/* What belongs to a context and goes with it, besides memory. */
+/* Objects that belong to a context and end with it. Memory is handled separately. */
 enum standin_object { STANDIN_STREAM, STANDIN_EVENT, STANDIN_MODULE, STANDIN_OBJECTS };
 
 struct CUctx_st {
     int gpu;
-    int references;      /* 0: it does not exist; guarded by the lock of context.c */
-    unsigned generation; /* counts the contexts that had this handle; guarded, too */
+    int references;      /* 0: the context does not exist; guarded by the lock of context.c */
+    unsigned generation; /* number of contexts that had this handle; guarded, too */
     atomic_int held[STANDIN_OBJECTS];
-    atomic_uint flags; /* CU_CTX_SYNC_MEMOPS is the only one that means something */
+    atomic_uint flags; /* only CU_CTX_SYNC_MEMOPS has an effect */
 };
 
-/* The context that something was made in; another one may have its handle now. */
+/* The context in which an object was created. A later context may have the same handle. */
 struct standin_owner {
     struct CUctx_st *context; /* NULL: all contexts of the GPU, or any */
     unsigned generation;
 };
 
-/* faults.c. Other faults from now on (a list as in the environment, NULL: none), all calls counted
- * from zero, no context broken any more, and nothing runs that was begun before. While no other
- * thread uses the driver. */
+/* faults.c. Wait for all running work, repair broken contexts, reset all counters, and inject the
+ * faults of `list` (as in the environment, or NULL) from now on. No other thread may use the driver
+ * during the call. */
 void gpuring_standin_arm(const char *list);
-/* 1 if every fault that was armed has struck. */
+/* Return 1 if every armed fault has been injected. */
 int gpuring_standin_reached(void);
-/* All that was made and not released: memory, registrations, mappings, streams, events, modules. */
+/* Return the number of objects that were not released: memory, registrations, mappings, streams,
+ * events and modules. */
 long gpuring_standin_held(void);
 
-/* A thread of the application captures a stream into a graph (1: a non-blocking one, 2: a blocking
- * one), or does not any more (0). What might disturb it is refused on threads that do not say that
- * they know what they do. Of a blocking one also what uses the legacy stream, on all threads. */
+/* Simulate that a thread of the application captures a stream into a graph (1: a non-blocking
+ * stream, 2: a blocking stream), or ends the capture (0). Calls that could disturb a capture are
+ * refused on threads whose capture mode is not relaxed. While a blocking stream is captured, calls
+ * that use the legacy stream are refused on all threads. */
 void gpuring_standin_capture(int capturing);
-/* A kernel of the application on a default stream of the current context, the legacy one or that of
- * a thread: `ms` milliseconds after it began it copies from one memory of the GPU to another. */
+/* Run a kernel of the application on a default stream of the current context, either the legacy
+ * stream or the stream of the thread. The kernel waits `ms` milliseconds, and then copies GPU
+ * memory. */
 void gpuring_standin_kernel(int per_thread, void *to, const void *from, size_t bytes, int ms);
 
-/* What a network device does: is this memory of a GPU, and copying to or from it. */
+/* For a network device: return 1 if this is memory of a GPU, and copy data from or to such
+ * memory. */
 int gpuring_standin_on_gpu(const void *address);
 void gpuring_standin_copy(void *to, const void *from, size_t bytes);
 
-/* The entry points by number, from 0 on; NULL: there are no more. */
+/* Return the name of entry point number `call`, counted from 0, or NULL after the last one. */
 const char *gpuring_standin_symbol(int call);
-/* How often an entry point was called since the start or the last arm; NULL: all of them. */
+/* Return the number of calls of an entry point, or of all of them (NULL), since the start or the
+ * last arm. */
 long gpuring_standin_calls(const char *symbol);
-/* How many bytes were to be copied since the start. */
+/* Return the number of bytes in all copies since the start. */
 long long gpuring_standin_copied(void);
-/* Memory of the sorts that other entry points of a driver give: "managed", "pool" (stream-ordered
- * pools), "vmm" (mapped by the virtual memory calls), "registered" (the host's). NULL: none. */
+/* Allocate memory that would need further entry points of a driver: "managed", "pool"
+ * (stream-ordered pools), "vmm" (virtual memory calls) or "registered" (host memory). Return NULL
+ * on failure. */
 void *gpuring_standin_alloc(const char *sort, int gpu, size_t bytes);
 void gpuring_standin_free(void *memory);
-/* A context beside the primary one, which is not made current; NULL: none left. The end takes all
- * with it that was made in it; no other one gets its handle. */
+/* Create a context in addition to the primary one, without making it current. Return NULL if there
+ * are too many. gpuring_standin_context_end also ends everything that was created in the context.
+ * Its handle is not reused. */
 void *gpuring_standin_context(int gpu);
 void gpuring_standin_context_end(void *context);
 
-/* Every entry point begins with this; not CUDA_SUCCESS: return it. */
+/* Begin an entry point. The caller must return the result if it is not CUDA_SUCCESS. */
 CUresult standin_enter(enum standin_call call);
 unsigned int standin_slow_us(void);
-bool standin_corrupts(void); /* counts what is written into other processes' memory */
-bool standin_tears(void);    /* counts kernels that end with lines of LL128 */
+bool standin_corrupts(void); /* also counts copies and kernel slices for corrupt=N */
+bool standin_tears(void);    /* also counts kernels for torn=N */
 bool standin_refuses_peers(void);
-/* From now on all calls fail with this, but for those that outlive errors. */
+/* Break the context: from now on, calls fail with `code` unless they also work after errors. */
 void standin_break(CUresult code);
 bool standin_moves_host_memory(void);
-/* One line in the report. */
+/* Append a line to the report. */
 void standin_report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* memory.c and context.c: what is held of each. */
+/* memory.c and context.c: return the number of blocks and objects that were not released. */
 long standin_held_blocks(void);
 long standin_held_objects(void);
 
-/* faults.c: a blocking stream is captured; a call that uses the legacy stream ends that. */
+/* faults.c: return true if a blocking stream is captured. A call that uses the legacy stream would
+ * end the capture. */
 bool standin_captures_blocking(void);
 
-/* stream.c: the legacy default stream of the current context, made when it is first needed. NULL:
- * no memory. */
+/* stream.c: return the legacy default stream of the current context, which is created at its first
+ * use, or NULL if there is no memory. */
 CUstream standin_stream_legacy(void);
-/* It and the context's legacy stream wait for each other. */
+/* Let this stream and the context's legacy stream wait for each other. */
 void standin_stream_block(CUstream stream);
-/* stream.c: all that was queued before has run. */
+/* stream.c: wait until all queued work has run. */
 void standin_wait_for_streams(void);
-/* The same for what was queued late in the current context. */
+/* Wait for the streams of the current context that have had late work. */
 void standin_wait_for_late(void);
-/* task.c: copies and fills whose caller does not wait. The stream begins them late: when somebody
- * waits for it, or after LATE_MS. The source is read at once where it is the host's. */
+/* task.c: queue a copy or a fill whose caller does not wait. The stream starts it late: when a
+ * thread waits for the stream, or after LATE_MS. A source in host memory is read immediately. */
 CUresult standin_copy_late(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
 CUresult standin_set_late(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream);
-/* A context has ended, whose name is `owner`; what runs there is waited for. */
+/* End the streams and the memory of a context that ends. Waits for its running work. */
 void standin_end_streams(struct standin_owner owner);
 void standin_end_memory(struct standin_owner owner);
-/* task.c: a kernel, behind what the stream has to do already. */
+/* task.c: queue a kernel. */
 struct gpuring_launch;
 CUresult standin_enqueue(CUstream stream, const char *kernel, const struct gpuring_launch *launch);
 
-/* ptx_driver.c: are kernels interpreted from PTX; is there a text that is not understood (it has
- * been told); and one kernel. What it does wrong breaks the context, as on a GPU. */
+/* ptx_driver.c: return true if kernels are interpreted from PTX; return true if the PTX is invalid,
+ * which has been reported; run a kernel. A fault of a kernel breaks the context, as on a GPU. */
 struct ptx_machine;
 bool standin_ptx(void);
 bool standin_ptx_refused(void);
@@ -194,15 +205,16 @@ enum {
 };
 int standin_gdr(void);
 int standin_turn_us(void);
-int standin_gpus(void);         /* that this process sees */
-int standin_number(int device); /* of the device, among all there are; the same everywhere */
-bool standin_reach(int gpu, int other); /* these two, by such numbers: each other's memory */
-struct CUctx_st *standin_current(void); /* NULL: none */
+int standin_gpus(void);         /* number of GPUs that this process sees */
+int standin_number(int device); /* index of the device among all GPUs, equal in all processes */
+bool standin_reach(int gpu,
+                   int other); /* true if two GPUs (standin_number) can access each other */
+struct CUctx_st *standin_current(void); /* current context or NULL */
 struct CUctx_st *standin_primary(int gpu);
 struct standin_owner standin_own(void);         /* the current context */
-bool standin_owned(struct standin_owner owner); /* it exists and is the current one */
+bool standin_owned(struct standin_owner owner); /* true if it exists and is the current context */
 bool standin_same(struct standin_owner owner, struct standin_owner other);
-/* So many more, or fewer, objects of a context. */
+/* Add `change` to the number of objects of a context. */
 void standin_count(struct standin_owner owner, enum standin_object object, int change);
 
 /* memory.c */
@@ -210,25 +222,27 @@ enum standin_kind {
     STANDIN_DEVICE,
     STANDIN_IMPORTED,
     STANDIN_REGISTERED,
-    STANDIN_MANAGED, /* a host may touch it */
-    STANDIN_POOL,    /* these two belong to no context, and no other process can map them */
+    STANDIN_MANAGED, /* the host may access it */
+    STANDIN_POOL,    /* this and VMM belong to no context, and no other process can map them */
     STANDIN_VMM,
 };
-/* Must a synchronous operation on the address wait for its end (CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
- * CU_CTX_SYNC_MEMOPS)? */
+/* Return true if a synchronous operation on the address must wait for its end
+ * (CU_POINTER_ATTRIBUTE_SYNC_MEMOPS or CU_CTX_SYNC_MEMOPS). */
 bool standin_memory_synchronous(const void *address);
-/* Kind and GPU of an address; false: ordinary host memory, which a GPU does not reach. */
+/* Get the kind and the GPU of an address. Return false for ordinary host memory, which a GPU cannot
+ * access. */
 bool standin_memory_kind(const void *address, enum standin_kind *kind, int *gpu);
-/* The same for so many bytes that a kernel in this context uses: all within one block that it
- * reaches. */
+/* Return true if a kernel in this context can access all these bytes, which must be in one
+ * block. */
 bool standin_memory_reached(const void *address, size_t bytes, const struct CUctx_st *context);
-/* The block of the address, if it is reached in this context. */
+/* Get the block of the address. Return false if this context cannot access it. */
 bool standin_memory_range(const void *address, const struct CUctx_st *context, uint64_t *begin,
                           uint64_t *end);
-/* And that a copy uses, which also takes memory that the driver does not know, or that the host has
- * registered in another context: it is not pinned there, but the host's. */
+/* Return true if a copy in this context can access all these bytes. Copies also accept memory that
+ * the driver does not know, and host memory that is registered in another context. */
 bool standin_memory_copied(const void *address, size_t bytes, const struct CUctx_st *context);
-/* Device memory is accessible between open and close; calls nest and may come from any thread. */
+/* Let the host access device memory between open and close. Any thread may call these, and calls
+ * nest. */
 void standin_memory_open(void);
 void standin_memory_close(void);
 
@@ -240,7 +254,7 @@ void standin_memory_close(void);
         }                                                   \
     } while (0)
 
-/* For calls that release something: `released` after `release` was evaluated. */
+/* Begin a call that releases something. `release` is evaluated even if a fault is injected. */
 #define STANDIN_RELEASE(call, release)                            \
     do {                                                          \
         CUresult injected_ = standin_enter(STANDIN_##call);       \
@@ -248,7 +262,8 @@ void standin_memory_close(void);
         return injected_ != CUDA_SUCCESS ? injected_ : released_; \
     } while (0)
 
-/* What no driver lets pass; the result alone might be survived, so it is told in the report. */
+/* Refuse a call that no driver accepts. Also report it, because the caller might ignore the
+ * result. */
 #define STANDIN_REFUSE_IF(wrong, result, what)                                         \
     do {                                                                               \
         if (wrong) {                                                                   \
@@ -266,7 +281,7 @@ void standin_memory_close(void);
         }                                                                                \
     } while (0)
 
-/* For what belongs to a context: that one must be current. */
+/* Require that the context of an object is current. */
 #define STANDIN_NEED_OWNER(owner)                                                             \
     do {                                                                                      \
         STANDIN_NEED_CONTEXT();                                                               \

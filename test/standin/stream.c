@@ -14,38 +14,38 @@
 
 #define LATE_MS 200
 
-/* The legacy stream and the blocking ones wait for each other; default streams are not counted as
+/* The legacy stream and blocking streams wait for each other. Default streams are not counted as
  * objects of a program. */
 enum sort { NON_BLOCKING, BLOCKING, OF_THREAD, LEGACY };
 
 struct CUstream_st {
     struct standin_owner owner;
     enum sort sort;
-    pthread_t of_thread; /* OF_THREAD: whose it is */
+    pthread_t of_thread; /* OF_THREAD: the thread that owns the stream */
     int priority;
     pthread_t thread;
-    struct ptx_machine *machine; /* that thread's, if kernels are PTX */
+    struct ptx_machine *machine; /* interpreter of `thread` for PTX kernels */
     pthread_mutex_t lock;        /* guards all below */
     pthread_cond_t change;
     struct standin_task *first, **last;
     uint64_t queued, finished;
-    int waiters; /* for its end */
-    bool late;   /* it had such tasks */
+    int waiters; /* threads that wait for tasks of this stream */
+    bool late;   /* true if there have been late tasks */
     bool closing;
-    atomic_int waiting;       /* kernels that have not begun */
+    atomic_int waiting;       /* number of kernels that have not started */
     struct CUstream_st *next; /* guarded by streams_lock */
 };
 
 struct CUevent_st {
     struct standin_owner owner;
-    struct CUstream_st *stream; /* of the last record; NULL: never recorded */
+    struct CUstream_st *stream; /* stream of the last record, or NULL */
     uint64_t position;
 };
 
 static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct CUstream_st *all_streams, *ended_streams;
 
-/* Called with the lock held. */
+/* Sleep for LATE_MS, or until a thread waits for the stream. The caller holds the lock. */
 static void delay(struct CUstream_st *stream)
 {
     struct timespec end;
@@ -60,7 +60,7 @@ static void delay(struct CUstream_st *stream)
     }
 }
 
-/* Without the lock: until the stream has finished so many tasks. */
+/* Wait until the stream has finished `position` tasks. The caller does not hold the lock. */
 static void wait_until(struct CUstream_st *stream, uint64_t position)
 {
     pthread_mutex_lock(&stream->lock);
@@ -139,14 +139,14 @@ static uint64_t queued_in(CUstream stream)
     return queued;
 }
 
-/* What is queued next on a stream must wait for what is queued on another one. */
+/* Let the next tasks of a stream wait for all tasks that are queued on another stream. */
 static CUresult append_wait(CUstream stream, CUstream after)
 {
     return append(stream, (struct standin_task){
                               .kind = TASK_WAIT, .after = after, .position = queued_in(after)});
 }
 
-/* Of a default stream and those that wait for it. */
+/* Return true if tasks of `stream` must wait for earlier tasks of `other`. */
 static bool follows(const struct CUstream_st *stream, const struct CUstream_st *other)
 {
     return other != stream && standin_same(other->owner, stream->owner) &&
@@ -173,7 +173,7 @@ CUresult standin_stream_queue(CUstream stream, struct standin_task description)
     CUresult result = CUDA_SUCCESS;
 
     if (stream == NULL) {
-        return CUDA_ERROR_INVALID_HANDLE; /* we never use the default stream */
+        return CUDA_ERROR_INVALID_HANDLE; /* the component never uses it */
     }
     STANDIN_NEED_OWNER(stream->owner);
     if (stream->sort != NON_BLOCKING) {
@@ -225,7 +225,7 @@ CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int pr
     STANDIN_ENTER(stream_create);
     STANDIN_NEED_CONTEXT();
     if (flags != CU_STREAM_NON_BLOCKING) {
-        return CUDA_ERROR_INVALID_VALUE; /* ours must not hold up the default stream */
+        return CUDA_ERROR_INVALID_VALUE; /* ours must not block the default stream */
     }
     result = create(stream, NON_BLOCKING, priority);
     if (result == CUDA_SUCCESS) {
@@ -239,7 +239,7 @@ void standin_stream_block(CUstream stream)
     stream->sort = BLOCKING;
 }
 
-/* A default stream of the current context; NULL: it has not been used. */
+/* Return a default stream of the current context, or NULL if it has not been used. */
 static CUstream find_default(enum sort sort)
 {
     struct standin_owner owner = standin_own();
@@ -272,7 +272,7 @@ CUstream standin_stream_of_thread(void)
     return make_default(OF_THREAD);
 }
 
-/* It is in the list no more: finish what was queued. */
+/* Finish the queued tasks of a stream that was removed from the list, and end its thread. */
 static void end_stream(CUstream stream)
 {
     pthread_mutex_lock(&stream->lock);
@@ -289,7 +289,7 @@ static CUresult destroy_stream(CUstream stream)
     struct CUstream_st **link = &all_streams;
 
     STANDIN_NEED_OWNER(stream->owner);
-    if (atomic_load(&stream->waiting) > 0) { /* a driver waits for none; its memory may go next */
+    if (atomic_load(&stream->waiting) > 0) { /* a real driver would not wait for it */
         standin_report("pid %d misuses cuStreamDestroy_v2: a kernel has not begun\n",
                        (int) getpid());
     }
@@ -301,7 +301,7 @@ static CUresult destroy_stream(CUstream stream)
     pthread_mutex_unlock(&streams_lock);
     end_stream(stream);
     standin_count(stream->owner, STANDIN_STREAM, -1);
-    if (stream->sort != NON_BLOCKING) { /* the legacy stream may still look at it */
+    if (stream->sort != NON_BLOCKING) { /* the legacy stream may still use it */
         stream->next = ended_streams;
         ended_streams = stream;
         return CUDA_SUCCESS;
@@ -312,7 +312,7 @@ static CUresult destroy_stream(CUstream stream)
     return CUDA_SUCCESS;
 }
 
-/* The structures stay, so that a later use of the handles can be told. */
+/* Keep the structures, so that a later use of the handles can be detected. */
 void standin_end_streams(struct standin_owner owner)
 {
     struct CUstream_st **link = &all_streams, *ended = NULL;
@@ -367,8 +367,8 @@ void standin_wait_for_late(void)
     pthread_mutex_unlock(&streams_lock);
 }
 
-/* The thread's own default stream has nothing to do but this: it waits for the legacy one, which is
- * where tasks come late. */
+/* Only the thread's default stream is supported. It has no other tasks, and it waits for the legacy
+ * stream, where tasks may start late. */
 CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *argument)
 {
     STANDIN_ENTER(host_function);
@@ -403,7 +403,8 @@ static bool is_idle(CUstream stream)
     return idle;
 }
 
-/* The legacy stream and what it waits for (seen on an H100 with CUDA 13.0). */
+/* Return true if the legacy stream and all streams that it waits for are idle. (An H100 with CUDA
+ * 13.0 does the same.) */
 static bool legacy_is_idle(void)
 {
     struct standin_owner owner = standin_own();
@@ -433,7 +434,8 @@ CUresult cuStreamQuery(CUstream stream)
     return is_idle(stream) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
-/* Which alone may be asked of the legacy stream while a blocking one is captured. */
+/* This is the only query of the legacy stream that is permitted while a blocking stream is
+ * captured. */
 CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
 {
     STANDIN_ENTER(is_capturing);
@@ -450,7 +452,7 @@ CUresult cuEventCreate(CUevent *event, unsigned int flags)
     STANDIN_ENTER(event_create);
     STANDIN_NEED_CONTEXT();
     if (flags != CU_EVENT_DISABLE_TIMING) {
-        return CUDA_ERROR_INVALID_VALUE; /* timing makes events slow */
+        return CUDA_ERROR_INVALID_VALUE; /* because timing makes events slow */
     }
     *event = calloc(1, sizeof **event);
     if (*event == NULL) {
@@ -495,7 +497,7 @@ CUresult cuEventRecord(CUevent event, CUstream stream)
     return CUDA_SUCCESS;
 }
 
-/* The event may be of another context. */
+/* The event may belong to another context. */
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
 {
     STANDIN_ENTER(stream_wait);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What streams run: copies, fills and kernels. Kernels are works, run by the host executor or, as
- * PTX, by the interpreter (ptx.h).
+ * The tasks of streams: copies, fills and kernels. The host executor runs the work of a kernel, or
+ * the interpreter runs its PTX (ptx.h).
  */
 #include "test/standin/task.h"
 
@@ -24,7 +24,8 @@ static uint64_t now_ns(void)
     return (uint64_t) time.tv_sec * UINT64_C(1000000000) + (uint64_t) time.tv_nsec;
 }
 
-/* A lock that stands for the GPU where processes cannot run on it together; -1: none. */
+/* Take the lock of a GPU on which processes cannot run concurrently. Return -1 if there is no
+ * lock. */
 static int gpu_acquire(void)
 {
     const char *path = getenv("GPURING_STANDIN_EXCLUSIVE");
@@ -51,7 +52,7 @@ static bool imported(const void *address)
     return standin_memory_kind(address, &kind, &gpu) && kind == STANDIN_IMPORTED;
 }
 
-/* The chunks that a work has sent so far into memory of other processes. */
+/* Return the number of chunks that a work has sent into memory of other processes. */
 static uint64_t sent_to_others(const struct gpuring_work *work)
 {
     uint64_t chunks = 0;
@@ -73,7 +74,7 @@ static uint64_t sent_to_others(const struct gpuring_work *work)
     return chunks;
 }
 
-/* Flip a bit in what each lane has sent last into memory of another process. */
+/* Flip a bit in the last chunk that each lane has sent into memory of another process. */
 static void corrupt_sent(const struct gpuring_work *work)
 {
     for (uint32_t i = 0; i < work->nlanes; i++) {
@@ -93,7 +94,7 @@ static void corrupt_sent(const struct gpuring_work *work)
     }
 }
 
-/* Flip a bit in the result of each lane that has ended. */
+/* Flip a bit in the result of each finished lane. */
 static void tear_lines(const struct gpuring_work *work)
 {
     uint8_t *output = work->output;
@@ -107,11 +108,11 @@ static void tear_lines(const struct gpuring_work *work)
     }
 }
 
-/* By the host executor: until the work is final or has waited for its patience. */
+/* Run a work on the host executor until it has ended or its patience is over. */
 static void run_on_host(const struct gpuring_work *work)
 {
     uint64_t end = now_ns() + work->patience;
-    struct gpuring_work slice = *work; /* the lanes are shared, so their state persists */
+    struct gpuring_work slice = *work; /* shares the lanes, so their state persists */
 
     slice.patience = 64;
     while (gpuring_work_run_host(&slice) > 0 && now_ns() < end) {
@@ -143,15 +144,14 @@ static void run_kernel(const struct standin_task *task, struct ptx_machine **mac
         standin_tears()) {
         tear_lines(work);
     }
-    for (uint32_t i = 0; i < work->nlanes && !standin_ptx();
-         i++) { /* as a kernel does at its end */
+    for (uint32_t i = 0; i < work->nlanes && !standin_ptx(); i++) { /* like a kernel at its end */
         __atomic_store_n(&work->lanes[i].launch_seq, work->launch_seq, __ATOMIC_RELEASE);
     }
     gpu_release(gpu);
     free(task->launch);
 }
 
-#define TURN_BYTES (32 << 10) /* smaller copies of one row to a GPU wait for a turn */
+#define TURN_BYTES (32 << 10) /* smaller copies are delayed by GPURING_STANDIN_TURN_US */
 
 static void run_copy(const struct standin_task *task)
 {
@@ -187,7 +187,7 @@ void standin_task_run(const struct standin_task *task, struct ptx_machine **mach
     case TASK_KERNEL:
         run_kernel(task, machine, context, waiting);
         break;
-    case TASK_WAIT: /* stream.c */
+    case TASK_WAIT: /* stream.c has already waited */
         break;
     }
     standin_memory_close();
@@ -222,8 +222,8 @@ CUresult cuMemsetD8Async(CUdeviceptr pointer, unsigned char value, size_t bytes,
 }
 
 /*
- * Stricter than a driver with unified addresses, which finds the contexts by itself where memory of
- * cuMemAlloc is concerned, but not for other sorts.
+ * Copies are stricter here than in a driver with unified addresses, which finds the context of an
+ * address itself, but only for memory of cuMemAlloc.
  */
 #define OUT_OF_REACH "beyond the end of an allocation, or of another context"
 
@@ -315,7 +315,7 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr fro
     return copy_between(to, to_context, from, from_context, bytes, stream);
 }
 
-/* Do all rows lie within an allocation, if the first one does? */
+/* Return true if all rows are within one allocation. */
 static bool rows_copied(CUdeviceptr first, size_t pitch, const CUDA_MEMCPY2D *copy)
 {
     return copy->Height == 0 ||

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Inside of the stand-in driver: what streams run, between stream.c and task.c. */
+/* Tasks of streams inside the stand-in driver: the interface between stream.c and task.c. */
 #ifndef GPURING_STANDIN_TASK_H
 #define GPURING_STANDIN_TASK_H
 
@@ -13,30 +13,31 @@ struct standin_task {
     enum standin_task_kind kind;
     uint8_t *to;
     const uint8_t *from;
-    void *staged; /* memory that is freed after it; NULL: none */
+    void *staged; /* memory to free after the task, or NULL */
     bool late;    /* see standin_copy_late */
     size_t bytes;
-    size_t rows, to_pitch, from_pitch; /* of a copy */
+    size_t rows, to_pitch, from_pitch; /* only for copies */
     unsigned char value;
-    struct gpuring_launch *launch; /* a copy of the parameters */
-    const char *kernel;            /* its name */
-    int ms;                        /* of a copy: it begins this much later */
-    CUstream after;                /* of a wait: until that stream has finished so many tasks */
+    struct gpuring_launch *launch; /* copy of the parameters of a kernel */
+    const char *kernel;            /* name of a kernel */
+    int ms;                        /* delay of a copy */
+    CUstream after; /* for waits: wait until this stream has finished `position` tasks */
     uint64_t position;
     struct standin_task *next;
 };
 
-/* task.c: on the stream's thread. *machine: the interpreter's, made when it is needed. *waiting:
- * the kernels that have not begun. */
+/* task.c: run a task on the stream's thread. *machine is the interpreter, which is created at its
+ * first use. *waiting is the number of kernels that have not started. */
 void standin_task_run(const struct standin_task *task, struct ptx_machine **machine,
                       struct CUctx_st *context, atomic_int *waiting);
 
-/* stream.c: behind what the stream has to do already. */
+/* stream.c: append a task to the queue of a stream. */
 CUresult standin_stream_queue(CUstream stream, struct standin_task description);
-/* The context that it was made in. */
+/* Return the context in which the stream was created. */
 struct standin_owner standin_stream_owner(CUstream stream);
 int standin_stream_priority(CUstream stream);
-/* The default stream of the calling thread in the current context; NULL: no memory. */
+/* Return the default stream of the calling thread in the current context, or NULL if there is no
+ * memory. */
 CUstream standin_stream_of_thread(void);
 
 #endif

@@ -18,8 +18,8 @@
 static void *received; /* buffer of the last MPI_Irecv */
 static MPI_Comm received_on;
 
-/* Return true if the result of this call must be made wrong. Set *error if the call must also fail.
- */
+/* Return true if the result of this call must be made wrong. Set *error if the call must also
+ * fail. */
 static bool strikes(const char *function, MPI_Comm comm, bool *error)
 {
     const char *fault = getenv("GPURING_FAULT");

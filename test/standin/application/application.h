@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What real programs call of a CUDA driver besides the component's entry points: a library of its
- * own, libcuda_application.so, which loads the stand-in libcuda.so.1. A program that loads it finds
- * both; the component loads libcuda.so.1 by its name and sees nothing of this one. So that one has
- * exactly the component's entry points, and is as strict with them as ever, while applications may
- * do what the component must not: use the default stream, streams that wait for it, and events
- * with times. It knows what Numba calls, kernels excepted, and what an Open MPI with CUDA calls.
+ * A second library, libcuda_application.so, with entry points of a CUDA driver that applications
+ * call and the component does not. It loads the stand-in libcuda.so.1, so a program that loads it
+ * finds the entry points of both. The component loads libcuda.so.1 by name and does not see this
+ * library. The stand-in driver therefore has exactly the component's entry points and remains
+ * strict, while applications may use the default stream, streams that wait for it, and events with
+ * timing. The library has the entry points that Numba (except for kernels) and an Open MPI with
+ * CUDA need.
  */
 #ifndef GPURING_STANDIN_APPLICATION_H
 #define GPURING_STANDIN_APPLICATION_H
@@ -18,12 +19,12 @@ const struct gpuring_cuda_driver *application_driver(void);
 
 const struct standin_events *application_events(void);
 
-/* Makes the context of something current until application_leave. */
+/* Make the context of an owner current until application_leave. */
 CUresult application_enter(struct standin_owner owner);
 void application_leave(void);
 
-/* Before something is given to a stream: replaces the default stream by the one that stands for it
- * in the current context. */
+/* Replace the default stream with the stream that represents it in the current context. Must be
+ * called before work is queued on *stream. */
 CUresult application_stream(CUstream *stream);
 
 #endif

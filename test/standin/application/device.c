@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The stand-in driver below, its version and its devices. */
+/* Access to the stand-in driver, its version and its devices. */
 #include "test/standin/application/application.h"
 
 #include <dlfcn.h>
@@ -78,7 +78,7 @@ CUresult cuDeviceGetName(char *name, int size, CUdevice device)
     return CUDA_SUCCESS;
 }
 
-/* All that was made in the context goes, who ever retained it. */
+/* Destroy everything that was created in the primary context, even if others have retained it. */
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
 {
     unsigned int flags;

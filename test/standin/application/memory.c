@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Memory and copies as applications use them. */
+/* Memory and copies for applications. */
 #include "test/standin/application/application.h"
 
-#define MEMORY (UINT64_C(16) << 30) /* that each GPU claims to have */
+#define MEMORY (UINT64_C(16) << 30) /* bytes that each GPU reports */
 
 CUresult cuMemGetInfo_v2(size_t *unused, size_t *total)
 {
@@ -36,7 +36,7 @@ CUresult cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes, unsigned int flag
     return result;
 }
 
-/* Of this process, and in whichever context it was made: none needs to be current. */
+/* Free memory of this process, from any context. No context needs to be current. */
 static CUresult release(void *memory, bool host)
 {
     enum standin_kind kind;
@@ -57,7 +57,7 @@ CUresult cuMemFree_v2(CUdeviceptr pointer)
 
 CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags)
 {
-    (void) flags; /* it is portable and mapped in any case */
+    (void) flags; /* the memory is always portable and mapped */
     return alloc("registered", bytes, pointer);
 }
 
@@ -92,7 +92,8 @@ static CUresult copy(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream st
     return result;
 }
 
-/* Copies of memory that the driver does not know have ended when the call returns. */
+/* Return true if the driver does not know this memory. Copies of such memory end before the call
+ * returns. */
 static bool pageable(const void *host)
 {
     enum standin_kind kind;
@@ -102,9 +103,9 @@ static bool pageable(const void *host)
 }
 
 /*
- * A "synchronous" operation whose caller goes on before its end, as the driver's documentation has
- * it ("API synchronization behavior"): from pageable memory and between GPU memory. Unless the
- * memory or the context says otherwise.
+ * Start a "synchronous" copy that ends after the call has returned. According to the driver's
+ * documentation ("API synchronization behavior"), this happens for copies from pageable memory and
+ * between GPU memory, unless the memory or the context has the SYNC_MEMOPS attribute.
  */
 static CUresult copy_late(CUdeviceptr to, CUdeviceptr from, size_t bytes)
 {

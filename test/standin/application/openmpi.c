@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* What an Open MPI that was built with CUDA calls besides: 4.1 (coll/cuda, smcuda) and 5.0. */
+/* Further entry points for an Open MPI that was built with CUDA: 4.1 (coll/cuda, smcuda) and
+ * 5.0. */
 #include "test/standin/application/application.h"
 #include "test/standin/memory.h"
 
@@ -24,7 +25,7 @@ CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
     return CUDA_SUCCESS;
 }
 
-/* One attribute; of an address that the driver does not know it fails. */
+/* Get one attribute. This fails if the driver does not know the address. */
 CUresult cuPointerGetAttribute(void *value, CUpointer_attribute name, CUdeviceptr pointer)
 {
     struct block block;
@@ -54,7 +55,8 @@ CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes)
     return result == CUDA_SUCCESS ? cuStreamSynchronize(NULL) : result;
 }
 
-/* Open MPI gives any address of an allocation, and a driver takes it. */
+/* Accept any address within an allocation like a real driver, because Open MPI passes such
+ * addresses. */
 CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr pointer)
 {
     CUdeviceptr base;
@@ -64,7 +66,8 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr pointer)
     return result == CUDA_SUCCESS ? application_driver()->ipc_get(handle, base) : result;
 }
 
-/* An event for other processes has passed when it is recorded (streams.c), so theirs always has. */
+/* An event for other processes is already complete when it is recorded (streams.c), so the events
+ * that they open are complete, too. */
 CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event)
 {
     (void) event;
@@ -78,7 +81,7 @@ CUresult cuIpcOpenEventHandle(CUevent *event, CUipcEventHandle handle)
     return cuEventCreate(event, CU_EVENT_DISABLE_TIMING);
 }
 
-/* Memory of the virtual memory calls, whose handle is its address. */
+/* Find memory that was allocated with the virtual memory calls. Its handle is its address. */
 static bool virtual_memory(const void *address, struct block *block)
 {
     return standin_block_find(address, block) && block->kind == STANDIN_VMM;
@@ -136,7 +139,7 @@ CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location
     return CUDA_SUCCESS;
 }
 
-/* All GPUs that there are reach the memory of pools. */
+/* All GPUs can access the memory of pools. */
 CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLocation *location)
 {
     (void) pool;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Streams and events as applications use them. */
+/* Streams and events for applications. */
 #include "test/standin/application/application.h"
 
 #include <pthread.h>
@@ -9,18 +9,19 @@
 
 #define MOST_STREAMS 256
 
-/* The application's streams. The default one and the blocking ones wait for each other. */
+/* Sorts of an application's streams. The default stream and blocking streams wait for each
+ * other. */
 enum sort { DEFAULT, BLOCKING, NON_BLOCKING };
 
 struct known {
-    CUstream stream; /* NULL: free */
+    CUstream stream; /* NULL if the entry is free */
     struct standin_owner owner;
     enum sort sort;
 };
 
-/* What an application has for an event. */
+/* An application's handle of an event. */
 struct event {
-    CUevent event; /* the stand-in driver's */
+    CUevent event; /* handle of the stand-in driver */
     struct standin_owner owner;
     bool interprocess;
 };
@@ -28,7 +29,8 @@ struct event {
 static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct known known[MOST_STREAMS];
 
-/* Called with the lock held, as the next two. */
+/* Create a stream and add it to `known`. The caller holds the lock, here and in the next
+ * function. */
 static CUresult add(CUstream *stream, enum sort sort)
 {
     for (int i = 0; i < MOST_STREAMS; i++) {
@@ -103,7 +105,7 @@ CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
     return result;
 }
 
-/* Called with the lock held. */
+/* Destroy a stream. The caller holds the lock. */
 static CUresult end(struct known *ended)
 {
     CUresult result = application_enter(ended->owner);
@@ -156,7 +158,7 @@ static CUevent inner(CUevent event)
     return ((struct event *) (void *) event)->event;
 }
 
-/* Nobody is told how much time passed between two. */
+/* Create an event. It never has timing, because cuEventElapsedTime is missing here. */
 CUresult cuEventCreate(CUevent *event, unsigned int flags)
 {
     struct event *created = calloc(1, sizeof *created);
@@ -194,7 +196,8 @@ CUresult cuEventRecord(CUevent event, CUstream stream)
     CUresult result = application_stream(&stream);
 
     if (result == CUDA_SUCCESS && ((struct event *) (void *) event)->interprocess) {
-        result = application_driver()->stream_sync(stream); /* other processes cannot wait for it */
+        result = application_driver()->stream_sync(
+            stream); /* because other processes cannot wait for it */
     }
     return result == CUDA_SUCCESS ? application_driver()->event_record(inner(event), stream)
                                   : result;
