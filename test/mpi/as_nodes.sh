@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# as_nodes.sh NODES RANKS PROGRAM ARGS...: run by mpirun for each rank: makes the ranks look like
-# those of NODES nodes, block-wise, by coll_gpuring_hostid. 1 node: nothing is set. With
-# GPURING_TEST_DRIVER the CUDA driver is that of this folder; then GPURING_TEST_PRELOAD is a library
-# that is preloaded, and GPURING_TEST_VISIBLE, a word for each rank, is what the ranks have in
-# CUDA_VISIBLE_DEVICES.
+# as_nodes.sh NODES RANKS PROGRAM ARGS...: run a program as a rank of a simulated node. mpirun starts this
+# script for each rank. Blocks of consecutive ranks act as NODES nodes with different coll_gpuring_hostid;
+# for 1 node it is not set. GPURING_TEST_DRIVER is the folder of another CUDA driver. If it is set,
+# GPURING_TEST_PRELOAD is a library to preload, and GPURING_TEST_VISIBLE has one word for each rank: the
+# value of CUDA_VISIBLE_DEVICES.
 nodes=$1 ranks=$2
 shift 2
 if [ "$nodes" -gt 1 ]; then

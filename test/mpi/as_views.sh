@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# as_views.sh FILE FOLDER COMMAND...: runs the command as a rank that sees, of the GPUs in a topology
-# file, the one of its own number only, as in a container. With GPURING_TEST_STRANGER=N, rank N sees
-# another kind of devices.
+# as_views.sh FILE FOLDER COMMAND...: run a command as a rank that sees only one GPU of a topology file,
+# as in a container. Rank N sees GPU N. If GPURING_TEST_STRANGER=N, rank N sees another kind of device.
 file=$1 folder=$2
 shift 2
 rank=${OMPI_COMM_WORLD_RANK:-0}

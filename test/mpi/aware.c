@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What libgpuring_aware.so adds, preloaded: the answer that this MPI takes GPU buffers, and calls
- * that touch a buffer before any component is asked.
+ * Test the preloaded libgpuring_aware.so. It reports that this MPI supports GPU buffers, and
+ * handles calls that access a buffer before Open MPI calls a component.
  *
  *   aware [-n] FOLDER     -n: the answer must be no, and nothing else is tried
  */

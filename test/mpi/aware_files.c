@@ -57,9 +57,9 @@ static void fill_host(void)
     }
 }
 
-/* Write from host or GPU memory, and read it back over bytes of 0x55: the content of the file, and
- * the buffer afterwards. The last third of the read is behind the end of the file. Return the
- * length of the file. */
+/* Write from host or GPU memory, and read the data back into a buffer of bytes 0x55. Return the
+ * length of the file, its content, and the buffer after the read. The last third of the read is
+ * beyond the end of the file. */
 static size_t write_and_read(bool on_gpu, MPI_Datatype type, const char *view, char file[BYTES],
                              char after[BYTES])
 {
@@ -90,7 +90,7 @@ static size_t write_and_read(bool on_gpu, MPI_Datatype type, const char *view, c
     return bytes;
 }
 
-/* Are file and buffer the same whether the buffer is in host or GPU memory? */
+/* Return true if file and buffer are the same for buffers in host and in GPU memory. */
 static bool same_as_host(MPI_Datatype type, const char *view)
 {
     static char files[2][BYTES], after[2][BYTES];
@@ -235,7 +235,7 @@ static int read_form(MPI_File f, int form)
     }
 }
 
-/* The file has the data of all ranks; of the last one: what is expected. */
+/* The expected data of the last rank in a file. The data of all other ranks is always there. */
 enum last { THERE, POISONED, MISSING };
 
 static bool file_holds(const char *path, enum last last)
@@ -287,7 +287,7 @@ static void arm(const char *fault)
     }
 }
 
-/* Not any more; true if it did. */
+/* Disarm the fault, and return true if it has struck. */
 static bool struck(const char *fault)
 {
     bool reached = true;

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Several CUDA contexts in a process, on the same GPU: the stand-in driver refuses kernels and
- * copies on memory of another context than theirs. Calls with buffers of either work, whichever was
- * met first. Once the context that was met first is destroyed, collectives on connected
- * communicators return errors; messages, and collectives on new communicators, are staged. Nothing
- * hangs or goes wrong. Meanwhile another thread of the application captures a stream into a graph.
+ * Test several CUDA contexts in a process, on the same GPU. The stand-in driver refuses kernels and
+ * copies on memory of a context other than theirs. Calls with buffers of either context must work,
+ * whichever is used first. After the context that was used first has been destroyed, collectives on
+ * connected communicators return errors. Messages, and collectives on new communicators, are
+ * staged. No call may hang or return wrong data. Meanwhile another thread of the application
+ * captures a stream into a graph.
  *
- * Arguments: how many of the contexts come first (own: the one beside the primary one; primary),
- * on which ranks the own one is destroyed at the end (all, last), and whether the primary one is
- * reset before MPI_Finalize (reset), and begun anew (again).
+ * The first argument selects the context that is used first: `primary`, or `own`, which is an
+ * additional context. The second one selects the ranks on which the own context is destroyed at the
+ * end: `all` or `last`. The third one is optional: `reset` resets the primary context before
+ * MPI_Finalize, and `again` also uses it again.
  */
 #include "harness.h"
 #include "standin_find.h"

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * How often the driver is called: to ask where a buffer lies once for each buffer of a call at
- * most, for nothing else in a call on host memory, and for each call on a GPU so often as the list
- * below says, besides looking whether it is done; where the host may touch managed memory only then
- * (GPURING_STANDIN_CONCURRENT=0), it is asked for that at least once. How often memory is allocated
- * for copies of buffers on another GPU than the process works with: once, but for large ones.
- * Counted by the stand-in driver.
+ * Count driver calls with the stand-in driver.
+ *
+ * - Each buffer of a call is queried at most once. A call on host memory makes no other call.
+ * - Each call on a GPU makes the number of driver calls in the list below, not counting polls for
+ *   its end. If the host may access managed memory only after kernels have ended
+ *   (GPURING_STANDIN_CONCURRENT=0), there is at least one poll.
+ * - Memory for copies of buffers on another GPU is allocated once, except for large buffers.
  */
 #include "harness.h"
 #include "standin_find.h"
@@ -18,12 +19,13 @@
 #include "kernels/image.h"
 
 #define COUNT  1000
-#define ENTER  5            /* to know a context again, make it current, and leave it */
-#define POLL   (ENTER + 1)  /* a kernel's end shows without: only where it takes long */
-#define FOLLOW 3            /* the default stream: is it captured, an event, and the wait for it */
+#define ENTER  5           /* to identify a context, make it current, and leave it */
+#define POLL   (ENTER + 1) /* only for long kernels, because flags signal the end of a kernel */
+#define FOLLOW 3 /* the default stream: a query for captures, an event, and the wait for it */
 #define LAUNCH (4 + FOLLOW) /* without the capture mode */
 #define TABLES 6            /* allocations of a wire-up */
-#define MOST   (5 << 20)    /* elements of a buffer: copies of 20 MiB are not kept (bounce.h) */
+#define MOST   (5 << 20) /* elements of a buffer; bounce buffers of 20 MiB are not kept (bounce.h) \
+                          */
 
 static long (*calls)(const char *symbol);
 static void *(*alloc_sort)(const char *sort, int gpu, size_t bytes);
@@ -89,8 +91,9 @@ static const struct {
 } cases[] = {
     {"Allreduce on a GPU", allreduce, 2, true, 2 + LAUNCH},
     {"Allreduce in place on a GPU", allreduce_in_place, 1, true, 1 + LAUNCH},
-    {"Scan on a GPU", scan, 2, true, 2 + 4 * ENTER + 5 + 2 * FOLLOW}, /* two copies, waited for; and
-                                                                         is its context lost? */
+    {"Scan on a GPU", scan, 2, true,
+     2 + 4 * ENTER + 5 + 2 * FOLLOW}, /* two copies with their waits,
+                                         and a context check */
     {"Bcast on a GPU", bcast, 1, true, 1 + 4 * ENTER + 5 + 2 * FOLLOW},
     {"Sendrecv on a GPU", sendrecv, 2, true,
      2 + 3 * ENTER + 5 + 2 * FOLLOW}, /* the first is waited for */
@@ -219,7 +222,7 @@ int main(int argc, char **argv)
         float *from = cases[i].on_gpu ? gpu : host, *to = cases[i].on_gpu ? gpu_too : host_too;
         long asked, all, polls, waits;
 
-        cases[i].call(from, to); /* what the first call makes */
+        cases[i].call(from, to); /* setup in the first call */
         asked = calls("cuPointerGetAttributes");
         polls = calls("cuStreamQuery");
         waits = calls("cuStreamSynchronize");

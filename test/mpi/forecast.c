@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Small calls with a root, of which ranks of several nodes agree on some only: phases of calls
- * with buffers in all kinds of memory, blocking and not, several under way, on ranks that run ahead
- * of each other. Every result is checked; then what is served of long rows of equal calls.
+ * Test small calls with a root, for which ranks of several nodes agree only sometimes. Each phase
+ * has calls with buffers in all kinds of memory, blocking and non-blocking, several in flight, on
+ * ranks that run ahead of each other. Every result is checked. Then long sequences of equal calls
+ * must be served.
  *
  *   forecast [SEED [PHASES [first]]]
  *
- * first: no other call comes before them
+ * first: make no other call before them
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,11 +59,11 @@ static bool pattern_on_gpu(int pattern, const struct slot *slot)
     case BY_RANK:
         return harness_rank % 2 == 0;
     default:
-        return draw(&common, 2) != 0; /* alike on all ranks, but for each call anew */
+        return draw(&common, 2) != 0; /* equal on all ranks, and random for each call */
     }
 }
 
-/* What a rank sends in a call: one vector, or from a scatter's root one for each rank. */
+/* Fill the input of a call: one vector, or one for each rank at the root of a scatter. */
 static void fill(struct slot *slot)
 {
     int vectors = slot->collective == SCATTER ? harness_size : 1;
@@ -135,7 +136,8 @@ static bool right(const struct slot *slot)
     return true;
 }
 
-/* A persistent allreduce: with such the ranks find an order of their own for all calls. */
+/* A persistent allreduce. After the first persistent call, the ranks agree on the order of all
+ * calls. */
 static struct {
     int *input, *output;
     MPI_Request request;
@@ -218,8 +220,9 @@ static bool gather(struct slot *slot, bool on_gpu, bool blocking)
 }
 
 /*
- * The last of these gathers has host buffers and begins when host buffers are expected. But its
- * turn comes after others by which GPUs are: the first rank keeps them all waiting.
+ * Test gathers that wait for rank 0. The last of them has host buffers, and starts while host
+ * buffers are expected. When it is its turn, the calls before it have changed the expectation to
+ * GPU buffers.
  */
 static bool behind_others(void)
 {
@@ -242,7 +245,7 @@ static bool behind_others(void)
     return good;
 }
 
-/* So many broadcasts of 4000 bytes; in types with a gap, where gaps. How many were staged? */
+/* Make broadcasts of 4000 bytes of data, and return the number of staged ones. */
 static long long row(int calls, bool on_gpu, MPI_Datatype type, bool *good)
 {
     long long before = harness_pvar("coll_gpuring_staged");
@@ -281,7 +284,7 @@ static void rows(void)
                   "then 150 on GPU memory again are served soon: all but %lld", staged);
 }
 
-/* From the middle on with persistent calls beside them. */
+/* Run phases of calls. Persistent calls are also made in the second half of them. */
 static bool run_phases(int phases)
 {
     bool good = true;
@@ -326,7 +329,7 @@ static bool connect_by_nonblocking(void)
     return MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS && good;
 }
 
-/* The same on communicators of their own, which connect in the middle of them. */
+/* Run phases on new communicators, which connect in the middle of them. */
 static bool run_unconnected(int times)
 {
     bool good = true;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The cost of blocking calls on GPU buffers in driver calls, copies, bytes copied and
- * waits, for any component that serves them, counted by the stand-in driver. Results are checked
- * as well. Each call is counted after all one-time work is done, for all ranks
- * together. Attributes are queries about addresses. None of this is a result of a GPU or a time.
+ * Print the cost of blocking calls on GPU buffers in driver calls, copies, copied bytes and waits,
+ * for any component that serves them. The stand-in driver counts them. Results are checked as well.
+ * Each call is counted after all one-time work, and for all ranks together. "Attributes" are
+ * queries about addresses. None of these figures is a time or a result of a GPU.
  */
 #include "harness.h"
 #include "standin_find.h"

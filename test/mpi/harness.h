@@ -4,8 +4,8 @@
  * Common parts of the MPI test programs: results that are reported once for all ranks, predictable
  * data of every type, and the performance variables of the component.
  *
- * A program prints one TAP line per check (rank 0 only) and returns 0; the shell driver fails the
- * test if a line says "not ok" or the program ends with another status.
+ * Rank 0 of a program prints one TAP line per check, and the program returns 0. The test script
+ * fails if a line begins with "not ok" or if the program returns another status.
  */
 #ifndef GPURING_TEST_HARNESS_H
 #define GPURING_TEST_HARNESS_H

@@ -92,7 +92,7 @@ use_gpus() {
     export GPURING_STANDIN_GPUS="$1"
 }
 
-# nvlink_topology GPUS: a topology file of the stand-in's GPUs, all on one NVSwitch, for this shell.
+# nvlink_topology GPUS: use a topology file in which all GPUs of the stand-in driver are on one NVSwitch.
 nvlink_topology() {
     {
         echo '<system version="1"><cpu numaid="0" affinity="ffffffff" arch="x86_64"'
@@ -191,6 +191,6 @@ refused() { # PATTERN TEXT
     check "refused: $2" sh -c "[ $status -eq 2 ] && grep -Eq -- '$1' '$work/out'"
 }
 
-# says PATTERN: the output of the last run matches (extended regular expression).
+# `says PATTERN`: succeed if the output of the last run matches an extended regular expression.
 says() { grep -Eq -- "$1" "$work/out"; }
 silent() { ! says "$1"; }

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * A rank that does not come: what the others get.
+ * Test calls that one rank does not enter.
  *
  *   lost_rank late|killed|stopped [COUNT THEN]
  *         the last rank sleeps, kills itself, or stops itself, instead of entering an allreduce of
  *         THEN elements, after some of COUNT elements that it took part in
  *   lost_rank vote
- *         the last rank sleeps before a broadcast, in which the others wait for its vote; then it
- *         makes the call, too
- *   lost_rank differ call|count|bcast
- *         the last rank makes another call than the others, an allreduce with a smaller count, or a
- *         broadcast with a smaller count
+ *         the last rank sleeps before a broadcast, for which the others need its vote, and makes
+ * the call afterwards lost_rank differ call|count|bcast the last rank makes another call than the
+ * others, an allreduce with a smaller count, or a broadcast with a smaller count
  *
- * The others print "ok" lines if the call returns an error within the time that the driver grants,
- * if MPI is still usable, and if other communicators that do not contain that rank still work.
+ * The other ranks print "ok" lines if the call returns an error in time, if MPI is still usable,
+ * and if communicators that do not contain the last rank still work.
  */
 #include "harness.h"
 
@@ -44,8 +42,8 @@ static void vanish(const char *how)
     _exit(0);
 }
 
-/* Who is ready first would wait for the others within coll_gpuring_timeout, and they may take
- * longer than that to report the error: meet them by messages, which have no such limit. */
+/* Wait for the other ranks with messages. A collective would fail after coll_gpuring_timeout, but
+ * other ranks may need longer than that to report the error. */
 static void meet(MPI_Comm comm, int others)
 {
     for (int i = 1; i < others && harness_rank == 0; i++) {
@@ -60,7 +58,7 @@ static void meet(MPI_Comm comm, int others)
     }
 }
 
-/* The others have failed by the time that the last rank comes. */
+/* Test a broadcast that the last rank enters when the others have already failed. */
 static int late_vote(MPI_Comm comm, int *data)
 {
     int code = MPI_Bcast(data, 1000, MPI_INT, 0, comm);

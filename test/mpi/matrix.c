@@ -68,7 +68,7 @@ static void one_call(struct tally *tally, const struct harness_type *type,
     /* Both buffers get every offset, in many combinations. */
     size_t at = misaligned ? (size_t) (tally->calls % 16) : 0;
     size_t from = misaligned ? (size_t) (tally->calls / 16 + 3 * tally->calls) % 16 : 0;
-    uint8_t *before = malloc(room), *after = malloc(room); /* what the buffers hold */
+    uint8_t *before = malloc(room), *after = malloc(room); /* content of the buffers */
     uint8_t *send = harness_alloc(bytes + 16), *memory = harness_alloc(room + 16);
     void *send_base = send, *memory_base = memory;
     int status;

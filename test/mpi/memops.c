@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Buffers that were filled by work that has not ended when MPI is called, immediately: copies which
- * the application takes for synchronous (cuMemcpyHtoD from pageable memory, cuMemcpyDtoD and
- * cuMemsetD8), or a kernel that still runs on a default stream. The calls read what that work
- * wrote, and nothing that was begun before overwrites their results.
+ * Test buffers that are still being filled when MPI is called. They are filled by copies that the
+ * application considers synchronous (cuMemcpyHtoD from pageable memory, cuMemcpyDtoD and
+ * cuMemsetD8), or by a kernel that still runs on a default stream. The MPI calls must read the new
+ * data, and earlier work must not overwrite their results.
  *
- * Arguments: the stand-in driver for applications (test/standin/application), the sort of memory
- * (device, managed, pool, vmm, or context, which is device memory in a context beside the primary
- * one), and what fills the buffers: copies, or a kernel on the legacy stream (legacy) or on the
- * thread's (thread). captured: besides, a blocking stream is captured while MPI is called, which
- * forbids any use of the legacy stream.
+ * Arguments: the stand-in driver for applications (test/standin/application); the sort of memory
+ * (device, managed, pool, vmm, or context, which is device memory of an additional context); and
+ * the work that fills the buffers: copies, or a kernel on the legacy stream (legacy) or on the
+ * thread's default stream (thread). With `captured`, a blocking stream is also captured while MPI
+ * is called, which forbids any use of the legacy stream.
  */
 #include "harness.h"
 #include "standin_find.h"

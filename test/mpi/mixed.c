@@ -55,7 +55,7 @@ static int *alloc_on_other_gpu(size_t bytes)
     return (int *) (uintptr_t) address;
 }
 
-/* The harness copies in the context of its own GPU, with the help of the stand-in driver. */
+/* Copy with the stand-in driver, because the harness can copy only from and to the rank's GPU. */
 static void copy_on_other_gpu(void *to, const void *from, size_t bytes)
 {
     static void (*copy)(void *to, const void *from, size_t bytes);

@@ -183,7 +183,7 @@ static void killed(void)
     MPI_Sendrecv(NULL, 0, MPI_INT, other, 5, NULL, 0, MPI_INT, other, 5, MPI_COMM_WORLD,
                  MPI_STATUS_IGNORE);
     if (harness_rank == 0) {
-        sleep(1); /* mpirun 5.0 shows nothing any more that it gets later */
+        sleep(1); /* because mpirun 5.0 drops later output */
         MPI_Abort(MPI_COMM_WORLD, 42);
     }
     sleep(5);
@@ -231,7 +231,7 @@ static void failed(void)
         MPI_Recv(NULL, 0, MPI_INT, r, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     }
     if (harness_rank == 0) {
-        sleep(1); /* mpirun 5.0 shows nothing any more that it gets later */
+        sleep(1); /* because mpirun 5.0 drops later output */
         MPI_Abort(MPI_COMM_WORLD, 42);
     }
     MPI_Send(NULL, 0, MPI_INT, 0, 2, MPI_COMM_WORLD);

@@ -164,7 +164,8 @@ static void finish(void)
     }
 }
 
-/* A collective amid the messages. Of the send buffer, block b of rank r holds value(r, b, i). */
+/* Collectives between the messages. Block b of the send buffer of rank r has the values value(r, b,
+ * i). */
 enum what { BCAST, GATHER, SCATTER, ALLGATHER, ALLTOALL, REDUCE_SCATTER, ALLREDUCE, SCAN, WHATS };
 
 struct collective {

@@ -72,7 +72,7 @@ static void spawned(char *self)
     MPI_Comm_disconnect(&children);
 }
 
-/* A forked child touches its copy of the buffer, runs a program and goes; we go on. */
+/* Fork children that run another program or exit, and continue with operations in the parent. */
 static void forked(void)
 {
     bool good = sum_is_right(MPI_COMM_WORLD, 50000);

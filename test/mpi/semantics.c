@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What MPI allows around MPI_Allreduce: communicators of every kind, operations and types that are
- * delegated to another component. Right results in every case, and with coll/gpuring loaded the
- * counters say who did the work.
+ * Test MPI_Allreduce on communicators of every kind, and with operations and types that are
+ * delegated to another component. All results must be right. If coll/gpuring is loaded, its
+ * counters must show the calls that it has served.
  */
 #include "harness.h"
 
@@ -37,7 +37,7 @@ static bool counted(long long calls, long long fallbacks)
     return served == calls && handed_on == fallbacks;
 }
 
-/* An allreduce of ints over a communicator of intracommunicator kind: right everywhere? */
+/* Return true if an allreduce of ints over an intracommunicator is right on all ranks. */
 static bool sum_is_right(MPI_Comm comm, int count)
 {
     size_t bytes = (size_t) count * sizeof(int);
@@ -358,8 +358,8 @@ static void gaps_keep_the_order(void)
     harness_check(good, "elements with gaps are sent in the order of their type");
 }
 
-/* Calls that differ from the last one of their kind in one thing only. Types that are made anew may
- * have the handle of those before. */
+/* Make calls that differ from the previous call in a single argument. A new type may have the
+ * handle of a freed type. */
 static void calls_alike(void)
 {
     int values[8], all[64], parts[64], sum;
@@ -490,7 +490,7 @@ int main(int argc, char **argv)
     pairs_in_place();
     MPI_Comm_dup(MPI_COMM_WORLD, &leaked);
     harness_check(sum_is_right(leaked, COUNT), "a communicator that is never freed");
-    /* Finish at once after traffic: nothing may still need a peer. */
+    /* Finalize immediately after the last call: no rank may still need a peer. */
     harness_check(sum_is_right(MPI_COMM_WORLD, COUNT), "traffic up to the end");
     (void) sum_is_right(MPI_COMM_WORLD, 200000);
     return harness_finish();

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * A long random mixture of all collectives on several communicators: blocking, non-blocking and
- * persistent, many under way at once, of all types, operations and sizes, with other datatypes and
- * memory at each rank, on communicators that come and go. What each call must do is found by each
- * rank alone, from the seed, and all bytes of its buffers are compared with that. All ranks draw
- * the same calls from the seed, and complete them in an order of their own.
+ * Make a long random sequence of all collectives on several communicators: blocking, non-blocking
+ * and persistent, many in flight, with all types, operations and sizes, and with different
+ * datatypes and memory on each rank. Communicators are created and freed meanwhile. All ranks draw
+ * the same calls from the seed, and complete them in different orders. Each rank computes the
+ * expected results from the seed and compares all bytes of its buffers.
  *
  *   soak [-s SEED] [-c CALLS] [-m BYTES] [-p] [-k]
- *     -m   of a buffer, about (default 1 MiB)
- *     -p   a helper of each rank stops and continues it at random: hung peers
- *     -k   the last rank kills itself at a random call, all of which are allreduces: the others get
- *          errors from communicators with it, and go on with one without it
+ *     -m   approximate maximum size of a buffer (default 1 MiB)
+ *     -p   a helper of each rank stops and continues it at random, to simulate hung peers
+ *     -k   use only allreduces; the last rank kills itself at a random call. The others get errors
+ *          from communicators with it, and continue with a communicator without it
  */
 #include "soak_calls.h"
 
@@ -27,7 +27,7 @@
 
 #define COMMS  6
 #define WINDOW 8   /* calls under way */
-#define RENEW  150 /* calls after which a communicator is made anew */
+#define RENEW  150 /* calls after which a communicator is replaced */
 
 struct slot {
     struct soak_call call;
@@ -259,8 +259,8 @@ static void survive(int calls, int victim_call)
         printf("%s - rank %d: communicator %d refuses\n", again != MPI_SUCCESS ? "ok" : "not ok",
                harness_rank, c);
     }
-    /* The errors came one after the other, at each rank at other times: a new communicator's first
-     * call would wait for the last of them. */
+    /* Each rank got its errors at different times. Without this barrier, the first call on the new
+     * communicator could time out while it waits for the last rank. */
     MPI_Barrier(without_last);
     for (int i = 0; i < 20 && code == MPI_SUCCESS; i++) {
         value = 1;

@@ -76,8 +76,8 @@ static bool is_free(enum soak_what what)
 
 /* ---- Facts that all ranks know ---- */
 
-/* Cells (elements of a reduction) of the block from one rank to another. Of what is the same for
- * all senders or receivers, their number is 0. */
+/* Return the number of cells (elements of a reduction) in the block from one rank to another. If a
+ * block is equal for all senders or receivers, `from` or `to` is 0. */
 static int length_of(const struct soak_call *call, int from, int to)
 {
     int unit = reduces(call) ? 1 : SOAK_CELLS, length = call->length;

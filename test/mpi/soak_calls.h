@@ -75,7 +75,7 @@ void soak_call_open(struct soak_call *call, uint64_t *own, bool agree);
 void soak_call_close(struct soak_call *call);
 /* New data. */
 void soak_call_fill(struct soak_call *call);
-/* MPI's code. Of soak_make.c. */
+/* Make the call, and return its MPI error code. Defined in soak_make.c. */
 int soak_call_make(struct soak_call *call);
 /* NULL, or a description of the error. */
 const char *soak_call_check(struct soak_call *call);

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * A long random mixture of all collectives in all forms, on communicators of every kind that
- * are created and freed, many calls in progress at the same time, with buffers on GPUs
- * and in host memory, types with gaps, in place or not, from zero to some million
- * bytes. All ranks draw the same calls from the seed, but choose the memory of their
- * buffers, and complete and restart calls in different orders. The expected result of a call is
- * computed before it begins, by the same call on host memory on a communicator without the
- * component.
+ * A long random mixture of all collectives in all forms, on communicators of every kind that are
+ * created and freed, many calls in progress at the same time, with buffers on GPUs and in host
+ * memory, types with gaps, in place or not, from zero to some million bytes. All ranks draw the
+ * same calls from the seed, but choose the memory of their buffers, and complete and restart calls
+ * in different orders. The expected result of a call is computed before it begins, by the same call
+ * on host memory on a communicator without the component.
  *
  *   soak_staged [-s SEED] [-c CALLS] [-m BYTES]
- *     -m   at most so many bytes of a buffer
+ *     -m   maximum size of a buffer
  */
 #include "harness.h"
 
@@ -26,7 +25,8 @@
 #define ORIGIN                                                                              \
     20 /* bytes from the begin of the memory to where the buffer begins: ints at odd places \
         */
-#define LONGEST 12 /* of more elements, scaled, no block is, with what lies between blocks */
+#define LONGEST 12 /* maximum elements of a block, before scaling, including gaps between blocks \
+                    */
 
 struct buffer {
     char *memory, *expected;

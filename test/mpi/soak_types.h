@@ -32,7 +32,8 @@ struct soak_type {
     MPI_Aint low, high; /* the bytes of an element, from the first one to the end of the last one */
 };
 
-/* A type of so many cells. So many elements, one after the other, do not overlap. */
+/* Draw a random type with `cells` cells, of which `elements` consecutive elements do not overlap.
+ */
 struct soak_type soak_type_draw(const struct soak_signature *signature, int cells, int elements,
                                 uint64_t *state);
 /* The same for MPI_BOTTOM: elements from this address on. */

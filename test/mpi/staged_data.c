@@ -23,8 +23,8 @@ const struct data_layout data_gaps[DATA_GAPS] = {
 static const struct data_layout *layouts;
 static int types;
 static size_t area;
-static char *seen;  /* what is on the GPU */
-static size_t room; /* .. of so many bytes */
+static char *seen;  /* copy of the content of the GPU buffer */
+static size_t room; /* size of `seen` in bytes */
 
 const struct data_layout *data_layout_of(MPI_Datatype type)
 {

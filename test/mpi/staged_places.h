@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Communicators of every kind, and the arguments of calls on them, for the tests of staging. */
+/* Communicators of every kind, and arguments for calls on them. The tests of staging use these. */
 #ifndef GPURING_TEST_STAGED_PLACES_H
 #define GPURING_TEST_STAGED_PLACES_H
 
@@ -48,14 +48,13 @@ void place_scale(struct call *x, int factor);
 void place_buffers(const struct collective *what, struct call *x, bool in_place, char *send,
                    char *receive);
 
-/* In place, a scattered reduction leaves anything behind its result; so many bytes from the begin
- * of the receive buffer on are as they should be, not counting what the first element has before.
- */
+/* Return false if the call may write undefined data after its result, which a scattered reduction
+ * in place does. */
 bool place_defines_all(const struct collective *what, bool in_place);
 long place_defined_bytes(const struct call *x);
 
-/* Of neighbours in a graph, with one count for all: Open MPI need not pass such
- * blocking calls on at ranks without neighbours. */
+/* Return true for calls with one count for all neighbours in a graph. On ranks without neighbours,
+ * Open MPI does not have to pass such blocking calls to a component. */
 bool place_is_of_graph(const struct collective *what, const struct call *x);
 
 /* Broadcast a value from rank `from` of the world

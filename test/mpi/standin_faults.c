@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * MPI_Allreduce, or collectives that are staged, on device memory while the stand-in driver
- * (test/standin) fails: every entry point at its n-th call, broken contexts, slow kernels,
- * corrupted and refused peer memory, at one rank or at all. Each fault meets a communicator from
- * its first call to its end. A call must return the right result or an error, never hang, and the
- * communicator must leave nothing behind.
+ * Run MPI_Allreduce, or staged collectives, on device memory while the stand-in driver
+ * (test/standin) injects faults on one rank or on all. Each fault is tested on a new communicator,
+ * from its first call until it is freed. A call must return the right result or an error, and never
+ * hang. The communicator must release everything.
  *
- *   standin_faults [-s|-0] FAULT...   an entry point of the list below (at each of its calls),
- * calls (all of them), contexts (broken from the n-th launch on), paths (slow kernels, memory of
- * other GPUs that is changed or refused), once (what a process does once, each rank another), all
- * (the first call of every entry point at all ranks); -s: staged collectives; -0: at rank 0, else
- * at the last
+ *   standin_faults [-s|-0] FAULT...
+ *
+ *   SYMBOL     each call of an entry point in the list below
+ *   calls      each call of all these entry points
+ *   contexts   contexts that are broken from the n-th launch on
+ *   paths      slow kernels, and memory of other GPUs that is corrupted or refused
+ *   once       one-time setup of a process, with a different fault on each rank
+ *   all        the first call of every entry point, on all ranks
+ *   -s         test staged collectives
+ *   -0         inject faults on rank 0 (default: on the last rank)
  */
 #include "standin_find.h"
 #include "standin_trial.h"
@@ -73,24 +77,25 @@ static const struct {
     {"cuEventRecord", "700", 6, 6, true},
     {"cuStreamWaitEvent", "700", 6, 6, true},
     {"cuStreamIsCapturing", "906", 6, 6, false},  /* the legacy stream cannot be used then */
-    {"cuEventDestroy_v2", "700", 4, 0, false},    /* nothing that was asked for is lost */
-    {"cuPointerGetAttributes", "1", 6, 6, false}, /* the buffer's address says enough */
+    {"cuEventDestroy_v2", "700", 4, 0, false},    /* all results are already there */
+    {"cuPointerGetAttributes", "1", 6, 6, false}, /* the address of the buffer is enough */
     {"cuMemFree_v2", "700", 4, 0, true},
     {"cuMemHostUnregister", "700", 4, 0, true},
-    {"cuStreamDestroy_v2", "700", 4, 0, false}, /* nothing that was asked for is lost */
+    {"cuStreamDestroy_v2", "700", 4, 0, false}, /* all results are already there */
     {"cuIpcCloseMemHandle", "1", 4, 0, true},
     {"cuCtxPushCurrent_v2", "201", 60, 60, false}, /* logged as a destroyed context */
     {"cuCtxPopCurrent_v2", "201", 4, 4, false},
-    {"cuCtxGetId", "1", 20, 20, false}, /* only 201 and 709 say that the context is gone */
-    {"cuThreadExchangeStreamCaptureMode", "1", 20, 20, false}, /* nobody captures */
+    {"cuCtxGetId", "1", 20, 20, false}, /* only 201 and 709 mean that the context is destroyed */
+    {"cuThreadExchangeStreamCaptureMode", "1", 20, 20, false}, /* no thread captures a stream */
     {"cuDeviceGetPCIBusId", "1", 4, 0, true},
     {"cuDeviceGetUuid_v2", "1", 4, 0, true},
     {"cuMemGetAddressRange_v2", "1", 6, 0, true},
-    {"cuDeviceGetAttribute", "1", 6, 0, false}, /* what is not known is not there */
+    {"cuDeviceGetAttribute", "1", 6, 0, false}, /* an unknown attribute is treated as unsupported */
 };
 
-/* What a process does once, when it meets the first buffer on a GPU. The list is for buffers that
- * belong to no context (GPURING_TEST_SORT=pool); the last one looks at the current one, too. */
+/* Faults in the one-time setup of a process when it sees the first GPU buffer. This list is for
+ * buffers that belong to no context (GPURING_TEST_SORT=pool). The last fault also needs a current
+ * context. */
 static const char *const first_steps[] = {
     "cuInit=1:999",
     "cuDeviceGet=1:101",
@@ -130,7 +135,7 @@ static bool begins_with(const char *fault, const char *name)
     return strncmp(fault, name, strlen(name)) == 0 && fault[strlen(name)] == '=';
 }
 
-/* Is the entry point in one of the lists? */
+/* Return true if the entry point is in one of the lists. */
 static bool is_listed(const char *name)
 {
     bool found = begins_with(last_step, name);
@@ -199,8 +204,8 @@ static bool use_context(bool use)
                : pop(&context) == 0 && release(0) == 0;
 }
 
-/* Before anything else: each rank's first step fails in another way, then one rank's kernels are
- * not loaded. What comes after that is served. */
+/* Must run first. The first step fails in a different way on each rank, and then one rank cannot
+ * load its kernels. All later calls must be served. */
 static void once(void)
 {
     int step = harness_rank % FIRST_STEPS;
@@ -224,8 +229,8 @@ static void once(void)
     trial_driver.arm(last_step);
 }
 
-/* Of the probe, of an operation, and of what calls are staged with; the error must be reported to
- * the rank at least whose GPU has failed. */
+/* Break contexts during probes, operations and staging. At least the rank whose GPU has failed must
+ * get an error. */
 static void contexts(void)
 {
     static const char *const name[] = {"cuMemcpyAsync", "cuStreamSynchronize",
@@ -289,13 +294,13 @@ static void named(const char *name)
     harness_check(false, "there is no fault %s here", name);
 }
 
-/* Without faults, and what a process holds from then on. */
+/* Run all calls without faults, and record the objects that the process keeps. */
 static void warm_up(void)
 {
     long long served;
 
-    trial_run("", true);                        /* what a process makes once: by calls that are */
-    trial_run("cuIpcGetMemHandle=1:201", true); /* served, by a failure, and by staged calls */
+    trial_run("", true);                        /* one-time setup of served calls */
+    trial_run("cuIpcGetMemHandle=1:201", true); /* one-time setup of failures and staged calls */
     trial_is_usual();
     trial_reset();
     served = harness_pvar("coll_gpuring_calls");

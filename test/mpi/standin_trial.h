@@ -19,10 +19,10 @@ struct trial_driver {
 };
 extern struct trial_driver trial_driver;
 
-extern bool trial_staged; /* collectives that are staged, else MPI_Allreduce */
+extern bool trial_staged; /* test staged collectives instead of MPI_Allreduce */
 extern int trial_calls;   /* of a communicator */
 
-/* Of this rank, since the last reset. */
+/* Results of this rank since the last reset. */
 extern struct trial_seen {
     long trials;
     long errors;     /* calls that ended with one */

@@ -22,7 +22,7 @@ GPURING_AWARE=/nowhere run 20 "$gpuring_run" -n 1 true
 refused 'there is no ' "a library that is not there"
 unset OMPI_MCA_mca_base_component_path
 run 20 "$gpuring_run" --environment
-# shellcheck disable=SC2016 # for the shell that is asked
+# shellcheck disable=SC2016 # for the inner shell
 check "the environment for other launchers" env -u LD_PRELOAD sh -c \
     'eval "$(cat "$1")"; [ "$OMPI_MCA_coll_gpuring_priority $LD_PRELOAD" = "90 $2" ]' \
     sh "$work/out" "$GPURING_AWARE"
@@ -50,7 +50,7 @@ asks_for "a list of variables among the arguments" \
     "--mca mca_base_env_list A=1;B;LD_PRELOAD=$GPURING_AWARE -n 1 a" \
     --mca mca_base_env_list 'A=1;B' -n 1 a
 
-# gets TEXT EXPECTED ARGUMENTS...: what each program of a job gets.
+# gets TEXT EXPECTED ARGUMENTS...: check the environment of each program of a job.
 gets() {
     gets_text=$1 expected=$2
     shift 2
@@ -109,7 +109,7 @@ done
 check "what is refused is said" says '\[not-for-gpus\] MPI_Put '
 nothing_held "all memory is given back"
 
-# files RANKS ARGUMENTS...: the program for files, in a folder of its own.
+# files RANKS ARGUMENTS...: run the program for files in an empty folder.
 files() {
     ranks=$1
     shift

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# Communicators that come and go amid calls, with the program's own messages on them.
+# Create and free communicators between calls, while the program's own messages are on them.
 #
-# GPURING_CHURN_SEED draws other calls; GPURING_CHURN_COUNT: steps of each.
+# GPURING_CHURN_SEED selects other random calls, and GPURING_CHURN_COUNT the number of steps.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 

@@ -17,7 +17,7 @@ for case in "3 1 own all" "3 2 primary all" "2 1 own last" "2 2 primary last"; d
     # shellcheck disable=SC2086 # words of the case
     set -- $case
     use_gpus "$2"
-    # That nobody on the host follows device memory is watched in one case: it takes long.
+    # Only one case checks that the host does not access device memory, because this is slow.
     protect=0
     [ "$case" != "2 1 own last" ] || protect=1
     what="$1 ranks on $2 GPU(s), $3 context first, destroyed on: $4"
@@ -31,8 +31,8 @@ for case in "3 1 own all" "3 2 primary all" "2 1 own last" "2 2 primary last"; d
     nothing_held "$what: nothing is leaked or misused"
 done
 
-# The context is reset before MPI_Finalize: nothing of it is touched, and nothing is said unless MPI
-# gets buffers of the new context.
+# The context is reset before MPI_Finalize. The component must not use its objects, and must not report
+# anything unless MPI gets buffers of the new context.
 use_gpus 1
 for how in reset again; do
     GPURING_STANDIN_PROTECT=0 mpi 120 2 contexts primary last $how

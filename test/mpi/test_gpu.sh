@@ -52,7 +52,7 @@ for pair in "ring simple" "tree ll"; do
     mpi 120 8 matrix -n $small,20000,70001 -f 97 -s
     adopt_as_one "$pair, 8 ranks on 2 GPUs"
 done
-# LL128 is obeyed where a topology says that lines stay whole, and only there.
+# LL128 is used only if a topology guarantees that lines are not split.
 export OMPI_MCA_coll_gpuring_protocol=ll128 OMPI_MCA_coll_gpuring_verbose=1
 OMPI_MCA_coll_gpuring_algorithm=ring mpi 120 2 matrix -n 1,20000 -f 97 -s
 check "ll128 without a topology: the message" says '\[no-ll128\]'
@@ -66,14 +66,14 @@ for algorithm in ring tree direct two-shot; do
 done
 unset OMPI_MCA_coll_gpuring_algorithm OMPI_MCA_coll_gpuring_protocol
 
-# Ranks that share GPUs keep the topology: each stands beside the others of its GPU.
+# Ranks that share GPUs still use the topology. In a ring, ranks of the same GPU are neighbours.
 OMPI_MCA_coll_gpuring_graph_dump_file="$work/graphs" mpi 120 6 matrix -n $small,20000,70001 -f 97 -s
 check "6 ranks on 3 GPUs: by the topology" grep -q 'source="topology"' "$work/graphs"
 check "6 ranks on 3 GPUs: neighbours share a GPU" \
     grep -Eq 'ring="0 3 (1 4 2 5|2 5 1 4)"|ring="0 (1 4 2 5|2 5 1 4) 3"' "$work/graphs"
 check "6 ranks on 3 GPUs: several lanes" says '\[serves\] .* ([2-9]|[1-9][0-9]) channel'
 adopt_as_one "6 ranks on 3 GPUs"
-# So near, and not nearer.
+# coll_gpuring_p2p_level limits the distance of peers.
 OMPI_MCA_coll_gpuring_p2p_level=NVL mpi 120 3 matrix -n 1,20000 -f 97 -s
 check "p2p_level=NVL over NVLink: peers" says '\[serves\] .*transport peer,'
 OMPI_MCA_coll_gpuring_p2p_level=LOC mpi 120 3 matrix -n $small,20000 -f 97 -s
@@ -110,8 +110,8 @@ done
 OMPI_MCA_coll_gpuring_check=data mpi 120 3 matrix -n 1,30000 -f 11 -s
 adopt_as_one "3 ranks, check=data"
 
-# Kernels of different processes cannot run together: none may wait for another in a spin. Small calls
-# are staged there, unless an algorithm is asked for.
+# Kernels of different processes cannot run concurrently, so a kernel must not spin while it waits for
+# another one. Small calls are staged unless an algorithm is selected.
 export GPURING_STANDIN_EXCLUSIVE="$work/gpu" GPURING_STANDIN_TURN_US=100
 use_gpus 1
 OMPI_MCA_coll_gpuring_verbose=1 mpi 120 4 matrix -n 1,1000,70001 -f 61
@@ -164,7 +164,7 @@ check "instances of divided GPUs: no error is reported" silent 'gpuring ERROR'
 adopt_as_one "ranks on instances of divided GPUs"
 unset GPURING_STANDIN_MIG
 
-# What the driver says where ranks see different GPUs (Slurm, cgroups), and where it has no IPC.
+# The driver fails if ranks see different GPUs (Slurm, cgroups), or if it does not support IPC.
 for fault in cuIpcOpenMemHandle_v2=1:1 cuIpcOpenMemHandle_v2=1:400 cuIpcGetMemHandle=1:801; do
     GPURING_STANDIN_FAULTS=$fault mpi 120 2 matrix -n 1,1000,70001 -f 97 -s
     check "$fault: connected through host memory" says '\[serves\] .*transport staged'
@@ -223,7 +223,7 @@ check "without a driver: the log gives the reason" \
 GPURING_TEST_MEMORY=host mpi 120 3 semantics
 adopt_as_one "3 ranks, device auto with a driver, host buffers"
 
-# More than 2^31 and 2^32 bytes. The buffers of both ranks lie in host memory here.
+# More than 2^31 and 2^32 bytes. The buffers of both ranks are in host memory here.
 gib_free=$(awk '/^MemAvailable:/ { print int($2 / 1048576) }' /proc/meminfo)
 bytes=4294967296
 [ "$gib_free" -ge 12 ] || bytes=2147483648

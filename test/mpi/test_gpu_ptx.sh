@@ -46,8 +46,8 @@ done
 mpi 120 3 n3 matrix -n 1,1000,30001 -f 61 -s
 adopt_as_one "3 ranks on 3 nodes: every 61st combination"
 
-# Kernels of different processes that cannot run together: small calls are served if an algorithm is
-# asked for.
+# Kernels of different processes cannot run concurrently. Small calls are served if an algorithm is
+# selected.
 use_gpus 1
 export OMPI_MCA_coll_gpuring_algorithm=direct
 GPURING_STANDIN_EXCLUSIVE="$work/gpu" mpi 120 3 matrix -n 1,1000,20001 -f 97 -s

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# Two real hosts (network namespaces with addresses and host names of their own), one mpirun over
-# both: nothing is simulated by parameters, ranks find out themselves who is where. The whole matrix
-# over UCX, every algorithm and protocol, ranks that die or do not come, two cables, and a network
-# that delays, drops, doubles and reorders.
+# Run jobs over two hosts, which are network namespaces with different addresses and host names. No
+# parameter simulates nodes, so ranks must detect on which host each rank is. Tests the whole matrix over
+# UCX, every algorithm and protocol, ranks that are killed or late, two cables, and a network that delays,
+# drops, duplicates and reorders packets.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 
@@ -60,8 +60,8 @@ check "the log says which interfaces are used" \
 unset TWO_HOSTS_BRIDGES
 options=
 
-# A rank that dies or does not come: all others get an error, and go on with other communicators.
-# (Without its fault tolerance, 5.0's btl/tcp ends the job when a connection closes.)
+# A rank is killed or late: all other ranks get an error and continue with other communicators. (Fault
+# tolerance is enabled, because otherwise btl/tcp of Open MPI 5.0 ends the job when a connection closes.)
 for how in killed late; do
     options="--enable-recovery --mca mpi_ft_enable 1 --mca coll_gpuring_timeout 8"
     hosts 120 2 lost_rank $how
@@ -69,9 +69,9 @@ for how in killed late; do
 done
 options=
 
-# Two cables: UCX uses so many interfaces for a connection as its variables say. Its own log says
-# which; what each cable carries is only shown, for that is up to the kernel's routes:
-# UCX 1.13 may pair interfaces so that both lanes reach the peer by one cable.
+# Two cables: environment variables of UCX select the number of interfaces for a connection, and its log
+# names them. The bytes on each cable are only printed, because they depend on the kernel's routes: UCX
+# 1.13 may pair interfaces so that both of its lanes reach the peer over one cable.
 export TWO_HOSTS_CABLES=2
 export TWO_HOSTS_COUNTERS="$work/counters"
 for rails in 1 2; do
@@ -96,8 +96,8 @@ done
 unset TWO_HOSTS_CABLES TWO_HOSTS_COUNTERS
 options=
 
-# What the network may do to packets. TCP repairs it; what is tested is that nothing above relies
-# on times. The numbers: see bad_cable.c.
+# Faults of the network. TCP repairs them, so this tests that no layer above relies on timing. bad_cable.c
+# explains the numbers.
 cat >"$work/bad" <<'END'
 #!/bin/sh
 ip -n "$1" link del "$3"

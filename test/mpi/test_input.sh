@@ -64,7 +64,7 @@ else
     skip "there is no /dev/full" "a dump on a full device"
 fi
 
-# One process writes the dumps, whatever communicators there are and whoever is rank 0 of them.
+# Only one process writes the dumps, even if other processes are rank 0 of other communicators.
 cat >"$work/dump.sh" <<'END'
 #!/bin/sh
 OMPI_MCA_coll_gpuring_graph_dump_file=$0.graph.$OMPI_COMM_WORLD_RANK

@@ -48,7 +48,8 @@ native 4 41 10 "connected when it is needed"
 mpi 240 4 n2 native -s "$seed" -f 41 -m 10
 adopt_as_one "4 ranks on 2 nodes, connected when it is needed"
 unset OMPI_MCA_coll_gpuring_direct_ranks
-# The order of folding: that of the ranks, if it is asked for, else not.
+# With coll_gpuring_deterministic=1, data is folded in the order of ranks. Without it, rings use another
+# order.
 ordered() { # RANKS NODES TEXT OPTIONS...
     ranks=$1 nodes=$2 text=$3
     shift 3
@@ -83,7 +84,7 @@ OMPI_MCA_coll_gpuring_direct_ranks=2 mpi 240 4 n2 native -s "$seed" -f 97 -m 30
 adopt_as_one "4 ranks on 2 nodes, device memory, connected when it is needed"
 OMPI_MCA_coll_gpuring_agree_size=3000 mpi 240 4 n2 native -s "$seed" -f 1000000 -m 15
 check "4 ranks on 2 nodes, groups of calls of which some are agreed on" says '^ok .* - 15 groups'
-# Of small calls with a root they agree on some only, and take others for the like.
+# For small calls with a root, ranks agree only sometimes, and assume the same result in between.
 unset OMPI_MCA_coll_gpuring_agree_size
 mpi 240 4 n2 forecast "$seed" 12
 adopt_as_one "4 ranks on 2 nodes, small calls with a root"

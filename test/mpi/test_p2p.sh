@@ -128,8 +128,8 @@ each_pml under_way
 rm -f "$GPURING_STANDIN_REPORT" # a receive that never ends keeps its memory
 over
 
-# Another component that calls what it found in the PML's table. (The cases crash with it in Open MPI
-# 4.1.4 itself, where communicators are freed.)
+# Test with another component that wraps the functions of the PML. (p2p_cases is not run, because Open MPI
+# 4.1.4 itself crashes with that component when communicators are freed.)
 export OMPI_MCA_pml_monitoring_enable=1
 run 60 "$MPIRUN" -n 2 --mca coll_gpuring_priority 0 env GPURING_TEST_MEMORY=host "$programs/p2p" -f 9999
 if [ "$status" -eq 0 ]; then
@@ -193,7 +193,7 @@ else
 fi
 rm -f "$GPURING_STANDIN_REPORT" # the killed rank kept its memory
 
-# Without it a GPU buffer is what it always was to this Open MPI.
+# Without coll_gpuring_p2p, this Open MPI does not support GPU buffers in messages.
 OMPI_MCA_coll_gpuring_p2p=off mpi 60 1 p2p_cases
 check "coll_gpuring_p2p=off: the PML gets GPU memory" test "$status" -ne 0
 rm -f "$GPURING_STANDIN_REPORT"

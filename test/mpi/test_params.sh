@@ -24,7 +24,7 @@ check "ompi_info lists nothing else" \
     test "$(grep -o 'parameter "coll_gpuring_[a-z_0-9]*"' "$work/info" | sort -u | wc -l)" \
     -eq "$(wc -l <"$work/params")"
 
-# told NAME VALUE: one message names the parameter and quotes the value.
+# `told NAME VALUE`: succeed if a message names the parameter and quotes the value.
 told() {
     awk -v first="coll/gpuring [bad-value]: the parameter coll_gpuring_$1 " -v value="    $2" '
         index($0, first) == 1 { at = NR }
@@ -32,8 +32,8 @@ told() {
         END { exit !found }' "$work/out"
 }
 
-# Bad values, of many parameters at once ("NAME VALUE" lines in $work/bad): each gets a text that
-# names and quotes it; the program runs with the defaults, and is right.
+# Test bad values of many parameters in one run ("NAME VALUE" lines in $work/bad). A message must name each
+# parameter and quote its value. The program must run with the defaults and be right.
 bad() { # TEXT WHERE(environment or file)
     text=$1
     case $2 in
@@ -91,9 +91,9 @@ check "ranks that disagree: the message has both values" \
     sh -c "grep -q 65536 '$work/out' && grep -q 131072 '$work/out'"
 check "ranks that disagree: no hang" test "$status" -ne 124
 
-# Ranks that disagree on what decides whether they take part at all: all delegate. The program ends
-# with an error, for its communicators are not served; none waits.
-# peers PARAMETER FIRST SECOND
+# peers PARAMETER FIRST SECOND: test ranks that disagree on a parameter that decides whether they take part.
+# All ranks must delegate without a hang. The program then ends with an error, because its communicators
+# are not served.
 peers() {
     run 60 "$MPIRUN" -n 3 --mca coll_gpuring_timeout 20 \
         --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
@@ -131,12 +131,12 @@ check "an algorithm that is not offered: the log says so, once" \
     test "$(grep -c '\[not-offered\] coll_gpuring_algorithm=two-shot ' "$work/out")" -eq 1
 adopt_as_one "an algorithm that is not offered"
 
-# Not asked for: not there.
+# With the default priority the component is off.
 run 60 "$MPIRUN" -n 2 --mca coll_base_verbose 10 "$programs/matrix" -n 100 -f 50
 check "with the default priority 0 the component serves nothing" \
     sh -c "! grep -Eq 'gpuring INFO \[serves\]' '$work/out'"
 
-# It is off, and the log says so when it is asked; a misspelt name is reported in any case.
+# With verbose=1 the log reports that it is off. A misspelt name is always reported.
 run 60 "$MPIRUN" -n 2 --mca coll_gpuring_verbose 1 --mca coll_gpuring_prioritty 90 \
     "$programs/matrix" -n 100 -f 50
 check "verbose 1 reports priority 0 on each rank" \
@@ -161,7 +161,8 @@ for above in sync monitoring; do
         sh -c "test $status -eq 0 && ! grep -q '\[outranked\]' '$work/out'"
 done
 
-# Without a device: it was switched off, or the build has none for GPUs. Else host buffers are others'.
+# Calls on host buffers are delegated with device=off, and also if the device is a GPU. Without CUDA, the
+# log reports a missing device.
 for device in off auto cuda; do
     OMPI_MCA_coll_gpuring_verbose=1 mpi 60 2 semantics
     cp "$work/out" "$work/said"
@@ -188,7 +189,7 @@ run 60 "$MPIRUN" -n 2 --mca coll_gpuring_priority 90 --mca coll_gpuring_device h
     --mca coll_gpuring_verbose 1 "$programs/semantics"
 check "verbose 1 gives the reason of a fallback" says 'gpuring INFO .*(operation|type|user)'
 
-# The log in a file for each process, with times; what is wrong is also on standard error.
+# The log of each process in a separate file, with times. Errors are also on standard error.
 logged() { # PATTERN
     run 60 "$MPIRUN" -n 2 --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
         --mca coll_gpuring_verbose 2 --mca coll_gpuring_log_file "$1" "$programs/matrix" -n 100 -f 50 -s

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# What MPI allows around the collectives: communicators, operations, types, non-blocking and
+# Test what MPI allows around the collectives: communicators, operations, types, non-blocking and
 # persistent calls, threads, spawned and forked processes.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"

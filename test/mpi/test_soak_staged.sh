@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# A soak of all collectives with the host device and on the stand-in driver (test/standin): in all
-# forms, on communicators of every kind that come and go, many under way at once, buffers on GPUs and
-# in host memory.
+# Run long random sequences of all collectives with the host device and on the stand-in driver
+# (test/standin): in all forms, many in flight, with buffers on GPUs and in host memory, on communicators
+# of every kind that are created and freed meanwhile.
 #
-# GPURING_SOAK_SEED: of other calls than those of every run of the tests; GPURING_SOAK_COUNT: how
-# many in a run. No seed is left to chance here, for new ones have found faults of Open MPI, too.
+# GPURING_SOAK_SEED selects other random calls, and GPURING_SOAK_COUNT their number. The default seed is
+# fixed, because new seeds have also found faults of Open MPI.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# Staged collectives while one rank's copies fail, or its memory lacks, on the stand-in driver
-# (test/standin): that rank returns the error; the others get 0xff in place of its data and end.
+# Test staged collectives on the stand-in driver (test/standin) while copies or allocations of one rank
+# fail. That rank must return an error. The calls of the other ranks must end, with bytes of 0xff instead
+# of that rank's data.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 

@@ -13,7 +13,7 @@ if [ ! -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
 fi
 export OMPI_MCA_coll_gpuring_buffer_size=64k GPURING_STANDIN_PROTECT=0
 
-# What the processes leave behind at their end, and misuses.
+# Succeed if the stand-in driver has reported no leaks and no misuses.
 left_behind() {
     if [ -s "$work/report" ]; then
         cp "$work/report" "$work/out"
@@ -42,14 +42,14 @@ export OMPI_MCA_coll_gpuring_algorithm=previous # staged
 faults 2 1 -s calls
 faults 3 1 -s cuMemcpyAsync cuStreamQuery
 unset OMPI_MCA_coll_gpuring_algorithm
-# A driver that does not answer any more: device memory is told by being out of the host's reach.
+# If queries of the driver fail, device memory is detected because the host cannot access it.
 unset GPURING_STANDIN_PROTECT
 OMPI_MCA_coll_gpuring_algorithm=previous \
     faults 2 2 -s contexts cuPointerGetAttributes cuCtxPushCurrent_v2
 faults 2 2 contexts
 faults 2 2 -0 contexts
 
-# Communicators that are never freed, with ranks that come to the end at different times.
+# Communicators that are never freed, on ranks that finish at different times.
 export GPURING_STANDIN_PROTECT=0 GPURING_STANDIN_REPORT="$work/report"
 use_gpus 2
 for case in "n1 0" "n2 -1"; do
@@ -60,7 +60,7 @@ for case in "n1 0" "n2 -1"; do
 done
 unset GPURING_STANDIN_PROTECT GPURING_STANDIN_REPORT
 
-# What the user is told when peer memory corrupts or is refused.
+# The messages when memory of a peer corrupts data or access to it is refused.
 use_gpus 2
 for case in "corrupt=1 ACS" "nopeer=1 nvidia-smi"; do
     export GPURING_STANDIN_FAULTS="${case% *}"

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# The component topo/pci: MPI's rules hold in reordered communicators, and neighbours move together.
-# One machine stands for several hosts by topo_pci_hostid.
+# Test the component topo/pci: reordered communicators follow the rules of MPI, and neighbours are placed
+# close to each other. topo_pci_hostid simulates several hosts on one machine.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 
@@ -64,7 +64,7 @@ for seed in 1 2 3 4 5 6; do
     check "random graph $seed on 3 hosts: same neighbours, same order, right data" [ "$status" -eq 0 ]
 done
 
-# Without being asked for, the component stays out; treematch or the base serves.
+# With priority 0 the component does nothing, and treematch or the base serves.
 priority=0 as_hosts 16 'r / 4' cart 4,4 0,0
 neighbours "off by default" 24 24
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# Tuning files: calls go where the rules say, rules that differ are refused, files that cannot be
-# used are told.
+# Test tuning files: calls use the algorithm of the matching rule, ranks with different rules are refused,
+# and unusable files are reported.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 
@@ -37,7 +37,7 @@ check "and the reason of a call that is left" \
 OMPI_MCA_coll_gpuring_check=data mpi 120 3 n2 tuning
 adopt_as_one "with coll_gpuring_check=data"
 
-# Who goes first.
+# Parameters take precedence over the tuning file.
 OMPI_MCA_coll_gpuring_algorithm=tree mpi 60 2 n2 tuning -i
 adopt_as_one "an algorithm that is asked for goes before the file"
 OMPI_MCA_coll_gpuring_protocol=simple mpi 60 2 n2 tuning -i
@@ -46,7 +46,7 @@ rules "allreduce memory=host nodes=* ranks=* bytes=* ring"
 OMPI_MCA_coll_gpuring_algorithm=previous mpi 60 2 tuning -p
 adopt_as_one "coll_gpuring_algorithm=previous delegates all sizes"
 
-# Everything left: types, operations, threads, processes that come later.
+# Delegate all calls: types, operations, threads, and processes that are spawned.
 all_left() { # TEXT
     OMPI_MCA_coll_gpuring_algorithm=previous mpi 120 4 n2 matrix -n 1,100,3000 -f 20
     adopt_as_one "all left, $1: 4 ranks on 2 nodes"
@@ -56,7 +56,7 @@ all_left "host memory"
 OMPI_MCA_coll_gpuring_algorithm=previous mpi 120 2 processes
 adopt_as_one "all left: between groups, and spawned processes"
 
-# Random calls of all forms, many under way, on communicators that come and go.
+# Make random calls of all forms, many in flight, on communicators that are created and freed.
 soak() { # RANKS NODES OPTIONS...
     seed=${GPURING_SOAK_SEED:-201} soak_ranks=$1 soak_nodes=$2
     shift 2

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# A rank that does not come, was killed or was stopped: the others get an MPI error and a text that
-# names what they waited for, and can go on without it.
+# If a rank is late, killed or stopped, the other ranks get an MPI error and a text that names that rank,
+# and they can continue without it.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 

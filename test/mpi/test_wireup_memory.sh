@@ -27,7 +27,7 @@ export OMPI_MCA_coll_gpuring_direct_ranks=2
 lacking 4 2 1 second
 unset OMPI_MCA_coll_gpuring_direct_ranks
 
-# The same while the ranks put together what they see of their node.
+# The same while the ranks merge their views of the node.
 LD_PRELOAD="$top_builddir/test/mpi/.libs/memory_faults.so" run 300 "$MPIRUN" -n 4 \
     --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
     "$top_srcdir/test/mpi/as_views.sh" "$top_srcdir/test/data/topo/nvswitch.xml" "$work" \

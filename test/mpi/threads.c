@@ -19,7 +19,8 @@ struct worker {
 
 #define SMALL 64
 
-/* A call that comes while another one of its communicator is under way, moved on by any thread. */
+/* Make a small allreduce while another one on the communicator is in flight, and check its result.
+ * Any thread may progress them. */
 static bool small_is_right(const struct worker *worker, int round, int *small)
 {
     int data[SMALL];

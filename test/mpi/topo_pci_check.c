@@ -108,7 +108,7 @@ static int grid_cut(MPI_Comm comm, int ndims, const int *members)
     return all;
 }
 
-/* The coordinates of my neighbours, by messages along each dimension, are what they must be. */
+/* Exchange coordinates with the neighbours in each dimension, and check them. */
 static void grid_messages(MPI_Comm comm, int ndims, const int *dims, const int *periods)
 {
     int rank, mine[DIMS_MAX], theirs[DIMS_MAX];

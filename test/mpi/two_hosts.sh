@@ -80,7 +80,7 @@ for host in "$a" "$b"; do
 done
 [ -z "${TWO_HOSTS_SETUP:-}" ] || $TWO_HOSTS_SETUP "$a" "$b" "e$tag" || exit 1
 
-# What runs on a host: its own host name and /dev/shm, then the command.
+# A script that runs a command on a host, with a separate host name and /dev/shm.
 cat >"$folder/enter" <<END
 #!/bin/sh
 name=\$1
