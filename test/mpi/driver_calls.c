@@ -19,13 +19,12 @@
 #include "kernels/image.h"
 
 #define COUNT  1000
-#define ENTER  5           /* to identify a context, make it current, and leave it */
-#define POLL   (ENTER + 1) /* only for long kernels, because flags signal the end of a kernel */
-#define FOLLOW 3 /* the default stream: a query for captures, an event, and the wait for it */
+#define ENTER  5            /* to identify a context, make it current, and leave it */
+#define POLL   (ENTER + 1)  /* only for long kernels, because flags signal the end of a kernel */
+#define FOLLOW 3            /* the default stream: query for captures, event, and wait for it */
 #define LAUNCH (4 + FOLLOW) /* without the capture mode */
 #define TABLES 6            /* allocations of a wire-up */
-#define MOST   (5 << 20) /* elements of a buffer; bounce buffers of 20 MiB are not kept (bounce.h) \
-                          */
+#define MOST   (5 << 20)    /* elements of a buffer; bounce buffers of this size are not kept */
 
 static long (*calls)(const char *symbol);
 static void *(*alloc_sort)(const char *sort, int gpu, size_t bytes);

@@ -23,10 +23,9 @@
 
 #define COUNT 1000
 #define LARGE 100000 /* ints: such a send returns before its data is copied */
-#define STEP                                                                                   \
-    600000       /* ints by which messages grow: no bounce buffer that is kept is large enough \
-                  */
-#define LIMIT 24 /* calls for memory: more than there are */
+#define STEP  600000 /* ints by which messages grow, so that no kept bounce buffer is large enough \
+                      */
+#define LIMIT 24     /* calls for memory: more than there are */
 
 static int errors, start_errors;
 

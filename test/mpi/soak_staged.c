@@ -21,12 +21,9 @@
 #include "staged_data.h"
 #include "staged_places.h"
 
-#define SLOTS 24
-#define ORIGIN                                                                              \
-    20 /* bytes from the begin of the memory to where the buffer begins: ints at odd places \
-        */
-#define LONGEST 12 /* maximum elements of a block, before scaling, including gaps between blocks \
-                    */
+#define SLOTS   24
+#define ORIGIN  20 /* offset of a buffer in its memory, in bytes: aligned only for int */
+#define LONGEST 12 /* maximum elements of a block before scaling, with gaps between blocks */
 
 struct buffer {
     char *memory, *expected;
