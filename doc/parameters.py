@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
-"""Writes doc/user/parameters.md from the tables in params.h and pvars.h, by the C preprocessor.
+"""Write doc/user/parameters.md from the tables in params.h and pvars.h, with the C preprocessor.
 
-parameters.py [PAGE]: writes PAGE (default: doc/user/parameters.md; "-": standard output).
+parameters.py [PAGE]: write PAGE (default: doc/user/parameters.md; "-": standard output).
 """
 import os
 import re
@@ -43,7 +43,7 @@ MPI_T tools read them. All count from MPI_Init in this process, except those mar
 
 
 def definitions(path, seen):
-    """The lines #define and #undef of a header and, before them, of those of ours it includes."""
+    """Return the #define and #undef lines of a header, after those of the headers of ours that it includes."""
     if path in seen or path.endswith("compat.h"):
         return []
     seen.add(path)
@@ -60,7 +60,7 @@ def definitions(path, seen):
 
 
 def expand(lines, macro):
-    """What the C preprocessor makes of a macro after these lines."""
+    """Return the expansion of a macro by the C preprocessor after these lines."""
     compiler = shlex.split(os.environ.get("CC", "cc"))
     done = subprocess.run(compiler + ["-E", "-P", "-w", "-x", "c", "-"], check=True,
                           input="\n".join(lines + ["@", macro]), capture_output=True, text=True)
@@ -68,7 +68,7 @@ def expand(lines, macro):
 
 
 def entries(text, kinds):
-    """The calls KIND(a, b, "c" "d") in text, as [kind, a, b, "cd"]."""
+    """Return the calls KIND(a, b, "c" "d") in text, as [kind, a, b, "cd"]."""
     found = []
     for match in re.finditer(r"\b(%s)\(" % "|".join(kinds), text):
         values, part, depth, position = [], "", 1, match.end()
@@ -78,7 +78,7 @@ def entries(text, kinds):
             if string:
                 part += re.sub(r"\\(.)", r"\1", string.group(1))
                 position += string.end() - 1
-                # White space between two strings is no part of either.
+                # Skip white space between two strings that C concatenates.
                 rest = text[position + 1:]
                 position += len(rest) - len(rest.lstrip())
             elif char == "," and depth == 1:
