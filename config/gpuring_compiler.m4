@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 
-# GPURING_COMPILE_FLAG(VARIABLE, FLAG): append FLAG to VARIABLE if the compiler takes it silently.
+# GPURING_COMPILE_FLAG(VARIABLE, FLAG): append FLAG to VARIABLE if the compiler accepts it without a warning.
 AC_DEFUN([GPURING_COMPILE_FLAG], [
     gpuring_save_CFLAGS=$CFLAGS
     CFLAGS="$CFLAGS $2 -Werror"
@@ -31,12 +31,12 @@ AC_DEFUN([GPURING_COMPILER], [
     done
     AS_IF([test "$enable_werror" = yes], [GPURING_CFLAGS="$GPURING_CFLAGS -Werror"])
 
-    # "rep stos" takes longer to begin than a short structure takes to clear: 30 cycles of a call.
+    # Starting "rep stos" takes longer than clearing a short structure. This saves 30 cycles per call.
     AS_CASE([$host_cpu], [x86_64],
             [GPURING_COMPILE_FLAG([GPURING_CFLAGS], [-mmemset-strategy=unrolled_loop:256:noalign,libcall:-1:noalign])])
 
-    # Open MPI's lock-free lists use 16-byte compare-and-swap; without the flag the component loads
-    # and then dies of an undefined symbol under MPI_THREAD_MULTIPLE.
+    # Open MPI's lock-free lists use 16-byte compare-and-swap. Without the flag, the component loads
+    # and then fails with an undefined symbol under MPI_THREAD_MULTIPLE.
     AS_CASE([$host_cpu], [x86_64], [GPURING_COMPILE_FLAG([GPURING_CFLAGS], [-mcx16])])
 
     AS_IF([test "$enable_sanitizers" != no], [
@@ -52,9 +52,9 @@ AC_DEFUN([GPURING_COMPILER], [
     ])
     AM_CONDITIONAL([GPURING_SANITIZED], [test "$enable_sanitizers" != no])
 
-    # A component names all its libraries and resolves everything when it is loaded, so that a
-    # missing symbol shows up at once and not in the middle of a job. clang leaves the sanitizer's
-    # symbols to the executable: no check then.
+    # Link a component to all of its libraries and resolve all symbols when it is loaded, so that a
+    # missing symbol is not first reported in the middle of a job. With sanitizers, skip the check at
+    # link time, because clang leaves the sanitizer's symbols to the executable.
     GPURING_MODULE_LDFLAGS="-avoid-version -shared -no-undefined -Wl,-z,now"
     AS_IF([test "$enable_sanitizers" = no],
           [GPURING_MODULE_LDFLAGS="$GPURING_MODULE_LDFLAGS -Wl,--no-undefined"])

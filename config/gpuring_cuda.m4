@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 
-# GPURING_CHECK_CUDA: nvcc for the kernels. The driver is loaded at run time and is not needed here.
-# Sets NVCC, FATBINARY, CUDA_CPPFLAGS, GPURING_CUDA_ARCH (the list), GPURING_CUDA_FILES (what nvcc
-# compiles), GPURING_CUDA_IMAGES (the options of fatbinary that name these),
+# GPURING_CHECK_CUDA: find nvcc for the kernels. The driver is loaded at run time and not needed here.
+# Sets NVCC, FATBINARY, CUDA_CPPFLAGS, GPURING_CUDA_ARCH (the list), GPURING_CUDA_FILES (the output
+# files of nvcc), GPURING_CUDA_IMAGES (the options of fatbinary for these files),
 # GPURING_CUDA_PTX (the architecture of the tests' PTX), GPURING_CUDA_DRIVER (the oldest driver that
 # loads the kernels).
 AC_DEFUN([GPURING_CHECK_CUDA], [
@@ -47,8 +47,9 @@ AC_DEFUN([GPURING_CHECK_CUDA], [
     AC_SUBST([GPURING_CUDA_DRIVER])
 ])
 
-# GPURING_CHECK_NVCC: does nvcc work, and where is the cuda.h that it reads? Asked of nvcc itself: it
-# may be a link or a wrapper far from its toolkit. Sets gpuring_found and CUDA_CPPFLAGS.
+# GPURING_CHECK_NVCC: check that nvcc works, and find the cuda.h that it includes. The location is
+# taken from nvcc's output, because nvcc may be a link or a wrapper outside its toolkit. Sets
+# gpuring_found, gpuring_cuda_include and CUDA_CPPFLAGS.
 AC_DEFUN([GPURING_CHECK_NVCC], [
     AC_MSG_CHECKING([whether $NVCC works])
     AS_ECHO(['#include <cuda.h>
@@ -65,17 +66,18 @@ __global__ void gpuring_try(int *x) { *x = CUDA_VERSION; }']) >conftest.cu
             [CUDA_CPPFLAGS="-isystem `cd "$gpuring_cuda_include" && pwd -P`"])])
 ])
 
-# GPURING_CUDA_TARGETS: the architectures. A binary of the first capability of a major runs on all
-# devices of that major.
+# GPURING_CUDA_TARGETS: select the architectures. A binary for the first capability of a major version
+# runs on all devices of that major version.
 AC_DEFUN([GPURING_CUDA_TARGETS], [
-    # By NVIDIA's rules of minor version compatibility; 470 (CUDA 11.4) has the calls that we need.
+    # These follow NVIDIA's rules of minor version compatibility. 470 (CUDA 11.4) is the first driver
+    # with all functions that we need.
     gpuring_cuda_release=`$NVCC --version | $SED -n 's/.*release \(@<:@0-9@:>@*\)\..*/\1/p'`
     AS_CASE([$gpuring_cuda_release],
         [11], [GPURING_CUDA_DRIVER=470],
         [12], [GPURING_CUDA_DRIVER=525],
         [13], [GPURING_CUDA_DRIVER=580],
         [GPURING_CUDA_DRIVER="of CUDA $gpuring_cuda_release"])
-    # CUDA 11 has no arithmetic of bfloat16 below 8.0.
+    # CUDA 11 has no bfloat16 arithmetic below 8.0.
     gpuring_cuda_oldest=75
     AS_IF([test "$gpuring_cuda_release" = 11], [gpuring_cuda_oldest=80])
 
@@ -110,7 +112,7 @@ AC_DEFUN([GPURING_CUDA_TARGETS], [
     GPURING_CUDA_FILES="$GPURING_CUDA_FILES kernels/kernels.compute_$gpuring_cuda_newest.ptx"
     GPURING_CUDA_IMAGES="$GPURING_CUDA_IMAGES --image3=kind=ptx,sm=$gpuring_cuda_newest,file=kernels/kernels.compute_$gpuring_cuda_newest.ptx"
     AC_MSG_RESULT([$GPURING_CUDA_ARCH, PTX $gpuring_cuda_newest])
-    # That of the tests, which know it from 9.0 on.
+    # The PTX of the tests: their interpreter supports PTX for 9.0 and later.
     GPURING_CUDA_PTX=$gpuring_cuda_newest
     AS_CASE([" $gpuring_cuda_known "],
         [*" 90 "*], [AS_IF([test "$GPURING_CUDA_PTX" -lt 90], [GPURING_CUDA_PTX=90])])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 
-# GPURING_VERSION_NUMBERS: the version, which AC_INIT sets, in three numbers, as Open MPI wants it.
+# GPURING_VERSION_NUMBERS: split the version of AC_INIT into the three numbers that Open MPI requires.
 AC_DEFUN([GPURING_VERSION_NUMBERS], [
     gpuring_numbers=`AS_ECHO(["$PACKAGE_VERSION"]) | $SED 's/@<:@^0-9.@:>@.*//'`
     GPURING_VERSION_MAJOR=`AS_ECHO(["$gpuring_numbers"]) | cut -d . -f 1`
@@ -12,8 +12,8 @@ AC_DEFUN([GPURING_VERSION_NUMBERS], [
     AC_SUBST([GPURING_VERSION_RELEASE])
 ])
 
-# GPURING_INSTALL_DIRS: the components go to Open MPI's own folder, or below a given --prefix. Sets
-# componentdir and GPURING_HELP_DIR.
+# GPURING_INSTALL_DIRS: install the components in Open MPI's own folder, or below a given --prefix.
+# Sets componentdir and GPURING_HELP_DIR.
 AC_DEFUN([GPURING_INSTALL_DIRS], [
     AC_ARG_WITH([componentdir],
         [AS_HELP_STRING([--with-componentdir@<:@=DIR@:>@],
@@ -30,8 +30,8 @@ AC_DEFUN([GPURING_INSTALL_DIRS], [
     AC_SUBST([componentdir])
     AC_SUBST([GPURING_OMPI_COMPONENTDIR])
 
-    # From 5.0 on, PMIx takes Open MPI's path for components for its own, unless it has one; and its
-    # parameter file may set that of Open MPI (Debian). gpuring-run sets both.
+    # From 5.0 on, PMIx interprets Open MPI's component path as its own, unless PMIx's own path is
+    # set. PMIx's parameter file may also set Open MPI's path (Debian). gpuring-run sets both.
     GPURING_PMIX_COMPONENTDIR=
     AS_CASE([$GPURING_OMPI_VERSION], [4.*], [], [
         GPURING_PMIX_COMPONENTDIR=`$PKG_CONFIG --variable=libdir pmix 2>/dev/null`
@@ -39,14 +39,14 @@ AC_DEFUN([GPURING_INSTALL_DIRS], [
               [GPURING_PMIX_COMPONENTDIR=$GPURING_PMIX_COMPONENTDIR/pmix])])
     AC_SUBST([GPURING_PMIX_COMPONENTDIR])
 
-    # The same folder as $(pkgdatadir), written out for the compiler.
+    # The same folder as $(pkgdatadir), expanded for the compiler.
     gpuring_save_prefix=$prefix
     prefix=$gpuring_final_prefix
     eval gpuring_dir=\"$datarootdir\"
     eval gpuring_dir=\"$datadir\"
     eval GPURING_HELP_DIR=\"$gpuring_dir/$PACKAGE\"
 
-    # And what the summary tells.
+    # Expand the folders that the summary prints.
     gpuring_save_exec_prefix=$exec_prefix
     AS_IF([test "$exec_prefix" = NONE], [exec_prefix=$prefix])
     eval gpuring_final_bindir=\"$bindir\"
@@ -57,8 +57,7 @@ AC_DEFUN([GPURING_INSTALL_DIRS], [
     AC_SUBST([GPURING_HELP_DIR])
 ])
 
-
-# GPURING_SUMMARY: what was found, and what each absence costs.
+# GPURING_SUMMARY: print what was found, and the consequence of each missing package.
 AC_DEFUN([GPURING_SUMMARY], [
     AS_ECHO([""])
     AS_ECHO(["coll/gpuring $PACKAGE_VERSION is configured:"])

@@ -25,7 +25,7 @@ AC_DEFUN([GPURING_PKG], [
 AC_DEFUN([GPURING_WITH], [
     AC_ARG_WITH([$1], [AS_HELP_STRING([--with-$1@<:@=DIR@:>@], [$2])], [], [with_$1=$3])])
 
-# Required: the topology engine reads the machine by hwloc and files by expat.
+# Both are required: the topology engine discovers the machine with hwloc and reads files with expat.
 AC_DEFUN([GPURING_CHECK_HWLOC], [
     GPURING_WITH([hwloc], [hwloc 2.0 or later, installed below DIR], [yes])
     AS_IF([test "$with_hwloc" = no],
@@ -50,8 +50,8 @@ AC_DEFUN([GPURING_CHECK_JANSSON], [
   jansson was not found. Debian: apt-get install libjansson-dev; elsewhere: --with-jansson=DIR])])
 ])
 
-# GPURING_OPTIONAL(VARIABLE, name): what a library asked for by name means when it is not there;
-# sets GPURING_HAVE_VARIABLE to 0 or 1 and the conditional of that name.
+# GPURING_OPTIONAL(VARIABLE, name): stop if the user requested a library that was not found. Sets
+# GPURING_HAVE_VARIABLE to 0 or 1, and the conditional with that name.
 AC_DEFUN([GPURING_OPTIONAL], [
     AS_CASE([$with_$2:$gpuring_found],
         [no:*|auto:no], [GPURING_HAVE_$1=0],
@@ -75,7 +75,7 @@ AC_DEFUN([GPURING_CHECK_UCX], [
     GPURING_OPTIONAL([UCX], [ucx])
 ])
 
-# Wanted by `make check` only.
+# Only used by `make check`.
 AC_DEFUN([GPURING_CHECK_CMOCKA], [
     with_cmocka=auto
     GPURING_PKG([CMOCKA], [cmocka >= 1.1], [auto])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 
-# GPURING_TRY_COLL_HEADERS(WHEN-OK, WHEN-NOT): do Open MPI's component headers compile with
-# $gpuring_mpi_flags?
+# GPURING_TRY_COLL_HEADERS(WHEN-OK, WHEN-NOT): compile Open MPI's component headers with
+# $gpuring_mpi_flags.
 AC_DEFUN([GPURING_TRY_COLL_HEADERS], [
     gpuring_save_CPPFLAGS=$CPPFLAGS
     gpuring_save_CFLAGS=$CFLAGS
@@ -20,11 +20,11 @@ AC_DEFUN([GPURING_TRY_COLL_HEADERS], [
     CFLAGS=$gpuring_save_CFLAGS
 ])
 
-# GPURING_SYSTEM_INCLUDES(FLAGS): FLAGS with every -I made -isystem, on standard output: warnings in
-# other projects' headers are not ours.
+# GPURING_SYSTEM_INCLUDES(FLAGS): print FLAGS with every -I replaced by -isystem, which suppresses
+# warnings in headers of other projects.
 AC_DEFUN([GPURING_SYSTEM_INCLUDES], [AS_ECHO([" $1"]) | $SED 's/ -I *\//@%:@-isystem \//g; s/@%:@/ /g'])
 
-# GPURING_CHECK_MPI: Open MPI with the headers that components need. Sets MPI_CPPFLAGS, MPI_LIBS,
+# GPURING_CHECK_MPI: find Open MPI and the headers that components need. Sets MPI_CPPFLAGS, MPI_LIBS,
 # GPURING_OMPI_VERSION, GPURING_OMPI_COMPONENTDIR, MPIRUN, OMPI_INFO. Open MPI is required.
 AC_DEFUN([GPURING_CHECK_MPI], [
     AC_ARG_WITH([mpi],
@@ -50,7 +50,7 @@ AC_DEFUN([GPURING_CHECK_MPI], [
     AS_IF([test -z "$MPI_LIBS"], [AC_MSG_ERROR([
   $GPURING_MPICC is not Open MPI's (it does not know --showme).
   Name an Open MPI by --with-mpi=DIR])])
-    # The wrapper names the library of Open MPI's portable layer only where all is one library.
+    # The wrapper only names the library of Open MPI's portable layer if it is part of libmpi.
     gpuring_save_LIBS=$LIBS
     LIBS=$MPI_LIBS
     AC_LINK_IFELSE([AC_LANG_PROGRAM([[int opal_output_open(void *);]], [[opal_output_open(0);]])],
@@ -83,8 +83,8 @@ AC_DEFUN([GPURING_CHECK_MPI], [
     AC_SUBST([GPURING_OMPI_COMPONENTDIR])
 ])
 
-# GPURING_CHECK_COLL_HEADERS: the component headers, with what different releases need in addition.
-# Sets gpuring_mpi_flags.
+# GPURING_CHECK_COLL_HEADERS: find the component headers, and the additional flags that some releases
+# need. Sets gpuring_mpi_flags.
 AC_DEFUN([GPURING_CHECK_COLL_HEADERS], [
     AC_MSG_CHECKING([for the component headers of Open MPI])
     gpuring_mpi_flags=$MPI_CPPFLAGS
@@ -100,7 +100,7 @@ AC_DEFUN([GPURING_CHECK_COLL_HEADERS], [
             gpuring_mpi_flags="$MPI_CPPFLAGS $gpuring_pmix_flags"
             GPURING_TRY_COLL_HEADERS([gpuring_coll_headers="with PMIx"])])
         AS_IF([test "$gpuring_coll_headers" = no], [
-            # Debian leaves out two headers of its thread library.
+            # Debian's package lacks two headers of the thread library.
             gpuring_mpi_flags="$gpuring_mpi_flags -idirafter `cd "$srcdir" && pwd`/config"
             GPURING_TRY_COLL_HEADERS([gpuring_coll_headers="with PMIx and two of ours"])])
     ])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# Packages. The module file is installed; debian/ is where Debian wants it. configure writes the
-# spec file, which rpmbuild -ta looks for in the tarball.
+# Packages. The module file is installed, and debian/ has the location that Debian requires. configure writes
+# the spec file, which rpmbuild -ta searches in the tarball.
 
 modulefiledir = $(pkgdatadir)/modulefiles
 modulefile_DATA = config/dist/gpuring

@@ -100,7 +100,7 @@
 #define OPAL_HAVE___THREAD                     1
 #define OPAL_HAVE_C__THREAD_LOCAL              1
 
-/* Atomic operations. Those of the headers are inline, and exchange data with the library's. */
+/* Atomic operations. The inline functions of the headers operate on the data of the library. */
 #if defined(__x86_64__)
 #define OPAL_ASSEMBLY_ARCH                  OPAL_X86_64
 #define OPAL_HAVE_SYNC_BUILTIN_CSWAP_INT128 1
@@ -113,10 +113,10 @@
 #define OPAL_C_GCC_INLINE_ASSEMBLY   1
 #define OPAL_USE_GCC_BUILTIN_ATOMICS 1 /* from 5.0 on */
 
-/* Open MPI defines these in any case, and headers look whether they are defined. 4.1 */
+/* Open MPI always defines these, and headers test whether they are defined. 4.1 */
 #define OMPI_WANT_PERUSE 0
 
-/* Parts of Open MPI that were chosen when it was built. From 5.0 on */
+/* Parts of Open MPI that were selected when it was built. From 5.0 on */
 #define MCA_threads_base_include_HEADER       "opal/mca/threads/pthreads/threads_pthreads_threads.h"
 #define MCA_threads_mutex_base_include_HEADER "opal/mca/threads/pthreads/threads_pthreads_mutex.h"
 #define MCA_threads_tsd_base_include_HEADER   "opal/mca/threads/pthreads/threads_pthreads_tsd.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Open MPI 5.0 and later include a header of this name, which Debian's libopenmpi-dev lacks. This
- * one takes its place (GPURING_CHECK_COLL_HEADERS): Open MPI's names for mutexes and conditions, as
- * those of POSIX. The types are part of Open MPI's binary interface; only Open MPI built with
- * another thread library (--with-threads=qthreads, argobots) has others, and such a build names
+ * Open MPI 5.0 and later include a header with this name, which Debian's libopenmpi-dev lacks. This
+ * file replaces it (GPURING_CHECK_COLL_HEADERS) and defines Open MPI's mutexes and conditions as
+ * those of POSIX. The types are part of Open MPI's binary interface. They only differ if Open MPI
+ * was built with another thread library (--with-threads=qthreads, argobots), and then it includes
  * another header.
  */
 #ifndef GPURING_THREADS_PTHREADS_MUTEX_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* As threads_pthreads_mutex.h beside it: what Open MPI's headers use of its thread library. */
+/* Replaces another missing header, like threads_pthreads_mutex.h, with the function of the thread
+ * library that Open MPI's headers use. */
 #ifndef GPURING_THREADS_PTHREADS_THREADS_H
 #define GPURING_THREADS_PTHREADS_THREADS_H
 

@@ -56,7 +56,7 @@ class CollGpuring(AutotoolsPackage, CudaPackage):
     def setup_run_environment(self, env):
         folder = join_path(self.prefix.lib, "openmpi")
         env.set("OMPI_MCA_mca_base_component_path", f"{folder}:SYSTEM_DEFAULT:USER_DEFAULT")
-        # From 5.0 on: else PMIx takes this path for its own.
+        # From 5.0 on, PMIx would otherwise interpret this path as its own.
         if self.spec.satisfies("^openmpi@5:"):
             pmix = "pmix" if self.spec.satisfies("^pmix") else "openmpi"
             env.set("PMIX_MCA_mca_base_component_path", join_path(self.spec[pmix].prefix.lib, "pmix"))
