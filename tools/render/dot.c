@@ -33,7 +33,7 @@ static const char *shape_of(enum pci_node_type type)
                                   : "ellipse";
 }
 
-/* Text in a string of the dot language. */
+/* Write text inside a string of the dot language. */
 static void text_put(FILE *out, const char *text)
 {
     for (; *text; text++) {
@@ -58,7 +58,7 @@ static void node_write(FILE *out, const struct pci_node *node)
     fprintf(out, "\", shape=%s];\n", shape_of(node->type));
 }
 
-/* Both directions of a link are one line; both bandwidths are written where they differ. */
+/* Write both directions of a link as one line, with both bandwidths if they differ. */
 static void link_write(FILE *out, const struct pci_link *link)
 {
     if (link->type == PCI_LINK_LOC || link->from->vertex > link->to->vertex) {

@@ -14,7 +14,7 @@ unsigned pci_nvlinks_of_bandwidth(int sm, double bw)
     return sm < 60 ? 0 : (unsigned) (bw / pci_bw_of_nvlink(sm) + 0.5);
 }
 
-/* A row or a column: a GPU or a net. */
+/* Return the GPU or net of a row or column. */
 static struct pci_node *endpoint(const struct pci_graph *graph, uint32_t i)
 {
     uint32_t gpus = pci_graph_count(graph, PCI_NODE_GPU);
@@ -28,7 +28,7 @@ static uint32_t endpoint_count(const struct pci_graph *graph)
     return pci_graph_count(graph, PCI_NODE_GPU) + pci_graph_count(graph, PCI_NODE_NET);
 }
 
-/* Whether device numbers are unique: those of several hosts begin at 0 on each. */
+/* Return true if device numbers are unique. With several hosts, they begin at 0 on each host. */
 static int devices_differ(const struct pci_graph *graph)
 {
     uint32_t gpus = pci_graph_count(graph, PCI_NODE_GPU);

@@ -56,7 +56,7 @@ void svg_text(FILE *out, double x, double y, int size, const char *style, const 
     fputs("</text>\n", out);
 }
 
-/* Of a font of size 1. */
+/* Return the width in a font of size 1. */
 static double characters_width(const char *text, size_t length)
 {
     double width = 0;

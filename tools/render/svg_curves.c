@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 
-/* Curves over sizes, both axes logarithmic; the best of each size has a pale band below it. */
+/* Curves over sizes with two logarithmic axes. The curve of the best values has a pale band below
+ * it.
+ */
 
 #include <inttypes.h>
 #include <math.h>
@@ -12,13 +14,13 @@ enum {
     WIDTH = 640,
     HEIGHT = 380,
     LEFT = 70,
-    RIGHT = 150, /* the legend */
+    RIGHT = 150, /* room for the legend */
     TOP = 34,
     BOTTOM = 44,
     SIZE_LABELS = 11, /* at most */
 };
 
-/* Where a chart's axes begin and end, as logarithms. */
+/* Ranges of a chart's axes, as logarithms. */
 struct frame {
     double x0, x1; /* base 2 */
     double y0, y1; /* base 10 */
@@ -64,7 +66,7 @@ static struct frame frame_find(const struct pci_chart *curves)
             }
         }
     }
-    if (frame.x1 <= frame.x0) { /* a single size stands in the middle */
+    if (frame.x1 <= frame.x0) { /* place a single size in the middle */
         frame.x0 -= 1;
         frame.x1 += 1;
     }
@@ -99,7 +101,7 @@ static void axes_draw(FILE *out, const struct pci_chart *curves, const struct fr
     svg_text(out, 8, 18, 14, "text-anchor=\"start\" font-weight=\"bold\"", "%s", curves->title);
 }
 
-/* One curve, with a point and its value at each size. */
+/* Draw one curve, with a point and its value at each size. */
 static void curve_draw(FILE *out, const struct pci_chart *curves,
                        const struct pci_chart_line *curve, const struct frame *frame,
                        const char *stroke)

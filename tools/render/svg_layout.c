@@ -12,9 +12,9 @@ enum {
     ROW = 26,
     GROUP_SPACE = 6, /* between leaves of different parents */
     LABEL_SIZE = 10,
-    GAP_LEAST = 30,    /* besides a link's label */
-    WITHIN_CPU = 5000, /* GB/s that stand for no link at all */
-    REST_MAX = 30,     /* characters */
+    GAP_LEAST = 30,    /* in addition to a link's label */
+    WITHIN_CPU = 5000, /* GB/s of a connection inside a CPU, which is not a link */
+    REST_MAX = 30,     /* characters of a box after its first word */
 };
 
 bool svg_is_leaf(const struct pci_node *node)
@@ -22,14 +22,14 @@ bool svg_is_leaf(const struct pci_node *node)
     return node->type == PCI_NODE_GPU || node->type == PCI_NODE_NET;
 }
 
-/* Links along which the tree goes down. */
+/* Return true for links from a parent of the tree to a child. */
 static bool goes_down(const struct pci_link *link)
 {
     return link->type != PCI_LINK_NVL && link->type != PCI_LINK_SYS &&
            link->to->type != PCI_NODE_CPU && link->to->type != PCI_NODE_NVS;
 }
 
-/* The only port of a NIC, which stands for it; NULL: it has none, or several. */
+/* Return the only port of a NIC, which is drawn instead of it. NULL: it has none, or several. */
 static struct pci_node *only_port(const struct pci_node *node)
 {
     struct pci_node *port = NULL;
@@ -45,7 +45,7 @@ static struct pci_node *only_port(const struct pci_node *node)
     return port;
 }
 
-/* What NODE is joined to goes on the stack, unless it stands somewhere already. */
+/* Push the nodes that NODE is connected to on the stack, except those that have a place already. */
 static void children_push(struct svg_layout *layout, const struct pci_node *node, uint32_t *stack,
                           uint32_t *depth)
 {
@@ -61,7 +61,7 @@ static void children_push(struct svg_layout *layout, const struct pci_node *node
     }
 }
 
-/* Depth first from every CPU; a node is drawn below the first that reaches it. */
+/* Order the nodes depth first from every CPU. The first node that reaches a node is its parent. */
 static int order_find(struct svg_layout *layout)
 {
     uint32_t vertices = pci_graph_vertices(layout->graph), depth = 0;
@@ -96,7 +96,7 @@ static int order_find(struct svg_layout *layout)
     return 0;
 }
 
-/* Childless nodes below each other; a parent in the middle of its children. */
+/* Give each node without children a row, and place parents in the middle of their children. */
 static int y_find(struct svg_layout *layout)
 {
     uint32_t vertices = pci_graph_vertices(layout->graph), last = UINT32_MAX;
@@ -153,7 +153,7 @@ void svg_link_text(const struct pci_link *link, char *text, size_t size)
     }
 }
 
-/* All links between a node and its parent; the bandwidth alone for PCI. */
+/* Write the label for all links between a node and its parent: only the bandwidth for PCI. */
 static void label_find(const struct pci_node *parent, struct svg_place *place)
 {
     size_t used = 0;
@@ -178,7 +178,7 @@ static void label_find(const struct pci_node *parent, struct svg_place *place)
     }
 }
 
-/* Whether GPUs have one number, or two. */
+/* Return true if the device number of each GPU is its rank, so that boxes show only one number. */
 static bool ranks_are_devices(const struct pci_graph *graph)
 {
     for (uint32_t g = 0; g < pci_graph_count(graph, PCI_NODE_GPU); g++) {

@@ -4,8 +4,8 @@
 #define TOOLS_RENDER_SVG_LAYOUT_H
 
 /*
- * Where the nodes of a machine stand: a tree that grows to the right, a row for each GPU and each
- * port of a NIC, so that the picture's width does not grow with the machine.
+ * Positions of the nodes of a machine. The tree grows to the right and has a row for each GPU and
+ * each port of a NIC, so that the width of the picture does not grow with the machine.
  *
  *     CPU --+-- PCI --+-- GPU
  *           |         `-- NET
@@ -17,16 +17,16 @@
 
 enum { SVG_NO_LEVEL = -1 };
 
-/* Of a node, by its vertex. */
+/* Place of a node, indexed by its vertex. */
 struct svg_place {
     int level;                   /* 0: CPUs; SVG_NO_LEVEL: not drawn */
-    uint32_t parent;             /* a vertex; of a CPU itself */
-    uint32_t number;             /* among the drawn ones of its type, from the top */
-    const struct pci_link *link; /* from the parent, NULL for CPUs */
-    double y;                    /* centre */
+    uint32_t parent;             /* vertex of the parent; a CPU is its own parent */
+    uint32_t number;             /* among the drawn nodes of its type, from the top */
+    const struct pci_link *link; /* from the parent; NULL for CPUs */
+    double y;                    /* of the centre */
     char word[16];
     char rest[80];
-    char label[48]; /* of the link */
+    char label[48]; /* text at the link */
 };
 
 struct svg_layout {
@@ -35,8 +35,9 @@ struct svg_layout {
     uint32_t *order; /* vertices from the root down, children after their parents */
     uint32_t count;
     uint32_t numbers[PCI_NODE_TYPE_COUNT];
-    int levels;            /* of what has children; GPUs and ports stand right of them all */
-    double column[3], gap; /* widths of boxes: CPUs, switches, GPUs and ports; and between them */
+    int levels; /* of nodes with children; GPUs and ports are to the right of them all */
+    double column[3],
+        gap; /* widths of the boxes (CPUs, switches, GPUs and ports), and between them */
     double height;
 };
 
@@ -45,10 +46,10 @@ void svg_layout_free(struct svg_layout *layout);
 
 bool svg_is_leaf(const struct pci_node *node);
 
-/* Where a node's box begins, and how wide it is. */
+/* Return the left edge of a node's box, and its width. */
 double svg_layout_x(const struct svg_layout *layout, const struct pci_node *node, double *width);
 
-/* "NV4 80", "SYS 10"; both directions where they differ. */
+/* Write "NV4 80" or "SYS 10"; both directions if they differ. */
 void svg_link_text(const struct pci_link *link, char *text, size_t size);
 
 #endif

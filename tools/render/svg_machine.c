@@ -2,8 +2,8 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 
 /*
- * The machine: the tree of svg_layout.h, arcs between CPUs on its left, NVLinks on its right, and
- * what the lines mean below it.
+ * The machine: the tree of svg_layout.h, arcs between CPUs on its left, NVLinks on its right, and a
+ * legend of the lines below it.
  *
  *      .-- CPU --+-- PCI --+-- GPU --.
  *     SYS        |         `-- NET   NV4
@@ -18,13 +18,13 @@
 #include "tools/render/svg_layout.h"
 
 enum {
-    ARC_LEAST = 40,  /* how far out an arc between neighbours goes */
-    ARC_STEP = 28,   /* and one over a further node, */
-    ARC_MOST = 230,  /* if there is room for that */
-    LABEL_ABOVE = 6, /* of a link's label over the topmost box */
+    ARC_LEAST = 40,  /* depth of an arc between neighbours */
+    ARC_STEP = 28,   /* additional depth for each node between its ends */
+    ARC_MOST = 230,  /* maximum depth */
+    LABEL_ABOVE = 6, /* height of a link's label above the topmost box */
     SWITCH_SPACE = 100,
     SWITCH_WIDTH = 24,
-    STEM = 14, /* of a link from a box to the line that joins the boxes below it */
+    STEM = 14, /* length of a link from a box to the line that connects its children */
 };
 
 static const char *fill_of(const struct pci_node *node)
@@ -35,7 +35,8 @@ static const char *fill_of(const struct pci_node *node)
                                                                       : "#eeeeee";
 }
 
-/* A box with the link from its parent: right, up or down, right; the bandwidth above its end. */
+/* Draw a box and the link from its parent (right, up or down, right), with the bandwidth above the
+ * link's end. */
 static void node_draw(FILE *out, const struct svg_layout *layout, const struct pci_node *node,
                       double x, double y)
 {
@@ -68,7 +69,7 @@ static bool is_arc(const struct svg_layout *layout, const struct pci_link *link,
            to->level != SVG_NO_LEVEL && from->number < to->number;
 }
 
-/* How far out the arc goes. */
+/* Return the depth of the arc of a link. */
 static double arc_depth(const struct svg_layout *layout, const struct pci_link *link)
 {
     double most = layout->numbers[link->from->type];
@@ -79,7 +80,7 @@ static double arc_depth(const struct svg_layout *layout, const struct pci_link *
     return ARC_LEAST + step * (to - from - 1);
 }
 
-/* What the arcs of a type take beside the boxes, with their labels; 0: there are none. */
+/* Return the width of a type's arcs next to the boxes, with their labels; 0: there are none. */
 static double arcs_width(const struct svg_layout *layout, enum pci_node_type type)
 {
     double most = 0;
@@ -97,8 +98,8 @@ static double arcs_width(const struct svg_layout *layout, enum pci_node_type typ
     return most;
 }
 
-/* An arc that begins and ends at X and goes out to the right (SIDE 1) or the left (-1); its label
- * is where there is room along it. */
+/* Draw an arc that begins and ends at X and extends to the right (SIDE 1) or the left (-1), or
+ * place its label where there is room along the arc. */
 static int arc_draw(FILE *out, const struct svg_layout *layout, const struct pci_link *link,
                     double x, double y, int side, int labelled, struct svg_labels *labels)
 {
@@ -122,14 +123,14 @@ static int arc_draw(FILE *out, const struct svg_layout *layout, const struct pci
     for (size_t i = 0; i < ALONG; i++) {
         double t = along[i];
 
-        /* Beside the boxes, not on them. */
+        /* Keep the label clear of the boxes. */
         at[i][0] = x + side * fmax(4 * fabs(depth) * t * (1 - t), svg_text_width(text, 10) / 2 + 6);
         at[i][1] = y0 * (1 - t) * (1 - t) * (1 + 2 * t) + y1 * t * t * (3 - 2 * t);
     }
     return svg_label(out, labels, at, ALONG, text);
 }
 
-/* All lines, then all labels: none is crossed by a line. */
+/* Draw all arcs before all labels, so that no line crosses a label. */
 static int arcs_draw(FILE *out, const struct svg_layout *layout, enum pci_node_type type, double x,
                      double y, int side, size_t *omitted)
 {
@@ -150,7 +151,7 @@ static int arcs_draw(FILE *out, const struct svg_layout *layout, enum pci_node_t
     return rc;
 }
 
-/* What a GPU has to all NVLink switches together. */
+/* Return the total bandwidth between a GPU and all NVLink switches. */
 static double switch_bandwidth(const struct pci_node *gpu)
 {
     double sum = 0;
@@ -161,7 +162,7 @@ static double switch_bandwidth(const struct pci_node *gpu)
     return sum;
 }
 
-/* All NVLink switches are one bar at X, right of the GPUs, whose boxes end at FROM. */
+/* Draw all NVLink switches as one bar at X, to the right of the GPUs, whose boxes end at FROM. */
 static void switches_draw(FILE *out, const struct svg_layout *layout, double from, double x,
                           double y)
 {
@@ -199,7 +200,7 @@ static void switches_draw(FILE *out, const struct svg_layout *layout, double fro
     fputs("</g>\n", out);
 }
 
-/* Which links are there, for the legend. */
+/* Return true if the graph has a link of this type. */
 static bool has_link(const struct pci_graph *graph, enum pci_link_type type)
 {
     for (uint32_t id = 0; id < pci_graph_links(graph); id++) {
@@ -228,7 +229,7 @@ static bool any_assumed(const struct pci_graph *graph)
     return false;
 }
 
-/* The same lines whether drawn or counted. */
+/* Draw the legend, or only count its lines if OUT is NULL. Return the number of lines. */
 static unsigned legend(FILE *out, const struct pci_graph *graph, double x, double y, size_t omitted)
 {
     const struct {
@@ -300,7 +301,7 @@ int svg_machine(FILE *out, const struct pci_graph *graph, double x, double y, st
     int rc = svg_layout_make(graph, &layout);
 
     if (rc == 0) {
-        left = fmax(1, arcs_width(&layout, PCI_NODE_CPU)); /* 1: the edge of a box */
+        left = fmax(1, arcs_width(&layout, PCI_NODE_CPU)); /* 1: width of a box's edge */
         right = left + layout.column[0] + layout.levels * layout.gap +
                 (layout.levels - 1) * layout.column[1] + layout.column[2];
         bar = right + arcs_width(&layout, PCI_NODE_GPU);
@@ -309,8 +310,8 @@ int svg_machine(FILE *out, const struct pci_graph *graph, double x, double y, st
             bar += SWITCH_SPACE;
             size->width = bar + SWITCH_WIDTH + 2;
         }
-        size->width = fmax(size->width, left + 560); /* the legend */
-        /* One line more: see the legend. */
+        size->width = fmax(size->width, left + 560); /* width of the legend */
+        /* One additional line: see the legend. */
         size->height =
             LABEL_ABOVE + layout.height + SVG_LINE * (legend(NULL, graph, 0, 0, 0) + 1.5);
         if (out) {

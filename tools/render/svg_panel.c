@@ -2,8 +2,8 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 
 /*
- * A panel: the GPUs on a circle, each ring or tree in its colour, and what the colours mean.  More
- * of them than can be distinguished on one circle get a small circle each.
+ * A panel: the GPUs on a circle, each ring or tree in its colour, and a legend of the colours. If
+ * there are too many rings or trees for one circle, each of them has its own small circle.
  */
 
 #include <errno.h>
@@ -16,15 +16,15 @@
 
 enum {
     DOT_RADIUS = 17,
-    ROOT_SPACE = 4,  /* between the circles of roots */
-    LINE_SPACE = 11, /* between lines that join the same two GPUs */
+    ROOT_SPACE = 4,  /* between the circles around roots */
+    LINE_SPACE = 11, /* between lines that connect the same two GPUs */
     TITLE_SIZE = 14,
     SMALL_TEXT = 10,
     TITLE_HEIGHT = 22,
     RADIUS_LEAST = 96,
     LABEL_SIZE = 12,
-    LINES_TOGETHER = SVG_STYLES, /* on one circle */
-    SMALL_RADIUS = 44,           /* of a circle of its own, for up to 10 GPUs */
+    LINES_TOGETHER = SVG_STYLES, /* maximum on one circle */
+    SMALL_RADIUS = 44,           /* of a circle for one line, for up to 10 GPUs */
     SMALL_DOT = 9,
     SMALL_LABEL = 26,
 };
@@ -52,7 +52,7 @@ static double small_radius_of(uint32_t gpus)
     return gpus > 10 ? SMALL_RADIUS * gpus / 10.0 : SMALL_RADIUS;
 }
 
-/* How many lines join each two GPUs: counted[a * gpus + b] with a < b. */
+/* Count the lines between each two GPUs: counted[a * gpus + b] with a < b. */
 static void pairs_count(const struct pci_drawing *drawing, uint32_t gpus, uint32_t *counted)
 {
     for (uint32_t l = 0; l < drawing->nlines; l++) {
@@ -65,7 +65,7 @@ static void pairs_count(const struct pci_drawing *drawing, uint32_t gpus, uint32
     }
 }
 
-/* An arrow head along (DX, DY). */
+/* Draw an arrow head in the direction (DX, DY). */
 static void head_draw(FILE *out, double x, double y, double dx, double dy, const char *colour)
 {
     double length = hypot(dx, dy);
@@ -79,8 +79,8 @@ static void head_draw(FILE *out, double x, double y, double dx, double dy, const
             x - dx - dy * 0.8, y - dy + dx * 0.8, x - dx + dy * 0.8, y - dy - dx * 0.8, colour);
 }
 
-/* A coordinate of the curve where its head is, beyond the middle, where lines cross; and the slope
- * there. */
+/* Return a coordinate, and the slope, of the curve at its arrow head. The head is beyond the
+ * middle, because lines cross there. */
 static double point(double from, double control, double to)
 {
     return (1 - HEAD_AT) * (1 - HEAD_AT) * from + 2 * HEAD_AT * (1 - HEAD_AT) * control +
@@ -92,7 +92,7 @@ static double slope(double from, double control, double to)
     return (1 - HEAD_AT) * (control - from) + HEAD_AT * (to - control);
 }
 
-/* One edge, bent aside by OFFSET pixels so that parallel ones stay apart. */
+/* Draw one edge, bent by OFFSET pixels so that parallel edges do not overlap. */
 static void edge_draw(FILE *out, const double from[2], const double to[2], double offset,
                       const struct svg_style *style, bool plain)
 {
@@ -102,7 +102,7 @@ static void edge_draw(FILE *out, const double from[2], const double to[2], doubl
     if (length < 1) {
         return;
     }
-    /* The control point lies twice as far out as the curve's middle. */
+    /* The control point is twice as far from the straight line as the middle of the curve. */
     cx = (from[0] + to[0]) / 2 - 2 * dy / length * offset;
     cy = (from[1] + to[1]) / 2 + 2 * dx / length * offset;
     fprintf(out,
@@ -123,7 +123,7 @@ static void gpu_place(uint32_t gpu, uint32_t gpus, const struct circle *circle, 
     at[1] = circle->y + circle->radius * sin(angle);
 }
 
-/* USED counts, for each two GPUs, the lines that have been drawn between them. */
+/* Draw a ring or tree. USED counts the lines that have been drawn between each two GPUs. */
 static void line_draw(FILE *out, const struct pci_drawing_line *line, const struct svg_style *style,
                       uint32_t gpus, const uint32_t *counted, uint32_t *used,
                       const struct circle *circle)
@@ -140,7 +140,7 @@ static void line_draw(FILE *out, const struct pci_drawing_line *line, const stru
     }
 }
 
-/* In how many lines before this one the GPU is a root. */
+/* Return the number of lines before this one that have the GPU as a root. */
 static double roots_before(const struct pci_drawing *drawing, uint32_t line, uint32_t gpu)
 {
     double count = 0;
@@ -153,7 +153,7 @@ static double roots_before(const struct pci_drawing *drawing, uint32_t line, uin
     return count;
 }
 
-/* Roots have a further circle in the colour of their line. */
+/* Draw the GPUs. A root has an additional circle in the colour of its line. */
 static void gpus_draw(FILE *out, uint32_t gpus, const struct pci_drawing *drawing,
                       const struct circle *circle)
 {
@@ -187,7 +187,7 @@ static void label_of(const struct pci_drawing_line *line, char *text, size_t siz
     snprintf(text, size, line->copies > 1 ? "%s  x%u" : "%s", line->label, line->copies);
 }
 
-/* What each colour is. */
+/* Draw the legend of the colours. */
 static void lines_list(FILE *out, const struct pci_drawing *drawing, double x, double y)
 {
     for (uint32_t l = 0; l < drawing->nlines; l++) {
@@ -217,7 +217,7 @@ static double labels_width(const struct pci_drawing *drawing, int size)
     return longest;
 }
 
-/* All lines on one circle, the legend below. */
+/* Draw all lines on one circle, with the legend below it. */
 static int together(FILE *out, const struct pci_graph *graph, const struct pci_drawing *drawing,
                     double x, double y, struct svg_size *size)
 {
@@ -246,7 +246,7 @@ static int together(FILE *out, const struct pci_graph *graph, const struct pci_d
     return 0;
 }
 
-/* One line with its label on a circle of its own, in a cell of WIDTH at (X, Y). */
+/* Draw one line with its label on a separate circle, in a cell of WIDTH at (X, Y). */
 static int alone(FILE *out, const struct pci_graph *graph, const struct pci_drawing_line *line,
                  double x, double y, double width)
 {
@@ -270,7 +270,7 @@ static int alone(FILE *out, const struct pci_graph *graph, const struct pci_draw
     return 0;
 }
 
-/* A grid of small circles, as many beside each other as the page has room for. */
+/* Draw a grid of small circles, with as many in a row as the width of the page allows. */
 static int apart(FILE *out, const struct pci_graph *graph, const struct pci_drawing *drawing,
                  double x, double y, struct svg_size *size)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 
-/* The machine as a tree of text. */
+/* Print the machine as a tree in text form. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -13,8 +13,7 @@ enum {
     PREFIX_MAX = 4 * PCI_DOC_MAX_DEPTH + 4,
 };
 
-/* What is written before a line: "|  " for each level that goes on, "   " for each that has ended.
- */
+/* Prefix of a line: "|  " for each level that continues, "   " for each level that has ended. */
 struct branch {
     char prefix[PREFIX_MAX];
     size_t length;
@@ -83,7 +82,7 @@ static void net_line(FILE *out, const struct pci_elem *net)
     fprintf(out, "%s", pci_elem_long(net, "gdr", 0) ? "  GPUDirect RDMA" : "");
 }
 
-/* The device number of the GPU at a bus id, or NULL. */
+/* Return the device number of the GPU at a bus ID, or NULL. */
 static const char *gpu_at(const struct pci_doc *doc, const char *busid)
 {
     struct pci_elem *gpu = NULL;
@@ -141,7 +140,7 @@ static void elem_line(FILE *out, const struct pci_doc *doc, const struct pci_ele
     fputc('\n', out);
 }
 
-/* A nic element only holds its ports: they take its place. */
+/* Skip a nic element, which only contains ports, and return its first port instead. */
 static struct pci_elem *skip_nic(struct pci_elem *elem)
 {
     while (elem && strcmp(pci_elem_name(elem), "nic") == 0 && pci_elem_child(elem, NULL)) {
@@ -150,7 +149,7 @@ static struct pci_elem *skip_nic(struct pci_elem *elem)
     return elem;
 }
 
-/* The element after ELEM on its level, where the level of a port is that of its nic. */
+/* Return the element after ELEM on its level. A port has the level of its nic element. */
 static struct pci_elem *next_beside(const struct pci_elem *elem)
 {
     struct pci_elem *next = pci_elem_sibling(elem, NULL), *above = pci_elem_parent(elem);
@@ -162,7 +161,7 @@ static struct pci_elem *next_beside(const struct pci_elem *elem)
     return skip_nic(next);
 }
 
-/* The element whose level holds ELEM: its parent, past nic elements. */
+/* Return the parent of ELEM, skipping nic elements. */
 static struct pci_elem *level_above(const struct pci_elem *elem)
 {
     struct pci_elem *above = pci_elem_parent(elem);
@@ -206,7 +205,7 @@ static void counts_line(FILE *out, const struct pci_graph *graph)
     fputc('\n', out);
 }
 
-/* Walks without recursion: down to the first child, else to the next beside, else up. */
+/* Traverse without recursion: to the first child, otherwise to the next sibling, otherwise up. */
 int pci_render_tree(FILE *out, const struct pci_doc *doc, const struct pci_graph *graph)
 {
     struct branch branch = {"", 0};
