@@ -57,14 +57,15 @@ int argument_whole(const char *text, uint64_t low, uint64_t high, uint64_t *valu
     return 0;
 }
 
-#define WORD_MAX 32 /* longer words are like none */
+#define WORD_MAX 32 /* longer words resemble no known word */
 
 static size_t least(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
-/* Number of letters to insert, remove or replace, so that a becomes b (Levenshtein's distance). */
+/* Return the number of letters to insert, remove or replace to turn a into b (Levenshtein
+ * distance). */
 static size_t distance(const char *a, const char *b)
 {
     size_t row[WORD_MAX + 1], length = strlen(b);

@@ -3,30 +3,30 @@
 #ifndef GPURING_ARGUMENT_H
 #define GPURING_ARGUMENT_H
 
-/* What the tools share: values on their command lines, and messages. */
+/* Shared by the tools: values on command lines, and messages. */
 
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /*
- * Each reads digits at *text and moves it behind what was read; nothing else may begin a number (no
- * sign, no blank).  Returns 0, or -1: no number, or out of range; then nothing has changed.
+ * Read the digits at *text and move *text past them. A number must begin with a digit (no sign, no
+ * blank). Return 0, or -1 without changing anything if there is no number or it is out of range.
  */
 int argument_number(const char **text, uint64_t low, uint64_t high, uint64_t *value);
-/* With K, M or G (powers of 1024, small letters too) behind it or without. */
+/* Read a number with an optional suffix K, M or G (powers of 1024, also in lower case). */
 int argument_bytes(const char **text, uint64_t *bytes);
 
-/* The whole text is such a number. */
+/* Read a number that must be the whole text. */
 int argument_whole(const char *text, uint64_t low, uint64_t high, uint64_t *value);
 
 /*
- * Return the known word that differs from `word` least, or NULL if none is like it. known(i) is the
+ * Return the known word that is most similar to `word`, or NULL if none is similar. known(i) is the
  * i-th known word, NULL after the last one.
  */
 const char *argument_nearest(const char *word, const char *(*known)(size_t index));
 
-/* "TOOL: ..." on standard error. */
+/* Print "TOOL: ..." to standard error. */
 void argument_message(const char *tool, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));
 

@@ -61,8 +61,8 @@ DEFINE(Unpack,
     return result_of_Comm(comm, result, own);
 }
 
-/* A message that is shorter than the buffer leaves the rest of it as it was: that has been copied
- * in, and is copied out again. Files are read in the same way. */
+/* A message that is shorter than the buffer must not change the rest of the buffer. The rest is
+ * therefore copied in before the call and out afterwards. Files are read in the same way. */
 DEFINE(Sendrecv_replace,
        (void *buffer, COUNT count, MPI_Datatype type, int to, int send_tag, int from,
         int receive_tag, MPI_Comm comm, MPI_Status *status),

@@ -38,7 +38,7 @@ REFUSE(Win_create,
        (void *base, MPI_Aint size, UNIT unit, MPI_Info info, MPI_Comm comm, MPI_Win *win), Comm,
        comm, on_gpu(base, size > 0, MPI_BYTE), base, size, unit, info, comm, win)
 
-/* Files: non-blocking calls, and those in two parts. */
+/* Files: non-blocking calls, and split collective calls. */
 #define REFUSE_FILE(name, arguments, ...) \
     REFUSE(name, arguments, File, file, on_gpu(BUFFER), file, __VA_ARGS__)
 REFUSE_FILE(File_iwrite, (MPI_File file, FROM, REQUEST), BUFFER, request)
@@ -58,7 +58,7 @@ REFUSE_FILE(File_read_all_begin, (MPI_File file, INTO), BUFFER)
 REFUSE_FILE(File_read_at_all_begin, (MPI_File file, MPI_Offset at, INTO), at, BUFFER)
 REFUSE_FILE(File_read_ordered_begin, (MPI_File file, INTO), BUFFER)
 
-/* In the format of other machines. */
+/* Packing in the format of other machines. */
 REFUSE(Pack_external, (const char format[], FROM, void *out, AINT size, AINT *position), Comm,
        MPI_COMM_SELF, on_gpu(BUFFER) || on_gpu(out, size > 0, MPI_BYTE), format, BUFFER, out, size,
        position)

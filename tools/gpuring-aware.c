@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * libgpuring_aware.so, preloaded into an MPI program (gpuring-run): it answers the question whether
- * the MPI takes GPU buffers, and serves the MPI functions that read or write a buffer before any
- * component is called. It knows nothing of GPUs: the component does (p2p/aware.h). Without the
- * component, and for buffers in host memory, a call goes to the next library that defines the
- * function: a profiler's MPI_X or Open MPI's.
+ * libgpuring_aware.so, preloaded into an MPI program (gpuring-run). It reports that MPI accepts GPU
+ * buffers, and serves the MPI functions that read or write a buffer before any component is called.
+ * It leaves all work on GPUs to the component (p2p/aware.h). If the component is not loaded or the
+ * buffer is in host memory, it passes the call to the next library that defines the function, which
+ * is a profiler or Open MPI.
  *
  *     program -> MPI_X here -> MPI_X of a profiler, if any -> PMPI_X here -> PMPI_X of Open MPI
  *
  * MPI_X stages the buffer, so the profiler and PMPI_X here see host memory and each call once. The
  * Fortran functions of Open MPI call PMPI_X, which stages the buffer as well.
  *
- * Bindings that look symbols up in a library may name this one as their MPI library: it depends on
- * Open MPI's, so all other functions are found through it.
+ * Bindings that look up symbols in a library can use this library as their MPI library. It depends
+ * on Open MPI's library, which provides all other functions.
  *
- * Calls that are not served return an MPI error instead of a segmentation fault: one-sided calls,
- * whose buffers are used until later calls, non-blocking ones on files and MPI_Isendrecv_replace,
- * and packing for other machines.
+ * The following calls are not served and return an MPI error instead of causing a segmentation
+ * fault: one-sided calls, whose buffers are used after the call returns, non-blocking file calls,
+ * MPI_Isendrecv_replace, and packing for other machines.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* RTLD_NEXT */
@@ -73,8 +73,8 @@ static bool on_gpu(const void *buffer, MPI_Count count, MPI_Datatype type)
            aware->on_gpu(buffer, (size_t) count, type);
 }
 
-/* Before MPI_Init nothing is known yet, and the answer is yes: a user who preloads this library
- * means to use the component. */
+/* Return 1 before MPI_Init, when the component is not loaded yet, because a program that
+ * preloads this library intends to use it. */
 int MPIX_Query_cuda_support(void)
 {
     const struct gpuring_aware *aware = component();
@@ -88,7 +88,8 @@ struct host {
     void *buffer;
 };
 
-/* Return MPI_SUCCESS or an error (logged). use, and when there is a copy nevertheless: aware.h. */
+/* Copy a buffer on a GPU to host memory. Return MPI_SUCCESS or an error, which has been logged. See
+ * aware.h for `use`, and for errors that leave a copy. */
 static int host_begin(struct host *host, const char *function, const void *buffer, MPI_Count count,
                       MPI_Datatype type, unsigned use)
 {
@@ -103,8 +104,8 @@ static int host_end(const struct host *host, bool out)
     return host->handle != NULL ? component()->end(host->handle, out) : MPI_SUCCESS;
 }
 
-/* Find a function in the libraries that follow this one. If the program opened this library by
- * dlopen, they are not in its scope; then take Open MPI's own function. */
+/* Find a function in the libraries after this one. If the program opened this library with dlopen,
+ * they are not in its scope; return Open MPI's function then. */
 static void *find(const char *name)
 {
     void *found = dlsym(RTLD_NEXT, name), *library;
@@ -134,16 +135,16 @@ static void *find_once(const char *name, void **kept)
 }
 
 /*
- * Define a function under both of its names, each of which passes calls to the next function of the
- * same name. The body follows, in which `real` is that function:
+ * Define a function under its MPI_ and PMPI_ names. In the body that follows the macro, `real` is
+ * the next function with the same name:
  *
  *     DEFINE(Win_attach, (MPI_Win win, void *base, MPI_Aint size), win, base, size)
  *     {
  *         return real(win, base, size);
  *     }
  *
- * gpuring-aware-calls.h is included once for each variant of the functions: VARIANT(name) is the
- * full name, COUNT the type of counts.
+ * gpuring-aware-calls.h is included once for each variant of the functions. VARIANT(name) is the
+ * full name, and COUNT is the type of counts.
  */
 #define LIST(...)            __VA_ARGS__
 #define DEFINE(name, ...)    DEFINE_AS(VARIANT(name), __VA_ARGS__)
@@ -164,13 +165,13 @@ static void *find_once(const char *name, void **kept)
         return call_##name(real, __VA_ARGS__);     \
     }
 
-/* The name of the function that is being defined, for messages. */
+/* The name of the current function, for messages. */
 #define TEXT(name)      TEXT_OF(VARIANT(name))
 #define TEXT_OF(name)   TEXT_THIS(name)
 #define TEXT_THIS(name) "MPI_" #name
 
-/* The result of a call whose buffer was staged. `own`: an error of this library, for which the
- * error handler has not been called yet; it is reported if the MPI function returned none. */
+/* Return the result of a call whose buffer was staged. If the MPI function succeeded, report `own`,
+ * an error of this library for which the error handler has not been called yet. */
 #define RESULT_OF(kind)                                                 \
     static int result_of_##kind(MPI_##kind object, int result, int own) \
     {                                                                   \
@@ -228,7 +229,7 @@ static void report_refused(const char *name)
 #include "tools/gpuring-aware-calls.h"
 #include "tools/gpuring-aware-refused.h"
 
-/* These have no count, and one variant. */
+/* These functions have no count, and only one variant. */
 REFUSE_WIN(Fetch_and_op,
            (const void *buffer, void *result, MPI_Datatype type, int rank, MPI_Aint at, MPI_Op op,
             MPI_Win win),

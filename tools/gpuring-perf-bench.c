@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* What all measurements share: sizes, buffers, a call and its check. */
+/* Shared by all measurements: sizes, buffers, a call and its check. */
 #include "gpuring-perf.h"
 
 #include <limits.h>
 
-/* Everyone learns whether someone failed. */
+/* Return true on all ranks if every rank passed true. */
 bool perf_all_well(bool well)
 {
     int mine = well, all = 0;
@@ -39,7 +39,8 @@ bool perf_bench_countable(const struct perf_bench *bench, size_t count)
     return all <= INT_MAX;
 }
 
-/* Elements of a block so that the whole is at most `bytes`; at least 1 if bytes is not 0. */
+/* Return the elements of a block so that all blocks have at most `bytes`; at least 1 unless bytes
+ * is 0. */
 size_t perf_bench_count(const struct perf_bench *bench, const struct perf_type *type, size_t bytes)
 {
     size_t count = bytes / type->bytes / perf_bench_blocks(bench);
@@ -47,7 +48,7 @@ size_t perf_bench_count(const struct perf_bench *bench, const struct perf_type *
     return count == 0 && bytes > 0 ? 1 : count;
 }
 
-/* Where the call takes its input from, and its arguments. */
+/* Return the send buffer of the call. */
 static const void *input_of(const struct perf_bench *bench, const struct perf_case *what)
 {
     enum perf_shape shape = what->collective->shape;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The collectives: a row of a table each, for all three forms of its calls. */
+/* The collectives. Each has one row of a table for the three forms of its calls. */
 #include "gpuring-perf.h"
 
 #include <string.h>
@@ -9,8 +9,8 @@
 #include <mpi-ext.h>
 #endif
 
-/* Persistent calls: MPIX_ in Open MPI 4.1. 5.0 has these of MPI 4.0, as it has sessions, though it
- * says MPI 3.1. */
+/* Persistent calls begin with MPIX_ in Open MPI 4.1. Open MPI 5.0 has those of MPI 4.0, although it
+ * reports version 3.1 of MPI. */
 #if defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)
 #define INIT_CALL(name) MPIX_##name##_init
 #elif MPI_VERSION >= 4 || defined(MPI_SESSION_NULL)
@@ -27,7 +27,7 @@ static MPI_Op op_of(const struct perf_call *call)
     return call->op != NULL ? call->op->mpi : MPI_OP_NULL;
 }
 
-/* Arguments that several have. */
+/* Arguments of several collectives. */
 #define SENT_TO    call->send, call->recv
 #define SENT       call->send, call->count, call->type->mpi
 #define SENT_V     call->send, call->counts, call->displs, call->type->mpi
@@ -119,7 +119,8 @@ const struct perf_collective *perf_collective_find(const char *name)
 
 enum factor { ONE, OTHERS, TWICE_OTHERS };
 
-/* Does it reduce; does it send and receive a block for each rank; the bus bandwidth; the size. */
+/* Properties of a shape: it reduces, it sends and receives a block for each rank, bus bandwidth,
+ * size. */
 static const struct {
     bool reduces, sends_blocks, receives_blocks;
     enum factor factor;

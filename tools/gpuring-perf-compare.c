@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * gpuring-perf --compare: what serves with the parameters as they are, and the component that would
- * serve without coll/gpuring, in turns in one job. Jobs differ from each other, by where their
- * processes run and what else does, often by more than what is to be shown.
+ * gpuring-perf --compare: measure the collective with the parameters as they are set and with the
+ * component that would serve without coll/gpuring, alternately in one job. Two jobs often differ by
+ * more than the difference in question, because of the cores of their processes and other load.
  */
 #include "gpuring-perf.h"
 
@@ -49,7 +49,8 @@ static void report(void *argument, size_t bytes)
     struct perf_counts counts = set->at[AS_SET].served;
     char served[128];
 
-    if (comparison->nodes > 1) { /* the progress thread may count a single call's bytes later */
+    if (comparison->nodes >
+        1) { /* the progress thread may count the bytes of a single call later */
         counts.value[PERF_COUNTER_net_bytes]++;
     }
     perf_report_served(&counts, served, sizeof served);
@@ -65,7 +66,7 @@ static void report(void *argument, size_t bytes)
     comparison->sizes++;
 }
 
-/* Are the rounds enough for a confidence? */
+/* Return true if this number of rounds allows a confidence interval. */
 static bool enough(int rounds)
 {
     return 2 * pow(0.5, rounds) <= 1 - PERF_CONFIDENCE;
@@ -112,7 +113,7 @@ static int write_json(const struct comparison *comparison, const struct perf_ben
     return status;
 }
 
-/* Rank 0: prepare what is printed. 0, or -1 with a message. */
+/* Prepare the output on rank 0. Return 0, or -1 with a message. */
 static int report_open(struct comparison *comparison, const struct perf_bench *bench)
 {
     const struct perf_options *options = bench->options;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* What coll/gpuring shows through MPI_T: its performance variables and its parameters. */
+/* Performance variables and parameters of coll/gpuring, read through MPI_T. */
 #include "gpuring-perf.h"
 
 #include <stdio.h>
@@ -22,7 +22,7 @@ static const char *const names[] = {
 #undef COUNTER_NAME
 };
 
-/* Variables that Open MPI starts by itself are not to be started again. */
+/* Attach to a variable. Do not start a continuous one, which Open MPI starts itself. */
 static int counter_attach(int index, enum perf_counter counter, int continuous)
 {
     int elements = 0;
@@ -86,7 +86,7 @@ void perf_counters_close(void)
     if (!is_open) {
         return;
     }
-    /* Before MPI_Finalize: Open MPI 4.1 does not survive handles that outlive it. */
+    /* Free the handles before MPI_Finalize. Open MPI 4.1 crashes if they exist later. */
     for (int counter = 0; counter < PERF_COUNTER_COUNT; counter++) {
         if (found[counter]) {
             (void) MPI_T_pvar_handle_free(session, &handles[counter]);
@@ -121,7 +121,7 @@ int perf_counters_read(struct perf_counts *counts)
     return 0;
 }
 
-/* The value of an integer parameter is shown by its name where it has an enumeration. */
+/* Write the value of a parameter as text. If it has an enumeration, write the name of the value. */
 static void parameter_text(MPI_T_cvar_handle handle, MPI_Datatype type, MPI_T_enum enumeration,
                            char *text, size_t room)
 {
@@ -175,7 +175,7 @@ int perf_counters_nodes(void)
     return nodes > 0 ? (int) nodes : -1;
 }
 
-/* Read a performance variable that is a text. To be freed; NULL: there is none. */
+/* Return the text of a performance variable, to be freed, or NULL if there is none. */
 static char *read_text(const char *name)
 {
     MPI_T_pvar_handle handle;
@@ -208,7 +208,7 @@ void perf_counters_previous(const char *collective, char *text, size_t room)
     free(all);
 }
 
-/* The number of an enumeration's item. */
+/* Find the number of an item of an enumeration. */
 static int item_number(MPI_T_enum enumeration, const char *wanted, int *number)
 {
     char name[TEXT_ROOM];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Types, operations and data. Every element that a rank contributes is a small integer, a pure
- * function of rank and position; so is the result, and since all partial results are integers that
- * the type represents exactly, the result is the same in every order of folding: each element can
- * be compared for equality, whatever the algorithm.
+ * Types, operations and data. Every element that a rank contributes is a small integer that depends
+ * only on rank and position. All partial results are integers that the type represents exactly, so
+ * that the result is the same in every order of folding. Each element can therefore be compared for
+ * equality with every algorithm.
  */
 #include "gpuring-perf.h"
 
@@ -40,7 +40,7 @@
 #define TYPE_FUNCTIONS(name, handle, ctype, class, exact) SIMPLE(name, ctype)
 TYPES(TYPE_FUNCTIONS)
 
-/* MPI handles are no constants in every MPI library: the tables are made at their first use. */
+/* MPI handles are not constants in every MPI library, so fill the tables on first use. */
 const struct perf_type *perf_type_at(size_t index)
 {
     static struct perf_type types[16];
@@ -114,7 +114,7 @@ bool perf_op_fits(const struct perf_op *op, const struct perf_type *type)
     }
 }
 
-/* A well mixed 64-bit value of two numbers (the finaliser of splitmix64, public domain). */
+/* Mix two numbers into a 64-bit value (the finaliser of splitmix64, public domain). */
 static uint64_t mix(uint64_t a, uint64_t b)
 {
     uint64_t x = a * UINT64_C(0x9e3779b97f4a7c15) + b + UINT64_C(0x632be59bd9b4e019);
@@ -124,10 +124,10 @@ static uint64_t mix(uint64_t a, uint64_t b)
     return x ^ (x >> 31);
 }
 
-/* How far values may go so that no partial result leaves the exact range. */
+/* Limits that keep all partial results in the exact range. */
 struct limits {
-    uint64_t contributors; /* at most so many ranks contribute to one element */
-    uint64_t modulus;      /* a contribution is below */
+    uint64_t contributors; /* maximum number of ranks that contribute to one element */
+    uint64_t modulus;      /* contributions are smaller */
 };
 
 static struct limits limits_of(enum perf_op_kind kind, int64_t exact, int nranks)
@@ -145,7 +145,7 @@ static struct limits limits_of(enum perf_op_kind kind, int64_t exact, int nranks
             limits.modulus = 256;
         }
         break;
-    case PERF_PROD: { /* factors 1 and 2: at most log2(exact) twos */
+    case PERF_PROD: { /* factors 1 and 2, at most log2(exact) of them 2 */
         uint64_t twos = 0;
 
         while (room >> (twos + 1) != 0) {
@@ -168,7 +168,7 @@ static struct limits limits_of(enum perf_op_kind kind, int64_t exact, int nranks
     return limits;
 }
 
-/* What a rank contributes to element `at` of a reduction. */
+/* Return the contribution of a rank to element `at` of a reduction. */
 static int64_t contribution(const struct perf_op *op, const struct limits *limits, int rank,
                             int nranks, size_t at)
 {
@@ -178,7 +178,8 @@ static int64_t contribution(const struct perf_op *op, const struct limits *limit
     if (op->kind == PERF_PROD) {
         return contributes ? 1 + (int64_t) (value % 2) : 1;
     }
-    if (op->kind == PERF_LAND) { /* zeros are rare, or everything is false */
+    if (op->kind ==
+        PERF_LAND) { /* zeros must be rare, because otherwise every result would be false */
         return value % ((uint64_t) nranks * 2) != 0;
     }
     if (op->kind == PERF_LOR) {
@@ -213,7 +214,7 @@ static int64_t fold(enum perf_op_kind kind, int64_t a, int64_t b)
     }
 }
 
-/* .. of the first ranks */
+/* Return element `at` of the reduction over the first `ranks` contributors. */
 static int64_t reduced(const struct perf_case *what, const struct limits *limits, int ranks,
                        size_t at)
 {
@@ -225,7 +226,7 @@ static int64_t reduced(const struct perf_case *what, const struct limits *limits
     return value;
 }
 
-/* What rank `from` sends to rank `to` (0 where all get the same) at element `at` of its block. */
+/* Return element `at` of the block from rank `from` to rank `to` (0 if all receive the same). */
 static int64_t moved(const struct perf_case *what, int from, int to, size_t at)
 {
     uint64_t limit = (uint64_t) (what->type->exact < INT32_MAX ? what->type->exact : INT32_MAX);
@@ -250,7 +251,7 @@ void perf_data_fill(const struct perf_case *what, void *buffer)
 
     if (what->in_place &&
         (shape == PERF_GATHER_ALL || (shape == PERF_GATHER && what->rank == what->root))) {
-        first = what->count * (size_t) what->rank; /* the own block of the receive buffer */
+        first = what->count * (size_t) what->rank; /* this rank's block of the receive buffer */
     }
     for (size_t block = 0; block < blocks; block++) {
         for (size_t i = 0; i < what->count; i++) {
@@ -274,7 +275,7 @@ void perf_data_poison(void *buffer, size_t bytes)
     memset(buffer, 0xa5, bytes);
 }
 
-/* The right value of element `at` of this rank's receive buffer. */
+/* Return the correct value of element `at` of this rank's receive buffer. */
 static int64_t expected(const struct perf_case *what, const struct limits *limits, size_t at)
 {
     size_t block = at / what->count, i = at % what->count;
@@ -301,7 +302,7 @@ static int64_t expected(const struct perf_case *what, const struct limits *limit
     }
 }
 
-/* Does this rank's receive buffer get a result? */
+/* Return true if this rank receives a result. */
 static bool receives(const struct perf_case *what)
 {
     switch (what->collective->shape) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Files of JSON. */
+/* JSON files. */
 #include "gpuring-perf.h"
 
 #include <errno.h>
@@ -9,7 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Try to write the file before the measurements, which may take hours, and leave no new file. */
+/* Check that the file can be written before the measurements, which may take hours. Leave no new
+ * file.
+ */
 int perf_json_try(const char *path)
 {
     bool is_new = access(path, F_OK) != 0;

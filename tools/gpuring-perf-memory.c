@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Where the buffers lie. CUDA memory needs no CUDA toolkit: the driver is loaded by dlopen, and the
- * few entry points are declared here after the CUDA driver API reference.
+ * Memory of the buffers. CUDA memory needs no CUDA toolkit: the driver is loaded with dlopen, and
+ * the few entry points are declared here according to the CUDA driver API reference.
  */
 #include "gpuring-perf.h"
 
@@ -30,11 +30,11 @@ static struct {
     int (*stream_destroy)(void *stream);
     int (*stream_sync)(void *stream);
     int (*copy)(cuda_pointer to, cuda_pointer from, size_t bytes, void *stream);
-    void *context; /* the GPU's primary one, current only during our calls */
-    void *stream;  /* of copies */
+    void *context; /* the GPU's primary context, current only during our calls */
+    void *stream;  /* for copies */
 } cuda;
 
-#define NON_BLOCKING 1 /* CU_STREAM_NON_BLOCKING: copies wait for nobody else's work */
+#define NON_BLOCKING 1 /* CU_STREAM_NON_BLOCKING: copies do not wait for other work */
 
 static enum perf_memory kind = PERF_MEMORY_HOST;
 
@@ -47,7 +47,8 @@ static int cuda_check(int result, const char *what)
     return 0;
 }
 
-/* dlsym gives a data pointer; the copy makes a function pointer of it without a cast. */
+/* Load a symbol. dlsym returns a data pointer, which memcpy converts to a function pointer without
+ * a cast. */
 static int cuda_symbol(const char *name, void *function)
 {
     void *symbol = dlsym(cuda.handle, name);
@@ -137,7 +138,7 @@ static int cuda_open(int local_rank)
     return status;
 }
 
-/* Returns when the copy is done. */
+/* Copy, and wait until the copy is complete. */
 static int cuda_copy(cuda_pointer to, cuda_pointer from, size_t bytes, const char *what)
 {
     int status;

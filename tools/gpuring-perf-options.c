@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The command line of gpuring-perf. Every value is checked; nothing is silently corrected. */
+/* The command line of gpuring-perf. Every value is checked, and none is silently corrected. */
 #include "gpuring-perf.h"
 
 #include <getopt.h>
@@ -116,7 +116,7 @@ static const struct option long_options[] = {
     {NULL, 0, NULL, 0},
 };
 
-/* Returns as perf_options_parse. */
+/* Apply one option. Returns as perf_options_parse. */
 static int apply(int option, const char *value, bool speaker, struct perf_options *options)
 {
     switch (option) {
@@ -191,7 +191,7 @@ static const char *long_name(size_t index)
     return long_options[index].name;
 }
 
-/* Report an option that getopt_long did not take: unknown, or without its value. */
+/* Report an option that getopt_long rejected: it is unknown, or its value is missing. */
 static void report_option(const char *argument, int option)
 {
     const char *nearest =
@@ -206,7 +206,7 @@ static void report_option(const char *argument, int option)
     }
 }
 
-/* Refuse options that would do nothing. */
+/* Reject options without an effect. */
 static int check_idle(const struct perf_options *options, const bool given[OPTION_END])
 {
     const char *turns = options->tune != NULL ? "--tuning" : options->compare ? "--compare" : NULL;
@@ -237,7 +237,7 @@ static int check_idle(const struct perf_options *options, const bool given[OPTIO
     return 0;
 }
 
-/* Values that are wrong together. */
+/* Reject combinations of values that contradict each other. */
 static int check_together(const struct perf_options *options)
 {
     bool any = !perf_collective_reduces(options->collective);
@@ -301,11 +301,11 @@ static int check_together(const struct perf_options *options)
 
 int perf_options_parse(int argc, char **argv, bool speaker, struct perf_options *options)
 {
-    bool given[OPTION_END] = {false}; /* by the option's number */
+    bool given[OPTION_END] = {false}; /* indexed by the option's number */
     int option, status = 0;
 
     perf_message_silence(!speaker);
-    opterr = 0; /* messages are this file's */
+    opterr = 0; /* this file prints the messages */
     *options = (struct perf_options){
         .collective = perf_collective_find("allreduce"),
         .min_bytes = 8,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* What is printed: a table in the columns of nccl-tests, and JSON. Rank 0 only. */
+/* Output: a table with the columns of nccl-tests, and JSON. Rank 0 only. */
 #include "gpuring-perf.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ static uint64_t count_of(const struct perf_counts *counts, enum perf_counter cou
     return counts->value[counter];
 }
 
-/* "ring", "ring+tree", ...: names of the counters that are not 0. */
+/* Write the names of the counters that are not 0: "ring", "ring+tree", ... */
 static void list_served(const struct perf_counts *counts, const enum perf_counter *which,
                         const char *const *names, size_t n, char *text, size_t room)
 {
@@ -200,7 +200,7 @@ int perf_report_row(struct perf_report *report, const struct perf_row *row)
     return report->rows != NULL ? add_json(report, row, served) : 0;
 }
 
-/* The one line that answers "is it on?". */
+/* Print the line that shows whether coll/gpuring is on. */
 static void print_who(const struct perf_report *report)
 {
     char served[128], net[64];

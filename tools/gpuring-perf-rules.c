@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Writing a tuning file: what it has for other shapes stays as it is. Rank 0 only. */
+/* Write a tuning file. Rules for other shapes in it are kept. Rank 0 only. */
 #include "gpuring-perf.h"
 
 #include <errno.h>
@@ -20,7 +20,8 @@ struct perf_rules {
     FILE *new_file;
 };
 
-/* There is nothing, or a tuning file: no other file is overwritten. */
+/* Load the tuning file if it exists. Fail if the path is another file, which must not be
+ * overwritten. */
 static int load(struct perf_rules *file)
 {
     struct gpuring_tuning tuning;
@@ -56,7 +57,7 @@ static char *new_path_of(const char *path)
     return new_path;
 }
 
-/* The new file is written beside the old one and replaces it when it is complete. */
+/* Open the new file next to the old one, which it replaces when it is complete. */
 static int open_new(struct perf_rules *file)
 {
     file->new_file = fopen(file->new_path, "w");
@@ -67,7 +68,7 @@ static int open_new(struct perf_rules *file)
     return 0;
 }
 
-/* Try to write now, because to measure may take hours, and leave no file if that is interrupted. */
+/* Check before the measurements, which may take hours, that the file can be written. */
 static int try_new(struct perf_rules *file)
 {
     if (open_new(file) != 0) {
@@ -115,8 +116,8 @@ static bool same_span(const struct gpuring_tuning_span *a, const struct gpuring_
     return a->first == b->first && a->last == b->last;
 }
 
-/* The old file's lines but for the rules of this collective and shape; of the lines up to the
- * version's, or of those behind it. */
+/* Copy the old file's lines up to the version line (head) or after it, without the rules for this
+ * collective and shape. */
 static void copy_old(const struct perf_rules *file, const struct gpuring_tuning_rule *shape,
                      bool head)
 {
@@ -154,7 +155,8 @@ int perf_rules_write(struct perf_rules *file, const struct gpuring_tuning_rule *
         fprintf(file->new_file, "%s\n", GPURING_TUNING_VERSION_LINE);
     }
     copy_old(file, &rules[0], true);
-    for (size_t i = 0; i < count; i++) { /* in front: the first rule that matches counts */
+    for (size_t i = 0; i < count;
+         i++) { /* before the old rules, because the first rule that matches applies */
         char text[RULE_ROOM];
 
         (void) gpuring_tuning_text(&rules[i], text, sizeof text);

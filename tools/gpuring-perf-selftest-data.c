@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The data of the selftest: random words and three patterns that show stuck or crossed bits and
- * misplaced data. Each call has other data than the calls before it, so that data left from an
- * earlier call is wrong.
+ * The data of the selftest: random words, and three patterns that reveal stuck or crossed bits and
+ * misplaced data. Each call has different data than the calls before it, so that data left over
+ * from an earlier call is detected.
  */
 #include <string.h>
 
@@ -18,7 +18,7 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* The word at `at` that a rank contributes to a call. */
+/* Return word `at` of a rank's contribution to a call. */
 static uint64_t word_of(const struct selftest *test, int rank, uint64_t serial, size_t at)
 {
     uint64_t call = mix(test->seed + serial) + (uint64_t) rank * UINT64_C(0x9e3779b97f4a7c15);
@@ -42,7 +42,7 @@ static void fill(const struct selftest *test, uint64_t *words, size_t count, uin
     }
 }
 
-/* Prepare both buffers; 0 or -1. */
+/* Prepare both buffers. Return 0 or -1. */
 static int prepare(struct selftest *test, size_t words, uint64_t serial)
 {
     struct perf_bench *bench = test->bench;
@@ -64,7 +64,7 @@ static void note_time(struct selftest_result *result, size_t bytes, double micro
     }
 }
 
-/* Count the words that are not the sum of what the ranks contribute. */
+/* Count the words that differ from the sum of the ranks' contributions. */
 static void verify(struct selftest *test, const int *ranks, int nranks, size_t words,
                    uint64_t serial, struct selftest_result *result)
 {
@@ -147,7 +147,7 @@ void selftest_collective(struct selftest *test, MPI_Comm comm,
 
     call.comm = comm;
     result->calls += 2;
-    /* Both calls in any case, because the other ranks make them. */
+    /* Make both calls even if the first one fails, because the other ranks make both. */
     result->failed += perf_bench_checked(bench, &what, &call, &result->wrong) != 0;
     start = MPI_Wtime();
     if (collective->run(&call) != MPI_SUCCESS) {

@@ -21,7 +21,8 @@ static const struct {
 
 /* ---- The progress bar ---- */
 
-/* On the terminal itself: what ranks print goes through mpirun, which hides whether it is one. */
+/* Open the terminal for the progress bar. mpirun redirects the output of the ranks, so isatty()
+ * would not detect a terminal. */
 void selftest_bar_open(struct selftest *test)
 {
     test->bar = test->bench->rank == 0 ? open("/dev/tty", O_WRONLY | O_NOCTTY | O_CLOEXEC) : -1;
@@ -209,7 +210,7 @@ static void report_rows(struct output *output, const struct selftest_result *row
     }
 }
 
-/* 0 or -1 after a message. */
+/* Write the JSON file. Return 0, or -1 after a message. */
 static int write_json(const struct output *output, double seconds)
 {
     const struct selftest *test = output->test;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * gpuring-perf --selftest: does every path between the ranks carry what is sent?
+ * gpuring-perf --selftest: check that every path between the ranks delivers correct data.
  *
- * A pass has two stages. First all ranks form pairs, in rounds in which each rank has another
- * partner (the circle method), and all pairs of a round exchange data at the same time: messages,
- * and allreduces of two ranks with each protocol. Then all ranks call every algorithm and
- * collective. The result of each call is checked. Passes, each with other data, follow until the
- * time is over. The parameters that choose a path count when a communicator is wired up, so each
- * path has a communicator of its own.
+ * A pass has two stages. First all ranks form pairs in several rounds, with a different partner in
+ * each round (the circle method). All pairs of a round exchange data at the same time, with
+ * messages and with allreduces of two ranks with each protocol. Then all ranks call every algorithm
+ * and collective. The result of each call is checked. Passes with different data are repeated until
+ * the time is over. The parameters that select a path apply when a communicator is wired up, so
+ * each path has a separate communicator.
  */
 #include "gpuring-perf-selftest.h"
 
@@ -39,7 +39,7 @@ bool perf_selftest_asked(int argc, char **argv)
     return false;
 }
 
-/* The value of --memory, or "". */
+/* Return the value of --memory, or "". */
 static const char *memory_asked(int argc, char **argv)
 {
     const char *memory = "";
@@ -73,7 +73,7 @@ void perf_selftest_environment(int argc, char **argv)
 
 /* ---- Parameters ---- */
 
-/* What the user has set, to which each part returns. */
+/* The user's parameters, which each part of the test restores. */
 static struct {
     char algorithm[32], protocol[32], p2p_level[32];
 } as_set;
@@ -85,7 +85,7 @@ static void remember_parameters(void)
     perf_counters_parameter("p2p_level", as_set.p2p_level, sizeof as_set.p2p_level);
 }
 
-/* "" or NULL: as set. */
+/* Set parameters. "" or NULL selects the user's value. */
 static void set_parameters(const char *algorithm, const char *protocol, const char *level)
 {
 #define GIVEN(value, otherwise) ((value) != NULL && (value)[0] != '\0' ? (value) : (otherwise))
@@ -97,8 +97,7 @@ static void set_parameters(const char *algorithm, const char *protocol, const ch
 
 /* ---- Pairs ---- */
 
-/* The partner of a rank in a round, or -1: each of nranks - 1 (or nranks) rounds has other pairs.
- */
+/* Return the partner of a rank in a round, or -1. All nranks - 1 (or nranks) rounds differ. */
 static int partner_of(int rank, int nranks, int round)
 {
     int last = nranks + nranks % 2 - 1; /* this rank does not move; it may not exist */
@@ -116,7 +115,8 @@ static int rounds_of(int nranks)
     return nranks + nranks % 2 - 1;
 }
 
-/* Has the call since `before` taken this way? Messages on host memory are the MPI library's. */
+/* Return true if the call since `before` used this path. The MPI library sends host messages
+ * itself. */
 static bool took_way(const struct selftest *test, enum selftest_way way,
                      const struct perf_counts *before, const struct perf_counts *after)
 {
@@ -135,8 +135,7 @@ static uint64_t serial_of(const struct selftest *test, int part, int size, int r
            (uint64_t) repeat;
 }
 
-/* Sizes in words: of messages on a GPU the small ones are staged, large ones take the other ways.
- */
+/* Return sizes in words. Small messages on a GPU are staged, and large ones use the other paths. */
 static int sizes_of(const struct selftest *test, enum selftest_way way, size_t sizes[3])
 {
     size_t most = test->options.max_bytes / 8;
@@ -154,7 +153,7 @@ static int sizes_of(const struct selftest *test, enum selftest_way way, size_t s
     return 3;
 }
 
-/* All calls of one way between two ranks. */
+/* Make all calls over one path between two ranks. */
 static void pair_calls(struct selftest *test, MPI_Comm comm, int partner, enum selftest_way way)
 {
     int rank = test->bench->rank;
@@ -215,7 +214,7 @@ static struct selftest_result *row_of(struct selftest *test, const char *name)
     return &test->rows[test->nrows++];
 }
 
-/* A copy of the world for which the parameters are set. */
+/* Duplicate the world while the parameters are set. */
 static bool copy_world(struct selftest *test, MPI_Comm *comm)
 {
     if (MPI_Comm_dup(MPI_COMM_WORLD, comm) != MPI_SUCCESS) {
@@ -225,7 +224,7 @@ static bool copy_world(struct selftest *test, MPI_Comm *comm)
     return true;
 }
 
-/* Allreduces of one algorithm and protocol. */
+/* Make allreduces with one algorithm and protocol. */
 static void test_algorithm(struct selftest *test, int algorithm, int protocol)
 {
 #define TEXT(v, name, id, text, help) text,
@@ -265,7 +264,7 @@ static void test_algorithm(struct selftest *test, int algorithm, int protocol)
     free(ranks);
 }
 
-/* Every blocking collective with data, as set; level: of p2p and of GPUDirect, or NULL. */
+/* Call every blocking collective with data. level: limit for P2P and GPUDirect, or NULL. */
 static void test_collectives(struct selftest *test, const char *level)
 {
     const struct perf_collective *collective;
@@ -293,7 +292,7 @@ static void test_collectives(struct selftest *test, const char *level)
             (void) perf_counters_read(&before);
             selftest_collective(test, comm, collective, sizes[size], result);
             (void) perf_counters_read(&after);
-            result->used++; /* whatever serves must be right */
+            result->used++; /* the result must be right with every component */
             result->net +=
                 after.value[PERF_COUNTER_net_bytes] > before.value[PERF_COUNTER_net_bytes];
         }
@@ -301,7 +300,7 @@ static void test_collectives(struct selftest *test, const char *level)
     (void) MPI_Comm_free(&comm);
 }
 
-/* With CUDA memory also through host memory: between GPUs, and between GPUs and NICs. */
+/* With CUDA memory, also test paths through host memory, between GPUs and between GPUs and NICs. */
 static void test_through_hosts(struct selftest *test)
 {
     char gdr_level[32];
@@ -337,7 +336,7 @@ static void part_run(struct selftest *test, int part)
     }
 }
 
-/* 0, or -1: a communicator could not be made. */
+/* Run passes until the time is over. Return 0, or -1 if a communicator could not be created. */
 static int passes(struct selftest *test)
 {
     int parts = rounds_of(test->bench->nranks) * SELFTEST_WAY_COUNT + ALGORITHM_PARTS + 2;
@@ -363,7 +362,8 @@ static int passes(struct selftest *test)
     return 0;
 }
 
-/* Gather the results; rank 0 reports. 0, 1 (an error that all know), -1; *bad: paths. */
+/* Gather the results, and report on rank 0. Return 0, 1 (an error on all ranks) or -1. *bad: number
+ * of paths with errors. */
 static int finish(struct selftest *test, int *bad)
 {
     int n = test->bench->nranks, status = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * gpuring-perf --selftest: what its files share.
+ * Shared by the files of gpuring-perf --selftest.
  *
  *   gpuring-perf-selftest.c         the passes: pairs of ranks, then all ranks
  *   gpuring-perf-selftest-data.c    the data of a call, and calls whose result is checked
@@ -20,20 +20,20 @@ enum selftest_verdict {
     SELFTEST_FAILED
 };
 
-/* One path, at one rank or merged over ranks. */
+/* Results of one path, at one rank or merged over ranks. */
 struct selftest_result {
     int calls;
     int failed;                 /* calls that returned an MPI error */
     int used;                   /* calls that took the path */
-    int silent;                 /* mapped memory that did not receive what was written to it */
+    int silent;                 /* mapped memory that did not receive the data written to it */
     int net;                    /* calls that sent data over a network */
     long long wrong;            /* words, or elements, over all calls */
-    double microseconds, bytes; /* of the fastest of the largest calls */
+    double microseconds, bytes; /* of the fastest call with the largest size */
 };
 
 /*
  * The ways in which two ranks exchange data: X(NAME, column, cuda, protocol, p2p_level, hint).
- * cuda: only with CUDA memory. protocol "": messages. hint: what avoids the path.
+ * cuda: only with CUDA memory. protocol "": messages. hint: option that avoids the path.
  */
 #define SELFTEST_WAYS(X)                                                         \
     X(MESSAGES, "messages", false, "", "", "--mca coll_gpuring_p2p off")         \
@@ -55,28 +55,28 @@ enum selftest_way {
 
 struct selftest {
     struct perf_bench *bench;
-    struct perf_options options; /* of the bench, with the collective that is tested */
+    struct perf_options options; /* of the bench, with the tested collective */
     double begin;                /* MPI_Wtime */
     int pass;
     uint64_t seed;
     long done, all;                /* parts of the first pass */
-    struct selftest_result *pairs; /* [ranks][SELFTEST_WAY_COUNT], of this rank with each other */
+    struct selftest_result *pairs; /* [ranks][SELFTEST_WAY_COUNT]: of this rank and each other */
     struct selftest_result rows[SELFTEST_MAX_ROWS]; /* of all ranks */
     char names[SELFTEST_MAX_ROWS][SELFTEST_NAME];
     int nrows;
     int bar;      /* a terminal, or -1 */
-    bool stopped; /* a communicator could not be made */
+    bool stopped; /* a communicator could not be created */
 };
 
-/* ---- data: calls whose results are checked; each adds to *result ---- */
+/* ---- data: calls with a checked result, which is added to *result ---- */
 
-/* Exchange `words` 64-bit words with the other rank of `comm`, both ways at the same time. */
+/* Exchange `words` 64-bit words with the other rank of `comm`, in both directions. */
 void selftest_exchange(struct selftest *test, MPI_Comm comm, int partner, size_t words,
                        uint64_t serial, struct selftest_result *result);
 /* Sum `words` 64-bit words over the ranks of `comm`, which are `ranks` of the world. */
 void selftest_sum(struct selftest *test, MPI_Comm comm, const int *ranks, int nranks, size_t words,
                   uint64_t serial, struct selftest_result *result);
-/* One call of a collective on the world with the data of gpuring-perf. */
+/* Call a collective on the world with the data of gpuring-perf. */
 void selftest_collective(struct selftest *test, MPI_Comm comm,
                          const struct perf_collective *collective, size_t bytes,
                          struct selftest_result *result);
@@ -90,8 +90,8 @@ void selftest_bar_close(struct selftest *test);
 enum selftest_verdict selftest_verdict(const struct selftest_result *result);
 void selftest_merge(struct selftest_result *into, const struct selftest_result *from);
 
-/* pairs: [ranks][ranks][SELFTEST_WAY_COUNT]; rows: merged over the ranks. Returns the number of
- * paths that are wrong or failed, or -1 after a message. */
+/* Print the results. pairs: [ranks][ranks][SELFTEST_WAY_COUNT]; rows: merged over the ranks. Return
+ * the number of paths with wrong data or errors, or -1 after a message. */
 int selftest_report(const struct selftest *test, const struct selftest_result *pairs,
                     const struct selftest_result *rows);
 

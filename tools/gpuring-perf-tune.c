@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * gpuring-perf --tuning: a tuning file for this memory and number of nodes and ranks. All that may
- * serve is measured in turns (gpuring-perf-variants.c), of one collective after the other.
+ * gpuring-perf --tuning: write a tuning file for this memory and number of nodes and ranks. For one
+ * collective after the other, all algorithms, protocols and the previous component are measured in
+ * several rounds (gpuring-perf-variants.c). An algorithm that takes more than twice the time of our
+ * best one in the first round is omitted from the other rounds.
  *
- * What takes more than twice the time of the best of ours in the first round is left out of the
- * others.
- *
- * Of ours the one with the smallest median counts; that of the size before is kept while it takes
- * no more than MARGIN longer. The previous component serves where it is faster, by the median of
- * the rounds' ratios. Where these do not show who is, and it is not by far, who serves the size
- * before goes on: by more than MARGIN at the first size.
+ * The algorithm of ours with the smallest median is selected. The choice for the previous size is
+ * kept if it takes at most MARGIN longer. The size is left to the previous component if that is
+ * faster by more than MARGIN, in the median of the rounds' ratios. If the rounds do not show which
+ * one is faster, and the median is within a factor of FAR, the decision for the previous size is
+ * kept.
  */
 #include "gpuring-perf.h"
 
@@ -26,10 +26,10 @@
 #define FAR      1.25
 #define PREVIOUS 0 /* the first variant */
 
-/* What was found at a size. */
+/* Result for one size. */
 struct finding {
     size_t bytes;
-    int best;     /* of ours */
+    int best;     /* variant of ours */
     bool left;    /* previous is faster */
     double ratio; /* previous / best, median */
 };
@@ -42,7 +42,7 @@ struct tune {
     int nfindings;
 };
 
-/* Wide stores of a GPU need not be whole, which no measurement shows: ll128 is not tried there. */
+/* Do not measure ll128 on GPU memory: no measurement shows whether wide stores stay whole. */
 static int last_protocol(const struct tune *tune)
 {
     return tune->bench->options->memory == PERF_MEMORY_CUDA ? GPURING_PARAM_PROTOCOL_LL
@@ -69,7 +69,7 @@ static int variants_open(struct tune *tune)
 
 /* ---- Deciding, on rank 0 ---- */
 
-/* Is the size left, by the ratio of the previous component's time to ours? */
+/* Return true if the size is left to the previous component. ratio: its time divided by ours. */
 static bool is_left(const struct finding *before, const struct perf_median *ratio)
 {
     bool shown = ratio->low > 1 || ratio->high < 1;
@@ -121,8 +121,8 @@ int perf_tune_number(const struct perf_collective *collective)
     return pci_collective_parse(collective->name);
 }
 
-/* The rule for findings first .. last. Between two that differ the sizes change hands half-way, in
- * proportion. */
+/* Return the rule for findings first .. last. A rule ends at the geometric mean of its last size
+ * and the next one. */
 static struct gpuring_tuning_rule rule_of(const struct tune *tune, int first, int last)
 {
     const struct finding *at = tune->findings;
@@ -260,7 +260,8 @@ int perf_tune(struct perf_bench *bench)
     const struct perf_options *given = bench->options;
     struct perf_options options = *given;
     const struct perf_collective *collective;
-    int status = tune_one(bench); /* with `all`, that is allreduce: served, if anything is */
+    int status =
+        tune_one(bench); /* with `all`, this is allreduce, which is served if any collective is */
 
     for (size_t i = 0; options.all && status == 0 && (collective = perf_collective_at(i)) != NULL;
          i++) {

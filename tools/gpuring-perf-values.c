@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The values of gpuring-perf's options. Each is checked; none is silently corrected. */
+/* The values of gpuring-perf's options. Each is checked, and none is silently corrected. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,7 +49,7 @@ int perf_value_factor(const char *text, double *factor)
     return 0;
 }
 
-/* Does `name` occur in the comma-separated list? An entry "all" is every name. */
+/* Return true if `name` occurs in the comma-separated list. An entry "all" matches every name. */
 static bool listed(const char *list, const char *name)
 {
     size_t length = strlen(name);
@@ -66,7 +66,7 @@ static bool listed(const char *list, const char *name)
     return false;
 }
 
-/* Report a word that is not known, and the known word that it is like. Returns -1. */
+/* Report an unknown word, and the most similar known word. Return -1. */
 static int unknown(const char *option, const char *word, const char *(*known)(size_t index))
 {
     const char *nearest = argument_nearest(word, known);
@@ -92,7 +92,7 @@ static bool is_known(const char *word, const char *(*known)(size_t index))
     return false;
 }
 
-/* Report the first entry of the list that is not known. */
+/* Report the first unknown entry of the list. */
 static int check_list(const char *option, const char *list, const char *(*known)(size_t index))
 {
     char entry[64];

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Variants of serving a collective, measured in turns in one job.
+ * Measure several ways to serve a collective (variants) alternately in one job.
  *
- * A copy of the world for each variant: parameters count when a communicator is wired up, so it is
- * made while coll_gpuring_algorithm and _protocol are set to the variant's. At each size all take
- * turns in rounds, forth and back, so that what else the machine does hits all alike.
+ * Each variant has a duplicate of the world. Parameters apply when a communicator is wired up, so
+ * the duplicate is connected while coll_gpuring_algorithm and _protocol have the values of the
+ * variant. At each size, all variants are measured in several rounds of alternating order, so that
+ * other load on the machine affects all of them equally.
  */
 #include "gpuring-perf.h"
 
@@ -17,7 +18,7 @@
 #include "mca/coll_gpuring/params.h"
 
 #define LEFT_OUT  2.0   /* times the best one */
-#define BUDGET_US 10000 /* of a variant in a round, if a call takes less */
+#define BUDGET_US 10000 /* time of a variant in a round, unless one call takes longer */
 #define FIRST                                                                         \
     64 /* bytes of a variant's first call: more than Open MPI's own calls have, which \
           are not counted */
@@ -43,7 +44,7 @@ static struct perf_case case_of(const struct perf_bench *bench, size_t bytes)
     };
 }
 
-/* ---- Making them ---- */
+/* ---- Creating them ---- */
 
 #define COUNTER(v, name, id, text, help) PERF_COUNTER_calls_##id,
 static const enum perf_counter by_algorithm[] = {GPURING_ALGORITHMS(COUNTER, )};
@@ -51,8 +52,8 @@ static const enum perf_counter by_algorithm[] = {GPURING_ALGORITHMS(COUNTER, )};
 static const enum perf_counter by_protocol[] = {PERF_COUNTER_calls_simple, PERF_COUNTER_calls_ll,
                                                 PERF_COUNTER_calls_ll128};
 
-/* Did it serve the only call that was counted, as it should? Barriers that the previous component
- * has are not counted. */
+/* Return true if the variant served the one call that was counted. Barriers that the previous
+ * component serves are not counted. */
 static bool served(const struct perf_bench *bench, const struct perf_variant *variant)
 {
     const uint64_t *counts = variant->served.value;
@@ -75,7 +76,7 @@ static int call_end(struct perf_variant *variant, const struct perf_case *what)
                : -1;
 }
 
-/* Prepare calls on the variant's communicator, and one whose result is checked. */
+/* Prepare calls on the variant's communicator, and make one call whose result is checked. */
 static int call_begin(struct perf_bench *bench, struct perf_variant *variant,
                       const struct perf_case *what, long long *wrong)
 {
@@ -105,7 +106,7 @@ static int set_parameters(const struct perf_variant *variant)
                : -1;
 }
 
-/* Make the variant's communicator: 0, 1 (not offered here), or -1. */
+/* Create the variant's communicator. Return 0, 1 (the variant is not offered here), or -1. */
 static int variant_open(struct perf_bench *bench, struct perf_variant *variant)
 {
     size_t most = bench->options->max_bytes; /* 0: barriers */
@@ -120,7 +121,7 @@ static int variant_open(struct perf_bench *bench, struct perf_variant *variant)
     }
     MPI_Comm_set_errhandler(variant->comm, MPI_ERRORS_RETURN);
     first.comm = variant->comm;
-    /* Barriers are served between ranks that another call has connected. */
+    /* Barriers are only served after another call has connected the ranks. */
     if ((has_no_data(bench) &&
          MPI_Allreduce(MPI_IN_PLACE, &number, 1, MPI_INT, MPI_SUM, variant->comm) != MPI_SUCCESS) ||
         perf_bench_connect(&what, &first) != 0 || call_begin(bench, variant, &what, &wrong) != 0 ||
@@ -168,7 +169,7 @@ void perf_variants_close(struct perf_variants *set)
 
 /* ---- Measuring ---- */
 
-/* Calls of a variant: the slowest rank's microseconds a call, on rank 0. */
+/* Time calls of a variant. On rank 0, *time is the slowest rank's mean in microseconds per call. */
 static int time_calls(const struct perf_collective *collective, struct perf_variant *variant,
                       int calls, double *time)
 {
@@ -188,7 +189,7 @@ static int time_calls(const struct perf_collective *collective, struct perf_vari
                                                                                              : -1;
 }
 
-/* Prepare each variant, check its results, and find how many calls fill its time. */
+/* Prepare each variant, check its results, and determine the number of calls per round. */
 static int begin_all(struct perf_variants *set, const struct perf_case *what, int *calls)
 {
     int most = perf_iterations(set->bench->options,
@@ -209,7 +210,7 @@ static int begin_all(struct perf_variants *set, const struct perf_case *what, in
     return MPI_Bcast(calls, set->count, MPI_INT, 0, MPI_COMM_WORLD) == MPI_SUCCESS ? 0 : -1;
 }
 
-/* After the first round: what is far from the best of those behind the first one is out. */
+/* After the first round, omit variants that are far slower than the best, except the first one. */
 static int leave_out(struct perf_variants *set)
 {
     int active[PERF_MAX_VARIANTS];
@@ -243,7 +244,7 @@ static int measure_rounds(struct perf_variants *set, const struct perf_case *wha
     }
     for (int round = 0; round < set->bench->options->rounds; round++) {
         for (int i = 0; i < n; i++) {
-            int v = round % 2 ? n - 1 - i : i; /* forth and back */
+            int v = round % 2 ? n - 1 - i : i; /* alternate the order */
             struct perf_variant *variant = &set->at[v];
             double warm;
 
@@ -279,7 +280,7 @@ int perf_variants_sweep(struct perf_variants *set, perf_variants_fn *report, voi
         struct perf_case what = case_of(set->bench, size);
         size_t bytes = what.count * what.type->bytes * perf_bench_blocks(set->bench);
 
-        if (bytes == before) { /* less than an element more */
+        if (bytes == before) { /* larger by less than one element */
             continue;
         }
         before = bytes;
@@ -296,7 +297,7 @@ int perf_variants_sweep(struct perf_variants *set, perf_variants_fn *report, voi
     return 0;
 }
 
-/* ---- What was found, on rank 0 ---- */
+/* ---- Results, on rank 0 ---- */
 
 static int compare_doubles(const void *a, const void *b)
 {
@@ -305,9 +306,9 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* How many of n values to leave out at each end, so that what remains holds the median of all that
- * could have been measured, with PERF_CONFIDENCE at least: each value is above it or below, with
- * equal chances. 0: the values are too few for that, or just enough. */
+/* Return the number of values to omit at each end of n sorted values, so that the range of the
+ * others contains the true median with at least PERF_CONFIDENCE. Each value is above or below the
+ * true median with equal probability. 0: there are too few values to omit any. */
 static int outside(int n)
 {
     double chance = pow(0.5, n), below = 0;

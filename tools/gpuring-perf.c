@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * gpuring-perf: measures MPI collectives and checks their results at every position.
+ * gpuring-perf: measure MPI collectives and check their results at every position.
  *
- * For each size: fill, one call whose result is checked, warm-up (before the first size for some
- * time, so that the processes have settled), timed calls, then again fill, a
- * call and a check, so that what warmed up is checked too. Time is the slowest rank's mean over
- * the timed calls; percentiles are over the calls, each taken at its slowest rank.
+ * For each size, gpuring-perf fills the buffers, makes one call and checks its result, makes
+ * warm-up calls (for some time before the first size, so that the processes have settled) and timed
+ * calls, and again fills, calls and checks, because a path may only be used after the first calls.
+ * The time is the slowest rank's mean over the timed calls. Percentiles are over the calls, each
+ * with the time of its slowest rank.
  */
 #include "gpuring-perf.h"
 
@@ -45,7 +46,7 @@ static int compare_times(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The smallest value with at least the share `part` of all values at or below it. */
+/* Return the smallest value such that at least the fraction `part` of all values is not larger. */
 static double percentile(const double *sorted, int n, double part)
 {
     int at = (int) (part * n + 0.999999) - 1;
@@ -90,8 +91,8 @@ static int gather(struct perf_bench *bench, struct perf_row *row, double mean, l
 }
 
 /*
- * Calls for a while, before the first size: processes that have just started often share a core
- * until the scheduler has spread them, which takes longer than any number of small calls.
+ * Make calls for some time before the first size. Processes that have just started often share a
+ * core until the scheduler has distributed them, which takes longer than the warm-up calls.
  */
 static int settle(struct perf_bench *bench, const struct perf_case *what, struct perf_call *call)
 {
@@ -107,7 +108,7 @@ static int settle(struct perf_bench *bench, const struct perf_case *what, struct
     return status;
 }
 
-/* One line of the table. */
+/* Measure one line of the table. */
 static int measure(struct perf_bench *bench, const struct perf_case *what, size_t bytes)
 {
     struct perf_call call = perf_bench_call(bench, what);
@@ -172,7 +173,7 @@ static int sweep(struct perf_bench *bench, const struct perf_type *type, const s
             .in_place = options->in_place,
         };
 
-        if (what.count == before) { /* less than an element more */
+        if (what.count == before) { /* larger by less than one element */
             continue;
         }
         before = what.count;
@@ -236,7 +237,7 @@ static bool bench_open(struct perf_bench *bench)
     size_t least = 0;
     int length = 0;
 
-    for (size_t t = 0; t < options->ntypes; t++) { /* the smallest size has an element a rank */
+    for (size_t t = 0; t < options->ntypes; t++) { /* the smallest size has one element per rank */
         least = options->types[t]->bytes > least ? options->types[t]->bytes : least;
     }
     least *= (size_t) bench->nranks;
@@ -305,7 +306,7 @@ static int benchmark(const struct perf_options *options, int rank, int nranks)
              : options->selftest   ? perf_selftest(&bench)
                                    : run_all(&bench);
     if (status < 0) {
-        MPI_Abort(MPI_COMM_WORLD, EXIT_ERROR); /* the others may be inside a call */
+        MPI_Abort(MPI_COMM_WORLD, EXIT_ERROR); /* other ranks may be inside a call */
     }
     status = status > 0 ? EXIT_ERROR : bench.wrong > 0 ? EXIT_WRONG : EXIT_RIGHT;
     if (bench_close(&bench) != 0) {
@@ -342,6 +343,6 @@ int main(int argc, char **argv)
     }
     perf_options_free(&options);
     MPI_Finalize();
-    perf_memory_close(); /* afterwards, for MPI works in its context */
+    perf_memory_close(); /* after MPI_Finalize, because MPI uses its context */
     return status;
 }

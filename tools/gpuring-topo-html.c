@@ -2,8 +2,9 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 
 /*
- * The report for a browser: picture, matrix, channels and predicted curves on one page.  It needs
- * no network: styles and pictures are in it, and no script.  It is well-formed as XML, too.
+ * The report for a browser: picture, matrix, channels and predicted curves on one page. The page
+ * contains its styles and pictures and no script, so it needs no network. It is also well-formed
+ * XML.
  */
 
 #include <errno.h>
@@ -58,7 +59,7 @@ static void node_name(const struct pci_node *node, char *name, size_t size)
     }
 }
 
-/* Class and GB/s; a second line where the way back is another one. */
+/* Write class and GB/s, with a second line if the opposite direction differs. */
 static void cell_put(FILE *out, const struct pci_graph *graph, const struct pci_node *from,
                      const struct pci_node *to)
 {
@@ -81,7 +82,7 @@ static void cell_put(FILE *out, const struct pci_graph *graph, const struct pci_
     fputs("</small></td>", out);
 }
 
-/* Paths from the nodes of one type (rows) to the GPUs. */
+/* Write the paths from the nodes of one type (rows) to the GPUs. */
 static void matrix_put(FILE *out, const struct pci_graph *graph, enum pci_node_type type)
 {
     uint32_t gpus = pci_graph_count(graph, PCI_NODE_GPU);
@@ -130,7 +131,7 @@ static void matrices_put(FILE *out, const struct topo_machine *machine)
 
 /* ---- Predictions ---- */
 
-/* Figures of one algorithm and protocol: all times, then all bus bandwidths. */
+/* Compute the figures of one algorithm and protocol: all times, then all bus bandwidths. */
 static void curve_fill(const struct topo_machine *machine, int algorithm, int protocol,
                        const uint64_t *sizes, size_t count, double *us,
                        struct pci_chart_line *curve)
@@ -147,7 +148,7 @@ static void curve_fill(const struct topo_machine *machine, int algorithm, int pr
     }
 }
 
-/* Microseconds become GB/s: rows of COUNT values, one for each size. */
+/* Convert microseconds to GB/s, in rows of COUNT values, one for each size. */
 static void bandwidths_fill(const struct topo_machine *machine, const uint64_t *sizes, size_t count,
                             size_t rows, double *values)
 {
@@ -187,7 +188,7 @@ static void best_put(FILE *out, const struct topo_machine *machine, const uint64
     fputs("</table>\n", out);
 }
 
-/* Both charts of what the job offers. ROWS: room for the figures of all curves and the best. */
+/* Draw both charts of the job. ROWS: room for the figures of all curves and the best. */
 static void charts_put(FILE *out, const struct topo_machine *machine, const uint64_t *sizes,
                        size_t count, double *rows)
 {
@@ -265,7 +266,7 @@ static int drawings_put(FILE *out, const struct topo_machine *machine)
     return rc;
 }
 
-/* The list and the bounds as the command channels prints them. */
+/* Write the list and the bounds in the form of the command channels. */
 static int list_put(FILE *out, const struct topo_machine *machine)
 {
     char *text = NULL;

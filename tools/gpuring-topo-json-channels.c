@@ -52,12 +52,12 @@ json_t *topo_json_channels(const struct topo_machine *machine, const struct pci_
         set->same_channels ? 1 : 0, "crossNic", (int) set->cross_nic, "channels", list);
 }
 
-/* Larger jobs are not written out: this is for people and scripts. */
+/* Larger jobs are not written, because the output is for people and scripts. */
 enum {
     FINAL_RANKS_MAX = 65536,
 };
 
-/* The ring of a channel from rank 0 on, by its links. */
+/* Return the ring of a channel, following its links from rank 0. */
 static json_t *final_ring(const struct topo_machine *machine, uint32_t c)
 {
     json_t *list = json_array();
@@ -93,7 +93,7 @@ static void final_tree(const struct topo_machine *machine, uint32_t c, uint32_t 
     json_array_append_new(downs, down);
 }
 
-/* Two of each channel, as in the reference: the same ring twice, and the two trees. */
+/* Return two entries per channel, as in the reference: the same ring twice, and the two trees. */
 json_t *topo_json_final(const struct topo_machine *machine)
 {
     const struct pci_agreed *agreed = &machine->connect.agreed;

@@ -55,7 +55,7 @@ json_t *topo_json_omitted(const struct topo_machine *machine)
     return list;
 }
 
-/* The first net element with this device number, or NULL. */
+/* Return the first net element with this device number, or NULL. */
 static struct pci_elem *net_element(const struct pci_doc *doc, int dev)
 {
     struct pci_elem *elem = NULL;
@@ -68,7 +68,7 @@ static struct pci_elem *net_element(const struct pci_doc *doc, int dev)
     return NULL;
 }
 
-/* The text of the file where it has one, so that reports can be compared with it. */
+/* Set the text of the file if it has one, so that reports can be compared with it. */
 static void net_text_set(json_t *object, const char *key, const struct pci_elem *elem,
                          const char *attribute, const char *format, uint64_t otherwise)
     __attribute__((format(printf, 5, 0)));
@@ -83,7 +83,7 @@ static void net_text_set(json_t *object, const char *key, const struct pci_elem 
     json_object_set_new(object, key, json_string(text ? text : made));
 }
 
-/* Whether an earlier net is the same device: one that is attached to several CPUs. */
+/* Return true if an earlier net is the same device, which is attached to several CPUs. */
 static int listed_before(const struct topo_machine *machine, uint32_t net)
 {
     int dev = pci_graph_node(machine->graph, PCI_NODE_NET, net)->net.dev;
@@ -123,8 +123,8 @@ json_t *topo_json_nets(const struct topo_machine *machine)
 }
 
 /*
- * Rows and columns are in the order of the file, as in the reference's answers (whose lists of GPUs
- * and nets are by rank and dev).
+ * Return the node at a position. Rows and columns are in the order of the file, as in the
+ * reference's answers, whose lists of GPUs and nets are in the order of rank and dev.
  */
 static uint32_t at(const struct topo_machine *machine, enum pci_node_type type, uint32_t position)
 {
@@ -178,7 +178,7 @@ static json_t *element(const struct pci_elem *elem)
                      "children");
 }
 
-/* Without recursion: the values of the elements above the current one are on a stack. */
+/* Traverse without recursion. A stack contains the values of the current element's ancestors. */
 json_t *topo_json_doc(const struct pci_doc *doc)
 {
     json_t *stack[PCI_DOC_MAX_DEPTH + 1], *root, *value;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 
-/* The report, and the parts of it that the other commands show as JSON. */
+/* The report, and its parts that the other commands print as JSON. */
 
 #include <inttypes.h>
 #include <math.h>
@@ -10,7 +10,7 @@
 
 #include "gpuring-topo-json.h"
 
-/* Digits of numbers with a fraction: more than any figure of the engine is worth. */
+/* Digits of numbers with a fraction, which exceed the accuracy of all figures of the engine. */
 enum {
     DIGITS = 9,
 };
@@ -84,7 +84,7 @@ static json_t *graphs(const struct topo_machine *machine, const struct pci_chann
                      topo_json_channels(machine, tree));
 }
 
-/* Of a node that NICs join from parts: the channels of each. */
+/* Return the channels of each part of a node whose parts are connected by NICs. */
 static json_t *parts(const struct topo_machine *machine)
 {
     json_t *list = json_array();
@@ -141,7 +141,7 @@ static void channels_set(json_t *root, const struct topo_machine *machine)
     json_object_set_new(root, "bound", topo_json_bound(machine));
 }
 
-/* What a command shows; the report shows all of it. */
+/* Return the JSON object of a command. The report contains those of all commands. */
 static json_t *object_make(const struct topo_machine *machine, const uint64_t *sizes, size_t count)
 {
     enum topo_command command = machine->options->command;

@@ -4,21 +4,22 @@
 #define GPURING_TOPO_JSON_H
 
 /*
- * Parts of the report as JSON values.  Each function gives a new reference, or NULL without memory,
- * as jansson does; setting a NULL value fails there, so that only the whole needs a check.
+ * Parts of the report as JSON values. Each function returns a new reference, or NULL without
+ * memory, like jansson. Because jansson refuses to set a NULL value, callers only check the final
+ * result.
  */
 
 #include <jansson.h>
 
 #include "gpuring-topo-machine.h"
 
-/* A number as reports write it: without a fraction when it has none; not finite: null. */
+/* Return a number without an unnecessary fraction, or null if it is not finite. */
 json_t *topo_json_number(double value);
 
 json_t *topo_json_cpu(const struct topo_machine *machine);
 json_t *topo_json_gpus(const struct topo_machine *machine);
 json_t *topo_json_nets(const struct topo_machine *machine);
-/* The GPUs of the topology that take no part: {dev, rank, busid, reason}. */
+/* The GPUs of the topology that are not used: {dev, rank, busid, reason}. */
 json_t *topo_json_omitted(const struct topo_machine *machine);
 /* [class, GB/s, hops] from each node of one kind to each of another. */
 json_t *topo_json_paths(const struct topo_machine *machine, enum pci_node_type from,

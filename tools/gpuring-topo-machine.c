@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 
-/* From a file or this machine to graph, channels, bounds and cost model. */
+/* Load a file or this machine, and compute graph, channels, bounds and cost model. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ double topo_cpu_ms(void)
     return 1e3 * (double) now.tv_sec + 1e-6 * (double) now.tv_nsec;
 }
 
-/* The milliseconds since *SINCE, which becomes now. */
+/* Return the milliseconds since *SINCE, and set *SINCE to the current time. */
 static double lap(double *since)
 {
     double now = topo_cpu_ms(), spent = now - *since;
@@ -31,7 +31,7 @@ static double lap(double *since)
 
 static int failure(const char *what, int code, const struct pci_error *error)
 {
-    /* What E2BIG is about is not an argument list. */
+    /* strerror() would report that an argument list is too long. */
     const char *reason =
         -E2BIG == code ? "too many GPUs, switches and processors" : strerror(-code);
 
@@ -39,7 +39,7 @@ static int failure(const char *what, int code, const struct pci_error *error)
     return TOPO_EXIT_FAILURE;
 }
 
-/* The machine as the user named it. */
+/* Return the user's name for the machine. */
 static const char *machine_named(const struct topo_machine *machine)
 {
     const char *path = machine->options->topo;
@@ -82,7 +82,7 @@ static int doc_discover(struct topo_machine *machine, struct pci_error *error)
         .message = message_print, .message_context = (void *) options, .strict = true};
     char message[256];
 
-    /* A recorded or invented machine has other GPUs than the driver. */
+    /* The GPUs of a recorded or synthetic machine are not those of the driver. */
     if (!getenv("HWLOC_XMLFILE") && !getenv("HWLOC_SYNTHETIC") && !getenv("HWLOC_FSROOT")) {
         if (pci_nvml_open(NULL, &machine->nvml, message, sizeof(message)) == 0) {
             discover.hooks = pci_nvml_hooks(machine->nvml);
@@ -96,7 +96,7 @@ static int doc_discover(struct topo_machine *machine, struct pci_error *error)
     return pci_discover(&discover, &machine->doc, error);
 }
 
-/* The driver's word on peer-to-peer between two GPUs of this machine. */
+/* Query the driver for peer access between two GPUs of this machine. */
 static enum pci_peer peer_ask(void *context, uint32_t a, uint32_t b)
 {
     struct topo_machine *machine = context;
@@ -131,7 +131,7 @@ static int graph_build(struct topo_machine *machine, struct pci_error *error)
     }
     rc = pci_graph_recompute(machine->graph, &rules, error);
     machine->times.paths = lap(&since);
-    /* Building computes the paths as well. */
+    /* The time to build includes that of the paths. */
     machine->times.build = machine->times.build > machine->times.paths
                                ? machine->times.build - machine->times.paths
                                : 0;
@@ -154,7 +154,7 @@ int topo_machine_load(const struct topo_options *options, struct topo_machine *m
                        : doc_discover(machine, &error);
     if (rc != 0) {
         if (options->topo && error.text[0]) {
-            topo_message("%s", error.text); /* names the file */
+            topo_message("%s", error.text); /* contains the name of the file */
             return TOPO_EXIT_FAILURE;
         }
         return failure(machine_named(machine), rc, &error);
@@ -187,7 +187,7 @@ static int costs_read(struct topo_machine *machine)
     return rc;
 }
 
-/* The number that a GPU of a part has in the whole graph. */
+/* Return the number in the whole graph of a GPU of a part. */
 static uint32_t gpu_in_whole(const struct topo_machine *machine, const struct pci_part *part,
                              uint32_t gpu)
 {
@@ -227,7 +227,7 @@ static int wires_make(const struct topo_machine *machine, uint32_t nodes, struct
     return 0;
 }
 
-/* From the numbers of GPUs in their part to those in the whole graph. */
+/* Replace the numbers of GPUs in their part by those in the whole graph. */
 static void parts_renumber(struct topo_machine *machine)
 {
     for (uint32_t p = 0; machine->chosen.nparts > 1 && p < machine->chosen.nparts; p++) {
@@ -245,7 +245,7 @@ static void parts_renumber(struct topo_machine *machine)
     machine->tree = machine->chosen.part->tree;
 }
 
-/* Rings and trees over all nodes. */
+/* Connect rings and trees over all nodes. */
 static int nodes_connect(struct topo_machine *machine, struct pci_error *error)
 {
     uint32_t nodes = machine->options->nodes;
@@ -255,7 +255,8 @@ static int nodes_connect(struct topo_machine *machine, struct pci_error *error)
               : pci_connect_init(&machine->connect, machine->wires, nodes * machine->gpus, error);
 }
 
-/* What the command line adds, and on one node as many channels as the component has. */
+/* Complete the job with options of the command line and, on one node, with the component's number
+ * of channels. */
 static void job_complete(struct topo_machine *machine)
 {
     struct pci_job *job = &machine->job;

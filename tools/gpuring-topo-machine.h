@@ -3,7 +3,7 @@
 #ifndef GPURING_TOPO_MACHINE_H
 #define GPURING_TOPO_MACHINE_H
 
-/* Everything that is known or computed about a machine, for the commands to print. */
+/* The data about a machine that the commands print. */
 
 #include <stdbool.h>
 
@@ -24,7 +24,7 @@ struct topo_times {
     double connect;
 };
 
-/* A GPU of the topology that takes no part. */
+/* A GPU of the topology that is not used. */
 struct topo_omitted {
     char busid[32];
     long dev, rank; /* rank -1: none */
@@ -42,10 +42,10 @@ struct topo_machine {
     struct topo_omitted *omitted;
     size_t nomitted;
     char *notes; /* see topo_notes_make; or "" */
-    /* From here on: when there is a GPU, and only after topo_machine_search. */
-    struct pci_chosen chosen;       /* GPUs of parts by their numbers in the whole graph */
-    struct pci_channels ring, tree; /* of the first part; the arrays are those of chosen */
-    struct pci_wire *wires;         /* of all ranks: what they would send to each other */
+    /* The rest is valid after topo_machine_search, if there is a GPU. */
+    struct pci_chosen chosen;       /* with the GPUs' numbers in the whole graph */
+    struct pci_channels ring, tree; /* of the first part; they share the arrays of chosen */
+    struct pci_wire *wires;         /* data that the ranks would send to each other */
     struct pci_connect connect;
     struct pci_bounds bounds;
     struct pci_costs costs;
@@ -54,47 +54,48 @@ struct topo_machine {
     struct topo_times times;
 };
 
-/* Reads or discovers the machine and builds its graph.  Returns an exit status, after a message on
+/* Read or discover the machine and build its graph. Return an exit status, after a message on
  * failure. */
 int topo_machine_load(const struct topo_options *options, struct topo_machine *machine);
 
-/* The GPUs of the whole document that take no part.  0 or -ENOMEM. */
+/* Find the GPUs of the whole document that are not used. Return 0 or -ENOMEM. */
 int topo_omitted_find(struct topo_machine *machine);
 /*
- * Lines of text below what a command prints: that there is no GPU, which GPUs and ports take no
- * part and why, and which speeds are assumed. malloc'ed. 0 or -ENOMEM.
+ * Write the notes after the output of a command: no GPU, unused GPUs and ports with the reason, and
+ * assumed speeds. The text is malloc'ed. Return 0 or -ENOMEM.
  */
 int topo_notes_make(const struct topo_machine *machine, char **text);
-/* Why a machine without a GPU has none. */
+/* Return the reason why a machine has no GPU. */
 const char *topo_no_gpu(const struct topo_machine *machine);
 
-/* Searches channels, computes bounds, prepares the cost model. */
+/* Search for channels, compute bounds, and prepare the cost model. */
 int topo_machine_search(struct topo_machine *machine);
 
-/* CPU time of this process. */
+/* Return the CPU time of this process in milliseconds. */
 double topo_cpu_ms(void);
 
 void topo_machine_free(struct topo_machine *machine);
 
-/* The sizes of --sizes, or 1 KiB to 1 GiB: malloc'ed.  Returns an exit status. */
+/* Read the sizes of --sizes, or 1 KiB to 1 GiB. The array is malloc'ed. Return an exit status. */
 int topo_sizes_read(const struct topo_options *options, uint64_t **sizes, size_t *count);
 
-/* Rings and trees to draw, equal channels as one line: to be freed in any case.  0 or -ENOMEM. */
+/* Create the drawings of rings and trees, with equal channels as one line. Free them even after an
+ * error. Return 0 or -ENOMEM. */
 struct pci_drawing;
 int topo_drawings_make(const struct topo_machine *machine, struct pci_drawing **drawings,
                        size_t *count);
 void topo_drawings_free(struct pci_drawing *drawings, size_t count);
 
-/* What machine it is, for people. */
+/* Write a title that describes the machine. */
 void topo_title(const struct topo_machine *machine, char *title, size_t size);
 
-/* The commands: each writes to OUT and returns an exit status. */
+/* The commands. Each writes to OUT and returns an exit status. */
 int topo_channels_print(FILE *out, const struct topo_machine *machine);
 int topo_predict_print(FILE *out, const struct topo_machine *machine);
 int topo_svg_print(FILE *out, const struct topo_machine *machine);
 int topo_html_print(FILE *out, const struct topo_machine *machine);
 int topo_xml_print(FILE *out, const struct topo_machine *machine);
-/* The JSON of a command: the whole report, or the part that the command shows. */
+/* Write the JSON of a command: the whole report, or the command's part of it. */
 int topo_json_print(FILE *out, const struct topo_machine *machine);
 int topo_simulate_print(FILE *out, const struct topo_machine *machine);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 
-/* Notes about a machine: no GPU, devices that take no part, speeds that are assumed. */
+/* Notes about a machine: no GPU, unused devices, assumed speeds. */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -11,10 +11,10 @@
 #include "gpuring-topo-machine.h"
 
 enum {
-    IN_A_LINE = 4, /* devices */
+    IN_A_LINE = 4, /* devices in a line */
 };
 
-/* Lists of devices: a head, then several devices in a line. */
+/* A list of devices: a heading, then several devices in each line. */
 struct list {
     FILE *out;
     const char *head;
@@ -36,7 +36,7 @@ static void list_end(const struct list *list)
     fputs(list->count > 0 ? "\n" : "", list->out);
 }
 
-/* The GPUs that are omitted for the reason of omitted GPU number FIRST, unless they are listed. */
+/* List the GPUs with the same reason as omitted GPU number FIRST, unless they have been listed. */
 static void omitted_put(FILE *out, const struct topo_machine *machine, size_t first)
 {
     const char *reason = machine->omitted[first].reason;
@@ -96,7 +96,7 @@ static void assumed_put(FILE *out, const struct topo_machine *machine)
     list_end(&list);
 }
 
-/* Does the file list places of GPUs, without the GPUs? */
+/* Return true if the file has places for GPUs but no GPU. */
 static bool is_template(const struct topo_machine *machine)
 {
     struct pci_elem *pci = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 
-/* The GPUs of a topology that take no part, and why. */
+/* The unused GPUs of a topology, with the reason. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static bool is_below_cpu(const struct pci_elem *elem)
     return elem != NULL;
 }
 
-/* NULL: it takes part. */
+/* Return the reason why the GPU is not used, or NULL if it is used. */
 static const char *reason_of(const struct topo_options *options, const struct pci_elem *gpu,
                              long rank)
 {

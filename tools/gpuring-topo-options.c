@@ -16,7 +16,7 @@
 #include "mca/topo_pci/predict/pci_predict.h"
 
 enum {
-    NODES_MAX = 1 << 20,   /* of 8 GPUs: more ranks than any machine has */
+    NODES_MAX = 1 << 20,   /* with 8 GPUs each, more ranks than any machine has */
     JOB_NODES_MAX = 16384, /* of simulate */
     SHARING_MAX = 48,      /* clients of CUDA MPS */
     DEVICES_MAX = 65535,   /* device numbers in --gpus */
@@ -78,7 +78,8 @@ static int mistake(const char *format, ...)
     return TOPO_EXIT_USAGE;
 }
 
-/* An integer from LOW to HIGH that ends at END (any of its characters, or the end of the text). */
+/* Read an integer from LOW to HIGH, which ends before any character of END or at the end of the
+ * text. */
 static int number_read(const char **text, unsigned long low, unsigned long high, const char *end,
                        unsigned *value)
 {
@@ -111,7 +112,7 @@ static int gpu_add(struct topo_options *options, unsigned device)
     return 0;
 }
 
-/* "0,2,5-7": different device numbers. */
+/* Read a list of different device numbers, such as "0,2,5-7". */
 static int gpus_read(const char *text, struct topo_options *options)
 {
     options->ngpus = 0;
@@ -155,7 +156,7 @@ static int format_read(const char *text, enum topo_format *format)
     return *format == TOPO_JSON || strcmp(text, "text") == 0 ? 0 : -1;
 }
 
-/* Report a word that is not known, and the known word that it is like. */
+/* Report an unknown word, and the most similar known word. */
 static int unknown(const char *what, const char *word, const char *(*known)(size_t index))
 {
     const char *nearest = argument_nearest(word, known);
@@ -179,7 +180,7 @@ static const char *class_name(size_t index)
     return index < PCI_PATH_CLASS_COUNT ? pci_path_class_name((enum pci_path_class) index) : NULL;
 }
 
-/* One option with its value.  Returns -1 when it is right, else the exit status. */
+/* Apply one option with its value. Return -1 if it is correct, otherwise the exit status. */
 static int option_take(int option, const char *value, struct topo_options *options)
 {
     const char *text = value;
@@ -261,7 +262,7 @@ static int command_read(const char *name, enum topo_command *command)
 
 #define COMMAND(NAME) (1u << TOPO_##NAME)
 
-/* What is given must do something for the command.  Returns -1, else the exit status. */
+/* Check that every given option has an effect on the command. Return -1, or the exit status. */
 static int options_match(const struct topo_options *options)
 {
     const unsigned searching =
@@ -325,7 +326,7 @@ static const char *long_name(size_t index)
     return longs[index].name;
 }
 
-/* Report an option that getopt_long did not take: unknown, or without its value. */
+/* Report an option that getopt_long rejected: it is unknown, or its value is missing. */
 static int option_wrong(const char *argument, int option)
 {
     const char *nearest =
@@ -343,7 +344,7 @@ int topo_options_read(int argc, char **argv, struct topo_options *options)
     int option, status = -1;
 
     memset(options, 0, sizeof(*options));
-    opterr = 0; /* messages are this file's */
+    opterr = 0; /* this file prints the messages */
     options->nodes = options->sharing = 1;
     options->p2p = options->p2p_level = options->gdr_level = -1;
     while (status < 0 &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 
-/* Messages, and output that is whole or not there. */
+/* Messages, and output that is written completely or not at all. */
 
 #include <errno.h>
 #include <stdarg.h>
@@ -48,7 +48,7 @@ static int failed(const char *what, const char *path)
     return TOPO_EXIT_FAILURE;
 }
 
-/* Permissions of a new file: what the process would give any file. */
+/* Return the permissions that this process gives to new files. */
 static mode_t mode_new(void)
 {
     mode_t mask = umask(0);
@@ -57,7 +57,7 @@ static mode_t mode_new(void)
     return 0666 & ~mask;
 }
 
-/* Writes a new file beside PATH and puts it in its place. */
+/* Write a new file in the folder of PATH, and rename it to PATH. */
 static int file_replace(const char *path, const char *text, size_t length)
 {
     size_t size = strlen(path) + sizeof(".XXXXXX");
@@ -85,7 +85,7 @@ static int file_replace(const char *path, const char *text, size_t length)
     return status;
 }
 
-/* A device or a pipe is written as it is. */
+/* Write directly to a device or a pipe. */
 static int special_write(const char *path, const char *text, size_t length)
 {
     FILE *file = fopen(path, "we");

@@ -2,8 +2,8 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 
 /*
- * What the start of a large job costs one rank (gpuring-topo-job.h).  Each job runs in a process of
- * its own, so that its memory is measured alone.
+ * Measure the cost of starting a large job for one rank (gpuring-topo-job.h). Each job runs in a
+ * separate process, so that its memory can be measured.
  */
 
 #include <errno.h>
@@ -22,7 +22,7 @@
 /* The jobs without --nodes: 8 to 131072 ranks of 8 GPUs. */
 static const unsigned jobs_default[] = {1, 16, 256, 2048, 16384};
 
-/* In a process of its own.  Returns 0, or a negative errno value. */
+/* Measure a job in a separate process. Return 0, or a negative errno value. */
 static int job_measure(const struct topo_machine *machine, uint32_t nodes,
                        struct topo_figures *figures)
 {
@@ -41,7 +41,7 @@ static int job_measure(const struct topo_machine *machine, uint32_t nodes,
     }
     child = fork();
     if (child == 0) {
-        /* Whatever ends the parent ends the child, too. */
+        /* Terminate the child when the parent ends for any reason. */
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent) {
             _exit(1);
@@ -62,7 +62,9 @@ static int job_measure(const struct topo_machine *machine, uint32_t nodes,
     if (child < 0) {
         return -EAGAIN;
     }
-    return got == sizeof(*figures) ? figures->rc : -ENOMEM; /* killed: no memory, most likely */
+    return got == sizeof(*figures)
+               ? figures->rc
+               : -ENOMEM; /* the child was killed, most likely because it ran out of memory */
 }
 
 static void text_row(FILE *out, const struct topo_figures *f)

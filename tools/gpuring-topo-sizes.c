@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 
-/* Lists of sizes: 1K,64K,1M or 1K-1G (by powers of two). */
+/* Lists of sizes: 1K,64K,1M or 1K-1G (powers of two). */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ enum {
 
 static const char sizes_default[] = "1K-1G";
 
-/* Not 0, and doubled without overflow. */
+/* Read a size that is not 0 and can be doubled without overflow. */
 static int size_read(const char **text, uint64_t *size)
 {
     return argument_bytes(text, size) == 0 && *size > 0 && *size <= UINT64_MAX >> 1 ? 0 : -1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 
-/* Rings and trees as drawings: equal channels become one line. */
+/* Rings and trees as drawings, in which equal channels become one line. */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -45,7 +45,7 @@ static int net_dev(const struct topo_machine *machine, uint32_t net)
     return pci_graph_node(machine->graph, PCI_NODE_NET, net)->net.dev;
 }
 
-/* The order of a channel with its NICs. */
+/* Write the order of a channel's GPUs, with its NICs. */
 static void label_make(const struct topo_machine *machine, const struct pci_channels *set,
                        uint32_t c, struct pci_drawing_line *line)
 {
@@ -60,7 +60,7 @@ static void label_make(const struct topo_machine *machine, const struct pci_chan
     }
 }
 
-/* Closed on one node. */
+/* Add the edges of a ring, which is closed if there is only one node. */
 static void ring_draw(const struct pci_channels *set, uint32_t c, struct pci_drawing_line *line)
 {
     const uint32_t *order = set->intra + c * set->ngpus;
@@ -73,8 +73,8 @@ static void ring_draw(const struct pci_channels *set, uint32_t c, struct pci_dra
     }
 }
 
-/* Towards the root.  A channel has two trees, whose roots are neighbours: the edge between them has
- * both directions. */
+/* Add the edges of a channel's two trees, towards the roots. The roots are neighbours, and the edge
+ * between them has both directions. */
 static void tree_draw(const struct topo_machine *machine, uint32_t c, struct pci_drawing_line *line)
 {
     for (uint32_t g = 0; g < machine->gpus; g++) {
@@ -91,8 +91,8 @@ static void tree_draw(const struct topo_machine *machine, uint32_t c, struct pci
     }
 }
 
-/* One of several nodes: towards the first GPU, which is the root or has its parent in another one.
- */
+/* Add the edges of a tree inside one of several nodes, towards the first GPU, which is the root or
+ * has its parent in another node. */
 static void chain_draw(const struct pci_channels *set, uint32_t c, struct pci_drawing_line *line)
 {
     const uint32_t *order = set->intra + c * set->ngpus;
@@ -122,7 +122,7 @@ static int channel_draw(const struct topo_machine *machine, const struct pci_cha
     return rc;
 }
 
-/* How many, how fast, over what: with several nodes also between them. */
+/* Write the number, bandwidth and path class of channels, inside a node and between nodes. */
 static void title_make(const struct pci_channels *set, const char *name, const char *joined,
                        struct pci_drawing *drawing)
 {
@@ -174,7 +174,7 @@ static int set_draw(const struct topo_machine *machine, const struct pci_channel
     for (uint32_t c = 0, line = 0; rc == 0 && c < set->nchannels; c++) {
         uint32_t earlier = 0;
 
-        /* The line of the first channel like this one. */
+        /* Find the line of the first equal channel. */
         for (line = 0; earlier < c && !same_channel(set, earlier, c); earlier++) {
             uint32_t first = 0;
 

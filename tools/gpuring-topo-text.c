@@ -53,8 +53,8 @@ static void bound_print(FILE *out, const char *links, const struct pci_bound *bo
     }
 }
 
-/* Bytes of the vector over time, for large vectors on one node: a ring moves each byte 2 (n-1)/n
- * times over its links, a tree once up and once down. */
+/* Print the bandwidth for large vectors on one node, as bytes of the vector over time. A ring moves
+ * each byte 2 (n-1)/n times over its links, a tree once up and once down. */
 static void reached_print(FILE *out, const struct topo_machine *machine)
 {
     double n = machine->gpus;
@@ -93,14 +93,14 @@ int topo_channels_print(FILE *out, const struct topo_machine *machine)
     return TOPO_EXIT_OK;
 }
 
-/* Does the job offer this at all? Other columns are omitted. */
+/* Return true if the job offers the combination. Other columns are omitted. */
 static bool offered(const struct topo_machine *machine, int algorithm, int protocol)
 {
     return isfinite(pci_predict_us(&machine->costs, &machine->job, (enum pci_algorithm) algorithm,
                                    (enum pci_protocol) protocol, 1));
 }
 
-/* Where the executor is modelled: what the best time consists of. */
+/* Print the parts of the best time if the executor is modelled. */
 static void parts_print(FILE *out, const struct topo_machine *machine,
                         const struct pci_choice *choice, uint64_t bytes)
 {

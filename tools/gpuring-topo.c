@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 
-/* gpuring-topo: what a machine's GPUs and NICs are connected by, and what an allreduce makes of it.
- */
+/* gpuring-topo: show how GPUs and NICs are connected, and predict the time of collectives. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -11,7 +10,7 @@
 #include "gpuring-topo-machine.h"
 #include "tools/render/pci_render.h"
 
-/* Whether a command needs the search, or only the graph. */
+/* Return true if a command needs the search for channels, and not only the graph. */
 static int needs_search(const struct topo_options *options)
 {
     switch (options->command) {
@@ -26,7 +25,7 @@ static int needs_search(const struct topo_options *options)
     }
 }
 
-/* Refuse a machine without a GPU if the command is about GPUs alone. */
+/* Refuse a machine without a GPU if the command only concerns GPUs. */
 static int gpu_check(const struct topo_machine *machine)
 {
     enum topo_command command = machine->options->command;
@@ -47,7 +46,7 @@ static int status_of(int rc)
     return rc == 0 ? TOPO_EXIT_OK : TOPO_EXIT_FAILURE;
 }
 
-/* Below what a command has printed: which GPUs it is not about. */
+/* Print the notes after the output of a command. */
 static int with_notes(FILE *out, const struct topo_machine *machine, int status)
 {
     if (machine->notes[0]) {
@@ -87,7 +86,7 @@ static int command_run(FILE *out, const struct topo_machine *machine)
     }
 }
 
-/* Runs the command into memory, then writes what it gave. */
+/* Run the command with output to memory, then write the output. */
 static int output_make(const struct topo_machine *machine)
 {
     char *text = NULL;

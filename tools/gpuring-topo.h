@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Name, what it needs computed, default and other formats, one line of help. */
+/* Name, required computations, default format, other formats, one line of help. */
 #define TOPO_COMMANDS(X)                                                                \
     X(show, "the machine as a tree: CPUs, switches, GPUs, NICs and their links")        \
     X(matrix, "how each pair of GPUs and NICs is connected, as nvidia-smi topo -m")     \
@@ -36,16 +36,16 @@ struct topo_options {
     const char *topo;   /* a topology file; NULL: this machine */
     const char *output; /* NULL: standard output */
     const char *model;  /* a table of cost model constants, or NULL */
-    const char *sizes;  /* of predict, or NULL */
-    int collective;     /* enum pci_collective, of predict */
-    unsigned sharing;   /* of predict: ranks on each GPU */
-    const char *graph;  /* of simulate: where the channels go, or NULL */
-    int containers;     /* of simulate: each rank sees its own GPU only */
+    const char *sizes;  /* for predict, or NULL */
+    int collective;     /* enum pci_collective, for predict */
+    unsigned sharing;   /* for predict: ranks on each GPU */
+    const char *graph;  /* for simulate: file for the channels, or NULL */
+    int containers;     /* for simulate: each rank sees only its own GPU */
     int p2p_level;      /* a path class, -1: the default */
     int gdr_level;
     unsigned nodes;
     int nodes_given;
-    int p2p; /* 1 ok, 0 no, -1: what the driver says */
+    int p2p; /* 1 ok, 0 no, -1: query the driver */
     int verbose;
     enum topo_format format;
     unsigned *gpus; /* ranks in the document; NULL: all */
@@ -59,17 +59,16 @@ enum {
     TOPO_EXIT_USAGE = 2,   /* the command line */
 };
 
-/* Reads the command line.  Returns -1 to go on, else the exit status (after --help, or a mistake).
- */
+/* Read the command line. Return -1 to continue, or the exit status after --help or an error. */
 int topo_options_read(int argc, char **argv, struct topo_options *options);
 void topo_options_free(struct topo_options *options);
 
-/* A message on standard error: "gpuring-topo: ...". */
+/* Print a message to standard error: "gpuring-topo: ...". */
 void topo_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * Output is collected in memory and written at the end, whole: an error before leaves nothing
- * behind, an error while writing (no space) is reported and leaves an existing file as it was.
+ * Write the output, which has been collected in memory. An earlier error therefore leaves no
+ * output. An error while writing (no space) is reported and leaves an existing file unchanged.
  */
 int topo_output_write(const char *path, const char *text, size_t length);
 
