@@ -23,8 +23,7 @@
 
 #define COUNT 1000
 #define LARGE 100000 /* ints: such a send returns before its data is copied */
-#define STEP  600000 /* ints by which messages grow, so that no kept bounce buffer is large enough \
-                      */
+#define STEP  600000 /* ints by which messages grow: more than any kept bounce buffer has */
 #define LIMIT 24     /* calls for memory: more than there are */
 
 static int errors, start_errors;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# The interpreter of PTX: a part of the stand-in driver, and of unit tests.
+# The PTX interpreter, which is part of the stand-in driver and of unit tests.
 
 ptx_sources = \
     test/ptx/ptx.h \
@@ -30,7 +30,7 @@ ptx_sources = \
     test/ptx/ptx_weak_state.h
 
 if GPURING_HAVE_CUDA
-# The kernels as nvcc makes them of the same source with the same options.
+# The PTX of the kernels, compiled from the same source with the same options.
 check_DATA += test/ptx/kernels.ptx
 CLEANFILES += test/ptx/kernels.ptx
 test/ptx/kernels.ptx: $(kernel_sources) $(kernel_headers)
@@ -38,7 +38,7 @@ test/ptx/kernels.ptx: $(kernel_sources) $(kernel_headers)
 	$(AM_V_NVCC)$(NVCC_COMPILE) -arch=compute_$(GPURING_CUDA_PTX) -ptx -o $@ \
 	    $(srcdir)/kernels/kernels.cu
 
-# They run on a memory whose order is only what PTX guarantees.
+# A program that runs the kernels on memory that guarantees only the order of PTX.
 check_PROGRAMS += test/ptx/memory_order
 test_ptx_memory_order_SOURCES = test/ptx/memory_order.c test/ptx/memory_order.h \
     test/ptx/memory_order_cases.c test/unit/fabric.c test/unit/fabric.h test/unit/plans.c \
@@ -47,7 +47,7 @@ test_ptx_memory_order_CPPFLAGS = -I$(top_srcdir)/test/gpu/plain $(AM_CPPFLAGS)
 test_ptx_memory_order_LDADD = libgpuring_core.la -lpthread -lm
 TESTS += test/ptx/test_memory_order.sh
 
-# Is everything noticed that the kernels could leave out? Not a part of `make check`.
+# Check that each fence or barrier that is removed from the kernels is detected. Not a part of `make check`.
 .PHONY: check-mutants
 check-mutants: test/ptx/memory_order
 	$(AM_V_NVCC)$(NVCC_COMPILE) -lineinfo -arch=compute_$(GPURING_CUDA_PTX) -ptx \

@@ -3,14 +3,15 @@
 /*
  * memory_order PTX [--seed N] [--cases N] [--protocol simple|ll|ll128] [--lines-any-order]
  *
- * Run allreduces of several ranks by the kernels of a PTX file, on a memory whose order is only
- * what PTX guarantees and what is assumed of the hardware (ptx_weak.h). Each case draws protocol,
- * algorithm, ranks, slots, sizes and patience from its seed; ranks have GPUs of their own or share
- * one, and are on one node or on two, between which this program is the proxy and the network.
- * Every rank calls several times without waiting for the others. The host looks at results as soon
- * as the kernel has announced its end. Everything runs in one thread, so that a seed repeats a
- * case.
- * --lines-any-order: a line of LL128 may become visible in any order, as over PCIe.
+ * Run allreduces of several ranks with the kernels of a PTX file. The memory guarantees only the
+ * order of PTX and the order that we assume of the hardware (ptx_weak.h). Each case draws protocol,
+ * algorithm, ranks, slots, sizes and patience from its seed. Each rank has a separate GPU or shares
+ * one. The ranks are on one node or on two, and this program acts as the proxy and the network
+ * between the nodes. Every rank makes several calls without waiting for the others. The host checks
+ * the results as soon as the kernel has signaled its end. Everything runs in one thread, so that a
+ * seed reproduces a case.
+ *
+ * --lines-any-order: the words of an LL128 line may become visible in any order, as over PCIe.
  */
 #include <inttypes.h>
 #include <stddef.h>
@@ -24,7 +25,7 @@
 
 #include <cmocka.h>
 
-#define TURNS UINT64_C(500000) /* of warps in a case, at most */
+#define TURNS UINT64_C(500000) /* maximum turns of warps in a case */
 
 enum stage { STAGE_IDLE, STAGE_RUNS, STAGE_SEEN, STAGE_DONE };
 
@@ -36,7 +37,7 @@ struct rank {
     uint64_t *input, *output;
     uint32_t turn, calls, launches;
     enum stage stage; /* of its call; SEEN: the host knows that the kernel has left all lanes */
-    bool running;     /* the machine */
+    bool running;     /* the machine runs */
     bool final;       /* all lanes are done */
 };
 
@@ -87,7 +88,7 @@ static uint64_t value_of(uint32_t call, uint32_t rank, uint64_t i)
     return (test.seed * 131071 + call * 8191 + rank * 131 + i) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-/* The host of a rank begins its next call. */
+/* Start the next call of a rank on its host. */
 static void begin_call(uint32_t r)
 {
     struct rank *rank = &ranks[r];
@@ -123,7 +124,7 @@ static bool fail(const char *text)
     return false;
 }
 
-/* The results, as the host finds them. */
+/* Return true if the host finds the right results. */
 static bool results_hold(uint32_t r)
 {
     struct rank *rank = &ranks[r];
@@ -149,7 +150,7 @@ static bool results_hold(uint32_t r)
     return true;
 }
 
-/* What the kernel has left in the lanes, all of which it has left. */
+/* Check the state of the lanes after the kernel has left all of them. */
 static bool lanes_hold(uint32_t r)
 {
     const struct gpuring_work *work = &test.fabric.ranks[r].work;
@@ -172,14 +173,14 @@ static bool lanes_hold(uint32_t r)
     return !rank->final || results_hold(r);
 }
 
-/* A word of a lane that the host may read at any time. */
+/* Let the host read a word of a lane that it may read at any time. */
 static bool host_reads(uint32_t r, const uint32_t *word, uint64_t *value)
 {
     return ptx_weak_host_acquire(weak, order_host(r), word, sizeof *word, value, &ranks[r].fault) ||
            fail(ranks[r].fault.text);
 }
 
-/* The host looks what lanes wait for, and whether the kernel has left all of them. */
+/* Let the host check what lanes wait for, and whether the kernel has left all of them. */
 static bool host_looks(uint32_t r)
 {
     const struct gpuring_work *work = &test.fabric.ranks[r].work;
@@ -205,7 +206,7 @@ static bool host_looks(uint32_t r)
     return !left || lanes_hold(r);
 }
 
-/* A rank does something; false: the case has failed. */
+/* Let a rank make one step. Return false if the case has failed. */
 static bool act(uint32_t r)
 {
     struct rank *rank = &ranks[r];
@@ -240,7 +241,7 @@ static bool act(uint32_t r)
     return true;
 }
 
-/* Memory and machines of the ranks, and then a memory of all that is used. */
+/* Create the data and the machines of the ranks, and then the modelled memory for all of it. */
 static void connect_ranks(bool any_order)
 {
     static char kernel[64];
@@ -300,7 +301,7 @@ static bool run_turns(void)
     return true;
 }
 
-/* One case; false: it failed, as `failure` says. */
+/* Run one case. If it fails, return false with the reason in `failure`. */
 static bool run_case(uint64_t seed, int protocol, bool any_order)
 {
     static const struct fabric_memory memory = {fabric_alloc, fabric_release};

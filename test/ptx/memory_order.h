@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The cases of memory_order: what is drawn, and the network between the nodes of a case. */
+/* The cases of memory_order: their random parameters, and the network between the nodes of a case.
+ */
 #ifndef GPURING_PTX_MEMORY_ORDER_H
 #define GPURING_PTX_MEMORY_ORDER_H
 
@@ -8,21 +9,21 @@
 #include "test/unit/fabric.h"
 
 #define ORDER_RANKS 8
-#define ORDER_CALLS 3          /* of each rank, one after the other */
-#define ORDER_BYTES (32 << 20) /* of a case's memory, at most */
+#define ORDER_CALLS 3          /* successive calls of each rank */
+#define ORDER_BYTES (32 << 20) /* maximum memory of a case */
 
-/* A connection between nodes: the sender's end is copied to the receiver's. */
+/* A connection between nodes: the network copies the sender's end to the receiver's end. */
 struct order_wire {
     struct gpuring_fifo_end sender, receiver;
     uint32_t from, to;          /* ranks */
-    uint64_t moved, given_back; /* slots */
+    uint64_t moved, given_back; /* numbers of slots */
 };
 
 struct order_case {
     uint64_t seed, patience;
-    uint64_t counts[ORDER_CALLS], most; /* elements of 8 bytes; most: of any call */
+    uint64_t counts[ORDER_CALLS], most; /* elements of 8 bytes per call; their maximum */
     enum gpuring_protocol protocol;
-    uint32_t nranks, sharing; /* sharing: ranks of each GPU */
+    uint32_t nranks, sharing; /* sharing: ranks per GPU */
     bool in_place;
     struct test_plans plans;
     struct fabric fabric;
@@ -31,12 +32,12 @@ struct order_case {
     char text[200];
 };
 
-/* Memory of the case, zeroed, to its end. */
+/* Return zeroed memory that belongs to the case until its end. */
 void *order_alloc(size_t bytes);
 uint64_t order_random(void);
 
-/* The numbers of a rank's host and of its proxy, with the network device, among the agents of
- * ptx_weak.h; and how many are left for blocks. */
+/* Agents of ptx_weak.h: the host of a rank, its proxy together with the network device, and the
+ * number of agents that are left for blocks. */
 #define ORDER_BLOCKS (PTX_AGENTS - 2 * ORDER_RANKS)
 static inline uint32_t order_host(uint32_t rank)
 {
@@ -48,11 +49,12 @@ static inline uint32_t order_proxy(uint32_t rank)
     return ORDER_BLOCKS + ORDER_RANKS + rank;
 }
 
-/* Draw a case, of any protocol if that is -1, and connect its ranks. */
+/* Draw a case and connect its ranks. If `protocol` is -1, it is drawn as well. */
 void order_draw(struct order_case *test, uint64_t seed, int protocol);
 void order_end(struct order_case *test);
 
-/* The network makes a step; false: an access is not ordered, as `text` says. */
+/* Let the network make a step. If an access is not ordered, return false with a description in
+ * `text`. */
 bool order_network(struct order_case *test, struct ptx_weak *weak, char *text, size_t size);
 
 #endif

@@ -21,7 +21,7 @@ static uint64_t below(uint64_t n)
     return order_random() % n;
 }
 
-/* The receiver's end of the connection that a rank's plan sends on. */
+/* Return the receiver's end of a connection on which a rank sends. */
 static struct gpuring_fifo_end *receiver_of(struct order_case *test, uint32_t rank, uint32_t send)
 {
     const struct gpuring_plan *plan = test->plans.plans[rank];
@@ -37,8 +37,8 @@ static struct gpuring_fifo_end *receiver_of(struct order_case *test, uint32_t ra
     exit(1);
 }
 
-/* Connections between ranks of even and odd numbers, which are the nodes, get a sender's end of
- * their own. */
+/* Even and odd ranks are on different nodes. Give each connection between them a separate sender's
+ * end. */
 static void separate_nodes(struct order_case *test)
 {
     struct fabric *fabric = &test->fabric;
@@ -111,7 +111,7 @@ void order_draw(struct order_case *test, uint64_t seed, int protocol)
     algorithm = (enum gpuring_algorithm) below(GPURING_ALGORITHM_COUNT);
     test->nranks = (uint32_t) (2 + below(below(3) == 0 ? 7 : 3));
     nchannels = (uint32_t) (1 + below(2));
-    if (algorithm == GPURING_ALGORITHM_TWO_SHOT) { /* a lane for each pair of ranks and more */
+    if (algorithm == GPURING_ALGORITHM_TWO_SHOT) { /* at least one lane for each pair of ranks */
         test->nranks = test->nranks > 5 ? 5 : test->nranks;
         nchannels = test->nranks > 3 ? 1 : nchannels;
     }
@@ -140,7 +140,7 @@ static uint8_t *slot_of(const struct gpuring_fifo_end *end, uint64_t step)
     return end->slots + (step & (end->nslots - 1)) * end->slot_bytes;
 }
 
-/* Move the next slot of a connection, if there is one, and room for it. */
+/* Move the next slot of a connection if there is one and the receiver has room. */
 static bool move_slot(struct order_wire *wire, struct ptx_weak *weak, struct ptx_fault *fault)
 {
     uint64_t number = wire->moved & (wire->sender.nslots - 1);

@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 """
-Weaken each fence, acquire, release, barrier and line access of the kernels, one at a time, and let
-memory_order look whether it notices: a table in Markdown, for doc/results/memory-order.md.
+Weaken each fence, acquire, release, barrier and line access of the kernels, one at a time, and check that
+memory_order detects it. Prints a table in Markdown for doc/results/memory-order.md.
 
     mutants.py PTX MEMORY_ORDER [--only REGEX]
 
-PTX has line information (nvcc -lineinfo). Copies of a site that were inlined several times into a
-kernel are weakened together. A mutant that is not noticed is run again with more cases; if it still
+PTX is a file with line information (nvcc -lineinfo). Copies of a site that were inlined several times into
+a kernel are weakened together. A mutant that is not detected is run again with more cases. If it still
 survives, the exit status is 1.
 """
 import os
@@ -21,7 +21,7 @@ PROTOCOLS = ("simple", "ll", "ll128")
 FEW, MANY = 12, 80  # cases
 SECONDS = 900
 
-# Pattern, and what replaces it: None for the whole instruction.
+# Patterns and their replacements. None removes the whole instruction.
 WEAKER = (
     (r"fence\.acq_rel\.sys", (("no fence", None), ("fence of one GPU", "fence.acq_rel.gpu"))),
     (r"ld\.acquire\.sys", (("relaxed", "ld.relaxed.sys"), ("acquire of one GPU", "ld.acquire.gpu"))),
@@ -38,7 +38,7 @@ WEAKER = (
 
 
 def read_lines(path):
-    """Instructions of the module and the kernels that memory_order uses: text, kernel, place."""
+    """Return the instructions of the kernels that memory_order uses: text, kernel, place."""
     files, lines, kernel, place, skip, callers = {}, [], None, None, False, {}
     with open(path, encoding="utf-8") as ptx:
         text = ptx.read().split("\n")
@@ -65,7 +65,7 @@ def read_lines(path):
 
 
 def chain_of(place, callers):
-    """The place, where that was inlined, and so on: a line has the last step alone."""
+    """Return the place of an instruction, followed by the place where that was inlined, and so on."""
     chain = [place]
     while chain[-1] in callers and callers[chain[-1]] not in chain:
         chain.append(callers[chain[-1]])
@@ -73,7 +73,7 @@ def chain_of(place, callers):
 
 
 def site_of(place):
-    """Where the source asks for it: the caller of what exec_cuda.h or the toolkit defines."""
+    """Return the source line: the caller of a function of exec_cuda.h or of the toolkit."""
     for path, number in place:
         if os.path.basename(path) != "exec_cuda.h" and "/kernels/" in path:
             break
@@ -83,7 +83,7 @@ def site_of(place):
 
 
 def find_mutants(lines):
-    """{(protocol, place, source, instruction, what is done): [(line, new text)]}"""
+    """Return {(protocol, place, source, instruction, change): [(line, new text)]}."""
     mutants = {}
     for i, (line, kernel, place) in enumerate(lines):
         for pattern, changes in WEAKER if kernel else ():
@@ -100,7 +100,7 @@ def find_mutants(lines):
 
 
 def run(program, path, protocol, cases):
-    """The message of memory_order, or None if it notices nothing."""
+    """Return the message of memory_order, or None if it detects nothing."""
     command = [program, path, "--protocol", protocol, "--cases", str(cases)]
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -115,7 +115,7 @@ def run(program, path, protocol, cases):
 
 
 def kind_of(message):
-    """A message in a few words."""
+    """Return a short form of a message."""
     for text, kind in (("has accessed since the last barrier", "race within a block"),
                        ("neither is ordered", "access without order"),
                        ("data of a line whose flag", "line with old data"),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Arithmetic of PTX, on all lanes of a warp at once: what is computed on lanes that do not take
- * part is thrown away by the caller. Registers hold their bits without sign, zeros above.
+ * Arithmetic of PTX on all lanes of a warp. The caller ignores the results of inactive lanes.
+ * Registers hold unsigned values with zeros above.
  */
 #include "test/ptx/ptx_code.h"
 
@@ -23,8 +23,8 @@ static float f32_of(uint64_t bits)
     return value;
 }
 
-/* A NaN that single precision computes has these bits. All rounding is to nearest, as the opcodes
- * say that are known here. */
+/* Return the bits of a result in single precision. All NaNs have the same bits. Rounding is to
+ * nearest, which all supported opcodes specify. */
 static uint64_t bits_of_f32(float value)
 {
     uint32_t bits;
@@ -59,8 +59,9 @@ static float f16_of(uint64_t bits)
     return bits >> 15 & 1 ? -value : value;
 }
 
-/* Rounds to nearest even; sums and products of two 16-bit floats, rounded to single precision
- * first, are not rounded twice that way: it has more than twice their digits, and two more. */
+/* Round to nearest even. Rounding a sum or a product of two 16-bit floats to single precision first
+ * does not change the result, because single precision has more than twice as many digits plus
+ * two. */
 static uint64_t bits_of_f16(float value)
 {
     uint32_t bits, sign, rest;
@@ -74,7 +75,7 @@ static uint64_t bits_of_f16(float value)
     if (bits >= 0x47800000) {
         return sign | 0x7c00;
     }
-    if (bits < 0x38800000) { /* a multiple of 2^-24, by a sum that is rounded there */
+    if (bits < 0x38800000) { /* round to a multiple of 2^-24 with an addition */
         float shifted = f32_of(bits) + 0.5f;
 
         memcpy(&rest, &shifted, sizeof rest);
@@ -97,7 +98,7 @@ static uint64_t bits_of_bf16(float value)
     return value != value ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 }
 
-/* min and max: the number, if one is none; -0 is less than 0. */
+/* min and max return the number if the other operand is a NaN; -0 is less than 0. */
 static float least(float x, float y)
 {
     if (x != x || y != y) {
@@ -114,7 +115,7 @@ static float most(float x, float y)
 #define LANES         for (int i = 0; i < PTX_LANES; i++)
 #define KEY(op, type) ((unsigned) (op) << 5 | (type))
 
-/* x and y: the sources as C sees them; the result goes back by way of `back`. */
+/* x and y are the sources as values of type `ctype`. `back` converts the result to bits. */
 #define CASE(op, type, ctype, back, expression)       \
     case KEY(op, PTX_##type):                         \
         LANES                                         \
@@ -131,7 +132,7 @@ static float most(float x, float y)
     CASE(op, s16, int16_t, uint16_t, expression) \
     CASE(op, s32, int32_t, uint32_t, expression) \
     CASE(op, s64, int64_t, uint64_t, expression)
-/* The same bits, with sign and without. */
+/* Operations with the same result bits for signed and unsigned types. */
 #define WRAPS(op, sign)                         \
     CASE(op, u16, uint32_t, uint16_t, x sign y) \
     CASE(op, u32, uint32_t, uint32_t, x sign y) \
@@ -246,7 +247,7 @@ static bool arithmetic(unsigned op, unsigned type, uint64_t *restrict r, const u
     }
 }
 
-/* A shift by more than there are bits leaves none, or the sign. */
+/* A shift by at least the number of bits gives 0, or all sign bits. */
 static bool bitwise(unsigned op, unsigned type, uint64_t *restrict r, const uint64_t *a,
                     const uint64_t *b)
 {
@@ -268,7 +269,7 @@ static bool bitwise(unsigned op, unsigned type, uint64_t *restrict r, const uint
     }
 }
 
-/* a into b from bit `at` on, so many bits. */
+/* Insert the low `length` bits of a into b at bit `at`. */
 static bool insert(unsigned type, uint64_t *restrict r, const uint64_t *a, const uint64_t *b,
                    const uint64_t *at, const uint64_t *length)
 {
@@ -286,7 +287,7 @@ static bool insert(unsigned type, uint64_t *restrict r, const uint64_t *a, const
     return type == PTX_b32 || type == PTX_b64;
 }
 
-/* Of a from bit `at` on, so many bits; signed ones go on with the last one's. */
+/* Extract `length` bits of a from bit `at` on. Signed types are sign-extended. */
 static bool extract(unsigned type, uint64_t *restrict r, const uint64_t *a, const uint64_t *at,
                     const uint64_t *length)
 {
@@ -308,7 +309,8 @@ static bool extract(unsigned type, uint64_t *restrict r, const uint64_t *a, cons
     return bits >= 32;
 }
 
-/* Any four of the eight bytes of a and b; bit 3 of a choice takes its sign only. */
+/* Select four of the eight bytes of a and b. Bit 3 of a selector replicates the sign of the byte.
+ */
 static bool permute(unsigned type, uint64_t *restrict r, const uint64_t *a, const uint64_t *b,
                     const uint64_t *choices)
 {
@@ -326,7 +328,7 @@ static bool permute(unsigned type, uint64_t *restrict r, const uint64_t *a, cons
     return type == PTX_b32;
 }
 
-/* a * b + c, rounded nowhere: of integers. */
+/* Compute a * b + c of integers. */
 static bool multiply_add(unsigned type, uint64_t *restrict r, const uint64_t *a, const uint64_t *b,
                          const uint64_t *c)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* What agents know of each other's past, and who has accessed a word; see ptx_weak.h. */
+/* Vector clocks of agents, and records of accesses to a word; see ptx_weak.h. */
 #ifndef GPURING_PTX_CLOCK_H
 #define GPURING_PTX_CLOCK_H
 
@@ -8,10 +8,10 @@
 #include "test/ptx/ptx_weak.h"
 
 /*
- * Ticks are those of ptx_race.c. until[a][w]: what warp w of agent a did up to this tick comes
- * before, by causality order. after[a][w]: it also comes before by the data of lines, which depends
- * on what the sender has read: nothing that is written with it can have been read before (PTX has
- * no values out of thin air).
+ * Ticks are those of ptx_race.c. until[a][w]: accesses of warp w of agent a up to this tick are
+ * earlier in causality order. after[a][w]: reads up to this tick are also earlier because of the
+ * data of lines. This data depends on values that the sender has read before, and PTX has no values
+ * out of thin air.
  */
 struct ptx_clock {
     uint32_t users;
@@ -20,33 +20,37 @@ struct ptx_clock {
     uint32_t until[PTX_AGENTS][PTX_AGENT_WARPS], after[PTX_AGENTS][PTX_AGENT_WARPS];
 };
 
-/* What a release passes on; clock NULL: nothing. */
+/* The clock that a release passes on, or NULL. */
 struct ptx_message {
     struct ptx_clock *clock;
     uint8_t agent, scope;
 };
 
-/* An access. mask: bytes of the word; 0: there was none. */
+/* An access. `mask` has a bit for each byte of the word; if it is 0, there was no access. */
 struct ptx_who {
     uint32_t pc, tick;
     uint16_t thread;
     uint8_t agent, mask, strong, scope;
 };
 
-/* Clocks that others use are never changed. *place is replaced. NULL: no memory, *place stays. */
+/* Create a clock, or return NULL if there is no memory. A shared clock is never changed, so
+ * functions with `place` replace *place. If there is no memory, *place does not change. */
 struct ptx_clock *ptx_clock_new(const struct ptx_clock *like);
 void ptx_clock_set(struct ptx_clock **place, struct ptx_clock *clock);
-/* Make *place a clock that nothing else uses; false: no memory. */
+/* Replace *place with a clock that is not shared. Return false if there is no memory. */
 bool ptx_clock_own(struct ptx_clock **place);
-/* *place learns what the other one knows, or what its data depends on alone; false: no memory. */
+/* Merge another clock into *place: completely, or only as a dependency of data (`after`). Return
+ * false if there is no memory. */
 bool ptx_clock_join(struct ptx_clock **place, const struct ptx_clock *other);
 bool ptx_clock_depend(struct ptx_clock **place, const struct ptx_clock *other);
-/* What an agent's own warp did up to this tick is passed on. */
+/* Add the accesses of a warp up to this tick. */
 void ptx_clock_add(struct ptx_clock *clock, uint32_t agent, uint32_t warp, uint32_t tick);
-/* And what a message of a release passes on. */
+/* Merge the clock of a release into *place. Return false if there is no memory. */
 bool ptx_clock_receive(struct ptx_clock **place, const struct ptx_message *message);
+/* Return true if an access is ordered before the owner of the clock. */
+/* Return true if an access is ordered before the owner of the clock. */
 bool ptx_clock_covers(const struct ptx_clock *clock, const struct ptx_who *who);
-/* The same if what was done is a read, and is asked for by a write. */
+/* The same for a write after a read, for which dependencies of data are sufficient. */
 bool ptx_clock_follows(const struct ptx_clock *clock, const struct ptx_who *who);
 
 #endif

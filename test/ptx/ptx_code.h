@@ -41,10 +41,10 @@ struct ptx_type_info {
 extern const struct ptx_type_info ptx_types[PTX_TYPE_COUNT];
 
 enum ptx_op {
-    /* Arithmetic, by ptx_alu.c: one result from one to four sources. */
+    /* Arithmetic (ptx_alu.c): one result from one to four sources. */
     PTX_ADD,
     PTX_SUB,
-    PTX_MUL, /* the lower half, or of floats */
+    PTX_MUL, /* lower half, or floats */
     PTX_MUL_HI,
     PTX_MUL_WIDE,
     PTX_DIV,
@@ -63,13 +63,13 @@ enum ptx_op {
     PTX_NEG,
     PTX_POPC,
     PTX_PRMT,
-    PTX_SETP_EQ, /* these have a predicate as result */
+    PTX_SETP_EQ, /* from here on, the result is a predicate */
     PTX_SETP_NE,
     PTX_SETP_LT,
     PTX_SETP_LE,
     PTX_SETP_GT,
     PTX_SETP_GE,
-    /* What moves bits, and control, by ptx_warp.c. */
+    /* Moves and control (ptx_warp.c). */
     PTX_MOV,
     PTX_PACK,
     PTX_UNPACK,
@@ -87,50 +87,51 @@ enum ptx_op {
     PTX_BAR_ARRIVE,
     PTX_SHFL_IDX,
     PTX_VOTE_ALL,
-    /* Memory, by ptx_memory.c. */
+    /* Memory (ptx_memory.c). */
     PTX_LD,
     PTX_ST,
-    PTX_FENCE, /* of a warp: the lanes that reach it together */
+    PTX_FENCE, /* for the lanes of a warp that reach it together */
 };
 
 enum ptx_space { PTX_GENERIC, PTX_GLOBAL, PTX_SHARED, PTX_PARAM };
 enum ptx_order { PTX_WEAK, PTX_RELAXED, PTX_VOLATILE, PTX_ORDERED }; /* acquire, release */
 enum ptx_scope { PTX_SCOPE_NONE, PTX_SCOPE_CTA, PTX_SCOPE_GPU, PTX_SCOPE_SYS };
 
-/* Where addresses of a kernel's parameters begin, which all its threads share. */
+/* First address of a kernel's parameters, which all its threads share. */
 #define PTX_KERNEL_PARAMETERS (UINT32_C(1) << 30)
 
-/* Where generic addresses of shared memory begin: no memory of a host is there. */
+/* First generic address of shared memory. Host memory never has such addresses. */
 #define PTX_SHARED_WINDOW (UINT64_C(1) << 63)
 
 #define PTX_LANES     32
 #define PTX_SOURCES   5
 #define PTX_NO_SOURCE UINT32_MAX
-#define PTX_CONSTANT  UINT32_C(0x80000000) /* a source in program->constants */
+#define PTX_CONSTANT  UINT32_C(0x80000000) /* flag of a source in program->constants */
 #define PTX_PRED_TRUE 1                    /* predicates 0 and 1 are constant */
 
 /*
- * Registers are numbered within a warp: those of functions first, those of an entry behind them,
- * for only one entry runs. Nothing recurs, so a function has its registers once.
+ * Registers are numbered within a warp: first the registers of all functions, and then those of an
+ * entry. Entries share their numbers, because only one of them runs. There is no recursion, so each
+ * function needs only one set of registers.
  */
 struct ptx_inst {
     uint8_t op, type,
-        from;             /* enum ptx_op, ptx_type; from: what cvt converts, what ld and st move */
+        from; /* enum ptx_op, ptx_type; from: source type of cvt, memory type of ld, st */
     uint8_t space, order; /* of memory */
-    uint8_t scope;        /* and of fences; that of volatile accesses is sys */
-    uint8_t count;        /* of results or sources, of vectors and of (un)pack */
+    uint8_t scope;        /* of memory and fences; volatile accesses have sys */
+    uint8_t count;        /* elements of vectors, or of (un)pack */
     uint8_t width;        /* bytes of the result's register */
-    uint8_t guard_not;    /* @!p */
-    uint32_t guard;       /* a predicate; PTX_PRED_TRUE: none */
+    uint8_t guard_not;    /* true for @!p */
+    uint32_t guard;       /* a predicate; PTX_PRED_TRUE if there is none */
     uint32_t to[4],
         sources[PTX_SOURCES]; /* registers, or predicates where the operation has them */
-    uint32_t target;          /* an instruction, or a call */
+    uint32_t target;          /* number of an instruction or a call */
     int64_t offset;           /* of an address */
     uint32_t line;
 };
 
 struct ptx_variable {
-    uint32_t at, bytes; /* in shared memory, or among parameters: of a thread, or the kernel's */
+    uint32_t at, bytes; /* place in shared memory or in the parameters */
 };
 
 #define PTX_PARAMETERS 8
@@ -138,19 +139,19 @@ struct ptx_variable {
 struct ptx_function {
     char *name;
     bool entry;
-    uint32_t first, end;            /* instructions */
-    uint32_t registers, nregisters; /* where they begin, how many */
+    uint32_t first, end;            /* range of instructions */
+    uint32_t registers, nregisters; /* first one and number */
     uint32_t predicates, npredicates;
-    uint32_t shared;                                        /* bytes in all */
-    uint32_t nparameters, nshared, threads;                 /* threads: of .maxntid; 0: any */
-    struct ptx_variable parameters[PTX_PARAMETERS], result; /* result: of 0 bytes if none */
-    struct ptx_variable *variables;                         /* shared ones */
+    uint32_t shared;                                        /* total bytes */
+    uint32_t nparameters, nshared, threads;                 /* threads: .maxntid or 0 */
+    struct ptx_variable parameters[PTX_PARAMETERS], result; /* result: 0 bytes if there is none */
+    struct ptx_variable *variables;                         /* shared variables */
 };
 
 struct ptx_call {
     uint32_t function;
     uint32_t nparameters;
-    struct ptx_variable parameters[PTX_PARAMETERS], result; /* the caller's */
+    struct ptx_variable parameters[PTX_PARAMETERS], result; /* of the caller */
 };
 
 struct ptx_program {
@@ -160,17 +161,17 @@ struct ptx_program {
     struct ptx_call *calls;
     uint64_t (*constants)[PTX_LANES];
     uint32_t ncode, nfunctions, ncalls, nconstants;
-    uint32_t registers, predicates; /* of a warp, at most */
-    uint32_t parameters;            /* bytes for each thread */
+    uint32_t registers, predicates; /* maximum per warp */
+    uint32_t parameters;            /* bytes per thread */
 };
 
-/* Shared memory begins there, so that a null pointer is none. */
+/* First offset in shared memory, so that a null pointer is invalid. */
 #define PTX_SHARED_BASE 64
 /* Bytes between shared variables. */
 #define PTX_SHARED_GAP 16
 
-/* ptx_alu.c. The result on all lanes, of those in `active` at least; false: no such operation. A
- * comparison's result is a mask in result[0]. */
+/* ptx_alu.c. Compute the result on all lanes; only the active lanes are valid. Return false if
+ * there is no such operation. The result of a comparison is a mask in result[0]. */
 bool ptx_alu(unsigned op, unsigned type, uint64_t *result,
              const uint64_t *const sources[PTX_SOURCES]);
 

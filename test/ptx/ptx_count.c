@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What takes time on a GPU, counted: no GPU and no timing is needed for it. Loads are under way
- * from their instruction to the first one that uses what any of them brings, for a warp stops
- * there. That is the order of PTX; ptxas moves loads forward, hardly ever back.
+ * Count operations that are slow on a GPU. This needs neither a GPU nor timing. Loads are in flight
+ * from their instruction until an instruction uses the result of any of them, because a warp stops
+ * there. This is the order of instructions in PTX. ptxas moves loads to an earlier place, but
+ * rarely to a later one.
  */
 #include "test/ptx/ptx_machine.h"
 
@@ -34,7 +35,7 @@ void ptx_count_access(struct ptx_warp *warp, const struct ptx_inst *inst, uint32
         return;
     }
     if (inst->op == PTX_ST) {
-        warp->fences += inst->order == PTX_ORDERED; /* a release is a fence and a store */
+        warp->fences += inst->order == PTX_ORDERED; /* a release consists of a fence and a store */
         warp->stored = true;
         return;
     }
@@ -60,7 +61,7 @@ void ptx_count_use(struct ptx_warp *warp, const struct ptx_inst *inst)
                       warp->pending[inst->sources[s]] != 0);
     }
     if (waits && (inst->op == PTX_MOV || inst->op == PTX_PACK || inst->op == PTX_UNPACK)) {
-        /* only names for registers and their halves: ptxas makes nothing of it */
+        /* these only rename registers and their halves; ptxas generates no instruction for them */
         for (uint32_t k = 0; k < (inst->op == PTX_UNPACK ? 2u : 1u); k++) {
             warp->pending[inst->to[k]] = UINT32_MAX;
         }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* One instruction of PTX: its opcode, taken apart at the dots, and its operands. */
+/* Decoding of one PTX instruction: its opcode, which is split at the dots, and its operands. */
 #include "test/ptx/ptx_parser.h"
 
 #include <string.h>
 
-/* Opcodes whose type comes last and whose operands all have it, but for what read_arithmetic
- * knows; ptx_alu tells which types there are. */
+/* Opcodes that end with a type, which is also the type of all operands. read_arithmetic handles the
+ * exceptions. ptx_alu defines the supported types. */
 static const struct {
     const char *name;
     enum ptx_op op;
-    uint8_t kinds; /* bits of enum ptx_kind; nvcc writes .rn after what it does not fuse */
+    uint8_t kinds; /* bits of enum ptx_kind; nvcc writes .rn if it does not fuse */
     uint8_t sources;
 } forms[] = {
 #define INTEGERS (1 << PTX_UNSIGNED | 1 << PTX_SIGNED)
@@ -51,7 +51,7 @@ static const struct {
     {"cvta.to.global", PTX_MOV, INTEGERS, 1},
 };
 
-/* Passes over a part of an opcode, with the dot before it. */
+/* Skip a part of an opcode with the dot before it. Return false if it is another part. */
 static bool part(const char **at, const char *name)
 {
     size_t length = strlen(name);
@@ -75,7 +75,7 @@ static bool type_part(const char **at, uint8_t *type)
     return false;
 }
 
-/* A number, the same on all lanes; each number once. */
+/* Return the source for a constant, which is equal on all lanes. Each constant is stored once. */
 static uint32_t constant(struct ptx_parser *parser, uint64_t bits)
 {
     const uint64_t(*known)[PTX_LANES] = parser->constants.items;
@@ -93,7 +93,7 @@ static uint32_t constant(struct ptx_parser *parser, uint64_t bits)
     return (parser->constants.count - 1) | PTX_CONSTANT;
 }
 
-/* A register or a number of this type; wider registers too, if so allowed. */
+/* Read a register or a number of this type. If `wider`, accept wider registers, too. */
 static bool read_source(struct ptx_parser *parser, unsigned type, bool wider, uint32_t *operand)
 {
     struct ptx_lex *lex = &parser->lex;
@@ -111,7 +111,7 @@ static bool read_source(struct ptx_parser *parser, unsigned type, bool wider, ui
     return !lex->failed;
 }
 
-/* Registers in braces: a vector, or parts of one. */
+/* Read registers in braces: a vector, or parts of a register. */
 static bool read_braces(struct ptx_parser *parser, unsigned count, unsigned bytes, bool wider,
                         uint32_t *operands, uint8_t *width)
 {
@@ -130,7 +130,7 @@ static bool of_kernel(const struct ptx_symbol *symbol)
     return symbol->kind == PTX_PARAMETER && symbol->first >= PTX_KERNEL_PARAMETERS;
 }
 
-/* What else a mov may have: halves, special registers, addresses of variables. */
+/* Read special operands of mov: halves, special registers, and addresses of variables. */
 static bool read_mov(struct ptx_parser *parser, struct ptx_inst *inst)
 {
     static const struct {
@@ -175,7 +175,7 @@ static bool read_mov(struct ptx_parser *parser, struct ptx_inst *inst)
     return read_source(parser, inst->type, false, &inst->sources[0]);
 }
 
-/* Is there such an operation? Asked of what would compute it. */
+/* Return true if the operation is supported. For arithmetic, ptx_alu decides this. */
 static bool computes(const struct ptx_inst *inst)
 {
     static const uint64_t ones[PTX_LANES];
@@ -218,7 +218,7 @@ static bool read_arithmetic(struct ptx_parser *parser, struct ptx_inst *inst, un
     return true;
 }
 
-/* Integers only. */
+/* Read a cvt between integer types. */
 static bool read_cvt(struct ptx_parser *parser, struct ptx_inst *inst, const char *at)
 {
     const unsigned integers = 1 << PTX_UNSIGNED | 1 << PTX_SIGNED;
@@ -278,7 +278,7 @@ static bool scope_part(const char **at, uint8_t *scope)
     return *scope != PTX_SCOPE_NONE;
 }
 
-/* What of the opcode stands between ld or st and the type. */
+/* Read the parts of an opcode between ld or st and the type. */
 static bool read_memory_parts(const char **at, struct ptx_inst *inst)
 {
     inst->count = 1;
@@ -406,7 +406,7 @@ static bool need_barrier_zero(struct ptx_parser *parser)
                                      : ptx_refuse(&parser->lex, "a barrier other than 0");
 }
 
-/* bar.sync a [, b]; bar.arrive a, b: the barrier's number, and how many threads it expects */
+/* bar.sync a [, b]; bar.arrive a, b: number of the barrier, and of the threads that it expects */
 static bool read_barrier(struct ptx_parser *parser, struct ptx_inst *inst)
 {
     struct ptx_lex *lex = &parser->lex;
@@ -423,7 +423,7 @@ static bool read_barrier(struct ptx_parser *parser, struct ptx_inst *inst)
     return inst->op == PTX_BAR_SYNC || ptx_refuse(lex, "expected a number of threads here");
 }
 
-/* What threads do together, and ret. */
+/* Read instructions that threads run together, and ret. */
 static bool read_control(struct ptx_parser *parser, struct ptx_inst *inst)
 {
     struct ptx_lex *lex = &parser->lex;
@@ -468,7 +468,8 @@ static bool read_control(struct ptx_parser *parser, struct ptx_inst *inst)
                read_source(parser, PTX_pred, false, &inst->sources[0]) && ptx_need(lex, ",") &&
                read_source(parser, PTX_b32, false, &inst->sources[3]);
     }
-    if (ptx_take(lex, "bar.warp.sync")) { /* a vote without a question, and a barrier of the warp */
+    if (ptx_take(lex,
+                 "bar.warp.sync")) { /* a vote without a predicate, and a barrier of the warp */
         inst->op = PTX_VOTE_ALL;
         return read_source(parser, PTX_b32, false, &inst->sources[3]);
     }
@@ -488,7 +489,7 @@ static bool read_control(struct ptx_parser *parser, struct ptx_inst *inst)
     return ptx_refuse(lex, "an instruction that is not known");
 }
 
-/* The form of an opcode, and its type; NULL: none. */
+/* Find the form of an opcode, and set its type. Return false if there is none. */
 static bool find_form(const char *word, struct ptx_inst *inst, unsigned *sources)
 {
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {

@@ -44,7 +44,7 @@ static bool in_name(char c)
     return c != '\0' && (isalnum((unsigned char) c) || strchr("_$%.", c) != NULL);
 }
 
-/* Decimal, 0x..., and the bits of floats: 0f..., 0d... */
+/* Read a number: decimal, 0x..., or the bits of a float, 0f... and 0d... */
 static void read_number(struct ptx_lex *lex)
 {
     bool negative = lex->word[0] == '-';
@@ -61,7 +61,7 @@ static void read_number(struct ptx_lex *lex)
         end++;
     }
     if (*end != '\0' || end == digits) {
-        lex->kind = PTX_NAME; /* a version, say */
+        lex->kind = PTX_NAME; /* for example a version */
     }
     if (negative) {
         lex->number = -lex->number;

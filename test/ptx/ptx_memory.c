@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Loads and stores of a warp, each looked at first: natural alignment of the whole access, memory
- * that the GPU reaches or a shared variable, and, for weak accesses, races within the block.
+ * Loads and stores of a warp. Each access is checked first: natural alignment of the whole access,
+ * memory that the GPU can access or a shared variable, and, for weak accesses, races within the
+ * block.
  *
- * Eight threads' volatile stores of 16 bytes are one store of 128 bytes for LL128, which relies on
- * its being whole. Other host threads must not see its end before its beginning: such stores go
- * upwards and such loads downwards, in an order that the host keeps.
+ * LL128 relies on volatile stores of 16 bytes by eight threads to be one store of 128 bytes. Other
+ * host threads must not see its end before its beginning. Therefore such stores are made in
+ * ascending order and such loads in descending order, and the host keeps this order.
  */
 #include "test/ptx/ptx_machine.h"
 
@@ -18,7 +19,7 @@ struct access {
     const struct ptx_inst *inst;
     uint32_t pc, active;
     uint8_t space;
-    uint32_t size, bytes; /* of an element, and of all */
+    uint32_t size, bytes; /* of an element, and of all elements */
     uint64_t address[PTX_LANES];
 };
 
@@ -52,7 +53,7 @@ static bool within(const struct ptx_range *range, uint64_t first, uint64_t last)
     return first >= range->begin && last < range->end;
 }
 
-/* Do all bytes from the first to the last one lie in one range? */
+/* Return true if all bytes from the first to the last one are in one range of memory. */
 static bool reached(struct ptx_machine *machine, uint64_t first, uint64_t last)
 {
     struct ptx_range range;
@@ -131,7 +132,7 @@ static bool tell_race(const struct access *x, uint32_t lane, uint32_t other)
                     x->space == PTX_SHARED ? " of shared memory" : "", who);
 }
 
-/* One lane, or all of them at one address. */
+/* Check one lane, or all lanes if they access the same address. */
 static bool check_race_of(const struct access *x, uint32_t lane, uint32_t thread)
 {
     struct ptx_block *block = x->warp->block;
@@ -175,11 +176,11 @@ static bool check_race(const struct access *x, bool same)
     return true;
 }
 
-/* Addresses in registers are of the kernel's parameters, and within them. */
+/* Check that addresses in registers are within the kernel's parameters. */
 static bool check_parameters(const struct access *x)
 {
     if ((x->inst->sources[0] & PTX_CONSTANT) != 0) {
-        return true; /* looked at when it was read */
+        return true; /* checked when it was parsed */
     }
     for (uint32_t left = x->active; left != 0; left &= left - 1) {
         uint32_t lane = (uint32_t) __builtin_ctz(left);
@@ -259,7 +260,7 @@ static uint8_t *place_of(const struct access *x, uint32_t lane)
     }
 }
 
-/* Into a register of so many bytes. */
+/* Extend a value to a register of `width` bytes. */
 static uint64_t extend(uint64_t value, unsigned type, unsigned width)
 {
     unsigned bits = 8 * ptx_types[type].bytes;
@@ -316,7 +317,7 @@ static void store_all(const struct access *x)
     }
 }
 
-/* In a memory whose order is only what PTX guarantees. */
+/* Access a modelled memory, which guarantees only the order of PTX. */
 static bool access_weakly(const struct access *x)
 {
     const struct ptx_inst *inst = x->inst;
@@ -354,7 +355,7 @@ bool ptx_access(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t pc,
         x.address[i] = base[i] + (uint64_t) inst->offset;
     }
     if (inst->space == PTX_GENERIC && x.address[__builtin_ctz(active)] >= PTX_SHARED_WINDOW) {
-        x.space = PTX_SHARED; /* of all lanes: an address of the host's is no variable there */
+        x.space = PTX_SHARED; /* on all lanes; a host address is refused there */
     }
     if (x.space == PTX_SHARED) {
         for (int i = 0; i < PTX_LANES; i++) {

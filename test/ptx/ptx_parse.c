@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Directives, scopes and functions of PTX. What is not known is refused, never passed over. */
+/* Parser of directives, scopes and functions of PTX. It refuses everything that it does not know.
+ */
 #include "test/ptx/ptx_parser.h"
 
 #include <stdio.h>
@@ -47,7 +48,7 @@ static bool read_registers(struct ptx_parser *parser)
     return ptx_need(&parser->lex, ";");
 }
 
-/* [.align N] TYPE [.ptr .align N] NAME [BYTES]: a variable behind *end, which moves on. */
+/* [.align N] TYPE [.ptr .align N] NAME [BYTES]: place a variable at *end, and advance *end. */
 static bool read_variable(struct ptx_parser *parser, enum ptx_symbol_kind kind, uint32_t *end,
                           struct ptx_variable *variable)
 {
@@ -60,7 +61,7 @@ static bool read_variable(struct ptx_parser *parser, enum ptx_symbol_kind kind, 
     if (!need_type(parser, &symbol.type)) {
         return false;
     }
-    if (ptx_take(&parser->lex, ".ptr")) { /* tells what it points to; promises nothing to us */
+    if (ptx_take(&parser->lex, ".ptr")) { /* type of the target, which is not needed */
         int64_t ignored;
 
         if (!ptx_need(&parser->lex, ".align") || !ptx_need_number(&parser->lex, &ignored)) {
@@ -93,7 +94,7 @@ static bool read_variable(struct ptx_parser *parser, enum ptx_symbol_kind kind, 
     return !parser->lex.failed;
 }
 
-/* Of a kernel, or of all that come after. */
+/* Read a shared variable of a kernel, or of all later kernels. */
 static bool read_shared(struct ptx_parser *parser, struct ptx_function *function)
 {
     struct ptx_variable *variables =
@@ -115,7 +116,7 @@ static bool read_shared(struct ptx_parser *parser, struct ptx_function *function
     return ptx_need(&parser->lex, ";");
 }
 
-/* A kernel has the module's shared variables, before its own. */
+/* Give a kernel the shared variables of the module, before its own variables. */
 static bool share_module(struct ptx_parser *parser)
 {
     struct ptx_function *function = parser->function;
@@ -174,7 +175,7 @@ static bool read_instruction(struct ptx_parser *parser)
             .to = {PTX_NO_SOURCE, PTX_NO_SOURCE},
             .sources = {PTX_NO_SOURCE, PTX_NO_SOURCE, PTX_NO_SOURCE, PTX_NO_SOURCE},
             .line = lex->line};
-        parser->code.count--; /* a branch is known by its own number */
+        parser->code.count--; /* a branch is identified by its number */
         read_label(parser, &parser->branches);
         parser->code.count++;
         return ptx_need(lex, ";");
@@ -206,7 +207,7 @@ static bool read_statement(struct ptx_parser *parser)
     return read_instruction(parser);
 }
 
-/* From behind the opening brace to the closing one. */
+/* Read a scope from after the opening brace to the closing brace. */
 static bool read_scope(struct ptx_parser *parser, unsigned depth)
 {
     uint32_t symbols = parser->symbols.count;
@@ -364,7 +365,7 @@ static bool read_module(struct ptx_parser *parser)
     return !lex->failed;
 }
 
-/* What was read becomes the program's, also when it was refused. */
+/* Move the results to the program, even if the text was refused. */
 static void hand_over(struct ptx_parser *parser)
 {
     struct ptx_program *program = parser->program;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* What is known while a text is read, for ptx_parse.c, ptx_decode.c and ptx_symbols.c. */
+/* State of the parser, for ptx_parse.c, ptx_decode.c and ptx_symbols.c. */
 #ifndef GPURING_PTX_PARSER_H
 #define GPURING_PTX_PARSER_H
 
@@ -8,7 +8,7 @@
 
 enum ptx_symbol_kind {
     PTX_REGISTER,
-    PTX_FAMILY, /* registers name0 .. */
+    PTX_FAMILY, /* registers name0, name1, ... */
     PTX_PARAMETER,
     PTX_SHARED_VARIABLE,
 };
@@ -17,12 +17,12 @@ struct ptx_symbol {
     char *name;
     enum ptx_symbol_kind kind;
     enum ptx_type type;
-    uint32_t first, count; /* registers; or where the variable is, and its bytes */
+    uint32_t first, count; /* of registers; or place and bytes of a variable */
 };
 
 struct ptx_label {
     char *name;
-    uint32_t at; /* instruction: of the label, or that branches there */
+    uint32_t at; /* instruction of the label, or instruction that branches there */
     uint32_t line;
 };
 
@@ -34,34 +34,36 @@ struct ptx_list {
 struct ptx_parser {
     struct ptx_lex lex;
     struct ptx_program *program;
-    struct ptx_function *function; /* of the instructions that are read */
+    struct ptx_function *function; /* function whose instructions are read */
     struct ptx_list code, functions, calls, constants, symbols, labels, branches;
     uint32_t parameters;        /* bytes in use */
     struct ptx_function module; /* the shared variables of all kernels */
 };
 
-/* In operands while they are read: a predicate, not a register. */
+/* Flag of operands in the parser: a predicate, not a register. */
 #define PTX_PREDICATE UINT32_C(0x40000000)
 
-/* ptx_decode.c: the instruction whose opcode is the current word, to its semicolon. */
+/* ptx_decode.c: read the instruction whose opcode is the current word, including its semicolon. */
 bool ptx_decode(struct ptx_parser *parser, uint32_t guard, bool guard_not);
-/* ptx_program.c: what ptx_parse.c has numbered within functions is numbered within warps. */
+/* ptx_program.c: replace the register numbers of functions with numbers within a warp. */
 void ptx_number_registers(struct ptx_program *program);
 
 /* ptx_symbols.c */
-/* Room for one more, of so many bytes, at its end; NULL: refused for lack of memory. */
+/* Append a zeroed item of `bytes` bytes to a list. Return NULL if there is no memory, which also
+ * refuses the text. */
 void *ptx_append(struct ptx_parser *parser, struct ptx_list *list, size_t bytes);
-/* The symbol that a name means, the innermost one; *index: of the register. NULL: none. */
+/* Return the innermost symbol with this name, or NULL. *index is the index of a register. */
 const struct ptx_symbol *ptx_find(const struct ptx_parser *parser, const char *name,
                                   uint32_t *index);
-/* A register, or a predicate, from the current word; of so many bytes (0: a predicate), or more. */
+/* Read the current word as a register of `bytes` bytes, or as a predicate if that is 0. If `wider`,
+ * accept wider registers, too. */
 bool ptx_register(struct ptx_parser *parser, unsigned bytes, bool wider, uint32_t *operand,
                   uint8_t *width);
-/* Copy the current word; NULL: refused for lack of memory. */
+/* Copy the current word. Return NULL if there is no memory, which also refuses the text. */
 char *ptx_copy_name(struct ptx_parser *parser);
-/* The current word is the name of this symbol from now on. */
+/* Declare a symbol whose name is the current word. */
 bool ptx_declare(struct ptx_parser *parser, struct ptx_symbol description);
-/* All but so many; all labels. */
+/* Remove all symbols except for the first `count`; remove all labels. */
 void ptx_forget_symbols(struct ptx_parser *parser, uint32_t count);
 void ptx_forget_labels(struct ptx_list *list);
 

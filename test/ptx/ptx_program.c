@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* A program that has been read: the numbers of its registers, and its end. */
+/* Programs after parsing: numbers of registers, and release. */
 #include "test/ptx/ptx_parser.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static void move_operand(uint32_t *operand, const struct ptx_function *function)
     }
 }
 
-/* Registers of functions get numbers of their own; those of entries begin behind all of these. */
+/* Each function gets separate registers. The registers of all entries begin after those. */
 void ptx_number_registers(struct ptx_program *program)
 {
     uint32_t registers = 0, predicates = 0;

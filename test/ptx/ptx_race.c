@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Races between threads of a block. Each byte has two tags: who wrote it last, and who read it last
- * (or PTX_MANY), each with the block's tick, which goes on with each barrier:
+ * Races between threads of a block. Each byte has two tags: the thread that wrote it last, and the
+ * thread that read it last (or PTX_MANY). Each tag also has the block's tick, which advances at
+ * each barrier:
  *
  *      31                10 9        0
  *     |       tick         | thread   |
  *
- * known[w][v]: what warp v did up to this tick comes before what warp w does now, by barriers that
- * both took part in, or by others in between. Two accesses by different threads, one of them a
- * write, are a race if the first does not come before the second. Of shared memory the last reader
- * of each warp is kept; of global memory one, with the warps of all that have read, and each of
- * these must come before, up to where it last read any of it. Ticks go on from launch to launch, so
- * that pages need not be cleared. The order in which the interpreter happens to run the threads
- * does not matter, but for threads whose way depends on it.
+ * known[w][v]: accesses of warp v up to this tick are ordered before the current accesses of warp
+ * w, by barriers of both warps or through other warps. Two accesses by different threads, one of
+ * them a write, are a race if the first is not ordered before the second.
+ *
+ * For shared memory, the last reader of each warp is stored. For global memory, only one reader is
+ * stored, and a set of warps that have read the byte. A write must be ordered after the last read
+ * of global memory by each of these warps. Ticks continue from launch to launch, so that pages need
+ * not be cleared. The result does not depend on the order in which the interpreter runs the
+ * threads, unless their branches depend on it.
  */
 #include "test/ptx/ptx_machine.h"
 
@@ -22,7 +25,7 @@
 
 #define THREADS   1024u
 #define LAST_TICK ((UINT32_C(1) << 22) - 1)
-#define MAX_PAGES 2048 /* of a block between launches */
+#define MAX_PAGES 2048 /* pages that a block keeps between launches */
 
 static uint32_t tag_of(const struct ptx_block *block, uint32_t thread)
 {
@@ -34,13 +37,14 @@ static uint32_t warp_of(uint32_t tag)
     return tag % THREADS / PTX_LANES;
 }
 
-/* Another thread, and not before all that its warp knows: a look at known is worth while. */
+/* Quick test: return false if `known` need not be checked, because the access is by the same
+ * thread, or it is before `floor`, the minimum of `known` for this warp. */
 static uint32_t suspect(uint32_t tag, uint32_t mine, uint32_t floor)
 {
     return (tag / THREADS > floor) & ((tag ^ mine) % THREADS != 0);
 }
 
-/* Those of the warps `readers` whose reads, at this tick at last, do not come before. */
+/* Return those warps of `readers` whose reads up to `tick` are not ordered before this warp. */
 static uint32_t not_before(const struct ptx_block *block, uint32_t warp, uint32_t tick,
                            uint32_t readers)
 {
@@ -55,7 +59,7 @@ static uint32_t not_before(const struct ptx_block *block, uint32_t warp, uint32_
     return left;
 }
 
-/* Another thread, and not before. */
+/* Return true if the access of the tag is by another thread and not ordered before this warp. */
 static bool conflicts(const struct ptx_block *block, uint32_t warp, uint32_t tag, uint32_t mine)
 {
     return suspect(tag, mine, block->floor[warp]) != 0 &&
@@ -91,7 +95,7 @@ static bool grow(struct ptx_shadow *shadow)
     return true;
 }
 
-/* NULL: no memory, which ptx_machine_run tells. */
+/* Return the page of an address, or NULL if there is no memory, which ptx_machine_run reports. */
 static struct ptx_page *page_of(struct ptx_block *block, uint64_t address)
 {
     struct ptx_shadow *shadow = &block->shadow;
@@ -118,7 +122,7 @@ static struct ptx_page *page_of(struct ptx_block *block, uint64_t address)
     return shadow->last = shadow->pages[slot];
 }
 
-/* The other thread, of the first byte with one that conflicts; mine: none. */
+/* Return the thread of the first conflicting tag, or the thread of `mine` if there is none. */
 static uint32_t other_of(const struct ptx_block *block, uint32_t warp, const uint32_t *tags,
                          uint32_t bytes, uint32_t mine)
 {
@@ -130,7 +134,7 @@ static uint32_t other_of(const struct ptx_block *block, uint32_t warp, const uin
     return mine % THREADS;
 }
 
-/* The first reader with whom a write conflicts; mine: none. */
+/* Return the first reader that conflicts with a write, or the thread of `mine` if there is none. */
 static uint32_t reader_of(const struct ptx_block *block, uint32_t warp, const struct ptx_page *page,
                           uint32_t at, uint32_t bytes, uint32_t mine)
 {
@@ -145,7 +149,7 @@ static uint32_t reader_of(const struct ptx_block *block, uint32_t warp, const st
     return mine % THREADS;
 }
 
-/* Bytes of which earlier reads may still count: whose do. */
+/* Update the readers of bytes for which earlier reads may still matter. */
 static void add_reader(const struct ptx_block *block, uint32_t warp, struct ptx_page *page,
                        uint32_t at, uint32_t bytes, uint32_t mine)
 {
@@ -159,7 +163,8 @@ static void add_reader(const struct ptx_block *block, uint32_t warp, struct ptx_
     }
 }
 
-/* Returns whether a writer is suspect; *many: some bytes have readers that may still count. */
+/* Return true if a writer is suspect. *many is set if earlier reads of some bytes may still matter.
+ */
 static inline uint32_t read_bytes(const uint32_t *restrict writer, const uint32_t *restrict reader,
                                   uint32_t bytes, uint32_t mine, uint32_t floor, uint32_t *many)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Blocks: their barriers, their ends, and whose turn it is. All blocks of a grid are there at once.
- */
+/* Blocks: barriers, exits and scheduling. All blocks of a grid are co-resident. */
 #include "test/ptx/ptx_machine.h"
 
 #include <sched.h>
@@ -10,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_THREADS 992 /* numbers up to PTX_MANY */
-#define TURN         128 /* instructions of a warp's turn, at most */
-#define PACES                                                                       \
-    8 /* up to 128 ns for an instruction, another in each launch: kernels that wait \
-         for a time are to run out of it in all places */
+#define MOST_THREADS 992 /* so that thread numbers are below PTX_MANY */
+#define TURN         128 /* maximum instructions of a warp's turn */
+/* Number of paces, which are up to 128 ns per instruction and differ between launches, so that the
+ * patience of a kernel runs out at different places. */
+#define PACES 8
 
 uint64_t ptx_random(struct ptx_machine *machine)
 {
@@ -24,7 +23,7 @@ uint64_t ptx_random(struct ptx_machine *machine)
     return machine->random >> 16;
 }
 
-/* The text of a line, without what stands around it. */
+/* Copy a line of the text without its indentation and its semicolon. */
 static void line_text(const char *text, uint32_t line, char *copy, size_t size)
 {
     size_t length;
@@ -97,7 +96,8 @@ static void complete(struct ptx_block *block, uint32_t number)
     *barrier = (struct ptx_barrier){0};
 }
 
-/* The barrier that an instruction names, and how many threads it expects; NULL: none such. */
+/* Return the barrier of an instruction, and set the number of threads that it expects. Return NULL
+ * if there is no such barrier. */
 static struct ptx_barrier *barrier_of(struct ptx_warp *warp, const struct ptx_inst *inst,
                                       uint32_t pc, uint32_t lane, uint32_t *number)
 {
@@ -147,7 +147,8 @@ bool ptx_barrier_wait(struct ptx_warp *warp, const struct ptx_inst *inst, uint32
     if (barrier == NULL) {
         return false;
     }
-    /* All threads of a warp, and those at __syncthreads, wait at one instruction. */
+    /* All threads of a warp must wait at the same instruction, and all threads of a __syncthreads.
+     */
     if ((number == 0 && barrier->pc != pc) ||
         (warp->at_barrier != 0 && ptx_lanes_at(warp, warp->at_barrier, pc) != warp->at_barrier)) {
         return ptx_fail(warp, PTX_BARRIER, pc, lane,
@@ -200,7 +201,8 @@ bool ptx_exit(struct ptx_warp *warp, uint32_t pc, uint32_t lanes)
                                       block->machine->program->code[all->pc].line);
 }
 
-/* Does nobody wait for a barrier, nor has arrived at one that was never completed? */
+/* Return true if no thread waits at a barrier or has arrived at a barrier that was not completed.
+ */
 static bool left_well(struct ptx_block *block)
 {
     for (uint32_t b = 0; b < PTX_BARRIERS; b++) {
@@ -342,7 +344,7 @@ static void start_block(struct ptx_block *block, uint32_t number)
     }
 }
 
-/* A turn of one of the block's warps, at random; false: stopped. */
+/* Run a turn of a random warp of the block. Return false if the launch was stopped. */
 static bool take_turn(struct ptx_machine *machine, struct ptx_block *block)
 {
     uint32_t w = (uint32_t) ptx_random(machine) % block->nwarps, done = 0, looked = 0;
@@ -369,11 +371,11 @@ static bool take_turn(struct ptx_machine *machine, struct ptx_block *block)
     return true;
 }
 
-/* A turn of one of the blocks; false: stopped. */
+/* Run a turn of a random block. Return false if the launch was stopped. */
 static bool run_turn(struct ptx_machine *machine)
 {
     const struct ptx_launch *launch = machine->launch;
-    /* Blocks that run stand before those that have ended. */
+    /* Running blocks are first in the list, before blocks that have ended. */
     uint32_t b = (uint32_t) ptx_random(machine) % machine->left;
     struct ptx_block *block = machine->blocks[b];
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Names of PTX and what they mean: registers, variables, labels; and the lists that grow. */
+/* Symbols of PTX (registers, variables and labels), and growing lists. */
 #include "test/ptx/ptx_parser.h"
 
 #include <stdlib.h>

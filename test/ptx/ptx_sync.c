@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Shuffles and votes: lanes wait there until all have come that the instruction names; and arrivals
- * at barriers, which a warp makes as a whole. */
+/* Shuffles and votes, at which lanes wait until all members have arrived; and arrivals at barriers,
+ * which all lanes of a warp make together. */
 #include "test/ptx/ptx_machine.h"
 
-/* The lanes that a shuffle or vote names; all that have come must name the same ones. */
+/* Get the members of a shuffle or vote. All lanes at the instruction must specify the same members.
+ */
 static bool members_of(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t pc,
                        uint32_t active, uint32_t *members)
 {
@@ -25,7 +26,8 @@ static bool members_of(struct ptx_warp *warp, const struct ptx_inst *inst, uint3
     return true;
 }
 
-/* d = a of the lane that b names within the segment, as c tells; p: there is such a lane. */
+/* Run a shuffle: d is `a` of the lane that b selects within the segment that c defines. p is true
+ * if there is such a lane. */
 static bool shuffle(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t pc,
                     uint32_t members)
 {
@@ -83,7 +85,8 @@ bool ptx_sync(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t pc, u
         uint32_t bits = warp->preds[inst->sources[0]];
 
         ptx_commit_pred(warp, inst->to[0], members, (bits & members) == members ? UINT32_MAX : 0);
-    } else if (members == UINT32_MAX) { /* of bar.warp.sync: what threads of the warp did before */
+    } else if (members ==
+               UINT32_MAX) { /* bar.warp.sync orders earlier accesses of the warp's threads */
         ptx_race_barrier(warp->block, UINT32_C(1) << warp->first / PTX_LANES, 0);
     }
     warp->at_sync &= ~members;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The threads of a warp. Each has its own program counter; those that stand at the same instruction
- * run it together, as a group. The group that is farthest behind runs, so that threads meet again
- * after a branch, but now and then any other: none may rely on what the others do meanwhile.
+ * The threads of a warp. Each has its own program counter. Threads at the same instruction form a
+ * group and run it together. Usually the group with the lowest program counter runs, so that
+ * threads join again after a branch. Sometimes another group is chosen at random, because no thread
+ * may rely on the order.
  */
 #include "test/ptx/ptx_machine.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
-#define SOMETIMES 8 /* of so many choices one takes any group */
-#define CYCLES    2 /* in a nanosecond */
+#define SOMETIMES 8 /* one choice out of 8 takes a random group */
+#define CYCLES    2 /* clock cycles per nanosecond */
 
 static uint32_t bit(uint32_t lane)
 {
@@ -66,7 +67,8 @@ bool ptx_unwritten(struct ptx_warp *warp, uint32_t pc, uint32_t lanes)
                     "reads a register that it has not written");
 }
 
-/* One half of a register may hold anything: structures have gaps. */
+/* Check that all sources were written. Half of a register may be undefined, because structures have
+ * gaps. */
 static bool check_sources(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t pc,
                           uint32_t active)
 {
@@ -84,7 +86,7 @@ static bool check_sources(struct ptx_warp *warp, const struct ptx_inst *inst, ui
     return missing == 0 || ptx_unwritten(warp, pc, missing);
 }
 
-/* and, or, xor, not, mov and selp of predicates. */
+/* Run and, or, xor, not, mov or selp of predicates. */
 static bool run_predicates(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t pc,
                            uint32_t active)
 {
@@ -155,7 +157,8 @@ static bool run_select(struct ptx_warp *warp, const struct ptx_inst *inst, uint3
     return true;
 }
 
-/* To the type by its sign from the other one; on to the register's width likewise. */
+/* Convert from the source type to the result type, and then to the width of the register. Signed
+ * types are sign-extended in both steps. */
 static void run_convert(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t active)
 {
     const uint64_t *a = ptx_source(warp, inst->sources[0]);
@@ -220,7 +223,7 @@ static uint8_t *parameter(const struct ptx_warp *warp, uint32_t lane, struct ptx
     return warp->parameters + lane * warp->block->machine->program->parameters + variable.at;
 }
 
-/* The function starts with registers that nobody has written. */
+/* Call a function. Its registers are unwritten at its start. */
 static void run_call(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t pc,
                      uint32_t active)
 {
@@ -278,7 +281,7 @@ static bool pred_source(struct ptx_warp *warp, const struct ptx_inst *inst, uint
     return missing == 0 || ptx_unwritten(warp, pc, missing);
 }
 
-/* What may change the group; the program counters are set. */
+/* Run an instruction that may change the group. The program counters are set. */
 static bool run_control(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t pc,
                         uint32_t group, uint32_t active)
 {
@@ -357,7 +360,7 @@ static bool run_plain(struct ptx_warp *warp, const struct ptx_inst *inst, uint32
     }
 }
 
-/* The lanes of the group that the guard lets through. */
+/* Get the lanes of the group for which the guard is true. */
 static bool guarded(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t pc, uint32_t group,
                     uint32_t *active)
 {
@@ -375,7 +378,8 @@ static bool guarded(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t
     return true;
 }
 
-/* The group that runs next, and the instruction at which it meets others of the runnable lanes. */
+/* Choose the group that runs next, and find the instruction at which it meets other runnable lanes.
+ */
 static uint32_t choose(struct ptx_warp *warp, uint32_t *pc, uint32_t *meeting)
 {
     uint32_t least = UINT32_MAX;
@@ -405,7 +409,7 @@ static uint32_t choose(struct ptx_warp *warp, uint32_t *pc, uint32_t *meeting)
     return ptx_lanes_at(warp, warp->runnable, *pc);
 }
 
-/* Runs one group until it changes, meets others, or has run so many instructions. */
+/* Run one group until it changes, meets others, or has run `most` instructions. */
 static bool run_group(struct ptx_warp *warp, uint32_t most, uint32_t *done)
 {
     struct ptx_machine *machine = warp->block->machine;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Accesses of kernels to the adversarial memory. */
+/* Accesses of kernels to the modelled memory. */
 #include "test/ptx/ptx_weak_state.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@ struct touch {
     struct ptx_warp *warp;
     const struct ptx_inst *inst;
     struct ptx_who who;
-    uint32_t word, shift; /* shift: bits to the bytes that it accesses */
+    uint32_t word, shift; /* shift: bit offset of the accessed bytes in the word */
 };
 
 static struct ptx_weak *weak_of(const struct ptx_warp *warp)
@@ -44,7 +44,7 @@ static struct touch touch_of(struct ptx_warp *warp, const struct ptx_inst *inst,
                           .shift = (uint32_t) (offset % 8 * 8)};
 }
 
-/* May the two accesses be made in any order? Either is ordered, or both are strong. */
+/* Return true if the two accesses do not conflict, because both are strong or they are ordered. */
 static bool agrees(const struct touch *x, const struct ptx_who *other, bool read)
 {
     const struct ptx_weak *weak = weak_of(x->warp);
@@ -59,7 +59,7 @@ static bool agrees(const struct touch *x, const struct ptx_who *other, bool read
                  : ptx_clock_covers(*clock_of(x->warp), other));
 }
 
-/* Always false. */
+/* Report two unordered accesses. Always return false. */
 static bool tell(const struct touch *x, const struct ptx_who *other, const char *has)
 {
     char text[300];
@@ -73,7 +73,7 @@ static bool tell(const struct touch *x, const struct ptx_who *other, const char 
         (uint64_t) (uintptr_t) weak_of(x->warp)->options.memory + 8u * x->word, text, has);
 }
 
-/* Is the access ordered as it must be? Then it is noted. */
+/* Record the access. Return false if it must be ordered after another access and is not. */
 static bool note(const struct touch *x)
 {
     struct ptx_word *word = &weak_of(x->warp)->words[x->word];
@@ -94,7 +94,7 @@ static bool note(const struct touch *x)
     return true;
 }
 
-/* Is a waiting store visible to the thread already? */
+/* Return true if a waiting store is already visible to the thread. */
 static bool visible(const struct touch *x, const struct ptx_waiting *waiting)
 {
     const struct ptx_block *block = x->warp->block;
@@ -107,7 +107,8 @@ static bool visible(const struct touch *x, const struct ptx_waiting *waiting)
     return waiting->scope >= ptx_weak_between(weak_of(x->warp), waiting->who.agent, x->who.agent);
 }
 
-/* What a load has returned is older than a store; both are named if a result is wrong later. */
+/* Record that a load has returned a value from before a store. If a result is wrong later, both
+ * accesses are reported. */
 static void suspect(const struct touch *x, const struct ptx_who *store, const char *what)
 {
     struct ptx_weak *weak = weak_of(x->warp);
@@ -137,13 +138,14 @@ static bool returns_older(const struct touch *x, struct ptx_word *word)
     return false;
 }
 
-/* What comes with a value that a strong store has left. */
+/* The clocks that a strong store passes on with its value. */
 struct origin {
     struct ptx_message message;
     const struct ptx_clock *data;
 };
 
-/* The word as the thread finds it; *from: of a strong store there, *number: its number. */
+/* Return the word that the thread sees. *from and *number belong to the last strong store that it
+ * sees. */
 static uint64_t look(const struct touch *x, struct origin *from, uint64_t *number)
 {
     struct ptx_weak *weak = weak_of(x->warp);
@@ -184,15 +186,16 @@ static void acquire(const struct touch *x, const struct origin *from)
     weak->no_memory = weak->no_memory || !good;
 }
 
-/* What one lane's load of one word found. */
+/* The result of one lane's load of one word. */
 struct sample {
     uint32_t word;
     uint64_t number;
 };
 
 /*
- * Has an instruction found the flag of a line, the last word of 128 bytes, but data from before the
- * line was stored? With the flag polled alone this means a mistake, else the load must be repeated.
+ * Record it if an instruction has read the flag of a line, which is the last of its 16 words, but
+ * data from before the line was stored. This is a fault if the kernel polls only the flag.
+ * Otherwise the kernel must repeat the load.
  */
 static void look_for_torn(const struct touch *x, const struct sample *samples, uint32_t n)
 {
@@ -220,7 +223,8 @@ static void look_for_torn(const struct touch *x, const struct sample *samples, u
     }
 }
 
-/* Accesses of an instruction in an order of their own: bits of lane and element. */
+/* Choose the next access of an instruction at random. left[k] has a bit for each lane. Return the
+ * lane, and its element in *k. */
 static uint32_t pick(struct ptx_weak *weak, uint64_t left[4], uint32_t count, uint32_t *k)
 {
     uint32_t lane = (uint32_t) ptx_weak_random(weak) % PTX_LANES;
@@ -272,7 +276,8 @@ bool ptx_weak_load(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t 
     return true;
 }
 
-/* All that comes before what the warp does now. NULL: no memory. */
+/* Return a clock of everything that is ordered before the warp's next access, or NULL if there is
+ * no memory. */
 static struct ptx_clock *past_of(const struct ptx_warp *warp)
 {
     const struct ptx_block *block = warp->block;
@@ -289,7 +294,7 @@ static struct ptx_clock *past_of(const struct ptx_warp *warp)
     return clock;
 }
 
-/* Do eight lanes from this one on store a line of 128 bytes together? */
+/* Return true if eight lanes, beginning with this one, store a line of 128 bytes together. */
 static bool whole_line(const struct ptx_inst *inst, uint32_t active, const uint64_t *address,
                        uint32_t lane)
 {
@@ -303,7 +308,8 @@ static bool whole_line(const struct ptx_inst *inst, uint32_t active, const uint6
     return whole;
 }
 
-/* A store that is a release comes after a fence of the same scope. */
+/* Attach the clock of the thread's last fence to a store, because a fence and a later store are a
+ * release. Also attach the dependencies of its data. */
 static void pass_on(const struct touch *x, uint32_t store, struct ptx_clock *data)
 {
     struct ptx_weak *weak = weak_of(x->warp);
@@ -382,5 +388,5 @@ void ptx_weak_fence(struct ptx_warp *warp, uint8_t scope, uint32_t lanes)
         message->scope = scope;
     }
     ptx_weak_flush(weak, warp, lanes, scope);
-    ptx_race_fence(warp->block); /* what follows is not passed on */
+    ptx_race_fence(warp->block); /* later accesses are not released */
 }

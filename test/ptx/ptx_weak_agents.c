@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The agents of the adversarial memory: blocks that start, meet at barriers and end, and hosts. */
+/* The agents of the modelled memory: hosts, and blocks with their starts, barriers and ends. */
 #include "test/ptx/ptx_weak_state.h"
 
 #include <inttypes.h>
@@ -96,7 +96,8 @@ void ptx_weak_describe(const struct ptx_weak *weak, const struct ptx_who *who, c
              program->code[who->pc].line, agent->rank, agent->block, who->thread);
 }
 
-/* What a release of an agent's blocks passes on begins there. */
+/* Allocate the table of an agent's last fences at its first use. Return false if there is no
+ * memory. */
 static bool have_agent(struct ptx_weak_agent *agent)
 {
     if (agent->released == NULL) {
@@ -105,7 +106,8 @@ static bool have_agent(struct ptx_weak_agent *agent)
     return agent->released != NULL;
 }
 
-/* The blocks of a launch know what the host does, and what earlier kernels of the stream did. */
+/* A launch orders its blocks after all earlier accesses of the host and of earlier kernels on the
+ * stream. */
 bool ptx_weak_start(struct ptx_machine *machine)
 {
     const struct ptx_launch *launch = machine->launch;
@@ -209,7 +211,7 @@ void ptx_weak_host(struct ptx_weak *weak, uint32_t host, uint32_t rank)
     weak->agents[host].tick = 1;
 }
 
-/* Of bytes [offset, offset + bytes) those that lie in a word. */
+/* Return the mask of those bytes of [offset, offset + bytes) that are in a word. */
 static uint8_t mask_of(uint64_t index, uint64_t offset, uint64_t bytes)
 {
     uint32_t mask = 255;
@@ -255,7 +257,7 @@ void ptx_weak_host_release(struct ptx_weak *weak, uint32_t host, uint64_t *p, ui
     weak->agents[host].tick++;
 }
 
-/* Is the host's access of a word ordered after what another agent did? */
+/* Return true if the host's access to a word is ordered after an access of another agent. */
 static bool follows(struct ptx_weak *weak, uint32_t host, uint64_t index, uint8_t mask,
                     const struct ptx_who *other, const char *does, struct ptx_fault *fault)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Strong stores on their way: a heap by the time that each becomes visible to all agents. */
+/* Buffer of strong stores: a heap, ordered by the time at which each becomes visible to all agents.
+ */
 #include "test/ptx/ptx_weak_state.h"
 
 #include <stdlib.h>
@@ -70,10 +71,11 @@ static uint32_t take_room(struct ptx_weak *weak)
         weak->heap = heap;
         weak->room = room;
     }
-    return weak->nheap; /* none is unused: as many are in the heap */
+    return weak->nheap; /* all entries are in use, so all are in the heap */
 }
 
-/* Most become visible soon, and some after everything else that a block does meanwhile. */
+/* Return a random delay. Most stores become visible soon, and some after many other accesses of a
+ * block. */
 static uint64_t delay(struct ptx_weak *weak)
 {
     uint64_t most = UINT64_C(1) << ptx_weak_random(weak) % 12;
@@ -129,7 +131,8 @@ static uint64_t merged(uint64_t old, uint64_t value, uint8_t mask)
     return (old & ~bits) | (value & bits);
 }
 
-/* The first of the heap becomes visible to all: it is the first of its word, too. */
+/* Make the first store of the heap visible to all agents. It is also the first store to its word.
+ */
 static void arrive(struct ptx_weak *weak)
 {
     uint32_t store = weak->heap[0];
@@ -143,7 +146,7 @@ static void arrive(struct ptx_weak *weak)
     word->visible_by = waiting->who;
     word->read_by = 0;
     ptx_clock_set(&word->message.clock, NULL);
-    word->message = waiting->message; /* with its use of the clock, and so on */
+    word->message = waiting->message; /* moves its reference to the clock, too */
     ptx_clock_set(&word->data, NULL);
     word->data = waiting->data;
     word->first = waiting->next;
@@ -153,7 +156,7 @@ static void arrive(struct ptx_weak *weak)
         weak->waiting[word->first].before_it = PTX_NOTHING;
     }
     weak->agents[waiting->who.agent].waiting--;
-    waiting->number = 0; /* stores of a line that come after this one need not look at it */
+    waiting->number = 0; /* later stores of a line no longer wait for this one */
     waiting->next = weak->unused;
     weak->unused = store;
     if (--weak->nheap > 0) {
@@ -170,7 +173,7 @@ void ptx_weak_pass(struct ptx_weak *weak, uint64_t time)
     }
 }
 
-/* It becomes visible now, after those that must be visible before it. */
+/* Make a store visible now, after all stores that must be visible before it. */
 static void hurry(struct ptx_weak *weak, uint32_t store)
 {
     struct ptx_waiting *waiting = &weak->waiting[store];
@@ -189,7 +192,7 @@ static void hurry(struct ptx_weak *weak, uint32_t store)
     }
 }
 
-/* Does the thread, or one of these lanes of the warp, know of the store? */
+/* Return true if the store is ordered before one of these lanes of the warp. */
 static bool known(const struct ptx_warp *warp, uint32_t lanes, const struct ptx_waiting *waiting)
 {
     const struct ptx_block *block = warp->block;

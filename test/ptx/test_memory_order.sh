@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# The kernels as nvcc has compiled them, on a memory whose order is only what PTX guarantees and what
-# is assumed of the hardware (test/ptx/ptx_weak.h); and that the memory notices what it must. By hand,
-# with other cases:
+# Run the compiled kernels on modelled memory, which guarantees only the order of PTX and the order that we
+# assume of the hardware (test/ptx/ptx_weak.h). Also check that the model detects missing order. To run it by
+# hand with other cases:
 #
 #   GPURING_MEMORY_ORDER_SEED=N top_srcdir=.. top_builddir=. sh ../test/ptx/test_memory_order.sh
 set -u
@@ -31,8 +31,8 @@ cases() { # PTX ARGUMENT ...
         --seed "$GPURING_MEMORY_ORDER_SEED" >"$work/out" 2>&1
 }
 
-# noticed TEXT SAYS PROTOCOL AWK: the kernels changed by an awk program fail, and the message has the
-# two accesses.
+# noticed TEXT PATTERN PROTOCOL AWK: change the kernels with an awk program, and check that they fail with a
+# message that matches PATTERN and names the two accesses.
 noticed() {
     awk "$4" "$work/few.ptx" >"$work/mutant.ptx"
     if cmp -s "$work/few.ptx" "$work/mutant.ptx"; then
@@ -55,7 +55,7 @@ if [ "${target:-0}" -lt 90 ]; then
 fi
 echo "# the kernels' PTX for sm_$target, GPURING_MEMORY_ORDER_SEED=$GPURING_MEMORY_ORDER_SEED"
 
-# The three kernels that the cases use.
+# Keep only the three kernels that the cases use.
 awk '/^\.visible \.entry/ { skip = !/gpuring_(simple|ll|ll128)_sum_u64/ } !skip { print }' \
     "$ptx" >"$work/few.ptx"
 
@@ -64,7 +64,7 @@ for protocol in simple ll ll128; do
     verdict $? "20 cases of $protocol"
 done
 
-# That these checks can fail.
+# Check that faults are detected.
 cases "$work/few.ptx" --protocol ll128 --cases 40 --lines-any-order
 [ $? -eq 1 ] && grep -q 'reads data of a line whose flag is there' "$work/out"
 verdict $? "LL128 where lines of 128 bytes become visible in any order: is noticed"
