@@ -91,6 +91,12 @@ test_bench_overhead_SOURCES = test/bench/overhead.c
 test_bench_overhead_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_bench_overhead_LDADD = $(MPI_LIBS)
 
+EXTRA_PROGRAMS += test/bench/walk
+test_bench_walk_SOURCES = test/bench/walk.c
+test_bench_walk_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_bench_walk_LDFLAGS = -export-dynamic
+test_bench_walk_LDADD = $(mpi_test_libs)
+
 EXTRA_PROGRAMS += test/bench/communicators
 test_bench_communicators_SOURCES = test/bench/communicators.c
 test_bench_communicators_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
@@ -108,7 +114,8 @@ EXTRA_DIST += \
     test/bench/ucx.sh \
     test/bench/verbs.py \
     test/bench/verbs.sh \
-    test/bench/verbs_machine.sh
+    test/bench/verbs_machine.sh \
+    test/bench/walk.py
 if GPURING_HAVE_VERBS
 EXTRA_PROGRAMS += test/bench/verbs_exchange
 test_bench_verbs_exchange_SOURCES = \

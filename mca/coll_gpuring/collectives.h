@@ -35,6 +35,15 @@
     X(neighbor_alltoallw, NEIGHBOR_ALLTOALLW)
 #define GPURING_STAGED_ALWAYS GPURING_STAGED_neighbor_allgather /* and all after it */
 
+/* The form of a call. Each collective has a function for each of the first three. */
+enum gpuring_form {
+    GPURING_BLOCKING,
+    GPURING_NONBLOCKING,
+    GPURING_PERSISTENT, /* creates a persistent call, which runs later */
+    GPURING_STARTED,    /* a started persistent call, which can no longer be delegated */
+};
+#define GPURING_FUNCTION_FORMS GPURING_STARTED
+
 /* Expand GPURING_ACT(function) with the three forms of a collective. The including file defines it.
  */
 #define GPURING_FORMS(name, list) GPURING_ACT(name) GPURING_ACT(i##name) GPURING_ACT(name##_init)

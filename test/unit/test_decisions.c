@@ -189,6 +189,16 @@ static struct gpuring_select_config config_of(int nranks, int nnodes)
     };
 }
 
+/* Return true if calls of this size are delegated. */
+static bool delegates(const struct gpuring_select_config *config,
+                      enum gpuring_collective collective, uint64_t bytes)
+{
+    struct gpuring_selection choice;
+
+    gpuring_select(config, collective, bytes, 1, &choice);
+    return choice.delegated;
+}
+
 static void choice_follows_size(void **state)
 {
     struct gpuring_select_config pair = config_of(2, 1), eight = config_of(8, 1),
@@ -241,9 +251,9 @@ static void broadcasts_go_by_trees_between_many_ranks(void **state)
         1u << GPURING_ALGORITHM_RING | 1u << GPURING_ALGORITHM_TREE;
     assert_int_equal(bcast_by(&config, 8), GPURING_ALGORITHM_TREE);
     assert_int_equal(bcast_by(&config, 1 << 30), GPURING_ALGORITHM_RING);
-    assert_true(gpuring_select_delegates(&config, GPURING_COLLECTIVE_BCAST, 8));
+    assert_true(delegates(&config, GPURING_COLLECTIVE_BCAST, 8));
     config.host = false;
-    assert_false(gpuring_select_delegates(&config, GPURING_COLLECTIVE_BCAST, 8));
+    assert_false(delegates(&config, GPURING_COLLECTIVE_BCAST, 8));
 
     config.model.known = true;
     for (int i = 0; i < GPURING_MODEL_CHOICE_SIZES; i++) {
@@ -304,7 +314,7 @@ static void many_ranks_exchange_directly(void **state)
                 gpuring_select(&config, collective, bytes, 1, &choice);
                 assert_int_equal(choice.channels, 3);
             }
-            assert_false(direct && gpuring_select_delegates(&config, collective, bytes));
+            assert_false(direct && delegates(&config, collective, bytes));
         }
     }
 }
@@ -349,11 +359,11 @@ static void order_wins(void **state)
         config->plans[GPURING_COLLECTIVE_ALLREDUCE] = config->plans[GPURING_COLLECTIVE_SCAN];
         config->plans[GPURING_COLLECTIVE_BCAST] = 1u << GPURING_ALGORITHM_RING;
         config->tuning = &tuning;
-        assert_false(gpuring_select_delegates(config, GPURING_COLLECTIVE_ALLREDUCE, 8));
+        assert_false(delegates(config, GPURING_COLLECTIVE_ALLREDUCE, 8));
         config->algorithm = GPURING_SELECT_PREVIOUS;
-        assert_false(gpuring_select_delegates(config, GPURING_COLLECTIVE_ALLREDUCE, 8));
-        assert_false(gpuring_select_delegates(config, GPURING_COLLECTIVE_SCAN, 8));
-        assert_true(gpuring_select_delegates(config, GPURING_COLLECTIVE_BCAST, 8));
+        assert_false(delegates(config, GPURING_COLLECTIVE_ALLREDUCE, 8));
+        assert_false(delegates(config, GPURING_COLLECTIVE_SCAN, 8));
+        assert_true(delegates(config, GPURING_COLLECTIVE_BCAST, 8));
         config->algorithm = GPURING_ALGORITHM_RING;
         gpuring_select(config, GPURING_COLLECTIVE_ALLREDUCE, 1, 8, &choice);
         assert_int_equal(choice.algorithm,

@@ -38,44 +38,44 @@ static enum gpuring_decision decide(enum gpuring_form form, enum gpuring_state s
     return decision;
 }
 
-#define DECIDE(form, state, reason, flags, expected)                                   \
-    decide(GPURING_FORM_##form, GPURING_STATE_##state, GPURING_REASON_##reason, flags, \
+#define DECIDE(form, state, reason, flags, expected)                              \
+    decide(GPURING_##form, GPURING_STATE_##state, GPURING_REASON_##reason, flags, \
            GPURING_REASON_##expected)
 
 static void calls_run_wait_or_are_delegated(void **state)
 {
     (void) state;
-    assert_int_equal(DECIDE(CALL, READY, NONE, "", NONE), GPURING_RUN);
-    assert_int_equal(DECIDE(CALL, READY, NONE, "b", NONE), GPURING_WAIT);
-    assert_int_equal(DECIDE(CALL, READY, NONE, "a", NONE), GPURING_WAIT);
-    assert_int_equal(DECIDE(CALL, READY, NONE, "at", NONE), GPURING_WAIT);
-    assert_int_equal(DECIDE(CALL, READY, NONE, "bt", TUNED), GPURING_DELEGATE);
-    assert_int_equal(DECIDE(CALL, READY, MIXED, "", MIXED), GPURING_DELEGATE);
-    assert_int_equal(DECIDE(CALL, READY, NONE, "u", NONE), GPURING_WAIT);
-    assert_int_equal(DECIDE(CALL, READY, NONE, "uU", DEAD), GPURING_DELEGATE);
-    assert_int_equal(DECIDE(CALL, READY, NONE, "uaU", DEAD), GPURING_DELEGATE);
-    assert_int_equal(DECIDE(CALL, READY, NONE, "ubU", NONE), GPURING_WAIT);
-    assert_int_equal(DECIDE(MAKE, READY, NONE, "u", NONE), GPURING_WAIT);
-    assert_int_equal(DECIDE(CALL, UNWIRED, NONE, "", NONE), GPURING_WAIT);
-    assert_int_equal(DECIDE(CALL, UNWIRED, MEMORY, "", MEMORY), GPURING_DELEGATE);
-    assert_int_equal(DECIDE(CALL, WIRING, NONE, "", NONE), GPURING_WAIT);
-    assert_int_equal(DECIDE(CALL, DEAD, NONE, "", DEAD), GPURING_DELEGATE);
-    assert_int_equal(DECIDE(CALL, DEAD, NONE, "b", NONE), GPURING_WAIT);
-    assert_int_equal(DECIDE(CALL, FAILED, NONE, "", NONE), GPURING_REFUSE);
-    assert_int_equal(DECIDE(CALL, FAILED, NONE, "t", TUNED), GPURING_DELEGATE);
-    assert_int_equal(DECIDE(CALL, FAILED, TYPE, "", TYPE), GPURING_DELEGATE);
+    assert_int_equal(DECIDE(BLOCKING, READY, NONE, "", NONE), GPURING_RUN);
+    assert_int_equal(DECIDE(BLOCKING, READY, NONE, "b", NONE), GPURING_WAIT);
+    assert_int_equal(DECIDE(BLOCKING, READY, NONE, "a", NONE), GPURING_WAIT);
+    assert_int_equal(DECIDE(BLOCKING, READY, NONE, "at", NONE), GPURING_WAIT);
+    assert_int_equal(DECIDE(BLOCKING, READY, NONE, "bt", TUNED), GPURING_DELEGATE);
+    assert_int_equal(DECIDE(BLOCKING, READY, MIXED, "", MIXED), GPURING_DELEGATE);
+    assert_int_equal(DECIDE(BLOCKING, READY, NONE, "u", NONE), GPURING_WAIT);
+    assert_int_equal(DECIDE(BLOCKING, READY, NONE, "uU", DEAD), GPURING_DELEGATE);
+    assert_int_equal(DECIDE(BLOCKING, READY, NONE, "uaU", DEAD), GPURING_DELEGATE);
+    assert_int_equal(DECIDE(BLOCKING, READY, NONE, "ubU", NONE), GPURING_WAIT);
+    assert_int_equal(DECIDE(PERSISTENT, READY, NONE, "u", NONE), GPURING_WAIT);
+    assert_int_equal(DECIDE(BLOCKING, UNWIRED, NONE, "", NONE), GPURING_WAIT);
+    assert_int_equal(DECIDE(BLOCKING, UNWIRED, MEMORY, "", MEMORY), GPURING_DELEGATE);
+    assert_int_equal(DECIDE(BLOCKING, WIRING, NONE, "", NONE), GPURING_WAIT);
+    assert_int_equal(DECIDE(BLOCKING, DEAD, NONE, "", DEAD), GPURING_DELEGATE);
+    assert_int_equal(DECIDE(BLOCKING, DEAD, NONE, "b", NONE), GPURING_WAIT);
+    assert_int_equal(DECIDE(BLOCKING, FAILED, NONE, "", NONE), GPURING_REFUSE);
+    assert_int_equal(DECIDE(BLOCKING, FAILED, NONE, "t", TUNED), GPURING_DELEGATE);
+    assert_int_equal(DECIDE(BLOCKING, FAILED, TYPE, "", TYPE), GPURING_DELEGATE);
 }
 
 static void persistent_calls_are_decided_when_they_are_made(void **state)
 {
     (void) state;
-    assert_int_equal(DECIDE(MAKE, UNWIRED, NONE, "", NONE), GPURING_WAIT);
-    assert_int_equal(DECIDE(MAKE, WIRING, NONE, "", NONE), GPURING_WAIT);
-    assert_int_equal(DECIDE(MAKE, READY, NONE, "a", NONE), GPURING_WAIT);
-    assert_int_equal(DECIDE(MAKE, READY, NONE, "t", TUNED), GPURING_DELEGATE);
-    assert_int_equal(DECIDE(MAKE, READY, NONE, "", NONE), GPURING_RUN);
-    assert_int_equal(DECIDE(MAKE, DEAD, NONE, "", DEAD), GPURING_DELEGATE);
-    assert_int_equal(DECIDE(MAKE, FAILED, NONE, "", NONE), GPURING_REFUSE);
+    assert_int_equal(DECIDE(PERSISTENT, UNWIRED, NONE, "", NONE), GPURING_WAIT);
+    assert_int_equal(DECIDE(PERSISTENT, WIRING, NONE, "", NONE), GPURING_WAIT);
+    assert_int_equal(DECIDE(PERSISTENT, READY, NONE, "a", NONE), GPURING_WAIT);
+    assert_int_equal(DECIDE(PERSISTENT, READY, NONE, "t", TUNED), GPURING_DELEGATE);
+    assert_int_equal(DECIDE(PERSISTENT, READY, NONE, "", NONE), GPURING_RUN);
+    assert_int_equal(DECIDE(PERSISTENT, DEAD, NONE, "", DEAD), GPURING_DELEGATE);
+    assert_int_equal(DECIDE(PERSISTENT, FAILED, NONE, "", NONE), GPURING_REFUSE);
     assert_int_equal(DECIDE(STARTED, READY, NONE, "t", NONE), GPURING_RUN);
     assert_int_equal(DECIDE(STARTED, FAILED, NONE, "", NONE), GPURING_REFUSE);
 }

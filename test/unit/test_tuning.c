@@ -371,13 +371,23 @@ static struct gpuring_select_config config_of(const struct gpuring_tuning *tunin
     return config;
 }
 
+/* Return true if calls of this size are delegated. */
+static bool delegates(const struct gpuring_select_config *config,
+                      enum gpuring_collective collective, uint64_t bytes)
+{
+    struct gpuring_selection choice;
+
+    gpuring_select(config, collective, bytes, 1, &choice);
+    return choice.delegated;
+}
+
 static void expect(const struct gpuring_select_config *config, uint64_t bytes, bool left,
                    enum gpuring_algorithm algorithm, enum gpuring_protocol protocol)
 {
     struct gpuring_selection choice;
 
-    assert_int_equal(gpuring_select_delegates(config, GPURING_COLLECTIVE_ALLREDUCE, bytes), left);
     gpuring_select(config, GPURING_COLLECTIVE_ALLREDUCE, bytes, 1, &choice);
+    assert_int_equal(choice.delegated, left);
     assert_int_equal(choice.algorithm, algorithm);
     assert_int_equal(choice.protocol, protocol);
 }
@@ -445,23 +455,22 @@ static void each_collective_has_its_rules(void **state)
     assert_int_equal(choice.protocol, GPURING_PROTOCOL_LL);
     gpuring_select(&config, GPURING_COLLECTIVE_ALLGATHER, 100, 1, &choice);
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_DIRECT); /* the model's */
-    assert_false(gpuring_select_delegates(&config, GPURING_COLLECTIVE_ALLGATHER, 999));
-    assert_true(gpuring_select_delegates(&config, GPURING_COLLECTIVE_ALLGATHER, 1000));
-    assert_true(
-        gpuring_select_delegates(&config, GPURING_COLLECTIVE_ALLGATHER, GPURING_COUNT_UNKNOWN));
+    assert_false(delegates(&config, GPURING_COLLECTIVE_ALLGATHER, 999));
+    assert_true(delegates(&config, GPURING_COLLECTIVE_ALLGATHER, 1000));
+    assert_true(delegates(&config, GPURING_COLLECTIVE_ALLGATHER, GPURING_COUNT_UNKNOWN));
     gpuring_select(&config, GPURING_COLLECTIVE_ALLGATHER, GPURING_COUNT_UNKNOWN, 1, &choice);
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_DIRECT);
     assert_int_equal(choice.protocol, GPURING_PROTOCOL_SIMPLE);
     config.algorithm = GPURING_ALGORITHM_RING;
-    assert_false(gpuring_select_delegates(&config, GPURING_COLLECTIVE_ALLGATHER, 1000));
+    assert_false(delegates(&config, GPURING_COLLECTIVE_ALLGATHER, 1000));
     config.algorithm = -1;
 
     /* Small vectors that could use rings only are delegated, unless a rule specifies otherwise. */
-    assert_true(gpuring_select_delegates(&config, GPURING_COLLECTIVE_BCAST, 99));
-    assert_false(gpuring_select_delegates(&config, GPURING_COLLECTIVE_BCAST, 100));
-    assert_false(gpuring_select_delegates(&config, GPURING_COLLECTIVE_BCAST, 1 << 20));
+    assert_true(delegates(&config, GPURING_COLLECTIVE_BCAST, 99));
+    assert_false(delegates(&config, GPURING_COLLECTIVE_BCAST, 100));
+    assert_false(delegates(&config, GPURING_COLLECTIVE_BCAST, 1 << 20));
     /* No plan at all. */
-    assert_true(gpuring_select_delegates(&config, GPURING_COLLECTIVE_SCAN, 1 << 20));
+    assert_true(delegates(&config, GPURING_COLLECTIVE_SCAN, 1 << 20));
     gpuring_tuning_clear(&tuned);
     gpuring_tuning_clear(&tuning);
 }
@@ -495,15 +504,14 @@ static void turns_are_for_large_vectors(void **state)
                                                .time_sliced_ranks = cases[i].time_sliced_ranks};
 
         config.plans[collective] = 1u << GPURING_ALGORITHM_DIRECT;
-        assert_int_equal(gpuring_select_delegates(&config, collective, cases[i].most),
-                         cases[i].most > 0);
-        assert_false(gpuring_select_delegates(&config, collective, cases[i].most + 1));
-        assert_false(gpuring_select_delegates(&config, collective, GPURING_COUNT_UNKNOWN));
+        assert_int_equal(delegates(&config, collective, cases[i].most), cases[i].most > 0);
+        assert_false(delegates(&config, collective, cases[i].most + 1));
+        assert_false(delegates(&config, collective, GPURING_COUNT_UNKNOWN));
         config.algorithm = GPURING_ALGORITHM_DIRECT;
-        assert_false(gpuring_select_delegates(&config, collective, cases[i].most));
+        assert_false(delegates(&config, collective, cases[i].most));
         config.algorithm = -1;
         config.in_order = true;
-        assert_int_equal(gpuring_select_delegates(&config, collective, cases[i].most),
+        assert_int_equal(delegates(&config, collective, cases[i].most),
                          cases[i].most > 0 && !gpuring_collective_reduces(collective));
     }
 }

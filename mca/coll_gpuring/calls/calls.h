@@ -71,7 +71,7 @@ static inline bool gpuring_call_bypasses(const mca_coll_gpuring_module_t *module
  * take part. The caller must release the call in all cases.
  */
 enum gpuring_reason gpuring_call_begin(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                                       enum gpuring_stage_form form,
+                                       enum gpuring_form form,
                                        const struct gpuring_arguments *arguments,
                                        struct gpuring_call **call, int *status);
 
@@ -99,12 +99,12 @@ enum gpuring_reason gpuring_call_describe(mca_coll_gpuring_module_t *module,
 
 /* Make a non-blocking or persistent call. */
 int gpuring_call_request(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                         enum gpuring_stage_form form, struct gpuring_arguments *arguments,
+                         enum gpuring_form form, struct gpuring_arguments *arguments,
                          struct ompi_info_t *info, ompi_request_t **request);
 
 /* Delegate such a call. The caller has counted it if it must be counted. */
 int gpuring_call_delegate(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                          enum gpuring_stage_form form, struct gpuring_arguments *arguments,
+                          enum gpuring_form form, struct gpuring_arguments *arguments,
                           enum gpuring_reason reason, struct ompi_info_t *info,
                           ompi_request_t **request);
 

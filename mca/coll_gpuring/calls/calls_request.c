@@ -103,17 +103,6 @@ static queued_request_t *create(mca_coll_gpuring_module_t *module, enum gpuring_
     return self;
 }
 
-/* Return true if the call will be served as soon as the calls before it have ended. */
-static bool is_decided(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
-                       enum gpuring_reason reason)
-{
-    struct gpuring_circumstances known = gpuring_serve_look(module, call);
-
-    known.reason = reason;
-    known.busy = false;
-    return gpuring_decide(&known, &reason) == GPURING_RUN;
-}
-
 static int queue_call(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
                       const struct gpuring_arguments *arguments, struct gpuring_call *call,
                       enum gpuring_reason reason, ompi_request_t **request)
@@ -126,9 +115,13 @@ static int queue_call(mca_coll_gpuring_module_t *module, enum gpuring_staged wha
     }
     self->already_counted = reason != GPURING_REASON_NONE;
     self->arguments = *arguments;
-    self->item.form = GPURING_FORM_CALL;
-    self->item.delegate = is_decided(module, call, reason) ? NULL : delegate;
+    self->item.form = GPURING_NONBLOCKING;
     self->item.reason = reason;
+    /* a call that will be served as soon as the calls before it have ended cannot be delegated */
+    if (gpuring_serve_decide(module, &self->item.call, GPURING_NONBLOCKING, false, &reason) !=
+        GPURING_RUN) {
+        self->item.delegate = delegate;
+    }
     *request = base(self);
     start(self);
     return MPI_SUCCESS;
@@ -143,7 +136,7 @@ static int persistent_call(mca_coll_gpuring_module_t *module, enum gpuring_stage
         gpuring_call_release(call);
         return MPI_ERR_NO_MEM;
     }
-    self->item.form = GPURING_FORM_STARTED;
+    self->item.form = GPURING_STARTED;
     self->item.persistent = gpuring_persistent_make(&module->serve->queue);
     *request = base(self);
     return MPI_SUCCESS;
@@ -156,7 +149,7 @@ static bool waits(const mca_coll_gpuring_module_t *module)
 }
 
 int gpuring_call_delegate(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                          enum gpuring_stage_form form, struct gpuring_arguments *arguments,
+                          enum gpuring_form form, struct gpuring_arguments *arguments,
                           enum gpuring_reason reason, struct ompi_info_t *info,
                           ompi_request_t **request)
 {
@@ -177,7 +170,7 @@ int gpuring_call_delegate(mca_coll_gpuring_module_t *module, enum gpuring_staged
 static int decide_persistent(mca_coll_gpuring_module_t *module, struct gpuring_call *call,
                              enum gpuring_reason *reason)
 {
-    int status = gpuring_progress_call(module, call, GPURING_FORM_MAKE, reason);
+    int status = gpuring_progress_call(module, call, GPURING_PERSISTENT, reason);
 
     module->serve->all_ready |= *reason == GPURING_REASON_NONE && status == GPURING_OK;
     call->asks = GPURING_ASKS_NOBODY;
@@ -196,7 +189,7 @@ static bool is_internal(enum gpuring_staged what, const struct gpuring_arguments
 }
 
 int gpuring_call_request(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                         enum gpuring_stage_form form, struct gpuring_arguments *arguments,
+                         enum gpuring_form form, struct gpuring_arguments *arguments,
                          struct ompi_info_t *info, ompi_request_t **request)
 {
     bool counts = gpuring_call_is_served(module, what) &&

@@ -23,15 +23,14 @@ static enum gpuring_reason vote(module_t *self, struct gpuring_call *call,
         return reason == GPURING_REASON_NONE ? GPURING_REASON_UNKNOWN : reason;
     }
     /* Before all ranks are connected, some may not know which sizes are delegated. */
-    if (self->serve->all_ready && gpuring_serve_size_delegated(self, call)) {
+    if (self->serve->all_ready && gpuring_serve_select(self, call) && call->choice.delegated) {
         return reason == GPURING_REASON_NONE ? GPURING_REASON_TUNED : reason;
     }
     return gpuring_vote_cast(self, call, lasting);
 }
 
 enum gpuring_reason gpuring_call_begin(module_t *self, enum gpuring_staged what,
-                                       enum gpuring_stage_form form,
-                                       const struct gpuring_arguments *a,
+                                       enum gpuring_form form, const struct gpuring_arguments *a,
                                        struct gpuring_call **call, int *status)
 {
     const struct gpuring_served *served = gpuring_served_of(what);
@@ -89,7 +88,7 @@ static int blocking(module_t *self, enum gpuring_staged what, struct gpuring_arg
     return status == GPURING_OK ? delegated : gpuring_compat_error(status);
 }
 
-static int call(module_t *self, enum gpuring_staged what, enum gpuring_stage_form form,
+static int call(module_t *self, enum gpuring_staged what, enum gpuring_form form,
                 struct gpuring_arguments *a, struct ompi_info_t *info, ompi_request_t **request)
 {
     return form == GPURING_BLOCKING ? blocking(self, what, a)
@@ -149,9 +148,8 @@ int mca_coll_gpuring_barrier(GPURING_END_BLOCKING)
                : GPURING_CALL_PREVIOUS(self, barrier, comm);
 }
 
-static int barrier_request(module_t *self, enum gpuring_stage_form form,
-                           struct ompi_communicator_t *comm, struct ompi_info_t *info,
-                           ompi_request_t **request)
+static int barrier_request(module_t *self, enum gpuring_form form, struct ompi_communicator_t *comm,
+                           struct ompi_info_t *info, ompi_request_t **request)
 {
     struct gpuring_arguments a = {.comm = comm};
 

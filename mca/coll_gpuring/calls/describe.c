@@ -384,15 +384,11 @@ static struct gpuring_shape *find_shape(const mca_coll_gpuring_module_t *module,
 }
 
 /* Describe a call of a kept shape: set its addresses, and find out where they are. */
-static enum gpuring_reason describe_alike(const mca_coll_gpuring_module_t *module,
-                                          struct gpuring_shape *shape,
+static enum gpuring_reason describe_alike(struct gpuring_shape *shape,
                                           const struct gpuring_arguments *a)
 {
     struct gpuring_call *call = &shape->described;
 
-    if (!call->size_served && module->serve->all_ready) {
-        call->size_served = !gpuring_serve_size_delegated(module, call);
-    }
     call->forecast = NULL; /* the previous call of this shape may have set it */
     call->number = 0;
     if (call->in.bytes > 0) {
@@ -407,26 +403,28 @@ static enum gpuring_reason describe_alike(const mca_coll_gpuring_module_t *modul
 }
 
 /* Describe a barrier as an allreduce of a byte with no meaning. */
-static enum gpuring_reason describe_barrier(mca_coll_gpuring_module_t *module,
-                                            struct gpuring_call *call)
+static enum gpuring_reason describe_barrier(struct gpuring_serve *serve, struct gpuring_call **call)
 {
-    uint8_t *byte = &module->serve->barrier;
+    uint8_t *byte = &serve->barrier_byte;
 
-    *call = (struct gpuring_call){
-        .collective = GPURING_COLLECTIVE_ALLREDUCE,
-        .name = gpuring_served_of(GPURING_STAGED_barrier)->name,
-        .input = byte,
-        .output = byte,
-        .count = 1,
-        .type = GPURING_TYPE_BYTE,
-        .op = GPURING_OP_BOR,
-        .element_size = 1,
-        .in = {.sample = byte, .bytes = 1, .blocks = {.count = 1}},
-        .shape = BARRIER_SHAPE,
-    };
-    call->out = call->in;
-    call->made = gpuring_differ_word(GPURING_STAGED_barrier, call);
-    return gpuring_eligible_memory(call);
+    if (serve->barrier.name == NULL) {
+        serve->barrier = (struct gpuring_call){
+            .collective = GPURING_COLLECTIVE_ALLREDUCE,
+            .name = gpuring_served_of(GPURING_STAGED_barrier)->name,
+            .input = byte,
+            .output = byte,
+            .count = 1,
+            .type = GPURING_TYPE_BYTE,
+            .op = GPURING_OP_BOR,
+            .element_size = 1,
+            .in = {.sample = byte, .bytes = 1, .blocks = {.count = 1}},
+            .shape = BARRIER_SHAPE,
+        };
+        serve->barrier.out = serve->barrier.in;
+        serve->barrier.made = gpuring_differ_word(GPURING_STAGED_barrier, &serve->barrier);
+    }
+    *call = &serve->barrier;
+    return gpuring_eligible_memory(*call);
 }
 
 enum gpuring_reason gpuring_call_describe(mca_coll_gpuring_module_t *module,
@@ -443,12 +441,12 @@ enum gpuring_reason gpuring_call_describe(mca_coll_gpuring_module_t *module,
 
     *status = GPURING_OK;
     if (what == GPURING_STAGED_barrier) {
-        return describe_barrier(module, call);
+        return describe_barrier(module->serve, described);
     }
     shape = find_shape(module, what, arguments);
     if (shape != NULL) {
         *described = &shape->described; /* copying it would take longer than a small call */
-        return describe_alike(module, shape, arguments);
+        return describe_alike(shape, arguments);
     }
     *call = (struct gpuring_call){.collective = served->collective,
                                   .name = served->name,

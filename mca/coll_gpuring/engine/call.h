@@ -32,6 +32,16 @@ struct gpuring_call_memory {
     struct gpuring_extent extents[]; /* those of the input, then those of the output */
 };
 
+/* How a call runs (select.h). */
+struct gpuring_selection {
+    bool delegated; /* by the previous component; all ranks select that */
+    enum gpuring_algorithm algorithm;
+    enum gpuring_protocol protocol;
+    uint32_t channels; /* of the plan, for gpuring_plan_first_lanes */
+    uint64_t chunk;    /* elements */
+    uint64_t slice; /* elements that fit a slot if chunks are larger, otherwise 0: kernels/work.h */
+};
+
 /* Whom this rank has to ask yet where other ranks have the buffers of a call, see
  * serve/mixed_memory.c. */
 enum gpuring_asks {
@@ -55,7 +65,8 @@ struct gpuring_call {
     uint32_t element_size; /* bytes */
     struct gpuring_call_buffer in, out;
     struct gpuring_call_memory *memory; /* NULL: it needs none */
-    bool size_served; /* its size is known not to be delegated, see gpuring_serve_size_delegated */
+    bool selected;                      /* `choice` is set */
+    struct gpuring_selection choice;
     enum gpuring_asks asks;
     struct gpuring_forecast *forecast; /* of calls like this one; NULL: there is none */
     uint64_t vote;                     /* its number, while it asks: among the calls in which

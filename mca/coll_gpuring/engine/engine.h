@@ -45,13 +45,13 @@ struct gpuring_engine {
     struct gpuring_select_config choice_config;
     struct gpuring_tuning tuning; /* that it points to */
 
-    bool running;       /* an operation was started and has not been finished */
-    uint64_t operation; /* number of the current or last operation, from 1 */
-    const char *name;   /* of that operation, "MPI_Allreduce" */
-    uint64_t made;      /* and its word, see serve/differ.h; 0: not known */
-    bool compared;      /* with the word of one peer, or that need not be */
-    uint64_t call;      /* and the number of its call, see serve/mixed_memory.c */
-    struct gpuring_selection choice;
+    bool running;                    /* an operation was started and has not been finished */
+    uint64_t operation;              /* number of the current or last operation, from 1 */
+    const char *name;                /* of that operation, "MPI_Allreduce" */
+    uint64_t made;                   /* and its word, see serve/differ.h; 0: not known */
+    bool compared;                   /* with the word of one peer, or that need not be */
+    uint64_t call;                   /* and the number of its call, see serve/mixed_memory.c */
+    struct gpuring_selection choice; /* of that call */
     struct gpuring_program *program; /* that it runs */
     void *pinned; /* what executors read at each launch: the work, then the lanes of `base` */
     struct gpuring_work *work;
@@ -103,8 +103,9 @@ int gpuring_engine_bind(struct gpuring_engine *engine);
 void gpuring_engine_destroy(struct gpuring_engine *engine); /* NULL is allowed */
 
 /*
- * Run an operation: start, then poll until it is not GPURING_AGAIN, then finish with the outcome.
- * A poll runs all that can be run and returns after a bounded number of looks without result.
+ * Run an operation, whose call has a choice: start, then poll until it is not GPURING_AGAIN, then
+ * finish with the outcome. A poll runs all that can be run and returns after a bounded number of
+ * looks without result.
  */
 int gpuring_operation_start(struct gpuring_engine *engine, const struct gpuring_call *call);
 int gpuring_operation_poll(struct gpuring_engine *engine, const struct gpuring_call *call);

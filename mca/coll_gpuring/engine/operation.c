@@ -80,32 +80,30 @@ static int place_tables(struct gpuring_engine *engine, struct gpuring_work *work
     return status;
 }
 
-/* Choose how the call runs, and find the program for it. */
+/* Find the program for the call's algorithm. */
 static int find_program(struct gpuring_engine *engine, const struct gpuring_call *call)
 {
-    struct gpuring_selection *choice = &engine->choice;
+    enum gpuring_algorithm algorithm = call->choice.algorithm;
 
-    gpuring_select(&engine->choice_config, call->collective, call->count, call->element_size,
-                   choice);
-    if (call->collective == engine->base[choice->algorithm].plan->collective) {
-        engine->program = &engine->base[choice->algorithm];
+    if (call->collective == engine->base[algorithm].plan->collective) {
+        engine->program = &engine->base[algorithm];
         return GPURING_OK;
     }
-    return gpuring_program_find(engine, call->collective, choice->algorithm, call->root,
-                                &engine->program);
+    return gpuring_program_find(engine, call->collective, algorithm, call->root, &engine->program);
 }
 
-/* Choose plan and lanes, and fill what follows from that. Field by field: a copy of the whole work
- * would have to wait for the stores before it. */
+/* Fill in what follows from the call's shape: plan, lanes and work. The fields are stored one by
+ * one, because a copy of the whole work would wait for the stores before it. */
 static int prepare(struct gpuring_engine *engine, const struct gpuring_call *call)
 {
-    const struct gpuring_selection *choice = &engine->choice;
+    const struct gpuring_selection *choice = &call->choice;
     struct gpuring_work *work = engine->work;
     struct gpuring_lane *lanes;
     uint64_t parts;
     int status;
 
     engine->prepared = 0;
+    engine->choice = *choice;
     status = find_program(engine, call);
     if (status != GPURING_OK) {
         return status;

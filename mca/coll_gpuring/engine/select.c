@@ -65,100 +65,6 @@ static bool exists(const struct gpuring_select_config *config, enum gpuring_coll
            (config->plans[collective] & 1u << algorithm) != 0;
 }
 
-/* What is asked for: bytes of the vector or of a block, and of all ranks' blocks together, by which
- * tuning files and the cost model go. */
-struct request {
-    enum gpuring_collective collective;
-    uint64_t bytes, all;
-    const struct gpuring_tuning_rule *rule;
-    const struct gpuring_model_entry *model; /* NULL: not known */
-};
-
-/*
- * Is an algorithm better for a size than those before it, as far as known without parameter, tuning
- * file and cost model?
- *
- * Allreduce. Trees: about 2 log2 n hops, less than a ring's, while a hop costs more than a chunk of
- * V / n. Direct: one hop, n - 1 times the vector over each rank's links. Ring: 2 (n - 1) hops, 2 (n
- * - 1) / n times the vector. With two ranks of a node the bytes are the same, but directly each of
- * them folds the whole vector, on a ring half of it.
- *
- * The others: on a ring, a vector passes n - 2 ranks more than directly, and a block n / 2 on
- * average; but each rank sends it once, where the root of a direct exchange sends or receives it n
- * - 1 times. A tree has half of the allreduce's hops, as the ring has: fewer between nodes. Blocks
- * cost the same traffic either way, if all ranks reach each other equally well. Between nodes of r
- * ranks a ring takes each block out of a node once, a direct exchange r times.
- *
- * Reductions in order have no ring, but a chain, which moves about as many bytes. Their blocks, and
- * what has a root, go directly as far as that may be, for a chain carries them to its end and back.
- */
-static bool heuristic_prefers(const struct gpuring_select_config *config,
-                              enum gpuring_algorithm algorithm, const struct request *request)
-{
-    uint64_t n = (uint64_t) config->nranks, hop = limits_of(config)->hop;
-    uint64_t direct = limits_of(config)->direct, nodes = (uint64_t) config->nnodes;
-    bool ring = exists(config, request->collective, GPURING_ALGORITHM_RING);
-
-    switch (algorithm) {
-    case GPURING_ALGORITHM_RING:
-        return true;
-    case GPURING_ALGORITHM_TREE:
-        return !ring || (n >= TREE_RANKS && request->bytes / n <= hop &&
-                         (request->collective == GPURING_COLLECTIVE_ALLREDUCE ||
-                          config->nnodes > 1 || n > GPURING_DIRECT_MAX_VECTOR_RANKS));
-    case GPURING_ALGORITHM_DIRECT:
-        if (gpuring_collective_has_blocks(request->collective)) {
-            return !ring || nodes == n ||
-                   request->all <= (nodes > 1 ? hop * nodes * nodes / (n - nodes) : direct);
-        }
-        if (request->collective == GPURING_COLLECTIVE_ALLREDUCE) {
-            bool folds = n == 2 && nodes == 1 && ring && request->bytes > HALF_FOLDED * hop;
-
-            return request->bytes <= direct && !folds &&
-                   request->bytes / n * (n - 1) * (n - 2) <= (2 * (n - 1) - 1) * hop;
-        }
-        if (request->collective == GPURING_COLLECTIVE_REDUCE && !ring) {
-            return request->bytes <= direct;
-        }
-        return n == 2 || request->bytes <= hop;
-    case GPURING_ALGORITHM_TWO_SHOT:
-    case GPURING_ALGORITHM_COUNT:
-        break;
-    }
-    return false;
-}
-
-static struct request request_of(const struct gpuring_select_config *config,
-                                 enum gpuring_collective collective, uint64_t bytes)
-{
-    uint64_t n = gpuring_collective_has_blocks(collective) ? (uint64_t) config->nranks : 1;
-    struct request request = {.collective = collective, .bytes = bytes};
-
-    if (__builtin_mul_overflow(bytes, n, &request.all)) {
-        request.all = UINT64_MAX;
-    }
-    request.rule = gpuring_tuning_at(config->tuning, (int) collective, request.all);
-    return request;
-}
-
-/* What the cost model says, if it is to be asked. */
-static void ask_model(const struct gpuring_select_config *config, struct request *request)
-{
-    enum gpuring_collective collective = request->collective;
-    int entry = 0;
-
-    if (config->model.known &&
-        (config->nnodes == 1 || (collective == GPURING_COLLECTIVE_ALLREDUCE && !config->in_order) ||
-         !exists(config, collective, GPURING_ALGORITHM_DIRECT) ||
-         !heuristic_prefers(config, GPURING_ALGORITHM_DIRECT, request))) {
-        /* which between nodes knows no direct exchange, and no chain */
-        while (entry < GPURING_MODEL_CHOICE_SIZES - 1 && (UINT64_C(1) << entry) < request->all) {
-            entry++;
-        }
-        request->model = &config->model.entry[collective][entry];
-    }
-}
-
 /* On GPUs LL128 needs 128-byte stores that stay whole; what asks for it does not make them so. */
 static bool has_protocol(const struct gpuring_select_config *config,
                          enum gpuring_algorithm algorithm, int protocol)
@@ -170,102 +76,212 @@ static bool has_protocol(const struct gpuring_select_config *config,
            (protocol != GPURING_PROTOCOL_LL128 || whole);
 }
 
-/* The algorithm or protocol that a rule names, -1: none. */
-static int value_or_auto(int param)
-{
-    return param - 1; /* auto is 0; the others follow the core's order */
-}
+/* The call to select for. Rules count the bytes of a vector, or of all ranks' blocks together. */
+struct request {
+    enum gpuring_collective collective;
+    uint64_t bytes, all;                     /* of the vector or of a block; as rules count them */
+    const struct gpuring_model_entry *model; /* NULL: not used */
+};
 
-static enum gpuring_algorithm choose_algorithm(const struct gpuring_select_config *config,
-                                               const struct request *request)
+static uint64_t min_of(uint64_t a, uint64_t b)
 {
-    const int wanted[] = {config->algorithm, value_or_auto(request->rule->algorithm),
-                          request->model != NULL ? request->model->algorithm : -1};
-
-    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
-        if (exists(config, request->collective, wanted[i])) {
-            return (enum gpuring_algorithm) wanted[i];
-        }
-    }
-    for (int i = GPURING_ALGORITHM_COUNT - 1; i >= 0; i--) {
-        if (exists(config, request->collective, i) &&
-            heuristic_prefers(config, (enum gpuring_algorithm) i, request)) {
-            return (enum gpuring_algorithm) i;
-        }
-    }
-    return GPURING_ALGORITHM_DIRECT; /* which there is where there is no ring */
+    return a < b ? a : b;
 }
 
 /*
- * Ranks that take turns on a GPU, one at a time: each turn takes 146 us, whatever is to be done in
- * it, and a call needs several of each rank. The previous component needs none: copies do not wait.
- * Up to so many bytes of all ranks together it is faster; it folds slowly, on the host, and vectors
- * of allreduce take twice as many turns. Measured with 2, 4 and 8 ranks on an H200:
- * doc/results/gpu.md.
+ * Largest size, as rules count it, at which the direct exchange is the best algorithm as far as
+ * known.
+ *
+ * Allreduce: one hop, and n - 1 times the vector over each rank's links, where a ring has 2 (n - 1)
+ * hops and 2 (n - 1) / n times the vector. With two ranks of a node the bytes are equal, but in the
+ * exchange each rank folds the whole vector, and on a ring half of it.
+ *
+ * Other vectors pass n - 2 more ranks on a ring, but each rank sends them once, where the root of
+ * an exchange sends or receives them n - 1 times. Blocks cost the same traffic either way if all
+ * ranks reach each other equally well. Between nodes of r ranks, a ring takes each block out of a
+ * node once, and an exchange r times.
+ *
+ * Reductions in order have a chain instead of a ring, which carries blocks and the results of calls
+ * with a root to its end and back. They go directly as far as possible.
  */
-static bool is_faster_than_turns(const struct gpuring_select_config *config,
-                                 const struct request *request)
+static uint64_t direct_limit(const struct gpuring_select_config *config,
+                             enum gpuring_collective collective)
 {
-    bool folds = gpuring_collective_reduces(request->collective) &&
-                 request->collective != GPURING_COLLECTIVE_ALLREDUCE;
-    uint64_t further = folds ? 1 << 20 : 4 << 20; /* for each further rank on the GPU */
+    uint64_t n = (uint64_t) config->nranks, nodes = (uint64_t) config->nnodes;
+    uint64_t hop = limits_of(config)->hop, limit = limits_of(config)->direct;
+    bool ring = exists(config, collective, GPURING_ALGORITHM_RING);
 
-    return config->time_sliced_ranks > 1 &&
-           request->all <= further * (uint64_t) (config->time_sliced_ranks - 1);
+    if (gpuring_collective_has_blocks(collective)) {
+        return !ring || nodes == n ? UINT64_MAX
+               : nodes > 1         ? hop * nodes * nodes / (n - nodes)
+                                   : limit;
+    }
+    if (collective == GPURING_COLLECTIVE_ALLREDUCE) {
+        if (n > 2) {
+            return min_of(limit, n * ((2 * n - 3) * hop / ((n - 1) * (n - 2)) + 1) - 1);
+        }
+        return nodes == 1 && ring ? min_of(limit, HALF_FOLDED * hop) : limit;
+    }
+    if (collective == GPURING_COLLECTIVE_REDUCE && !ring) {
+        return limit;
+    }
+    return n == 2 ? UINT64_MAX : hop;
 }
 
-bool gpuring_select_delegates(const struct gpuring_select_config *config,
-                              enum gpuring_collective collective, uint64_t bytes)
+/* The same for trees and sizes beyond the exchange; 0: at no size. Trees have about 2 log2 n hops
+ * in an allreduce, and half of that in other collectives, and are worth it while a hop costs more
+ * than a chunk of V / n. */
+static uint64_t tree_limit(const struct gpuring_select_config *config,
+                           enum gpuring_collective collective)
 {
-    bool direct = exists(config, collective, GPURING_ALGORITHM_DIRECT);
-    struct request request;
+    uint64_t n = (uint64_t) config->nranks;
 
-    if (config->in_order && gpuring_collective_reduces(collective)) {
-        return config->plans[collective] == 0; /* others have an order of their own */
+    if (!exists(config, collective, GPURING_ALGORITHM_RING)) {
+        return UINT64_MAX;
     }
-    if (config->algorithm == GPURING_SELECT_PREVIOUS || config->plans[collective] == 0) {
-        return true;
-    }
-    if (exists(config, collective, config->algorithm)) {
-        return false;
-    }
-    request = request_of(config, collective, bytes);
-    if (request.rule->algorithm != GPURING_PARAM_ALGORITHM_AUTO) {
-        ask_model(config, &request);
-        return request.rule->algorithm == GPURING_PARAM_ALGORITHM_PREVIOUS &&
-               !has_protocol(config, choose_algorithm(config, &request), config->protocol);
-    }
-    if (is_faster_than_turns(config, &request)) {
-        return true;
-    }
-    /* Where only rings are to be had, all data passes many ranks; on the host, trees are no faster
-     * than those of others. */
-    return collective != GPURING_COLLECTIVE_ALLREDUCE && !direct &&
-           (config->host || !exists(config, collective, GPURING_ALGORITHM_TREE)) &&
-           bytes < limits_of(config)->hop;
+    return n >= TREE_RANKS && (collective == GPURING_COLLECTIVE_ALLREDUCE || config->nnodes > 1 ||
+                               n > GPURING_DIRECT_MAX_VECTOR_RANKS)
+               ? n * (limits_of(config)->hop + 1) - 1
+               : 0;
 }
 
+/*
+ * Largest size at which the previous component is faster; 0: at no size.
+ *
+ * Ranks that take turns on a GPU need 146 us for each turn, whatever is done in it, and several
+ * turns for a call. The previous component copies without waiting, but folds slowly on the host,
+ * and vectors of allreduce take twice as many turns. Measured with 2, 4 and 8 ranks on an H200:
+ * doc/results/gpu.md.
+ *
+ * Where only rings exist, all data passes many ranks. On the host, trees are no faster than those
+ * of other components.
+ */
+static uint64_t previous_limit(const struct gpuring_select_config *config,
+                               enum gpuring_collective collective)
+{
+    bool folds =
+        gpuring_collective_reduces(collective) && collective != GPURING_COLLECTIVE_ALLREDUCE;
+    bool passes = collective != GPURING_COLLECTIVE_ALLREDUCE &&
+                  !exists(config, collective, GPURING_ALGORITHM_DIRECT) &&
+                  (config->host || !exists(config, collective, GPURING_ALGORITHM_TREE));
+    uint64_t n = gpuring_collective_has_blocks(collective) ? (uint64_t) config->nranks : 1;
+    uint64_t turns = config->time_sliced_ranks > 1 ? (uint64_t) (folds ? 1 << 20 : 4 << 20) *
+                                                         (uint64_t) (config->time_sliced_ranks - 1)
+                                                   : 0;
+    uint64_t ranks = passes ? n * (limits_of(config)->hop - 1) : 0;
+
+    return turns > ranks ? turns : ranks;
+}
+
+/* A rule for the size of a request. -1: it names no algorithm, or no protocol. */
+struct rule {
+    int algorithm; /* GPURING_SELECT_PREVIOUS delegates the call */
+    int protocol;
+};
+
+/* The rules for a request, in the order in which they count. */
+struct rules {
+    struct rule rule[9];
+    int count;
+};
+
+static void add_rule(struct rules *rules, bool applies, int algorithm, int protocol)
+{
+    if (applies) {
+        rules->rule[rules->count++] = (struct rule){algorithm, protocol};
+    }
+}
+
+/* Find the cost model's entry for a request. Between nodes the model knows no direct exchange and
+ * no chain, so it is not used where these are best. */
+static const struct gpuring_model_entry *model_of(const struct gpuring_select_config *config,
+                                                  const struct request *request, bool direct)
+{
+    enum gpuring_collective collective = request->collective;
+    int entry = 0;
+
+    if (!config->model.known ||
+        (config->nnodes > 1 && direct &&
+         (collective != GPURING_COLLECTIVE_ALLREDUCE || config->in_order))) {
+        return NULL;
+    }
+    while (entry < GPURING_MODEL_CHOICE_SIZES - 1 && (UINT64_C(1) << entry) < request->all) {
+        entry++;
+    }
+    return &config->model.entry[collective][entry];
+}
+
+static bool is_within(const struct request *request, uint64_t limit)
+{
+    return limit > 0 && request->all <= limit;
+}
+
+/* List the rules: parameters, the tuning file, sizes at which other components are faster, the cost
+ * model, and the built-in limits. */
+static void list_rules(const struct gpuring_select_config *config, struct request *request,
+                       struct rules *rules)
+{
+    enum gpuring_collective collective = request->collective;
+    const struct gpuring_tuning_rule *file =
+        gpuring_tuning_at(config->tuning, (int) collective, request->all);
+    const struct limits *limits = limits_of(config);
+    bool direct = exists(config, collective, GPURING_ALGORITHM_DIRECT) &&
+                  request->all <= direct_limit(config, collective);
+    const struct gpuring_model_entry *model = model_of(config, request, direct);
+    bool modelled = model != NULL && model->protocol >= 0 && !config->host;
+
+    request->model = model;
+    rules->count = 0;
+    add_rule(rules, true, config->algorithm, config->protocol);
+    /* auto is 0 in a file, and the other names follow in the order of the core */
+    add_rule(rules, true, file->algorithm - 1, file->protocol - 1);
+    add_rule(rules,
+             file->algorithm == GPURING_PARAM_ALGORITHM_AUTO &&
+                 is_within(request, previous_limit(config, collective)),
+             GPURING_SELECT_PREVIOUS, -1);
+    add_rule(rules, model != NULL, model != NULL ? model->algorithm : -1,
+             modelled ? model->protocol : -1);
+    add_rule(rules, direct, GPURING_ALGORITHM_DIRECT, -1);
+    add_rule(rules, is_within(request, tree_limit(config, collective)), GPURING_ALGORITHM_TREE, -1);
+    add_rule(rules, true, GPURING_ALGORITHM_RING, -1);
+    add_rule(rules, !modelled && request->bytes <= limits->ll, -1, GPURING_PROTOCOL_LL);
+    add_rule(rules, !modelled && request->bytes <= limits->ll128, -1, GPURING_PROTOCOL_LL128);
+}
+
+/* Choose the algorithm of the first rule that names an existing one. The call is delegated if a
+ * rule before that delegates it. Reductions in order are not delegated, because other components
+ * have other orders. */
+static void choose_algorithm(const struct gpuring_select_config *config,
+                             enum gpuring_collective collective, const struct rules *rules,
+                             struct gpuring_selection *choice)
+{
+    bool kept = config->in_order && gpuring_collective_reduces(collective);
+    int i = 0, previous = -1;
+
+    while (i < rules->count && !exists(config, collective, rules->rule[i].algorithm)) {
+        if (rules->rule[i].algorithm == GPURING_SELECT_PREVIOUS && previous < 0) {
+            previous = i;
+        }
+        i++;
+    }
+    choice->algorithm = i < rules->count ? (enum gpuring_algorithm) rules->rule[i].algorithm
+                                         : GPURING_ALGORITHM_DIRECT; /* exists if no ring does */
+    /* A protocol that a parameter names goes before `previous` in a file. */
+    choice->delegated =
+        config->plans[collective] == 0 ||
+        (!kept && previous >= 0 &&
+         !(previous == 1 && has_protocol(config, choice->algorithm, config->protocol)));
+}
+
+/* Choose the protocol of the first rule that names one that the algorithm has. */
 static enum gpuring_protocol choose_protocol(const struct gpuring_select_config *config,
                                              enum gpuring_algorithm algorithm,
-                                             const struct request *request)
+                                             const struct rules *rules)
 {
-    const struct limits *limits = limits_of(config);
-    bool modelled = request->model != NULL && request->model->protocol >= 0 && !config->host;
-    const int wanted[] = {config->protocol, value_or_auto(request->rule->protocol),
-                          modelled ? request->model->protocol : -1};
-
-    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
-        if (has_protocol(config, algorithm, wanted[i])) {
-            return (enum gpuring_protocol) wanted[i];
+    for (int i = 0; i < rules->count; i++) {
+        if (has_protocol(config, algorithm, rules->rule[i].protocol)) {
+            return (enum gpuring_protocol) rules->rule[i].protocol;
         }
-    }
-    if (!modelled && request->bytes <= limits->ll &&
-        has_protocol(config, algorithm, GPURING_PROTOCOL_LL)) {
-        return GPURING_PROTOCOL_LL;
-    }
-    if (!modelled && request->bytes <= limits->ll128 &&
-        has_protocol(config, algorithm, GPURING_PROTOCOL_LL128)) {
-        return GPURING_PROTOCOL_LL128;
     }
     return GPURING_PROTOCOL_SIMPLE;
 }
@@ -311,34 +327,22 @@ static bool has_slices(const struct gpuring_select_config *config,
            (config->nranks == 2 && config->nnodes == 1 && (one_way[collective] || bytes > slot));
 }
 
-/* A call's request, with what the cost model says. */
-static struct request ask(const struct gpuring_select_config *config,
-                          enum gpuring_collective collective, uint64_t bytes)
-{
-    struct request request = request_of(config, collective, bytes);
-
-    ask_model(config, &request);
-    return request;
-}
-
-enum gpuring_algorithm gpuring_select_algorithm(const struct gpuring_select_config *config,
-                                                enum gpuring_collective collective, uint64_t bytes)
-{
-    struct request request = ask(config, collective, bytes);
-
-    return choose_algorithm(config, &request);
-}
-
 void gpuring_select(const struct gpuring_select_config *config, enum gpuring_collective collective,
                     uint64_t count, uint32_t type_size, struct gpuring_selection *choice)
 {
     uint64_t bytes = count != GPURING_COUNT_UNKNOWN ? count * type_size : GPURING_COUNT_UNKNOWN;
-    struct request request = ask(config, collective, bytes);
+    uint64_t blocks = gpuring_collective_has_blocks(collective) ? (uint64_t) config->nranks : 1;
+    struct request request = {.collective = collective, .bytes = bytes};
     uint64_t align = gpuring_chunk_align(type_size);
+    struct rules rules;
     uint64_t limit;
 
-    choice->algorithm = choose_algorithm(config, &request);
-    choice->protocol = choose_protocol(config, choice->algorithm, &request);
+    if (__builtin_mul_overflow(bytes, blocks, &request.all)) {
+        request.all = UINT64_MAX;
+    }
+    list_rules(config, &request, &rules);
+    choose_algorithm(config, collective, &rules, choice);
+    choice->protocol = choose_protocol(config, choice->algorithm, &rules);
     choice->channels = choose_channels(config, choice, &request);
     choice->chunk = gpuring_chunk_max(
         choice->protocol, config->slot_bytes[choice->algorithm][choice->protocol], type_size);

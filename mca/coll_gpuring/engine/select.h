@@ -36,37 +36,21 @@ struct gpuring_select_config {
     struct gpuring_model_choice model;   /* on the topology, if that is known */
 };
 
-struct gpuring_selection {
-    enum gpuring_algorithm algorithm;
-    enum gpuring_protocol protocol;
-    uint32_t channels; /* of the plan, for gpuring_plan_first_lanes */
-    uint64_t chunk;    /* elements */
-    uint64_t slice;    /* those that fit a slot, if chunks are larger, else 0: see kernels/work.h */
-};
-
 /*
- * Choose for a vector, or for blocks, of `count` elements of `type_size` bytes, or
- * GPURING_COUNT_UNKNOWN, which counts as the largest size. The collective must be served. First
- * counts what was asked for by parameter, then the tuning file, then the cost model where the
- * topology of GPUs is known (on the host device its algorithm alone: protocols cost what a CPU
- * takes), then the limits by size in select.c. What does not exist here counts as not named.
+ * Select how a collective runs on a vector, or on blocks, of `count` elements of `type_size` bytes.
+ * GPURING_COUNT_UNKNOWN counts as the largest size. One ordered list of rules decides: parameters,
+ * the tuning file, sizes at which the previous component is faster, the cost model if the topology
+ * of GPUs is known (on the host device only its algorithm, because its protocols cost what a CPU
+ * takes), and the built-in limits by size in select.c. An algorithm or protocol that does not exist
+ * here is passed over. A delegated call also gets an algorithm, because a call that was started on
+ * request can no longer be delegated.
  */
 void gpuring_select(const struct gpuring_select_config *config, enum gpuring_collective collective,
                     uint64_t count, uint32_t type_size, struct gpuring_selection *choice);
 
-/* The algorithm alone, for so many bytes. */
-enum gpuring_algorithm gpuring_select_algorithm(const struct gpuring_select_config *config,
-                                                enum gpuring_collective collective, uint64_t bytes);
-
-/* Is there to be a plan of an algorithm? wanted: bits 1 << enum gpuring_algorithm, of those that
- * the parameter, the tuning file or the cost model names. */
+/* Return true if a plan of an algorithm must be made. wanted: bits 1 << enum gpuring_algorithm, of
+ * the algorithms that the parameter, the tuning file or the cost model names. */
 bool gpuring_select_eligible(enum gpuring_algorithm algorithm, int nranks, int nnodes,
                              uint32_t wanted);
-
-/* Are vectors, or blocks, of so many bytes delegated to the previous component? Also where there is
- * no plan for the collective, or it would take longer, as between ranks that take turns on a GPU.
- * Not reductions that are in order. */
-bool gpuring_select_delegates(const struct gpuring_select_config *config,
-                              enum gpuring_collective collective, uint64_t bytes);
 
 #endif

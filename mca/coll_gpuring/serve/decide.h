@@ -19,6 +19,7 @@
 
 #include <stdbool.h>
 
+#include "mca/coll_gpuring/collectives.h"
 #include "mca/coll_gpuring/module_state.h"
 
 /* The reasons for which a call is not served: X(NAME, code and text for the log). */
@@ -53,12 +54,6 @@ enum gpuring_reason {
 
 const char *gpuring_reason_text(enum gpuring_reason reason);
 
-enum gpuring_form {
-    GPURING_FORM_CALL,   /* a blocking or non-blocking call */
-    GPURING_FORM_MAKE,   /* the creation of a persistent call, which runs later */
-    GPURING_FORM_STARTED /* a started persistent call, which can no longer be delegated */
-};
-
 enum gpuring_decision {
     GPURING_RUN,      /* now, by the engine */
     GPURING_WAIT,     /* in the queue: for calls before it, an agreement, or the wire-up */
@@ -89,7 +84,7 @@ static inline enum gpuring_decision gpuring_decide(const struct gpuring_circumst
         return GPURING_DELEGATE;
     }
     /* Delegate even if the module has failed, because ranks that do not know that delegate, too. */
-    if (known->tuned && !known->must_agree && known->form != GPURING_FORM_STARTED) {
+    if (known->tuned && !known->must_agree && known->form != GPURING_STARTED) {
         *reason = GPURING_REASON_TUNED;
         return GPURING_DELEGATE;
     }

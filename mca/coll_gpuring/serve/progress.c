@@ -56,17 +56,6 @@ static int order_progress(mca_coll_gpuring_module_t *module)
     return gpuring_persistent_ordered(queue) ? GPURING_OK : GPURING_AGAIN;
 }
 
-static enum gpuring_decision decide(const mca_coll_gpuring_module_t *module,
-                                    struct gpuring_item *item)
-{
-    struct gpuring_circumstances known = gpuring_serve_look(module, &item->call);
-
-    known.form = item->form;
-    known.reason = item->reason;
-    known.busy = false;
-    return gpuring_decide(&known, &item->reason);
-}
-
 /* Advance the agreement of the ranks on a call, which is one small exchange before the call. */
 static int agree_progress(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
 {
@@ -143,7 +132,8 @@ static int next_progress(mca_coll_gpuring_module_t *module)
         return GPURING_AGAIN;
     }
     item = gpuring_queue_next(&module->serve->queue);
-    while ((decision = decide(module, item)) == GPURING_WAIT) {
+    while ((decision = gpuring_serve_decide(module, &item->call, item->form, false,
+                                            &item->reason)) == GPURING_WAIT) {
         status = prepare(module, item);
         if (status != GPURING_OK) {
             return status;
@@ -152,7 +142,7 @@ static int next_progress(mca_coll_gpuring_module_t *module)
     switch (decision) {
     case GPURING_RUN:
         gpuring_queue_decide(&module->serve->queue, item);
-        return item->form == GPURING_FORM_MAKE ? GPURING_OK : gpuring_execute_item(module, item);
+        return item->form == GPURING_PERSISTENT ? GPURING_OK : gpuring_execute_item(module, item);
     case GPURING_REFUSE:
         return module->failure;
     default:

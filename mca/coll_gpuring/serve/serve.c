@@ -38,18 +38,18 @@ void gpuring_serve_close(mca_coll_gpuring_module_t *module)
     module->serve = NULL;
 }
 
-int gpuring_serve_blocking(mca_coll_gpuring_module_t *self, const struct gpuring_call *call,
+int gpuring_serve_blocking(mca_coll_gpuring_module_t *self, struct gpuring_call *call,
                            enum gpuring_reason *reason)
 {
-    struct gpuring_circumstances known = gpuring_serve_look(self, call);
     int status = GPURING_OK;
 
-    switch (gpuring_decide(&known, reason)) {
+    switch (gpuring_serve_decide(self, call, GPURING_BLOCKING, gpuring_serve_busy(self->serve),
+                                 reason)) {
     case GPURING_RUN:
         status = gpuring_execute_blocking(self, call);
         break;
     case GPURING_WAIT:
-        status = gpuring_progress_call(self, call, GPURING_FORM_CALL, reason);
+        status = gpuring_progress_call(self, call, GPURING_BLOCKING, reason);
         break;
     case GPURING_REFUSE:
         status = self->failure;

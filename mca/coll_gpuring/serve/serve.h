@@ -35,11 +35,13 @@ struct gpuring_serve {
     uint64_t on_gpu; /* the number of the last call on a GPU (mixed_memory.c) */
     bool all_ready;  /* all ranks are READY: a call has ended here that needs all of them. All ranks
                         set this before their next call. */
-    uint64_t agree_from; /* before the ranks are connected, they do not agree on calls with numbers
-                            below this one; atomic */
-    uint64_t votes;      /* number of calls so far in which the ranks vote (mixed_memory.c) */
-    int missing;         /* a rank whose vote the next item waits for */
-    uint8_t barrier;     /* the byte that barriers reduce */
+    uint64_t agree_from;  /* before the ranks are connected, they do not agree on calls with numbers
+                             below this one; atomic */
+    uint64_t votes;       /* number of calls so far in which the ranks vote (mixed_memory.c) */
+    int missing;          /* a rank whose vote the next item waits for */
+    uint8_t barrier_byte; /* that barriers reduce */
+    struct gpuring_call barrier; /* the description of all barriers; its name is NULL before the
+                                    first one */
     /* Forecasts for small calls with a root, by the number of bits of their size in bytes. */
     struct gpuring_forecast forecasts[GPURING_COLLECTIVE_COUNT][65];
 };
@@ -198,8 +200,8 @@ int gpuring_watchdog_report(struct mca_coll_gpuring_module_t *module, int status
 
 /* Perform an eligible blocking call. Returns its outcome. Sets *reason if the caller must delegate
  * the call. */
-int gpuring_serve_blocking(struct mca_coll_gpuring_module_t *module,
-                           const struct gpuring_call *call, enum gpuring_reason *reason);
+int gpuring_serve_blocking(struct mca_coll_gpuring_module_t *module, struct gpuring_call *call,
+                           enum gpuring_reason *reason);
 
 /* Free the memory that the call owns (engine/call.h), after the last use of the call. */
 void gpuring_call_release(struct gpuring_call *call);
@@ -221,51 +223,72 @@ static inline void gpuring_serve_delegated(struct mca_coll_gpuring_module_t *mod
     }
 }
 
-/* Return true if the second engine (engine.h) runs this call. The module must be connected. */
+/* Return true if the second engine (engine.h) runs this call, whose choice is known. */
 static inline bool gpuring_serve_second(const struct gpuring_engine *engine,
                                         const struct gpuring_call *call)
 {
-    return OPAL_UNLIKELY(engine->later != 0) &&
-           (engine->choice_config.plans[call->collective] & engine->later) != 0 &&
-           (engine->later & 1u << gpuring_select_algorithm(&engine->choice_config, call->collective,
-                                                           gpuring_call_bytes(call))) != 0;
+    return OPAL_UNLIKELY((engine->later & 1u << call->choice.algorithm) != 0);
 }
 
-/* Return true if this rank knows that calls of this size are delegated. A rank knows this as soon
- * as it is wired up, because the ranks have then compared their rules and know the number of nodes.
- * Calls wait for that in the queue. */
-static inline bool gpuring_serve_size_delegated(const struct mca_coll_gpuring_module_t *module,
-                                                const struct gpuring_call *call)
+/* Select how a call runs, as soon as this rank can know it: when it is wired up, the ranks have
+ * compared their rules and know the number of nodes. Calls wait for that in the queue. Returns true
+ * if the choice is known; its chunks are unknown until the second engine exists, if that runs it.
+ */
+static inline bool gpuring_serve_select(const struct mca_coll_gpuring_module_t *module,
+                                        struct gpuring_call *call)
 {
     /* Partner: complete in wireup.c. */
-    const struct gpuring_engine *engine = __atomic_load_n(&module->engine, __ATOMIC_ACQUIRE);
+    const struct gpuring_engine *engine =
+        call->selected ? NULL : __atomic_load_n(&module->engine, __ATOMIC_ACQUIRE);
 
-    return !call->size_served && engine != NULL &&
-           gpuring_select_delegates(&engine->choice_config, call->collective,
-                                    gpuring_call_bytes(call));
+    if (engine == NULL) {
+        return call->selected;
+    }
+    gpuring_select(&engine->choice_config, call->collective, call->count, call->element_size,
+                   &call->choice);
+    call->selected = true;
+    if (gpuring_serve_second(engine, call)) {
+        engine = __atomic_load_n(&module->second, __ATOMIC_ACQUIRE);
+        call->selected = engine != NULL;
+        if (call->selected) {
+            gpuring_select(&engine->choice_config, call->collective, call->count,
+                           call->element_size, &call->choice);
+        }
+    }
+    return true;
 }
 
-/* Return the facts about an eligible call. */
-static inline struct gpuring_circumstances gpuring_serve_look(
-    const struct mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
+/* Decide on a call, and select how it runs. busy: calls before it have not ended, or its result
+ * must be checked. On entry *reason is NONE, or the reason for delegating the call; the result may
+ * be another reason. */
+static inline enum gpuring_decision gpuring_serve_decide(
+    const struct mca_coll_gpuring_module_t *module, struct gpuring_call *call,
+    enum gpuring_form form, bool busy, enum gpuring_reason *reason)
 {
-    const struct gpuring_serve *serve = module->serve;
-    /* Partner: complete in wireup.c. */
-    bool unconnected = module->state == GPURING_STATE_READY &&
-                       __atomic_load_n(&module->second, __ATOMIC_ACQUIRE) == NULL &&
-                       gpuring_serve_second(module->engine, call);
-
-    return (struct gpuring_circumstances){
-        .form = GPURING_FORM_CALL,
+    struct gpuring_circumstances known = {
+        .form = form,
         .state = module->state,
-        .reason = GPURING_REASON_NONE,
+        .reason = *reason,
         .must_agree = call->asks != GPURING_ASKS_NOBODY,
-        .tuned = gpuring_serve_size_delegated(module, call),
-        .unconnected = unconnected,
-        .unconnectable = unconnected && module->unconnectable,
-        .busy = !gpuring_queue_empty(&serve->queue) || gpuring_persistent_exist(&serve->queue) ||
-                gpuring_params.check == GPURING_PARAM_CHECK_DATA,
+        .busy = busy,
     };
+
+    if (*reason == GPURING_REASON_NONE) {
+        known.tuned = gpuring_serve_select(module, call) && call->choice.delegated;
+        /* Partner: complete in wireup.c. */
+        known.unconnected = known.state == GPURING_STATE_READY &&
+                            __atomic_load_n(&module->second, __ATOMIC_ACQUIRE) == NULL &&
+                            gpuring_serve_second(module->engine, call);
+        known.unconnectable = known.unconnected && module->unconnectable;
+    }
+    return gpuring_decide(&known, reason);
+}
+
+/* Return true if a call must wait in the queue even if nothing else is unknown about it. */
+static inline bool gpuring_serve_busy(const struct gpuring_serve *serve)
+{
+    return !gpuring_queue_empty(&serve->queue) || gpuring_persistent_exist(&serve->queue) ||
+           gpuring_params.check == GPURING_PARAM_CHECK_DATA;
 }
 
 #endif

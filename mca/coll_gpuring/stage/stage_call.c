@@ -315,7 +315,7 @@ void gpuring_stage_close(void)
     }
 }
 
-#define NUMBER(name, FORM) (GPURING_STAGED_##name * GPURING_STAGE_FORM_COUNT + (int) GPURING_##FORM)
+#define NUMBER(name, FORM) (GPURING_STAGED_##name * GPURING_FUNCTION_FORMS + (int) GPURING_##FORM)
 #define FIELD(type, name)  arguments->name
 #define CASE(function, name, list, FORM, ...)                                      \
     case NUMBER(name, FORM):                                                       \
@@ -327,11 +327,10 @@ void gpuring_stage_close(void)
     CASE(name##_init, name, list, PERSISTENT, info, request)
 
 int gpuring_stage_call_previous(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                                enum gpuring_stage_form form,
-                                const struct gpuring_arguments *arguments, struct ompi_info_t *info,
-                                ompi_request_t **request)
+                                enum gpuring_form form, const struct gpuring_arguments *arguments,
+                                struct ompi_info_t *info, ompi_request_t **request)
 {
-    switch ((int) what * GPURING_STAGE_FORM_COUNT + (int) form) {
+    switch ((int) what * GPURING_FUNCTION_FORMS + (int) form) {
         GPURING_STAGED_COLLECTIVES(CASES)
     case NUMBER(reduce_local, BLOCKING):
         return GPURING_CALL_PREVIOUS(module, reduce_local, GPURING_LIST_REDUCTION(FIELD));

@@ -121,25 +121,17 @@ void gpuring_stage_release(struct gpuring_stage *stage);
 int gpuring_stage_log_memory(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
                              size_t bytes);
 
-/* The forms of a collective. */
-enum gpuring_stage_form {
-    GPURING_BLOCKING,
-    GPURING_NONBLOCKING,
-    GPURING_PERSISTENT,
-    GPURING_STAGE_FORM_COUNT
-};
 /* Call the previous module's function of this form. `info` and `request` are ignored if the form
  * does not have them. Returns an MPI error code. */
 int gpuring_stage_call_previous(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                                enum gpuring_stage_form form,
-                                const struct gpuring_arguments *arguments, struct ompi_info_t *info,
-                                ompi_request_t **request);
+                                enum gpuring_form form, const struct gpuring_arguments *arguments,
+                                struct ompi_info_t *info, ompi_request_t **request);
 
 /* Make a call, staged if it uses GPU memory. They return MPI error codes. */
 int gpuring_stage_blocking(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
                            struct gpuring_arguments *arguments);
 int gpuring_stage_request(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                          enum gpuring_stage_form form, struct gpuring_arguments *arguments,
+                          enum gpuring_form form, struct gpuring_arguments *arguments,
                           struct ompi_info_t *info, ompi_request_t **request);
 
 /* The request of a staged call. */

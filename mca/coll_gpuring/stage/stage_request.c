@@ -139,8 +139,8 @@ static int request_free(ompi_request_t **request)
 }
 
 /* Reserve, copy in, and call the previous module. Returns an MPI error code. */
-static int begin(stage_request_t *self, enum gpuring_stage_form form,
-                 struct gpuring_arguments *arguments, struct ompi_info_t *info)
+static int begin(stage_request_t *self, enum gpuring_form form, struct gpuring_arguments *arguments,
+                 struct ompi_info_t *info)
 {
     struct gpuring_stage *stage = &self->stage;
     int result;
@@ -166,7 +166,7 @@ static int begin(stage_request_t *self, enum gpuring_stage_form form,
 }
 
 int gpuring_stage_request(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                          enum gpuring_stage_form form, struct gpuring_arguments *arguments,
+                          enum gpuring_form form, struct gpuring_arguments *arguments,
                           struct ompi_info_t *info, ompi_request_t **request)
 {
     struct gpuring_stage stage;
