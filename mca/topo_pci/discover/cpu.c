@@ -10,7 +10,7 @@
 
 #include "mca/topo_pci/discover/discover_internal.h"
 
-/* How hwloc and the kernel call an architecture, and how topology files do. */
+/* Names of architectures in hwloc and the kernel, and in topology files. */
 static const struct {
     const char *machine;
     const char *arch;
@@ -29,8 +29,8 @@ static const char *arch_of(const char *machine)
     return machine;
 }
 
-/* An info of the object, of what contains it, or of the whole topology (where hwloc 3 keeps some).
- */
+/* Find an info of the object, of its ancestors, or of the whole topology (hwloc 3 stores some
+ * there). */
 static const char *info_find(const struct disc *disc, hwloc_obj_t obj, const char *name)
 {
     for (; obj; obj = obj->parent) {
@@ -48,7 +48,7 @@ static const char *info_find(const struct disc *disc, hwloc_obj_t obj, const cha
 #endif
 }
 
-/* A package of the NUMA node: above it, or the first one below. */
+/* Return the package of a NUMA node: above it, or the first one below it. */
 static hwloc_obj_t package_of(const struct disc *disc, hwloc_obj_t numa)
 {
     hwloc_obj_t package = NULL;
@@ -61,7 +61,7 @@ static hwloc_obj_t package_of(const struct disc *disc, hwloc_obj_t numa)
     return numa;
 }
 
-/* Processors as the kernel writes them: groups of 32 bits, the highest first. */
+/* Write a set of processors in the form of the kernel: groups of 32 bits, the highest first. */
 static char *affinity_text(const struct disc *disc, hwloc_const_cpuset_t set)
 {
     int last = hwloc_bitmap_last(hwloc_get_root_obj(disc->topology)->complete_cpuset);
@@ -85,7 +85,7 @@ static int number_set(struct pci_elem *cpu, const char *key, const char *text)
     return text ? pci_elem_setf(cpu, key, "%ld", strtol(text, NULL, 0)) : 0;
 }
 
-/* The processor's kind, as far as it is known. */
+/* Set the known attributes of the processor's kind. */
 static int cpu_kind_set(struct disc *disc, hwloc_obj_t numa, struct pci_elem *cpu)
 {
     hwloc_obj_t package = package_of(disc, numa);
@@ -100,7 +100,7 @@ static int cpu_kind_set(struct disc *disc, hwloc_obj_t numa, struct pci_elem *cp
     }
     rc = arch ? pci_elem_set(cpu, "arch", arch_of(arch)) : 0;
     if (!vendor && model && strncmp(model, "POWER", 5) == 0) {
-        vendor = model; /* POWER names no vendor; its model ("POWER9 ...") does */
+        vendor = model; /* POWER has no vendor, but its model ("POWER9 ...") identifies it */
     }
     rc = rc || !vendor ? rc : pci_elem_set(cpu, "vendor", vendor);
     rc = rc ? rc : number_set(cpu, "familyid", info_find(disc, package, "CPUFamilyNumber"));
@@ -129,7 +129,7 @@ int disc_cpu_element(struct disc *disc, hwloc_obj_t numa, struct pci_elem **cpu)
     return rc;
 }
 
-/* Memory without processors (accelerator or far memory) is no place for a path. */
+/* Return the next NUMA node with processors, which memory of accelerators and far memory lack. */
 static hwloc_obj_t numa_next(const struct disc *disc, hwloc_obj_t numa)
 {
     do {

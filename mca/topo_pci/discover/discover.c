@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 
-/* Discovery: loads the topology, then lists processors, GPUs, NVLinks and network devices. */
+/* Discovery: load the topology, then list processors, GPUs, NVLinks and network devices. */
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,22 +11,22 @@
 #include "mca/topo_pci/discover/discover_internal.h"
 #include "mca/topo_pci/xml/doc.h"
 
-/* hwloc's own GPU backends initialise drivers, and some create contexts; its pci backend loads the
- * names of all PCI devices of the world and never frees them, while the linux backend needs only
- * /sys. */
+/* Disable backends of hwloc. Its GPU backends initialise drivers, and some create contexts. Its pci
+ * backend loads the names of all known PCI devices and never frees them, while the linux backend
+ * needs only /sys. */
 static void backends_refuse(hwloc_topology_t topology)
 {
     static const char *const backends[] = {"cuda", "nvml",      "opencl", "rsmi",
                                            "gl",   "levelzero", "pci"};
 
     for (size_t i = 0; i < sizeof(backends) / sizeof(backends[0]); i++) {
-        /* Fails for a backend that this hwloc does not have: just as well. */
+        /* This fails for backends that this hwloc does not have, which is harmless. */
         hwloc_topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,
                                       backends[i]);
     }
 }
 
-/* What hwloc reads instead of this machine, for messages. */
+/* Return the input that hwloc reads instead of this machine, for messages. */
 static const char *input_name(void)
 {
     static const char *const variables[] = {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT"};
@@ -64,7 +64,8 @@ static int topology_load(struct disc *disc)
     return 0;
 }
 
-/* A file that HWLOC_XMLFILE names but hwloc refuses leads it to this machine, without an error. */
+/* Report a file of HWLOC_XMLFILE that hwloc rejects: it then describes this machine without an
+ * error. */
 static int input_check(const struct disc *disc)
 {
     const char *input = input_name();
@@ -82,7 +83,7 @@ static int input_check(const struct disc *disc)
     return 0;
 }
 
-/* Where /sys is the one of the machine that the topology describes. */
+/* Find the root of the file system whose /sys belongs to the machine of the topology. */
 static void fsroot_find(struct disc *disc)
 {
     const char *recorded = getenv("HWLOC_FSROOT");

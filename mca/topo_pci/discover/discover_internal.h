@@ -22,53 +22,53 @@
 #endif
 
 enum {
-    DISC_LINE = 256, /* a line of /sys; longer ones are cut */
+    DISC_LINE = 256, /* a line of /sys; longer lines are truncated */
 };
 
 /* One discovery. */
 struct disc {
     const struct pci_discover_options *options;
     hwloc_topology_t topology;
-    /* The root of the file system whose /sys describes the machine, or NULL: /sys must not be asked
-     * (the topology is a recorded or an invented one). */
+    /* The root of the file system whose /sys describes the machine. NULL: do not read /sys, because
+     * the topology is recorded or synthetic. */
     const char *fsroot;
-    int live; /* the running system itself: its addresses may be asked too */
+    int live; /* this is the running system, so its addresses may be queried, too */
     struct pci_doc *doc;
     struct pci_error *error;
     struct pci_gdr_facts gdr;
-    int nets; /* how many have been listed */
+    int nets; /* number of listed nets */
 };
 
-/* Reports to the caller one thing that is missing. */
+/* Report missing information to the caller. */
 void disc_message(const struct disc *disc, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The first line of a file below the root, without its end.  Returns 0, or -1: not to be had. */
+/* Read the first line of a file below the root, without its newline. Return 0, or -1 on failure. */
 int disc_sys_line(const struct disc *disc, char *line, size_t size, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* The integer in such a file, or OTHERWISE. */
+/* Return the integer in such a file, or OTHERWISE. */
 long disc_sys_number(const struct disc *disc, long otherwise, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* The PCI device that a link below the root leads to (the last name in its target that looks like a
- * bus id).  Returns 0, or -1: none. */
+/* Find the PCI device of a symbolic link below the root: the last part of its target that looks
+ * like a bus ID. Return 0, or -1 if there is none. */
 int disc_sys_busid(const struct disc *disc, char *busid, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* "0000:3b:00.0" in lower case from what drivers write ("00000000:3B:00.0").  Returns 0, or -1: no
- * bus id. */
+/* Convert a driver's bus ID ("00000000:3B:00.0") to "0000:3b:00.0" in lower case. Return 0, or -1
+ * if the text is not a bus ID. */
 int disc_busid_normalise(const char *text, char *busid);
 
-/* The NUMA node, with processors, nearest to a hwloc object; the first one when it is unknown. */
+/* Return the nearest NUMA node with processors to a hwloc object; the first one if unknown. */
 hwloc_obj_t disc_numa_of(const struct disc *disc, hwloc_obj_t obj);
-/* The cpu elements of all NUMA nodes. */
+/* Add the cpu elements of all NUMA nodes. */
 int disc_cpus(struct disc *disc);
 int disc_cpu_element(struct disc *disc, hwloc_obj_t numa, struct pci_elem **cpu);
 
-/* The element of the PCI device BUSID, with the switches above it.  OBJ is its hwloc object or
- * NULL; FACTS is what a driver knows or NULL. */
+/* Find or add the element of the PCI device BUSID, with the switches above it. OBJ: its hwloc
+ * object, or NULL. FACTS: the driver's information, or NULL. */
 int disc_pci_element(struct disc *disc, const char *busid, hwloc_obj_t obj,
                      const struct pci_gpu_facts *facts, struct pci_elem **pci);
-/* The element that the document has for this device, however the bus id is written; NULL: none. */
+/* Return the document's element for this device, in any spelling of the bus ID, or NULL. */
 struct pci_elem *disc_pci_find(const struct disc *disc, const char *busid);
 hwloc_obj_t disc_pci_object(const struct disc *disc, const char *busid);
 void disc_pci_busid(const struct hwloc_pcidev_attr_s *attr, char *busid);

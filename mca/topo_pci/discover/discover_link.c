@@ -32,8 +32,8 @@ static const int widths[] = {16, 8, 4, 2, 1, 32, 12};
 
 #define COUNT(ARRAY) (sizeof(ARRAY) / sizeof((ARRAY)[0]))
 
-/* Several pairs have the same product (x16 at 8 GT/s, x8 at 16 GT/s): the widest common one is
- * named, which is what GPUs and switches have.  1 % covers the different roundings of hwloc's
+/* If several links have this product (x16 at 8 GT/s, x8 at 16 GT/s), return the widest common one,
+ * which GPUs and switches have. A tolerance of 1 % covers the different rounding of hwloc's
  * versions. */
 int pci_link_of_bandwidth(double gbytes_per_second, struct pci_link_facts *link)
 {

@@ -2,8 +2,8 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 
 /*
- * Two attributes of the CUDA driver by dlopen.  Prototypes and numbers follow the CUDA driver API
- * reference (docs.nvidia.com/cuda/cuda-driver-api).
+ * Two attributes of the CUDA driver, which is loaded with dlopen. Prototypes and numbers follow the
+ * CUDA driver API reference (docs.nvidia.com/cuda/cuda-driver-api).
  */
 
 #include <dlfcn.h>
@@ -63,7 +63,7 @@ void pci_cuda_close(struct pci_cuda *cuda)
     }
 }
 
-/* An attribute that an older driver does not know stays unknown. */
+/* Query an attribute. It remains unknown if an older driver does not have it. */
 static void attribute_get(const struct pci_cuda *cuda, int device, int attribute, int *fact)
 {
     int value = 0;
@@ -79,7 +79,7 @@ static int hook_gdr(void *context, const char *busid, struct pci_gpu_facts *fact
     int device;
 
     if (cuda->by_busid(&device, busid) != CUDA_OK) {
-        return 0; /* hidden from this process */
+        return 0; /* the GPU is hidden from this process */
     }
     attribute_get(cuda, device, CUDA_ATTRIBUTE_GDR, &facts->gdr);
     attribute_get(cuda, device, CUDA_ATTRIBUTE_DMABUF, &facts->dmabuf);

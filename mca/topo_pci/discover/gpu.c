@@ -37,7 +37,8 @@ static int gpu_add(struct disc *disc, int dev, struct pci_gpu_facts *facts, hwlo
         return rc;
     }
     if (hooks->gdr) {
-        hooks->gdr(hooks->gdr_context, facts->busid, facts); /* a failure leaves them unknown */
+        hooks->gdr(hooks->gdr_context, facts->busid,
+                   facts); /* after a failure, they remain unknown */
     }
     rc = pci_elem_add(disc->doc, pci, "gpu", &gpu);
     rc = rc ? rc : pci_elem_setf(gpu, "dev", "%d", dev);
@@ -45,7 +46,7 @@ static int gpu_add(struct disc *disc, int dev, struct pci_gpu_facts *facts, hwlo
     return rc ? rc : pci_elem_setf(gpu, "gdr", "%d", pci_gdr_possible(&disc->gdr, facts));
 }
 
-/* The GPUs of the hook.  Returns how many there are, or a negative code. */
+/* List the GPUs that the hook reports. Return their number, or a negative code. */
 static int gpus_of_driver(struct disc *disc)
 {
     const struct pci_discover_hooks *hooks = &disc->options->hooks;

@@ -18,22 +18,22 @@
 
 enum {
     PORTS_MAX = 255,        /* of a verbs device: the port number is 8 bits */
-    SPEED_UNKNOWN = 10000,  /* Mb/s, what NCCL's files give an interface of unknown speed */
-    MAXCONN_VERBS = 131072, /* as NCCL writes for verbs */
-    MAXCONN_IP = 65536,     /* and for sockets */
+    SPEED_UNKNOWN = 10000,  /* Mb/s of an interface with unknown speed in NCCL's files */
+    MAXCONN_VERBS = 131072, /* NCCL's value for verbs */
+    MAXCONN_IP = 65536,     /* NCCL's value for sockets */
 };
 
-/* One line of a net element. */
+/* The attributes of a net element. */
 struct net {
     const char *name;
-    long speed; /* Mb/s; 0: not known */
+    long speed; /* Mb/s; 0: unknown */
     int port;
     unsigned long long guid;
     int maxconn;
     int gdr;
 };
 
-/* The nic element below a device, or below the first NUMA node for a device without PCI address. */
+/* Find or add the nic element of a device, or of the first NUMA node if it has no PCI address. */
 static int nic_element(struct disc *disc, const char *busid, hwloc_obj_t obj, struct pci_elem **nic)
 {
     struct pci_elem *parent;
@@ -53,7 +53,7 @@ static int nic_element(struct disc *disc, const char *busid, hwloc_obj_t obj, st
     return rc;
 }
 
-/* How many ports other functions of the card, which have its GUID, already gave the NIC. */
+/* Count the ports of the NIC from other functions of the same card, which have the same GUID. */
 static int ports_before(const struct pci_elem *nic, const struct net *net)
 {
     int count = 0;
@@ -88,7 +88,7 @@ static int net_add(struct disc *disc, const char *busid, hwloc_obj_t obj, const 
     return rc ? rc : pci_elem_setf(elem, "gdr", "%d", net->gdr);
 }
 
-/* "b83f:d203:002a:a358" as the number that its bytes make in memory, as NCCL prints it. */
+/* Parse "b83f:d203:002a:a358" as a number with these bytes in memory, like NCCL. */
 static unsigned long long guid_parse(const char *text)
 {
     unsigned long long guid = 0;
@@ -108,9 +108,9 @@ static unsigned long long guid_parse(const char *text)
 }
 
 /*
- * The devices of a class ("net", "infiniband"), by name.  /sys lists them all, those without a PCI
- * device too (virtual interfaces, soft RDMA); where it is hidden or of another machine, hwloc
- * lists them.
+ * The devices of a class ("net", "infiniband"), in the order of their names. /sys lists all of
+ * them, including those without a PCI device (virtual interfaces, soft RDMA). If /sys is hidden or
+ * belongs to another machine, hwloc lists them.
  */
 struct device {
     char name[64];
@@ -197,7 +197,7 @@ static const char *info_of(const struct device *device, const char *name)
     return device->osdev ? hwloc_obj_get_info_by_name(device->osdev, name) : NULL;
 }
 
-/* The functions of a network card share its link: it is listed by its first function. */
+/* Replace a function of a network card by the first one, because all functions share the link. */
 static void first_function(const struct disc *disc, hwloc_obj_t *obj, char *busid)
 {
     enum { CLASS_NETWORK = 0x02 };
@@ -213,7 +213,7 @@ static void first_function(const struct disc *disc, hwloc_obj_t *obj, char *busi
     }
 }
 
-/* The PCI device of a device, from hwloc or from /sys.  NULL: it has none. */
+/* Return the PCI device of a device, from hwloc or /sys, or NULL. */
 static const char *busid_of(const struct disc *disc, const struct device *device, const char *class,
                             hwloc_obj_t *obj, char *busid)
 {
@@ -232,7 +232,7 @@ static const char *busid_of(const struct disc *disc, const struct device *device
     return busid;
 }
 
-/* "4: ACTIVE" or "4".  A port whose state is not visible counts as active. */
+/* Return true for the state "4: ACTIVE" or "4", or if the state is not visible. */
 static int port_active(const struct disc *disc, const struct device *device, int port)
 {
     char name[32];
@@ -256,7 +256,7 @@ static int port_exists(const struct disc *disc, const struct device *device, int
                          device->name, port) == 0;
 }
 
-/* "100 Gb/sec (4X EDR)" in Mb/s. */
+/* Return the speed of a port, such as "100 Gb/sec (4X EDR)", in Mb/s. */
 static long port_speed(const struct disc *disc, const char *device, int port)
 {
     char line[DISC_LINE];
@@ -325,7 +325,7 @@ static int verbs_add(struct disc *disc)
     return rc;
 }
 
-/* Whether the running system gave the interface an address; 1 where that cannot be asked. */
+/* Return true if the interface has an address, or if the running system cannot be queried. */
 static int has_address(const struct disc *disc, const char *name)
 {
     struct ifaddrs *list, *at;
@@ -342,7 +342,7 @@ static int has_address(const struct disc *disc, const char *name)
     return found;
 }
 
-/* Interfaces that lead out of the host: up, no loopback, no bridge of a container service. */
+/* Return true for interfaces to other hosts: up, no loopback, no bridge of a container service. */
 static int interface_usable(const struct disc *disc, const char *name)
 {
     static const char *const inner[] = {"docker", "virbr", "cni", "br-"};
@@ -382,7 +382,7 @@ static int interfaces_add(struct disc *disc)
     return rc;
 }
 
-/* Verbs devices with an active port; IP interfaces if there is none. */
+/* Add verbs devices with an active port, or IP interfaces if there is none. */
 int disc_nets(struct disc *disc)
 {
     int rc = verbs_add(disc);

@@ -2,8 +2,8 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 
 /*
- * NVLink elements of the GPUs: what the driver's hook reports, else the matrix of bandwidths that
- * hwloc recorded in an XML file. Chip-to-chip elements: what the driver's hook reports.
+ * NVLink elements of the GPUs, from the driver's hook or from the bandwidth matrix that hwloc
+ * recorded in an XML file. Chip-to-chip elements, from the driver's hook.
  */
 
 #include <errno.h>
@@ -13,8 +13,8 @@
 
 #include "mca/topo_pci/discover/discover_internal.h"
 
-/* Inside a virtual machine the switches are not visible as PCI devices: a far end that neither
- * the driver nor the system knows is one of them. */
+/* Return the PCI class of the far end. In a virtual machine, switches are not visible as PCI
+ * devices, so a far end that neither the driver nor the system knows is a switch. */
 static const char *target_class(const struct disc *disc, const struct pci_nvlink_facts *link,
                                 char *line)
 {
@@ -37,7 +37,7 @@ static const char *target_class(const struct disc *disc, const struct pci_nvlink
     return PCI_NVLINK_SWITCH;
 }
 
-/* The nvlink element of GPU with this target, or NULL. */
+/* Return the nvlink element of GPU with this target, or NULL. */
 static struct pci_elem *link_to(const struct pci_elem *gpu, const char *target)
 {
     struct pci_elem *elem = pci_elem_child(gpu, "nvlink");
@@ -52,7 +52,7 @@ static struct pci_elem *link_to(const struct pci_elem *gpu, const char *target)
     return NULL;
 }
 
-/* Adds COUNT links from GPU to the target: one element a target. */
+/* Add COUNT links from GPU to the target, with one element per target. */
 static int links_add(struct disc *disc, struct pci_elem *gpu, const struct pci_nvlink_facts *link,
                      long count)
 {
@@ -81,7 +81,7 @@ static int links_of_driver(struct disc *disc, struct pci_elem *gpu, const char *
             return 0;
         }
         if (disc_busid_normalise(link.target, link.target) != 0) {
-            /* A switch that is hidden from a virtual machine has no bus id of its own. */
+            /* A switch that is hidden from a virtual machine has no visible bus ID. */
             snprintf(link.target, sizeof(link.target), "fffffff:ffff:ff");
             link.class = PCI_NVLINK_SWITCH;
         }
@@ -92,8 +92,8 @@ static int links_of_driver(struct disc *disc, struct pci_elem *gpu, const char *
     }
 }
 
-/* Bandwidth of one link in MB/s as hwloc's NVML backend counts it: 20 GB/s for NVLink 1, 25 GB/s
- * for 2 to 4, 50 GB/s for 5. */
+/* Return the bandwidth of a link in MB/s according to hwloc's NVML backend: 20 GB/s for NVLink 1,
+ * 25 GB/s for 2 to 4, 50 GB/s for 5. */
 static long mbytes_of_link(int sm)
 {
     return sm < 70 ? 20000 : sm < 100 ? 25000 : 50000;
@@ -110,7 +110,7 @@ static void object_busid(hwloc_obj_t obj, char *busid)
     }
 }
 
-/* One row of hwloc's matrix: from the GPU at BUSID to all others. */
+/* Add the links of a row of hwloc's matrix, from the GPU at BUSID to all others. */
 static int links_of_row(struct disc *disc, struct pci_elem *gpu, const char *busid,
                         const struct hwloc_distances_s *matrix)
 {
@@ -135,7 +135,7 @@ static int links_of_row(struct disc *disc, struct pci_elem *gpu, const char *bus
     return rc;
 }
 
-/* The links of all GPUs, from the matrix when there is one. */
+/* Add the links of a GPU, from the matrix if there is one. */
 static int links_of_gpu(struct disc *disc, struct pci_elem *gpu, const char *busid,
                         const struct hwloc_distances_s *matrix)
 {
@@ -145,7 +145,7 @@ static int links_of_gpu(struct disc *disc, struct pci_elem *gpu, const char *bus
     return matrix ? links_of_row(disc, gpu, busid, matrix) : 0;
 }
 
-/* The links to the processor, as one element. */
+/* Add the links to the processor as one element. */
 static int c2c_of_gpu(struct disc *disc, struct pci_elem *gpu, const char *busid)
 {
     const struct pci_discover_hooks *hooks = &disc->options->hooks;

@@ -2,8 +2,8 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 
 /*
- * NVML by dlopen.  Prototypes, constants and the layout of nvmlPciInfo_t follow the NVML API
- * reference (docs.nvidia.com/deploy/nvml-api); only functions present since driver 450 are
+ * NVML, loaded with dlopen. Prototypes, constants and the layout of nvmlPciInfo_t follow the NVML
+ * API reference (docs.nvidia.com/deploy/nvml-api). Only functions that exist since driver 450 are
  * required.
  */
 
@@ -26,7 +26,7 @@ enum {
     NVML_REMOTE_GPU = 0,    /* nvmlIntNvLinkDeviceType_t */
     NVML_REMOTE_NPU = 1,
     NVML_REMOTE_SWITCH = 2,
-    NVLINKS_MAX = 256, /* far above any GPU; the library ends the search before */
+    NVLINKS_MAX = 256, /* more than any GPU has; the library ends the search earlier */
 };
 
 /*
@@ -66,10 +66,10 @@ struct nvml_field {
 };
 static_assert(sizeof(struct nvml_field) == 40, "nvmlFieldValue_t");
 
-/* Fields: chip-to-chip links of a GPU; of one of them its state, and its bandwidth in MB/s. */
+/* Fields: number of chip-to-chip links of a GPU; state, and bandwidth in MB/s, of one of them. */
 enum { NVML_C2C_COUNT = 170, NVML_C2C_STATE = 171, NVML_C2C_BANDWIDTH = 172 };
 
-/* Name in the library, whether it is needed, result and arguments. */
+/* Name in the library, required or not, result and arguments. */
 #define NVML_FUNCTIONS(X)                                                                        \
     X(init, nvmlInit_v2, 1, (void) )                                                             \
     X(shutdown, nvmlShutdown, 1, (void) )                                                        \
@@ -235,7 +235,7 @@ static int hook_nvlink(void *context, const char *busid, unsigned index,
         struct nvml_pci_info info;
 
         if (nvml->link_state(device, link, &active) != NVML_OK) {
-            return 0; /* the GPU has no such link: the end */
+            return 0; /* the GPU has no further link */
         }
         if (!active || found++ < index) {
             continue;
@@ -266,7 +266,7 @@ static int hook_p2p(void *context, const char *a, const char *b)
     return reads == NVML_P2P_STATUS_OK && writes == NVML_P2P_STATUS_OK;
 }
 
-/* One field of a device; false: this GPU or this driver does not know it. */
+/* Read a field of a device. Return false if this GPU or driver does not support it. */
 static bool field_get(const struct pci_nvml *nvml, nvml_device_t device, unsigned field,
                       unsigned scope, unsigned *value)
 {

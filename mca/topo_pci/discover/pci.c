@@ -11,7 +11,7 @@
 #include "mca/topo_pci/xml/doc.h"
 
 enum {
-    /* Switches above a device.  A PCI domain has 256 buses, and a switch uses two of them. */
+    /* Maximum switches above a device. A PCI domain has 256 buses; a switch uses two of them. */
     SWITCHES_MAX = 128,
 };
 
@@ -50,7 +50,7 @@ static const struct hwloc_pcidev_attr_s *attr_of(hwloc_obj_t obj)
     return obj->type == HWLOC_OBJ_BRIDGE ? &obj->attr->bridge.upstream.pci : &obj->attr->pcidev;
 }
 
-/* The PCI bridge right above OBJ, or NULL at a host bridge. */
+/* Return the PCI bridge directly above OBJ, or NULL at a host bridge. */
 static hwloc_obj_t bridge_above(hwloc_obj_t obj)
 {
     hwloc_obj_t above = obj ? obj->parent : NULL;
@@ -63,7 +63,7 @@ static hwloc_obj_t bridge_above(hwloc_obj_t obj)
 }
 
 /*
- * The switch above a device or above a switch's upstream port: every other bridge on the way up.
+ * Return the switch above a device or above a switch's upstream port: every other bridge going up.
  *
  *     root port - [upstream port - downstream port] - [upstream port - downstream port] - device
  *                  named                               named
@@ -73,9 +73,8 @@ static hwloc_obj_t switch_above(hwloc_obj_t obj)
     return bridge_above(bridge_above(obj));
 }
 
-/* Maximum speed (it begins with the number of GT/s) and width of the link, the lesser of its two
- * ends.  What /sys hides, hwloc may
- * report (as it runs now), or the driver. */
+/* Find the maximum speed (a text that begins with the number of GT/s) and width of the link, which
+ * is the minimum of both ends. If /sys hides them, use hwloc (its current state) or the driver. */
 static void link_find(const struct disc *disc, const char *busid, hwloc_obj_t obj,
                       const struct pci_gpu_facts *facts, char *speed, int *width)
 {
@@ -107,7 +106,7 @@ static void link_find(const struct disc *disc, const char *busid, hwloc_obj_t ob
     }
 }
 
-/* What is known of a device that hwloc shows. */
+/* Set the IDs of a device that hwloc reports. */
 static int ids_set(struct pci_elem *pci, const struct hwloc_pcidev_attr_s *attr)
 {
     int rc = pci_elem_setf(pci, "class", "0x%04x%02x", attr->class_id, DISC_PCI_PROG_IF(attr));
@@ -128,7 +127,7 @@ static int pci_add(struct disc *disc, struct pci_elem *parent, const char *busid
     if (rc == 0 && obj) {
         rc = ids_set(*pci, attr_of(obj));
     } else if (rc == 0 && facts) {
-        /* Only the driver knows the device, and it drives GPUs. */
+        /* Only the driver reports this device, so it is a GPU. */
         rc = pci_elem_setf(*pci, "class", "0x030200");
     }
     link_find(disc, busid, obj, facts, speed, &width);
@@ -136,7 +135,7 @@ static int pci_add(struct disc *disc, struct pci_elem *parent, const char *busid
     return rc ? rc : pci_elem_setf(*pci, "link_width", "%d", width);
 }
 
-/* The NUMA node of a device that hwloc does not show, or shows nowhere. */
+/* Return the NUMA node of a device that hwloc does not report, or reports without a location. */
 static hwloc_obj_t numa_find(const struct disc *disc, const char *busid, hwloc_obj_t obj,
                              const struct pci_gpu_facts *facts)
 {

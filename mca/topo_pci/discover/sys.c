@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 
-/* Reading /sys below a root that may be a recorded tree, what the system can do for RDMA, and
- * messages. */
+/* Reading /sys below a root, which may be a recorded tree; RDMA support of the system; messages. */
 
 #include <ctype.h>
 #include <limits.h>
@@ -28,7 +27,7 @@ void disc_message(const struct disc *disc, const char *format, ...)
     disc->options->message(disc->options->message_context, text);
 }
 
-/* Root and name together; -1 when they do not fit. */
+/* Append a name to the root. Return -1 if the result does not fit. */
 __attribute__((format(printf, 4, 0))) static int path_make(const char *fsroot, char *path,
                                                            size_t size, const char *format,
                                                            va_list args)
@@ -131,8 +130,7 @@ static int exists(const char *fsroot, const char *name)
     return length > 0 && (size_t) length < sizeof(path) && access(path, F_OK) == 0;
 }
 
-/* Whether "major.minor..." is at least 5.12, the first kernel with dma-buf registration for RDMA.
- */
+/* Return true if "major.minor..." is at least 5.12, which added dma-buf registration for RDMA. */
 static int kernel_registers_dmabuf(const char *release)
 {
     int major = 0, minor = 0;
@@ -158,7 +156,7 @@ void pci_gdr_facts_read(const char *fsroot, struct pci_gdr_facts *facts)
     }
 }
 
-/* The driver has the first word; unknown counts as yes where a peer memory module is loaded. */
+/* Use the driver's answer first. If it is unknown, a loaded peer memory module counts as yes. */
 int pci_gdr_possible(const struct pci_gdr_facts *system, const struct pci_gpu_facts *gpu)
 {
     if (gpu->gdr == 0) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * More bandwidth is not always less time: paths that break 128-byte stores cost LL128, and a tree
- * whose chain begins at its NIC moves less than one that is balanced. So each search gives what has
- * most bandwidth and what is left of it without these, and the cost model decides.
+ * More bandwidth does not always save time: LL128 cannot use paths that split 128-byte stores, and
+ * a tree whose chain begins at its NIC is slower than a balanced one. Therefore each search also
+ * tries channels without these paths or trees, and the cost model chooses among the results.
  */
 #include "mca/topo_pci/predict/pci_predict.h"
 #include "mca/topo_pci/search/pci_channels.h"
@@ -14,8 +14,8 @@
 #include <string.h>
 
 #define CANDIDATES 4u
-#define LOSS_MOST  1.02 /* what no size may lose ... */
-#define GAIN_LARGE 1.25 /* ... unless the largest gains this much */
+#define LOSS_MOST  1.02 /* maximum factor by which any size may be slower ... */
+#define GAIN_LARGE 1.25 /* ... unless the largest size is faster by at least this factor */
 
 struct candidates {
     uint32_t count;
@@ -34,7 +34,7 @@ static bool whole(const struct pci_fabric *fabric, const struct pci_channels *ch
     return pci_ll128_whole(fabric->sm, channels->type_intra, channels->type_inter);
 }
 
-/* Search, and keep what is an answer. */
+/* Search, and keep the result if it is usable. */
 static int candidate_add(const struct pci_fabric *fabric, const struct pci_search *search,
                          struct candidates *candidates)
 {
@@ -53,7 +53,7 @@ static int candidate_add(const struct pci_fabric *fabric, const struct pci_searc
     return 0;
 }
 
-/* The most bandwidth; for trees between nodes also what balanced ones have. */
+/* Add the channels with the most bandwidth and, for trees between nodes, also balanced ones. */
 static int candidates_within(const struct pci_fabric *fabric, const struct pci_search *search,
                              struct candidates *candidates)
 {
@@ -118,8 +118,8 @@ bool pci_curve_better(const struct pci_curve *curve, const struct pci_curve *tha
     return gains > 1e-9 && (least * LOSS_MOST >= 1 || last >= GAIN_LARGE);
 }
 
-/* The best pair of rings and trees. The last ones of both are the nearest: others must be better.
- * Nothing to decide: the first. */
+/* Find the best pair of rings and trees. The last candidates use the nearest paths, and others are
+ * only selected if they are better. If there is only one pair, select it. */
 static int judge(const struct pci_graph *graph, const struct pci_costs *costs, uint32_t nodes,
                  const struct candidates *rings, const struct candidates *trees, uint32_t best[2])
 {
@@ -148,7 +148,7 @@ static int judge(const struct pci_graph *graph, const struct pci_costs *costs, u
     return 0;
 }
 
-/* The rings and trees that are best by their times, of several that are searched within LIMITS. */
+/* Search for several rings and trees within LIMITS, and return those with the shortest times. */
 static int channels_choose(const struct pci_graph *graph, const struct pci_costs *costs,
                            const struct pci_search *limits, struct pci_channels *ring,
                            struct pci_channels *tree)
@@ -197,7 +197,7 @@ int pci_channels_of_graph(const struct pci_graph *graph, uint32_t nodes, struct 
 
 /* ---- Parts of a node ---- */
 
-/* The job of all parts as of so many nodes: what the least of them has (as pci_agreed). */
+/* Describe a job with all parts as nodes and the minimum of their figures (like pci_agreed). */
 static int chosen_job(struct pci_chosen *chosen, uint32_t nodes)
 {
     uint32_t ranks = 0;
@@ -225,7 +225,7 @@ static int chosen_job(struct pci_chosen *chosen, uint32_t nodes)
     return 0;
 }
 
-/* Channels of each part. 0 with no parts: some part has no NIC for them. */
+/* Find the channels of each part. Returns 0 with no parts if a part has no usable NIC. */
 static int parts_choose(const struct pci_graph *graph, const struct pci_doc *doc,
                         const struct pci_costs *costs, const struct pci_search *limits,
                         const uint32_t *number, uint32_t nparts, struct pci_chosen *chosen,
@@ -270,7 +270,7 @@ void pci_chosen_fini(struct pci_chosen *chosen)
     memset(chosen, 0, sizeof(*chosen));
 }
 
-/* Parts take the place of the whole node, unless that is better. */
+/* Replace the whole node by its parts, unless the whole node is better. */
 static int parts_try(const struct pci_graph *graph, const struct pci_doc *doc,
                      const struct pci_costs *costs, const struct pci_search *limits,
                      const uint32_t *number, uint32_t nparts, struct pci_chosen *chosen,

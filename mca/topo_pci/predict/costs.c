@@ -3,12 +3,12 @@
 /*
  * The built-in constants, in the format of table files.
  *
- * Reference table. Source: the allreduce times that NCCL 2.30.7's model gives for eleven machines
- * of one to four nodes, from which the formula and these figures were worked out (doc/cost-model.md
- * shows how; the tests check each of those times). Limits of generations that those machines do not
- * reach are the per-channel figures that NCCL publishes for its kernels. Direct and two-shot are
- * our own patterns: direct has the constants of a ring, two-shot those of a tree, whose kernels do
- * the same work per hop: the lanes of a part are those of a tree of one hop.
+ * Reference table. Source: the formula and these figures were derived from the allreduce times that
+ * NCCL 2.30.7's model gives for eleven machines of one to four nodes (doc/cost-model.md explains
+ * the derivation, and the tests check each of those times). Limits that those machines do not reach
+ * are the per-channel figures that NCCL publishes for its kernels. Direct and two-shot are patterns
+ * of this project. Direct has the constants of a ring. Two-shot has those of a tree, because its
+ * kernels do the same work per hop as a tree with one hop.
  */
 #include "mca/topo_pci/predict/pci_predict.h"
 
@@ -29,8 +29,9 @@ static const char reference_table[] =
     "plateau * 1.9 1.4 1.4 1.4\n"
     "chain_tree * 1 0.85 0.85\n"
 
-    /* LL sends a flag with each word; LL128 120 of 128 bytes. Trees: 0.92 of the links with Simple,
-     * 1/3.8 of that with LL, 7/9 (one node) or 120/128 of it with LL128. */
+    /* LL sends a flag with each word, and LL128 sends 120 bytes of data in 128. Trees use 0.92 of
+     * the links with Simple, 1/3.8 of that with LL, and 7/9 (one node) or 120/128 of it with LL128.
+     */
     "factor ring,direct simple * 1\n"
     "factor ring,direct ll * 0.5\n"
     "factor ring,direct ll128 * 0.92\n"
@@ -38,7 +39,7 @@ static const char reference_table[] =
     "factor tree,two-shot ll * 0.2421052632\n"
     "factor tree,two-shot ll128 * 0.7155555556 0.8625 0.8625\n"
 
-    /* LL in all: by generation on one node, by the host processor beyond. */
+    /* Limits of LL for all channels: by generation on one node, by host processor on several. */
     "cap * ll * 39 87.7 141 282\n"
     "net_cap * ll intel,other * 0 39 20.4\n"
     "net_cap * ll amd * 0 22.5 19\n"
@@ -50,18 +51,19 @@ static const char reference_table[] =
     "channel_cap tree simple sm80 * 24 23.6 17.8\n"
     "channel_cap tree simple sm90 * 38.7 41.4 36\n"
     "channel_cap tree simple sm100 * 70 42.8 24\n"
-    /* the same / 3.8 */
+    /* The same divided by 3.8. */
     "channel_cap tree ll sm70 * 6.973684 4.868421 2.631579\n"
     "channel_cap tree ll sm80 * 6.315789 6.210526 4.684211\n"
     "channel_cap tree ll sm90 * 10.184211 10.894737 9.473684\n"
     "channel_cap tree ll sm100 * 18.421053 11.263158 6.315789\n"
-    /* the lesser of the same x 7/9 or 120/128 and what an LL128 kernel moves */
+    /* The same x 7/9 or 120/128, limited to the bandwidth of an LL128 kernel. */
     "channel_cap tree ll128 sm70 * 20 17.34375 9.375\n"
     "channel_cap tree ll128 sm80 * 18.666667 20 16.6875\n"
     "channel_cap tree ll128 sm90 * 30.1 36.7 29\n"
     "channel_cap tree ll128 sm100 * 54.444444 31.67 20\n"
 
-    /* What is reached of the bandwidth at 2^n bytes: a tree's pipeline fills late. */
+    /* Share of the bandwidth that is reached at 2^n bytes. A tree only fills its pipeline at large
+     * sizes. */
     "correction * * * 1\n"
     "correction tree,two-shot simple 0-12 0.9\n"
     "correction tree,two-shot simple 13-28"
@@ -71,17 +73,17 @@ static const char reference_table[] =
     "correction tree,two-shot ll128 11-26"
     " 0.9 0.8 0.8 0.8 0.7 0.6 0.6 0.6 0.6 0.6 0.6 0.8 0.9 0.9 0.9 0.9\n"
 
-    /* A channel's kernel has 512 (LL128: 640) threads; each wants 64 bytes with Simple, otherwise
-     * 8, which a ring's LL wants for each rank. */
+    /* The kernel of a channel has 512 threads (LL128: 640). Each needs at least 64 bytes with
+     * Simple and 8 with the other protocols; a ring with LL needs 8 for each rank. */
     "channel_bytes * simple 32768\n"
     "channel_bytes tree,direct,two-shot ll 4096\n"
     "channel_bytes * ll128 5120\n"
     "channel_rank_bytes ring ll 4096\n";
 
 /*
- * Executor table: GPUs as others have measured them, and our kernels as they are (kernels/),
- * counted (doc/results/kernels.md). doc/cost-model.md names the source of each figure, and says
- * which are estimates. A change of the executor is a change of "executor" and "call".
+ * Executor table: published measurements of GPUs, and counts of our kernels
+ * (doc/results/kernels.md). doc/cost-model.md names the source of each figure and marks estimates.
+ * When you change the executor, update "executor" and "call".
  */
 static const char executor_table[] =
     /*   launch host seen load l2 barrier port memory sms */

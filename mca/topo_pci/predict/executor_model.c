@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What our executor takes on the GPUs of one node: doc/cost-model.md has the formula. A plan's
- * lanes are thread blocks that make the same steps side by side, so one lane is looked at, step by
- * step; the links and the memory carry all lanes' bytes.
+ * Model of our executor's time on the GPUs of one node; doc/cost-model.md has the formula. The
+ * lanes of a plan are thread blocks that execute the same steps in parallel, so the model considers
+ * the steps of one lane, and the bytes of all lanes on the links and in memory.
  */
 #include "mca/topo_pci/predict/pci_predict.h"
 #include "mca/topo_pci/predict/predict.h"
@@ -17,7 +17,7 @@
 struct step {
     double times;
     double operands, sends, stores;
-    double hops; /* of them wait for what a peer stores only then; 0: no step waits for data */
+    double hops; /* number of these steps that wait for data that a peer has just stored */
 };
 
 struct shape { /* of a plan */
@@ -25,10 +25,10 @@ struct shape { /* of a plan */
     unsigned nsteps;
     double lanes, lane_bytes;
     double chunks; /* of a window */
-    double fill;   /* steps before the last rank has its first chunk, besides its own */
+    double fill;   /* steps of other ranks before the last rank has its first chunk */
     double links;  /* bytes that leave each GPU for each byte of the vector */
     double gbps;   /* of these links */
-    double beside; /* bytes of memory that other lanes load and store, likewise */
+    double beside; /* bytes that other lanes load and store for each byte of the vector */
 };
 
 struct scene { /* the figures of a call */
@@ -90,7 +90,7 @@ static void add(struct shape *shape, double times, double operands, double sends
     }
 }
 
-/* Rings, and for bcast and reduce the chain that a ring without its last hop is. */
+/* Describe rings. For bcast and reduce, this is a chain, a ring without its last hop. */
 static void ring_shape(const struct pci_job *job, double bytes, struct shape *shape)
 {
     double n = job->ranks, part = (n - 1) / n;
@@ -116,7 +116,7 @@ static void ring_shape(const struct pci_job *job, double bytes, struct shape *sh
     add(shape, gathers, 1, 0, 1, 1);
 }
 
-/* Two trees a channel, in a node chains from end to end; two lanes a tree. */
+/* Describe two trees per channel, with two lanes per tree. Inside a node, trees are chains. */
 static void tree_shape(const struct pci_job *job, double bytes, struct shape *shape)
 {
     shape->lanes *= 2;
@@ -129,7 +129,7 @@ static void tree_shape(const struct pci_job *job, double bytes, struct shape *sh
     add(shape, 1, 2, 1, 0, 1);
 }
 
-/* Bytes that leave a GPU when each of its ranks sends `bytes` to each other rank. */
+/* Set the bytes that leave a GPU if each of its ranks sends `to_each` to each other rank. */
 static void direct_links(const struct pci_job *job, double to_each, struct shape *shape)
 {
     double sharing = job_sharing(job), gpus = job->ranks / sharing;
@@ -138,7 +138,7 @@ static void direct_links(const struct pci_job *job, double to_each, struct shape
     shape->gbps = job->direct.algbw * (gpus - 1);
 }
 
-/* Of rooted collectives the root's lane, and its links. */
+/* Describe direct exchanges; for a collective with a root, the root's lane and links. */
 static void direct_shape(const struct pci_job *job, double bytes, struct shape *shape)
 {
     double n = job->ranks, lanes = pci_direct_lanes(job->ranks, job->channels);
@@ -207,7 +207,7 @@ static struct shape shape_of(const struct pci_job *job, enum pci_algorithm algor
     return shape;
 }
 
-/* Without the way from the peer. */
+/* Return the waiting time of a step, without the latency from the peer. */
 static double step_wait(const struct scene *scene, const struct step *step)
 {
     const double *executor = scene->executor;
@@ -249,14 +249,15 @@ static struct scene scene_of(const struct pci_costs *costs, const struct pci_job
                           .protocol = protocol};
 }
 
-/* us of blocks in a window: wait and move of the first, and what a later one takes. */
+/* Time of blocks in us: wait and move in the first window, and the time of each later window. */
 struct sums {
     double wait, move, later;
     double touched; /* bytes of memory for each byte of a chunk */
 };
 
-/* A rank's step begins with the first slice of the one before, so that the first window takes the
- * steps' waits and slices one after the other, if that is not shorter than moving it all. */
+/* Sum up the steps of a window. A rank's step begins with the first slice of the previous step. The
+ * first window therefore takes the sum of the steps' waits and slices, or the time to move all data
+ * if that is longer. */
 static struct sums sums_of(const struct scene *scene, const struct shape *shape, double chunk)
 {
     double slice = scene->executor[PCI_EXECUTOR_CHUNK] / scene->executor[PCI_EXECUTOR_SLICES];
@@ -275,7 +276,7 @@ static struct sums sums_of(const struct scene *scene, const struct shape *shape,
         sums.touched += step->times * (step->operands + step->sends + step->stores);
     }
     sums.move = fmax(first, sums.later - sums.wait);
-    /* All the same before the last rank begins. */
+    /* Add the steps before the last rank begins, which are all alike. */
     sums.wait += shape->fill * (step_wait(scene, &shape->step[0]) + store);
     sums.move += shape->fill * step_move(scene, &shape->step[0], chunk) / slices;
     return sums;
@@ -310,7 +311,7 @@ static void parts_of(const struct pci_costs *costs, const struct pci_job *job,
     struct shape shape = shape_of(job, algorithm, channels, (double) bytes);
     double chunk = fmin(scene.executor[PCI_EXECUTOR_CHUNK], shape.lane_bytes / shape.chunks);
     double windows = chunk > 0 ? fmax(1, shape.lane_bytes / (shape.chunks * chunk))
-                               : 1; /* the last may be short */
+                               : 1; /* the last window may be shorter */
     struct sums sums = sums_of(&scene, &shape, chunk);
     const double *gpu = scene.gpu, *call = costs->call;
 
@@ -329,7 +330,7 @@ static void parts_of(const struct pci_costs *costs, const struct pci_job *job,
     }
 }
 
-/* Rings, channels of two trees each, or stripes that a node's plan has. */
+/* Return the number of rings, of channels with two trees, or of stripes in a node's plan. */
 static uint32_t most_channels(const struct pci_job *job, enum pci_algorithm algorithm)
 {
     uint32_t channels = job->channels > 0 ? job->channels : 1;
@@ -342,13 +343,13 @@ static uint32_t most_channels(const struct pci_job *job, enum pci_algorithm algo
                                            : pci_direct_stripes(algorithm, job->ranks, channels);
 }
 
-/* Latencies are those of an idle memory; under load they are two to three times as long. So blocks
- * may carry this much less than the model says: channels are counted as if they did. */
+/* The model uses latencies of idle memory, which are two to three times as long under load. When it
+ * chooses the number of channels, it therefore assumes that blocks are slower by this factor. */
 #define LANES_SPARE   2.5
 #define LANES_MOST    32
-#define LANES_UNKNOWN 16 /* at least, within one GPU or over links that nobody knows */
+#define LANES_UNKNOWN 16 /* minimum within one GPU or over unknown links */
 #define LANES_ENOUGH \
-    1.01 /* as few channels as are no slower than more by this: others need blocks */
+    1.01 /* use fewer channels if they are at most this factor slower, to save blocks */
 
 static double cautious(const struct pci_parts *parts)
 {

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The lowest compute capability: the slowest GPU sets the pace. SAME: all GPUs have it. */
+/* Return the lowest compute capability: the slowest GPU limits the job. SAME: all have it. */
 static int lowest_sm(const struct pci_graph *graph, bool *same)
 {
     int sm = pci_graph_node(graph, PCI_NODE_GPU, 0)->gpu.sm;
@@ -52,7 +52,7 @@ static struct pci_job_graph job_graph(const struct pci_channels *channels, int s
     };
 }
 
-/* The longest latency among the NICs in use. */
+/* Return the longest latency of the used NICs. */
 static double inter_latency(const struct pci_graph *graph, const struct pci_channels *channels)
 {
     double latency = 0;
@@ -71,7 +71,7 @@ static double inter_latency(const struct pci_graph *graph, const struct pci_chan
     return latency;
 }
 
-/* Load of each link while a path carries 1 GB/s. */
+/* Add the load of each link while a path carries 1 GB/s. */
 static void add_load(const struct pci_fabric *fabric, const struct pci_way *way, double *load)
 {
     for (uint32_t i = 0; i < way->count; i++) {
@@ -81,8 +81,8 @@ static void add_load(const struct pci_fabric *fabric, const struct pci_way *way,
     }
 }
 
-/* The direct exchanges: all paths are in use simultaneously, and the fullest link sets the pace.
- * None where some pair has no way. */
+/* Add the direct exchanges. They use all paths simultaneously, and the most loaded link limits
+ * them. They are not offered if a pair has no path. */
 static void add_direct(const struct pci_fabric *fabric, double *load, struct pci_job *job)
 {
     double gbps = INFINITY;
@@ -140,7 +140,7 @@ int pci_job_of_graph(const struct pci_graph *graph, uint32_t nodes, const struct
     }
     sm = lowest_sm(graph, &same);
     if (!same || !pci_ll128_whole(sm, PCI_PATH_NVL, PCI_PATH_LOC)) {
-        result.protocols &= ~(1u << PCI_PROTOCOL_LL128); /* of any pattern */
+        result.protocols &= ~(1u << PCI_PROTOCOL_LL128); /* for every pattern */
     }
     result.sm = sm;
     result.generation = pci_generation_of(sm);

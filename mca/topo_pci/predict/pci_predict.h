@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The cost model: how long a collective of a size takes with each algorithm and protocol, which one
- * is best, and on how many channels. Two formulas:
+ * The cost model: predict the time of a collective with each algorithm and protocol, and select the
+ * best combination and its number of channels. There are two formulas.
  *
- * GPUs of one node: what our executor's thread blocks do, step by step (predict/executor_model.c),
- * on a GPU of which latencies and speeds are known.
+ * For the GPUs of one node, it follows the thread blocks of our executor step by step
+ * (predict/executor_model.c), with the latencies and bandwidths of the GPU:
  *
  *     time = launch + steps + data + end
  *
- * Several nodes:
+ * For several nodes:
  *
  *     time = base + sum of hop latencies + bytes / (channel bandwidth x factor x correction)
  *
- * The constants live in a table (struct pci_costs). Built in are one for GPUs (published
- * measurements of GPUs, counts of our kernels, and between nodes the figures of NCCL 2.30.7's model
- * as far as its answers on real machines show them), and one with the latter alone. A text file
- * overrides any of the constants (pci_costs_parse). doc/cost-model.md derives everything.
+ * The constants are in a table (struct pci_costs). There are two built-in tables: one for GPUs,
+ * with published measurements of GPUs, counts of our kernels and, between nodes, the figures of
+ * NCCL 2.30.7's model as derived from its answers on real machines; and one with only the latter. A
+ * text file overrides any of the constants (pci_costs_parse). doc/cost-model.md derives them.
  *
  * Units: microseconds, bytes, GB/s (1e9 bytes per second).
- * Threads: no shared state. Nothing here allocates memory but pci_costs_load().
+ * Threads: no shared state. Only pci_costs_load() allocates memory.
  */
 #ifndef TOPO_PCI_PREDICT_PCI_PREDICT_H
 #define TOPO_PCI_PREDICT_PCI_PREDICT_H
@@ -45,7 +45,7 @@
     X(NVLINK, "nvlink", "NVLink") \
     X(PCI, "pci", "PCI")          \
     X(NET, "net", "Net")
-/* How many nodes take part. */
+/* Number of nodes that take part. */
 #define PCI_SPANS(X)     \
     X(ONE, "one", "One") \
     X(TWO, "two", "Two") \
@@ -56,14 +56,13 @@
     X(SM80, "sm80", "sm80") \
     X(SM90, "sm90", "sm90") \
     X(SM100, "sm100", "sm100")
-/* Vendors of the host processor, as far as their networks differ. */
+/* Vendors of the host processor whose networks differ. */
 #define PCI_HOSTS(X)           \
     X(INTEL, "intel", "Intel") \
     X(AMD, "amd", "AMD")       \
     X(OTHER, "other", "Other")
 
-/* The model of the executor. Compute capabilities, each with the one that its measurements are of;
- * others count as the next lower one. */
+/* Compute capabilities that the model of the executor knows; others use the next lower one. */
 #define PCI_CAPABILITIES(X) \
     X(70, "sm70", )         \
     X(75, "sm75", )         \
@@ -80,7 +79,7 @@
     X(PORT, "port", "GB/s between a multiprocessor and the L2 cache")                     \
     X(MEMORY, "memory", "GB/s of device memory, reached")                                 \
     X(SMS, "sms", "multiprocessors, unless the job specifies them")
-/* Kind of path from the blocks of one rank to those of another. */
+/* Kind of path between the blocks of two ranks. */
 #define PCI_WAYS(X)         \
     X(LOCAL, "local", "")   \
     X(NVLINK, "nvlink", "") \
@@ -114,8 +113,8 @@
     X(STEPS, "steps", "")   \
     X(DATA, "data", "")     \
     X(END, "end", "")
-/* Collectives, in the order of the plans', with the factor of their bus bandwidth for n ranks. The
- * size is that of all ranks' blocks together (of one rank's vector where there are none, as for
+/* Collectives in the order of the plans, with the factor of their bus bandwidth for n ranks. The
+ * size is that of all ranks' blocks together, or of one rank's vector if there are no blocks (as in
  * allreduce and bcast). */
 #define PCI_COLLECTIVES(X)                           \
     X(ALLREDUCE, "allreduce", 2 * (n - 1) / n)       \
@@ -173,9 +172,9 @@ enum pci_collective { PCI_COLLECTIVES(PCI_ENUM) PCI_COLLECTIVE_COUNT };
 #define PCI_SIZE_COUNT 40 /* sizes by their binary logarithm */
 
 /* The tables: name in files, member, dimensions from the outermost on, meaning. Dimensions:
- * algorithm, protocol, kind of hop, span, generation, vendor of the host processor, logarithm of
- * the size; compute capability, way, and the figures of a GPU, a way, the executor
- * and a call. */
+ * Algorithm, Protocol, kind of Hop, Span, Generation, Vendor of the host processor, Logarithm of
+ * the size; compute Capability, Way, and the figures of a GPU (F), a way (X), the Executor and a
+ * call (K). */
 #define PCI_COST_TABLES(X)                                                                       \
     X("base", base, "AP", "us of a call before anything moves")                                  \
     X("hop", hop, "APH", "us per hop")                                                           \
@@ -218,42 +217,42 @@ struct pci_costs {
 /* Description of a job for the model. An algorithm with zero channels (or bandwidth) is not
  * offered. */
 struct pci_job_graph {
-    uint32_t channels; /* of the search, before they are doubled by connecting */
+    uint32_t channels; /* found by the search; connecting doubles them */
     double bw_intra;   /* GB/s of one channel inside a node */
     double bw_inter;   /* GB/s of one channel between nodes */
-    bool nvlink;       /* path class inside a node is NVL (everything further counts as PCI) */
+    bool nvlink;       /* path class inside a node is NVL; all others count as PCI */
     bool ll128;        /* 128-byte stores stay whole on the way, see pci_ll128_whole() */
     bool chain;        /* tree only: the GPU with the NIC is the chain's end, not in its middle */
 };
 
 struct pci_job {
-    enum pci_collective collective; /* that is predicted; 0: allreduce */
+    enum pci_collective collective; /* to predict; 0: allreduce */
     uint32_t nodes;
     uint32_t ranks;
-    uint32_t sharing;  /* ranks of each GPU, beside each other (CUDA MPS); 0, 1: each has its own */
-    int sm;            /* the lowest compute capability; 0: what the generation says */
-    uint32_t channels; /* that there are after connecting: the most that a call uses */
+    uint32_t sharing;  /* ranks that share each GPU under CUDA MPS; 0, 1: no sharing */
+    int sm;            /* the lowest compute capability; 0: that of the generation */
+    uint32_t channels; /* after connecting: maximum for a call */
     enum pci_generation generation;
     enum pci_host host;
     struct pci_job_graph ring, tree;
     double latency_inter; /* us that the NICs add to each hop between nodes */
     struct {
-        double algbw; /* when every GPU sends the vector to every other, on one node */
+        double algbw; /* if every GPU sends the vector to every other on one node */
         bool nvlink;
     } direct;           /* of both direct exchanges */
-    uint32_t protocols; /* bit mask 1 << pci_protocol of what may be used */
+    uint32_t protocols; /* bit mask 1 << pci_protocol of the allowed ones */
 };
 
 /*
  * Describe a job on identical nodes. channels is the number of global channels after connecting.
- * The direct exchanges are offered when all GPUs of the one node have a way to all others. All
- * protocols are allowed at first. -EINVAL: no node, or no GPU; -E2BIG, -ENOMEM.
+ * The direct exchanges are offered if there is one node whose GPUs all have paths to all others.
+ * All protocols are allowed at first. Returns -EINVAL (no node, or no GPU), -E2BIG or -ENOMEM.
  */
 int pci_job_of_graph(const struct pci_graph *graph, uint32_t nodes, const struct pci_channels *ring,
                      const struct pci_channels *tree, uint32_t channels, struct pci_job *job);
 
 /* Reduce each figure of a job to that of another job whose ranks take part in the same calls. The
- * numbers of ranks and channels stay. */
+ * numbers of ranks and channels remain unchanged. */
 void pci_job_join(struct pci_job *job, const struct pci_job *other);
 
 /* Let `sharing` ranks use each GPU of the job, with kernels that run simultaneously. */
@@ -266,20 +265,20 @@ struct pci_choice {
     double us;
 };
 
-/* Names as in files ("ring") and in reports ("Ring"); NULL for a number that is none. */
+/* Return names for files ("ring") and for reports ("Ring"); NULL for an invalid number. */
 const char *pci_algorithm_name(enum pci_algorithm algorithm);
 const char *pci_algorithm_label(enum pci_algorithm algorithm);
 const char *pci_protocol_name(enum pci_protocol protocol);
 const char *pci_protocol_label(enum pci_protocol protocol);
 
-/* The generation of a compute capability written as 70, 86, 90, ... */
+/* Return the generation of a compute capability (70, 86, 90, ...). */
 enum pci_generation pci_generation_of(int sm);
 
 /*
- * Whether LL128 works over channels of these path classes on GPUs of this compute capability: its
- * 128-byte stores must stay whole. They do over NVLink, also through a GPU in between, from sm70
- * on; between nodes when the NIC is reached without a CPU, from sm90 on also over a relay GPU (the
- * reference's rule).
+ * Return true if LL128 works over channels with these path classes on GPUs with this compute
+ * capability, because its 128-byte stores stay whole. They do from sm70 on over NVLink, also
+ * through a GPU in between. Between nodes they do if the path to the NIC avoids the CPU; from sm90
+ * on this may include a relay GPU. These are the rules of the reference.
  */
 bool pci_ll128_whole(int sm, enum pci_path_class intra, enum pci_path_class inter);
 
@@ -288,59 +287,61 @@ bool pci_ll128_whole(int sm, enum pci_path_class intra, enum pci_path_class inte
  * CUDA_VERSION), two ranks, compute capability 9.0. */
 bool pci_ll128_ring_excluded(const struct pci_job *job, int toolkit);
 
-/* Fill in the built-in table. Return 0 (-EINVAL would be a table that does not parse; the tests
- * exclude it). */
+/* Fill in the built-in table. Return 0. (-EINVAL would mean that the table does not parse, which
+ * the tests exclude.) */
 int pci_costs_gpu(struct pci_costs *costs);
-int pci_costs_reference(struct pci_costs *costs); /* NCCL's: GPUs, without our executor */
+int pci_costs_reference(struct pci_costs *costs); /* NCCL's constants, without our executor */
 
-/* "allreduce", or NULL; the other way round: -1. Bus bandwidth by bandwidth of the size. */
+/* Return the name ("allreduce") or NULL; the number of a name or -1; and the factor from bandwidth
+ * to bus bandwidth. */
 const char *pci_collective_name(enum pci_collective collective);
 int pci_collective_parse(const char *name);
 double pci_collective_bus(enum pci_collective collective, uint32_t ranks);
 
-/* Microseconds of the job's collective; INFINITY when the job does not offer that. */
+/* Return the microseconds of the job's collective, or INFINITY if the job does not offer it. */
 double pci_predict_us(const struct pci_costs *costs, const struct pci_job *job,
                       enum pci_algorithm algorithm, enum pci_protocol protocol, uint64_t bytes);
 
-/* The parts of that time where the executor is modelled; else false. Launch: until a block has its
- * lane; steps: what they wait; data: what moves; end: from the last store to the return. */
+/* Return the parts of that time if the executor is modelled, otherwise false. Launch: until a block
+ * has its lane; steps: their waiting time; data: moving it; end: from the last store to the return.
+ */
 struct pci_parts {
-    double us[PCI_PART_COUNT], total, blocks; /* blocks: of data, without links and memory */
+    double us[PCI_PART_COUNT], total, blocks; /* blocks: time for data, without links and memory */
     const char *limit;                        /* of the data: "blocks", "links" or "memory" */
-    uint32_t channels;                        /* that the times are of */
+    uint32_t channels;                        /* number for these times */
 };
 bool pci_predict_parts(const struct pci_costs *costs, const struct pci_job *job,
                        enum pci_algorithm algorithm, enum pci_protocol protocol, uint64_t bytes,
                        struct pci_parts *parts);
 
-/* How many channels a node's plans should have, of which `found` carry `gbps` in all: as many as
- * their thread blocks need for that (gbps 0: unknown), of `blocks` at most, on GPUs of this compute
- * capability; and the multiprocessors of such a GPU in the table. */
+/* Return the number of channels for a node's plans, on GPUs of this compute capability: as many as
+ * their thread blocks need for `gbps` (0: unknown), at most `blocks`, but at least `found`, the
+ * number that the search has found. pci_sms: return the multiprocessors of such a GPU in the table.
+ */
 uint32_t pci_lanes(const struct pci_costs *costs, int sm, uint32_t blocks, uint32_t found,
                    double gbps);
 uint32_t pci_sms(const struct pci_costs *costs, int sm);
 
-/* How many stripes the direct exchanges of so many ranks have where `channels` lanes are wanted: as
- * many as their connections' memory and their lanes (two-shot: 2n - 1 a stripe) allow; at least 1.
- */
+/* Return the number of stripes of a direct exchange if `channels` lanes are wanted: as many as the
+ * memory of their connections and their lanes (two-shot: 2n - 1 per stripe) allow, at least 1. */
 uint32_t pci_direct_stripes(enum pci_algorithm algorithm, uint32_t ranks, uint32_t channels);
 
-/* How many lanes a stripe of direct then has, each for some of the peers, where a collective has
- * steps of their own for each peer: as many as there are more channels than stripes. */
+/* Return the number of lanes of a stripe of direct, each for some of the peers, for collectives
+ * with separate steps for each peer: the ratio of channels to stripes. */
 uint32_t pci_direct_lanes(uint32_t ranks, uint32_t channels);
 
-/* How many channels a call of this size should use: 1 .. job->channels. */
+/* Return the number of channels for a call of this size: 1 .. job->channels. */
 uint32_t pci_predict_channels(const struct pci_costs *costs, const struct pci_job *job,
                               enum pci_algorithm algorithm, enum pci_protocol protocol,
                               uint64_t bytes);
 
-/* The fastest combination among the algorithms of a bit mask (1 << pci_algorithm). 0, or -ENOENT
- * when none is offered. */
+/* Find the fastest combination among the algorithms of a bit mask (1 << pci_algorithm). Return 0,
+ * or -ENOENT if none is offered. */
 int pci_predict_best(const struct pci_costs *costs, const struct pci_job *job, uint32_t algorithms,
                      uint64_t bytes, struct pci_choice *choice);
 
-/* The best times of rings and trees at sizes of 1 KiB to 1 GiB, by the formula for several nodes,
- * so that nodes and their parts compare; INFINITY where the job offers nothing. */
+/* The best times of rings and trees for sizes from 1 KiB to 1 GiB; INFINITY if the job offers none.
+ * They use the formula for several nodes, so that nodes can be compared with their parts. */
 #define PCI_CURVE_FIRST 10u
 #define PCI_CURVE_SIZES 21u
 struct pci_curve {
@@ -349,50 +350,52 @@ struct pci_curve {
 void pci_predict_curve(const struct pci_costs *costs, const struct pci_job *job,
                        struct pci_curve *curve);
 
-/* Is it faster in the geometric mean, and no size slower by more than 2% (or the largest faster by
- * a quarter)? */
+/* Return true if `curve` is faster in the geometric mean, and either no size is slower by more than
+ * 2 % or the largest size is faster by at least a quarter. */
 bool pci_curve_better(const struct pci_curve *curve, const struct pci_curve *than);
 
-/* The rings and trees of a node, on NODES nodes, that are best by their times with the built-in
- * table for GPUs, of several that are searched. Errors as pci_channels_search() and
- * pci_job_of_graph(). */
+/* Search for several rings and trees of a node, and return those with the best times on NODES nodes
+ * with the built-in table for GPUs. Errors as pci_channels_search() and pci_job_of_graph(). */
 int pci_channels_of_graph(const struct pci_graph *graph, uint32_t nodes, struct pci_channels *ring,
                           struct pci_channels *tree);
 
 /*
- * What GPUs of a node exchange data inside it: all of them, or each of several parts
- * (graph/parts.c), which the NICs join as they join nodes.
+ * A set of GPUs that exchange data directly: all GPUs of a node, or one of its parts
+ * (graph/parts.c), which NICs connect like nodes.
  */
 struct pci_part {
     const struct pci_graph
         *graph; /* of the part's GPUs, in the order of their ranks, and all NICs */
     struct pci_channels ring, tree;
-    struct pci_graph *own; /* NULL: the graph is that of the node */
+    struct pci_graph *own; /* the part's graph, to be freed; NULL: the graph is that of the node */
 };
 struct pci_chosen {
     uint32_t nparts; /* 1: all GPUs */
     struct pci_part *part;
-    struct pci_job job; /* of limits->nodes such nodes */
+    struct pci_job job; /* on limits->nodes such nodes */
 };
 
 /*
- * The channels of a node within LIMITS (their pattern and preferred number do not count), for the
- * whole node or for its parts, whichever is better by pci_curve_better(). DOC: what GRAPH, which
- * must keep its NICs and outlive the result, was built from; NULL: no parts.
+ * Search for the channels of a node within LIMITS (ignoring their pattern and preferred number),
+ * for the whole node or for its parts, whichever is better according to pci_curve_better(). DOC:
+ * the document of GRAPH; NULL: do not consider parts. GRAPH must keep its NICs and outlive the
+ * result.
  */
 int pci_choose(const struct pci_graph *graph, const struct pci_doc *doc,
                const struct pci_costs *costs, const struct pci_search *limits,
                struct pci_chosen *chosen, struct pci_error *error);
-void pci_chosen_fini(struct pci_chosen *chosen); /* a zeroed one is allowed */
+void pci_chosen_fini(struct pci_chosen *chosen); /* a zeroed structure is allowed */
 
 /*
  * Override constants. One per line:
  *     TABLE INDEX ... VALUE ...     # e.g. "hop ring ll nvlink 0.6", "cap * ll * 39 87.7 141 282"
- * An index is a name of its dimension, several with commas, * for all; sizes are numbers or ranges
- * (10-24). One value sets all that the indices select; several set, one each, what the last index
- * selects. # starts a comment. Values are finite and not negative. On an error costs stays as it
- * was, and error (may be NULL with size 0) holds "line N: what is wrong". -EINVAL; pci_costs_load()
- * also what pci_file_read() returns, and says it without the path. Files have 1 MiB at most.
+ * An index is a name of its dimension, several names separated by commas, or * for all. Sizes are
+ * numbers or ranges (10-24). One value sets all selected elements; several values set the elements
+ * of the last index. # starts a comment. Values are finite and not negative.
+ *
+ * Returns 0 or -EINVAL. After an error, costs is unchanged, and error (may be NULL with size 0)
+ * contains "line N: ...". pci_costs_load() also returns the errors of pci_file_read(), with a text
+ * that does not contain the path. Files have at most 1 MiB.
  */
 int pci_costs_parse(const char *text, size_t length, struct pci_costs *costs, char *error,
                     size_t size);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The model itself. */
+/* The formulas of the model. */
 #include "mca/topo_pci/predict/pci_predict.h"
 #include "mca/topo_pci/predict/predict.h"
 
@@ -8,13 +8,14 @@
 #include <math.h>
 #include <string.h>
 
-/* A Simple ring pays the plateau once each channel has this much of each rank. */
+/* The latency of a Simple ring is multiplied by the plateau from this many bytes per channel and
+ * rank. */
 #define PLATEAU_BYTES 64u
 
-/* Connections of one direction that a rank spends on direct's stripes. */
+/* Maximum number of connections per direction for a rank's stripes of direct. */
 #define DIRECT_CONNECTIONS 56u
 
-/* Number of hops that a vector passes one after the other, and what those inside a node go over. */
+/* Number of consecutive hops of a vector, and the kind of link of the hops inside a node. */
 struct path_hops {
     uint32_t intra;
     uint32_t inter;
@@ -186,18 +187,18 @@ static struct path_hops job_hops(const struct pci_job *job, enum pci_algorithm a
     return hops;
 }
 
-/* GB/s of the vector that the links carry when nothing else limits. */
+/* Return the bandwidth of the vector in GB/s if only the links limit it. */
 static double job_link_bw(const struct pci_job *job, enum pci_algorithm algorithm)
 {
     const struct pci_job_graph *graph = PCI_ALGORITHM_RING == algorithm ? &job->ring : &job->tree;
     double channel = job->nodes <= 2 ? graph->bw_intra : graph->bw_inter;
 
     switch (algorithm) {
-    case PCI_ALGORITHM_RING: /* each link carries the vector 2 (n-1)/n times */
+    case PCI_ALGORITHM_RING: /* each link carries 2 (n-1)/n times the vector */
         return graph->channels * channel * job->ranks / (2.0 * (job->ranks - 1));
     case PCI_ALGORITHM_TREE: /* inner GPUs pass it up and down the same links */
         return graph->channels * channel / 2;
-    case PCI_ALGORITHM_TWO_SHOT: /* of the vector's parts each pair moves one there and one back */
+    case PCI_ALGORITHM_TWO_SHOT: /* each pair moves one of the vector's n parts in each direction */
         return job->direct.algbw * job->ranks / 2;
     default:
         return job->direct.algbw;
@@ -222,8 +223,8 @@ uint32_t pci_direct_lanes(uint32_t ranks, uint32_t channels)
     return lanes > 0 ? lanes : 1;
 }
 
-/* Between nodes a broadcast or reduction makes one of the two ways of an allreduce by rings or
- * trees; the other collectives are not modelled there, and none but allreduce on the host. */
+/* Return true for a broadcast or reduction, which between nodes is one half of an allreduce with
+ * rings or trees. Other collectives are not modelled there, and on the host only allreduce is. */
 static bool one_way(const struct pci_job *job)
 {
     return PCI_COLLECTIVE_BCAST == job->collective || PCI_COLLECTIVE_REDUCE == job->collective;
@@ -235,8 +236,8 @@ static bool formula_offers(const struct pci_job *job, enum pci_algorithm algorit
            (PCI_COLLECTIVE_ALLREDUCE == job->collective || (one_way(job) && job->nodes > 1));
 }
 
-/* The limits are of what the channels carry (bus bandwidth); in terms of the vector they shrink by
- * as much as the links' bandwidth does. */
+/* Return the bandwidth of the vector with all limits. The limits apply to bus bandwidth and are
+ * scaled to the vector in the same way as the bandwidth of the links. */
 static double limited_bw(const struct pci_costs *costs, const struct pci_job *job,
                          enum pci_algorithm a, enum pci_protocol p)
 {
@@ -262,7 +263,7 @@ static double latency_us(const struct pci_costs *costs, const struct pci_job *jo
 {
     struct path_hops hops = job_hops(job, a);
     double intra = costs->hop[a][p][hops.kind];
-    /* With one GPU a node nothing hides a ring's network hops: they cost what a tree's do. */
+    /* With one GPU per node, nothing hides a ring's network hops: they cost as much as a tree's. */
     enum pci_algorithm net = job->ranks == job->nodes ? PCI_ALGORITHM_TREE : a;
     double inter =
         costs->hop[net][p][PCI_HOP_NET] + job->latency_inter * (PCI_PROTOCOL_SIMPLE == p ? 2 : 1);
@@ -338,7 +339,7 @@ int pci_predict_best(const struct pci_costs *costs, const struct pci_job *job, u
                      uint64_t bytes, struct pci_choice *choice)
 {
     struct pci_choice best = {.us = INFINITY};
-    /* Of what takes as long by the executor's model, the first: that model is not as exact. */
+    /* Prefer the first of several similar times, because the model of the executor is not exact. */
     double margin = pci_block_models(costs, job) ? 0.99 : 1;
 
     for (int a = 0; a < PCI_ALGORITHM_COUNT; a++) {

@@ -14,7 +14,7 @@
 
 #define TABLE_DIMS     4
 #define TABLE_WORDS    (1 + TABLE_DIMS + PCI_SIZE_COUNT)
-#define TABLE_WORD     64 /* longest word with its end */
+#define TABLE_WORD     64 /* size of the longest word, with its NUL */
 #define TABLE_MAX_FILE (1u << 20)
 #define MASK_BITS      64
 
@@ -32,7 +32,7 @@ static const char *const way_figures[] = {PCI_WAY_FIGURES(NAME)};
 static const char *const executor_figures[] = {PCI_EXECUTOR_FIGURES(NAME)};
 static const char *const call_figures[] = {PCI_CALL_FIGURES(NAME)};
 
-/* A dimension; without names its indices are numbers. */
+/* A dimension. If it has no names, its indices are numbers. */
 struct dimension {
     char letter; /* in PCI_COST_TABLES */
     const char *title;
@@ -60,7 +60,7 @@ struct table {
     const char *name;
     size_t offset; /* of the member, an array of doubles without gaps */
     size_t bytes;
-    const char *dims; /* connect infos of dimensions */
+    const char *dims; /* letters of the dimensions */
 };
 
 #define TABLE(name, member, dims, meaning) \
@@ -83,7 +83,7 @@ static const struct dimension *table_dim(const struct table *table, unsigned d)
     return dim;
 }
 
-/* One line taken apart, and where to complain. */
+/* The words of a line, and the buffer for an error message. */
 struct line {
     char words[TABLE_WORDS][TABLE_WORD];
     unsigned nwords;
@@ -110,7 +110,7 @@ __attribute__((format(printf, 2, 3))) static int complain(const struct line *lin
     return -EINVAL;
 }
 
-/* Cut a line into words; # ends it. */
+/* Split a line into words, up to the first #. */
 static int split(struct line *line, const char *text, size_t length)
 {
     size_t at = 0;
@@ -138,7 +138,7 @@ static int split(struct line *line, const char *text, size_t length)
     return 0;
 }
 
-/* A number below the dimension's count, or -1. */
+/* Return an index that is written as a number, or -1 if it is not below the dimension's count. */
 static int number_index(const struct dimension *dim, const char *word)
 {
     char *end;
@@ -164,7 +164,7 @@ static int name_index(const struct dimension *dim, const char *word)
     return -1;
 }
 
-/* The indices that "name,name", "first-last" or "*" means, as a bit mask. */
+/* Parse "name,name", "first-last" or "*" as a bit mask of indices. */
 static int parse_index(const struct line *line, const struct dimension *dim, const char *word,
                        uint64_t *mask)
 {
@@ -223,7 +223,7 @@ static double *table_values(const struct table *table, struct pci_costs *costs)
     return (double *) (void *) ((char *) costs + table->offset);
 }
 
-/* Set all elements that the masks select; with several values the last index picks one. */
+/* Set all elements that the masks select. With several values, the last index selects one. */
 static void assign(const struct table *table, struct pci_costs *costs, const uint64_t *masks,
                    const double *values, unsigned nvalues)
 {
