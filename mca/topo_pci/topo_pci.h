@@ -4,13 +4,13 @@
 #define TOPO_PCI_TOPO_PCI_H
 
 /*
- * The topo/pci component: MPI_Cart_create and MPI_Dist_graph_create(_adjacent) with reorder = true
- * give neighbours in the grid or graph ranks on the same host, and there on the same NUMA node.
+ * The topo/pci component. MPI_Cart_create and MPI_Dist_graph_create(_adjacent) with reorder = true
+ * place neighbours of the grid or graph on the same host, and inside a host on the same NUMA node.
  *
- * Every rank describes its location (topo_pci_location.h); the locations are gathered over the old
- * communicator; the mapper (pci_map.h) finds the permutation; a split of the old communicator puts
- * the processes into the new order, on which Open MPI's own functions then build the communicator.
- * Whatever fails on one rank (memory, above all) leads, on all ranks alike, to the unchanged order.
+ * Every rank describes its location (topo_pci_location.h), and the locations are gathered over the
+ * old communicator. The mapper (pci_map.h) finds the permutation. A split of the old communicator
+ * creates the new order, and Open MPI's functions build the communicator on it. After any failure
+ * on one rank (usually lack of memory), all ranks keep the old order.
  */
 
 #include "mca/topo_pci/map/pci_map.h"
@@ -67,20 +67,20 @@ int topo_pci_graph_create_adjacent(mca_topo_base_module_t *topo, ompi_communicat
                                    topo_pci_info_t *info, int reorder,
                                    ompi_communicator_t **new_comm);
 
-/* Registers the parameters; Open MPI itself refuses values out of range, with a text. */
+/* Register the parameters. Open MPI rejects values out of range with a message. */
 int topo_pci_parameters_register(void);
 
 /*
- * The locations of all ranks of COMM, by an allgather.  Collective.  *LOCATIONS is malloc'ed, or
- * NULL on every rank when one of them lacks memory (reported there).  Returns an Open MPI error
- * when MPI fails.
+ * Gather the locations of all ranks of COMM on all ranks. Collective. *LOCATIONS is malloc'ed, or
+ * NULL on every rank if one of them lacks memory (reported there). Returns an Open MPI error if MPI
+ * fails.
  */
 int topo_pci_locations_gather(ompi_communicator_t *comm, struct pci_map_location **locations);
 
-/* Whether OK is true on every rank of COMM.  Collective. */
+/* Set *ALL to whether OK is true on every rank of COMM. Collective. */
 int topo_pci_agree(ompi_communicator_t *comm, bool ok, bool *all);
 
-/* Reports on stream at verbose level LEVEL. */
+/* Print a message to the component's output stream at verbose level LEVEL. */
 void topo_pci_report(int level, const char *format, ...) __opal_attribute_format__(printf, 2, 3);
 
 #endif

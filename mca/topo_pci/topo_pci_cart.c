@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* The module of a communicator, when it is one of ours. */
+/* Return the module of a communicator if it is one of ours, otherwise NULL. */
 static mca_topo_pci_module_t *module_of(ompi_communicator_t *comm)
 {
     mca_topo_base_module_t *topo = comm->c_topo;
@@ -19,8 +19,8 @@ static mca_topo_pci_module_t *module_of(ompi_communicator_t *comm)
     return (mca_topo_pci_module_t *) topo;
 }
 
-/* The new rank of RANK among COUNT processes at LOCATIONS: -1 for none.  Returns an errno code
- * below 0. */
+/* Find the new rank of RANK among COUNT processes at LOCATIONS; -1: it has none. Return 0 or a
+ * negative errno value. */
 static int cart_rank_find(int rank, int count, const struct pci_map_location *locations, int ndims,
                           const int *dims, const int *periods, int *newrank,
                           struct pci_map_result *result)
@@ -39,7 +39,7 @@ static int cart_rank_find(int rank, int count, const struct pci_map_location *lo
     return rc;
 }
 
-/* Gives the new communicator's module the locations of its ranks, found in those of OLD_COMM. */
+/* Copy the locations of the new communicator's ranks from those of OLD_COMM to its module. */
 static void locations_inherit(ompi_communicator_t *old_comm,
                               const struct pci_map_location *old_locations,
                               ompi_communicator_t *new_comm)
@@ -76,7 +76,7 @@ static void locations_inherit(ompi_communicator_t *old_comm,
     free(ranks);
 }
 
-/* The reordered grid: a split puts the processes in order, the base does the rest. */
+/* Create the reordered grid: a split orders the processes, and the base does the rest. */
 static int cart_create_reordered(mca_topo_base_module_t *topo, ompi_communicator_t *old_comm,
                                  int newrank, int ndims, const int *dims, const int *periods,
                                  ompi_communicator_t **new_comm)
@@ -89,7 +89,7 @@ static int cart_create_reordered(mca_topo_base_module_t *topo, ompi_communicator
         return rc;
     }
     if (newrank < 0) {
-        /* The caller gives up the module with success; nothing else refers to it here. */
+        /* After success the caller no longer uses the module, and there is no other reference. */
         *new_comm = MPI_COMM_NULL;
         OBJ_RELEASE(topo);
         return OMPI_SUCCESS;
@@ -150,7 +150,7 @@ int topo_pci_cart_create(mca_topo_base_module_t *topo, ompi_communicator_t *old_
     return rc;
 }
 
-/* The rank that cart_create with reorder would give; without communication. */
+/* Return the rank that cart_create with reorder would assign, without communication. */
 int topo_pci_cart_map(ompi_communicator_t *comm, int ndims, const int *dims, const int *periods,
                       int *newrank)
 {

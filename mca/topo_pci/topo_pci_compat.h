@@ -4,9 +4,9 @@
 #define TOPO_PCI_TOPO_PCI_COMPAT_H
 
 /*
- * Every difference between Open MPI versions that the topo/pci component meets.  5.0 and 6.0
- * differ from 4.1 in the arguments of the query, in the name of its slot, in the dump of
- * enumerators, and (6.0) in the counts of gatherv.
+ * All differences between Open MPI versions that affect the topo/pci component. 5.0 and 6.0 differ
+ * from 4.1 in the arguments of the query, in the name of its slot, in the dump of enumerators, and
+ * (6.0) in the counts of gatherv.
  */
 
 #include "ompi_config.h"
@@ -35,7 +35,7 @@
 #define TOPO_PCI_QUERY_UNUSED    (void) 0
 #endif
 
-/* From 5.0 on, an enumerator's dump has a third argument, for colours. */
+/* From 5.0 on, the dump function of an enumerator has a third argument for colours. */
 #if OMPI_MAJOR_VERSION >= 5
 #define TOPO_PCI_DUMP_ARGUMENTS \
     mca_base_var_enum_t *self, char **out, mca_base_var_enum_dump_type_t type
@@ -48,7 +48,7 @@
 /* The info argument of MPI_Dist_graph_create has had this type since 4.0. */
 typedef struct opal_info_t topo_pci_info_t;
 
-/* Bytes of every rank to the root; COUNTS and OFFSETS matter at the root alone. */
+/* Gather bytes of every rank on the root. COUNTS and OFFSETS are only used on the root. */
 static inline int topo_pci_gatherv(const void *bytes, int count, void *all, const int *counts,
                                    const int *offsets, int root, ompi_communicator_t *comm)
 {

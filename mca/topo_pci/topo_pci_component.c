@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 
-/* The component of the framework topo: registration, query, life of a module. */
+/* The component of the framework topo: registration, query, and creation of modules. */
 
 #include "mca/topo_pci/topo_pci.h"
 
@@ -32,8 +32,7 @@ static int topo_pci_init_query(bool progress_threads, bool mpi_threads)
     return OMPI_SUCCESS;
 }
 
-/* Offers a module for grids and distributed graphs; the old MPI_Graph_create stays with the base.
- */
+/* Offer a module for grids and distributed graphs. The base handles the old MPI_Graph_create. */
 static mca_topo_base_module_t *topo_pci_query(TOPO_PCI_QUERY_ARGUMENTS)
 {
     mca_topo_pci_module_t *module;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 
-/* What the ranks of a communicator exchange. */
+/* Exchanges between the ranks of a communicator. */
 
 #include "mca/topo_pci/topo_pci.h"
 
@@ -20,7 +20,7 @@ int topo_pci_agree(ompi_communicator_t *comm, bool ok, bool *all)
     return rc;
 }
 
-/* Found anew each time: the application may have bound itself or chosen a GPU since. */
+/* Find the location each time, because the application may have changed its binding or its GPU. */
 static struct pci_map_location location_mine(void)
 {
     struct pci_map_location location;

@@ -2,9 +2,9 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 
 /*
- * MPI_Dist_graph_create and MPI_Dist_graph_create_adjacent.  Rank 0 of the old communicator gathers
- * all edges, maps the graph, and scatters the new ranks: only rank 0 needs memory for the whole
- * graph.
+ * MPI_Dist_graph_create and MPI_Dist_graph_create_adjacent. Rank 0 of the old communicator gathers
+ * all edges, maps the graph, and scatters the new ranks, so that only rank 0 needs memory for the
+ * whole graph.
  */
 
 #include "mca/topo_pci/topo_pci.h"
@@ -24,10 +24,10 @@ struct edges {
     uint32_t *triples; /* source, target, weight of each */
 };
 
-/* What rank 0 gathers. */
+/* The data that rank 0 gathers. */
 struct whole {
-    int *counts;  /* bytes of each rank */
-    int *offsets; /* bytes */
+    int *counts;  /* of each rank, in bytes */
+    int *offsets; /* of each rank, in bytes */
     uint32_t *triples;
     size_t edges;
 };
@@ -53,7 +53,8 @@ static void edges_add(struct edges *edges, int source, int target, const int *we
     triple[2] = weight > 0 ? (uint32_t) weight : 0;
 }
 
-/* Bytes of each rank to rank 0, which finds room for them.  *ALL is false when it cannot. */
+/* Gather the number of bytes of each rank on rank 0, which allocates memory for them. *ALL is false
+ * if this fails. */
 static int counts_gather(ompi_communicator_t *comm, int bytes, struct whole *whole, bool *all)
 {
     int size = ompi_comm_size(comm), root = ompi_comm_rank(comm) == ROOT, rc;
@@ -83,7 +84,7 @@ static int counts_gather(ompi_communicator_t *comm, int bytes, struct whole *who
     return topo_pci_agree(comm, !root || whole->triples, all);
 }
 
-/* Rank 0: the new rank of every process, from the edges and the locations. */
+/* On rank 0, find the new rank of every process from the edges and the locations. */
 static int whole_map(const struct whole *whole, int size, const struct pci_map_location *locations,
                      uint32_t *newranks, struct pci_map_result *result)
 {
@@ -120,7 +121,8 @@ static void graph_report(int size, size_t edges, const struct pci_map_result *re
                     result->before.domains / 2, result->after.domains / 2);
 }
 
-/* Rank 0 maps and scatters.  *NEWRANK is set and *MAPPED true on all ranks, or on none. */
+/* Map on rank 0, and scatter the new ranks. *NEWRANK is set and *MAPPED is true on all ranks or
+ * none. */
 static int ranks_scatter(ompi_communicator_t *comm, const struct whole *whole,
                          const struct pci_map_location *locations, int *newrank, bool *mapped)
 {
@@ -150,8 +152,8 @@ static int ranks_scatter(ompi_communicator_t *comm, const struct whole *whole,
 }
 
 /*
- * The permutation for a graph of which each rank knows EDGES (NULL triples: no memory for them).
- * Collective.  *MAPPED false: the order stays.
+ * Find the permutation for a graph of which each rank knows EDGES (NULL triples: out of memory).
+ * Collective. *MAPPED false: the order is unchanged.
  */
 static int graph_map(ompi_communicator_t *comm, const struct edges *edges, int *newrank,
                      bool *mapped)
@@ -226,7 +228,7 @@ int topo_pci_graph_create(mca_topo_base_module_t *topo, ompi_communicator_t *old
     return rc;
 }
 
-/* The neighbours of one node, as MPI_Dist_graph_create_adjacent takes them. */
+/* The neighbours of one node, in the form of MPI_Dist_graph_create_adjacent. */
 struct adjacency {
     int indegree;
     int outdegree;
@@ -271,7 +273,7 @@ static int adjacency_pack(struct adjacency *a, const int *sources, const int *so
     return OMPI_SUCCESS;
 }
 
-/* Sends COUNT integers to DEST while receiving ROOM from SOURCE (any when negative). */
+/* Send OUT_COUNT integers to DEST while receiving from SOURCE (any if negative). */
 static int integers_exchange(ompi_communicator_t *comm, const int *out, size_t out_count, int dest,
                              int *in, size_t in_count, int tag, int *source)
 {
@@ -291,9 +293,9 @@ static int integers_exchange(ompi_communicator_t *comm, const int *out, size_t o
 }
 
 /*
- * ORDERED has the processes in their new order.  Node r of the graph was described by old rank r
- * and is from now on rank r of ORDERED: every process sends its arguments to the rank of its old
- * number.
+ * Move the adjacencies. ORDERED has the processes in their new order. Old rank r has described node
+ * r of the graph, which is rank r of ORDERED from now on. Every process therefore sends its
+ * arguments to the rank of ORDERED with its old number.
  */
 static int adjacency_move(ompi_communicator_t *ordered, int old_rank, const struct adjacency *mine,
                           struct adjacency *theirs)
@@ -321,7 +323,7 @@ static int adjacency_move(ompi_communicator_t *ordered, int old_rank, const stru
                              theirs->numbers, adjacency_length(theirs), TAG_NUMBERS, &source);
 }
 
-/* The graph on ORDERED, from each rank's new adjacency. */
+/* Create the graph on ORDERED from each rank's new adjacency. */
 static int adjacency_create(mca_topo_base_module_t *topo, ompi_communicator_t *ordered,
                             const struct adjacency *a, topo_pci_info_t *info, int reorder,
                             ompi_communicator_t **new_comm)
@@ -336,7 +338,7 @@ static int adjacency_create(mca_topo_base_module_t *topo, ompi_communicator_t *o
         new_comm);
 }
 
-/* Splits, moves the adjacencies to their new owners, and creates.  MINE is packed already. */
+/* Split, move the adjacencies to their new owners, and create the graph. MINE is already packed. */
 static int adjacent_create_reordered(mca_topo_base_module_t *topo, ompi_communicator_t *old_comm,
                                      int newrank, const struct adjacency *mine,
                                      topo_pci_info_t *info, int reorder,

@@ -21,7 +21,7 @@ static uint64_t text_hash(const char *text)
     return gpuring_hash_bytes(GPURING_HASH_START, text, strlen(text));
 }
 
-/* The first line of PATH without its end.  Returns 0 when there is none, or it is empty. */
+/* Read the first line of PATH without its newline. Return 0 if there is none or it is empty. */
 static int line_read(const char *path, char *line, size_t size)
 {
     return pci_file_line(path, line, size) == 0 && line[0] != '\0';
@@ -41,7 +41,7 @@ static uint64_t host_find(const char *hostid)
     return text_hash(text);
 }
 
-/* The NUMA node that contains all processors of this process, or -1. */
+/* Return the NUMA node that contains all processors of this process, or -1. */
 static int cpu_node_find(void)
 {
     static const char prefix[] = "/sys/devices/system/node/node";
@@ -72,7 +72,7 @@ static int cpu_node_find(void)
     return found;
 }
 
-/* The NUMA node of PCI device BUSID (any case), or -1. */
+/* Return the NUMA node of PCI device BUSID (in any case), or -1. */
 static int pci_node_find(const char *busid)
 {
     char path[128], line[32], name[32];
@@ -87,9 +87,9 @@ static int pci_node_find(const char *busid)
 }
 
 /*
- * The NUMA node of the GPU of the current context, or -1.  Only asks a driver library that the
- * process has loaded already, and creates no context.  Prototypes as the CUDA driver API documents
- * them.
+ * Return the NUMA node of the current context's GPU, or -1. Only uses a driver library that the
+ * process has already loaded, and creates no context. The prototypes follow the CUDA driver API's
+ * documentation.
  */
 static int gpu_node_find(void)
 {

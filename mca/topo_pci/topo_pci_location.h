@@ -3,16 +3,16 @@
 #ifndef TOPO_PCI_TOPO_PCI_LOCATION_H
 #define TOPO_PCI_TOPO_PCI_LOCATION_H
 
-/* Where this process runs.  No Open MPI in here; every answer is local and cheap (a few small
- * files). */
+/* The location of this process. This file does not use Open MPI. All functions are local and only
+ * read a few small files. */
 
 #include "mca/topo_pci/map/pci_map.h"
 
 /*
- * Fills *LOCATION.  HOSTID (not empty) replaces the identity of the host, DOMAIN (>= 0) that of the
- * domain. Without them the host is the running kernel (its boot id, or the host name where that is
- * hidden), and the domain the NUMA node of the GPU whose context is current in this process, else
- * the NUMA node that holds all processors the process may run on, else 0.
+ * Fill *LOCATION. HOSTID (if not empty) replaces the identity of the host, and DOMAIN (if >= 0)
+ * that of the domain. Otherwise the host is the running kernel (its boot ID, or the host name if
+ * that is hidden). The domain is the NUMA node of the GPU whose context is current in this process,
+ * or the NUMA node that contains all allowed processors of the process, or 0.
  */
 void topo_pci_location_find(const char *hostid, int domain, struct pci_map_location *location);
 

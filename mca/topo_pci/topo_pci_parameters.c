@@ -2,8 +2,8 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 
 /*
- * Parameters.  Open MPI reads an integer such as "abc" as 0 without a word; an enumerator that
- * accepts the integers of a range makes it refuse such values with its own text, which names them.
+ * Parameters. Open MPI silently reads an integer such as "abc" as 0. An enumerator that accepts the
+ * integers of a range makes it reject such values with a message that contains them.
  */
 
 #include "mca/topo_pci/topo_pci.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Elements and attributes of a document. All walks are loops: depth of input is no depth of stack.
- */
+/* Elements and attributes of a document. All traversals are loops, so deep input needs no deep
+ * stack. */
 #define _GNU_SOURCE /* vasprintf */
 #include <errno.h>
 #include <stdarg.h>
@@ -91,7 +91,7 @@ static void elem_unlink(struct pci_elem *elem)
     }
 }
 
-/* Frees an element with all below it; returns how many there were. */
+/* Free an element and its descendants. Return their number. */
 static size_t elem_free(struct pci_elem *top)
 {
     size_t n = 0;
@@ -228,7 +228,8 @@ long pci_elem_long(const struct pci_elem *elem, const char *key, long otherwise)
         return otherwise;
     }
     errno = 0;
-    /* Base 16 only with 0x: a leading zero does not mean octal in these files. */
+    /* Use base 16 only with 0x, and never base 8: a leading zero does not mean octal in these
+     * files. */
     long value = strtol(text, &end, strncasecmp(text, "0x", 2) ? 10 : 16);
     return errno || end == text ? otherwise : value;
 }
@@ -264,7 +265,7 @@ int pci_elem_move(struct pci_elem *elem, struct pci_elem *parent)
     while (end && !end->next) {
         end = end->parent;
     }
-    end = end ? end->next : NULL; /* the first element after those below ELEM */
+    end = end ? end->next : NULL; /* the first element after ELEM's descendants */
     for (const struct pci_elem *below = elem; below != end; below = after(below)) {
         deepest = below->depth > deepest ? below->depth : deepest;
     }
@@ -272,7 +273,7 @@ int pci_elem_move(struct pci_elem *elem, struct pci_elem *parent)
         return -E2BIG;
     }
     for (struct pci_elem *below = elem; below != end; below = after(below)) {
-        below->depth += down; /* modulo 2^32, so also upwards */
+        below->depth += down; /* modulo 2^32, so that a move upwards works as well */
     }
     elem_unlink(elem);
     elem_link(elem, parent);
@@ -307,10 +308,11 @@ static void attribute_remove(struct pci_elem *elem, struct pci_attribute *found)
     memmove(found, found + 1, (--elem->nattributes - at) * sizeof(*found));
 }
 
-/* Reads the character at *TEXT and steps over it. False: it is not UTF-8, or not one of XML. */
+/* Read the character at *TEXT and skip it. False: it is not UTF-8, or not allowed in XML. */
 static bool character_valid(const unsigned char **text)
 {
-    static const uint32_t least[] = {0, 0x80, 0x800, 0x10000}; /* of so many more bytes */
+    static const uint32_t least[] = {0, 0x80, 0x800,
+                                     0x10000}; /* least character by number of further bytes */
     unsigned first = *(*text)++;
     unsigned more = first < 0x80 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
     uint32_t value = more ? first & (0x3fu >> more) : first;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Documents from inside: for the files that read, write and change them, and for the graph. */
+/* Internals of documents for the files that read, write and change them, and for the graph. */
 #ifndef TOPO_PCI_XML_DOC_H
 #define TOPO_PCI_XML_DOC_H
 
@@ -8,14 +8,14 @@
 
 #include "mca/topo_pci/xml/pci_doc.h"
 
-/* Fills ERROR (unless NULL) and returns CODE. */
+/* Fill ERROR (unless NULL) and return CODE. */
 int pci_error_set(struct pci_error *error, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* -ENOMEM with its message. */
+/* Return -ENOMEM with its message. */
 int pci_error_memory(struct pci_error *error);
 
-/* Makes room for COUNT items of SIZE bytes in *ARRAY, growing by doubling. 0 or -ENOMEM. */
+/* Make room for COUNT items of SIZE bytes in *ARRAY, doubling its capacity. Return 0 or -ENOMEM. */
 int pci_array_reserve(void *array, size_t *capacity, size_t count, size_t size);
 
 struct pci_attribute {
@@ -41,17 +41,17 @@ struct pci_doc {
     size_t nelements;
 };
 
-/* Moves ELEM with all below it to the end of PARENT, which is not below it. -E2BIG: too deep. */
+/* Move ELEM and its descendants to the end of PARENT, which is none of them. -E2BIG: too deep. */
 int pci_elem_move(struct pci_elem *elem, struct pci_elem *parent);
 
 bool pci_elem_is(const struct pci_elem *elem, const char *name);
 
-/* Writes TEXT as the content of an XML attribute or element; xml/write.c. */
+/* Write TEXT as the content of an XML attribute or element; xml/write.c. */
 void pci_xml_put(FILE *out, const char *text);
 
 /*
- * The ranks of a document's GPUs: position of each gpu element in the document -> rank, or -1 when
- * it does not take part. Ranks are those of the attributes, or positions where no GPU has one.
+ * The ranks of a document's GPUs: for the position of each gpu element, its rank, or -1 if it is
+ * not used. Ranks are those of the attributes, or the positions if no GPU has the attribute.
  */
 struct pci_ranks {
     size_t count;
@@ -61,7 +61,7 @@ struct pci_ranks {
 int pci_ranks_read(const struct pci_doc *doc, struct pci_ranks *ranks, struct pci_error *error);
 void pci_ranks_free(struct pci_ranks *ranks);
 
-/* The host of an element: the host_hash of the cpu above it (0 without). */
+/* Return the host of an element: the host_hash of the cpu above it, or 0. */
 uint64_t pci_elem_host(const struct pci_elem *elem);
 
 #endif

@@ -10,9 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FIRST_ROOM 65536 /* bytes; doubled while there is more */
+#define FIRST_ROOM 65536 /* bytes, doubled while the file has more */
 
-/* Everything, or more than `limit` bytes of it, and a zero; NULL and errno. */
+/* Read the whole file, or slightly more than `limit` bytes, and append a NUL. NULL: see errno. */
 static char *read_all(int fd, size_t limit, size_t *size)
 {
     size_t room = FIRST_ROOM, used = 0;
@@ -66,7 +66,7 @@ int pci_file_read_open(int fd, size_t limit, char **text, size_t *size, char *wh
     return 0;
 }
 
-/* Of what is open: 0 for a regular file. */
+/* Return 0 if the descriptor is a regular file, otherwise an error with its text. */
 static int check_kind(int fd, char *why, size_t room)
 {
     struct stat info;
@@ -91,7 +91,7 @@ static int check_kind(int fd, char *why, size_t room)
 
 int pci_file_read(const char *path, size_t limit, char **text, size_t *size, char *why, size_t room)
 {
-    /* O_NONBLOCK: a pipe is opened at once; it makes no difference to a file. */
+    /* O_NONBLOCK: do not wait for a writer if the path is a pipe. It has no effect on a file. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), rc;
 
     if (fd < 0) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Merges documents: what several processes of a host each saw becomes one tree. Elements are
- * matched level by level; a PCI device that both have at different depths (a container that hides a
- * switch) stays at the deeper one, where more is known about it.
+ * Merge documents: the views of several processes of a host become one tree. Elements are matched
+ * level by level. If a PCI device has different depths (a container hides a switch), it is placed
+ * at the deeper one, because that document has more information.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 #include "mca/topo_pci/xml/doc.h"
 
-/* Kinds of elements and the attributes that identify one of a kind; a missing one matches all. */
+/* Kinds of elements and the attributes that identify them. A missing one matches any value. */
 static const struct {
     const char *name;
     const char *keys[3];
@@ -26,7 +26,7 @@ static bool same_value(const struct pci_elem *a, const struct pci_elem *b, const
     if (!strcmp(key, "busid") || !strcmp(key, "target")) {
         uint64_t number = pci_busid_parse(x);
         if (number && number == pci_busid_parse(y)) {
-            return true; /* upper case, or another number of leading zeros */
+            return true; /* they may differ in case or in leading zeros */
         }
     }
     return !strcmp(x ? x : "", y ? y : "");
@@ -60,7 +60,7 @@ static struct pci_elem *counterpart(const struct pci_elem *parent, const struct 
     return child;
 }
 
-/* Whether ELEM is ABOVE or below it. */
+/* Return true if ELEM is ABOVE or one of its descendants. */
 static bool is_above(const struct pci_elem *above, const struct pci_elem *elem)
 {
     while (elem && elem != above) {
@@ -69,7 +69,7 @@ static bool is_above(const struct pci_elem *above, const struct pci_elem *elem)
     return elem;
 }
 
-/* The same PCI device below PARENT, at any depth. */
+/* Return the same PCI device below PARENT, at any depth. */
 static struct pci_elem *device_below(const struct pci_doc *doc, const struct pci_elem *parent,
                                      const struct pci_elem *elem)
 {
@@ -103,13 +103,13 @@ static int take_attributes(struct pci_elem *into, const struct pci_elem *from)
 
 struct merging {
     struct pci_doc *into;
-    /* Where the element of FROM at each level went. */
+    /* The element of INTO for the current element of FROM at each level. */
     struct pci_elem *merged[PCI_DOC_MAX_DEPTH + 1];
 };
 
 /*
- * The device ELEM elsewhere below the CPU of PARENT: INTO did not see the switch at PARENT, FROM
- * did, so the device moves there.
+ * Move the device ELEM to PARENT if it is elsewhere below the CPU of PARENT, because the switch at
+ * PARENT is only visible in FROM.
  */
 static int device_moved(const struct pci_doc *doc, struct pci_elem *parent,
                         const struct pci_elem *elem, struct pci_elem **moved)

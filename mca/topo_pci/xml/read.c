@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Reads documents by expat. DOCTYPE and entities are refused, and with them all but this text. */
+/* Read documents with expat. DOCTYPE and entities are rejected, so only the given text is read. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ struct reading {
     int rc; /* not 0: reading has been stopped */
 };
 
-/* Expat 2.9 has a line number of 64 bits, and deprecates the other. */
+/* Expat 2.9 has a line number of 64 bits and deprecates the other function. */
 static unsigned long line_of(XML_Parser parser)
 {
 #if XML_MAJOR_VERSION > 2 || (XML_MAJOR_VERSION == 2 && XML_MINOR_VERSION >= 9)
@@ -32,7 +32,7 @@ static unsigned long line_of(XML_Parser parser)
 #endif
 }
 
-/* The first failure: its message, with the line. */
+/* Stop reading, and keep the message of the first failure, with the line. */
 __attribute__((format(printf, 3, 4))) static void stop(struct reading *reading, int code,
                                                        const char *format, ...)
 {
@@ -48,7 +48,7 @@ __attribute__((format(printf, 3, 4))) static void stop(struct reading *reading, 
     XML_StopParser(reading->parser, XML_FALSE);
 }
 
-/* Expat has seen to it that no name comes twice. */
+/* Add the attributes. Expat has checked that no name is repeated. */
 static void read_attributes(struct reading *reading, const XML_Char **attributes)
 {
     for (; !reading->rc && *attributes; attributes += 2) {
@@ -69,7 +69,7 @@ static void check_root(struct reading *reading)
     }
 }
 
-/* Expat may call for what lies close behind the point at which it was stopped: see rc. */
+/* Expat may report elements after the point where it was stopped, which rc detects. */
 static void on_start(void *context, const XML_Char *name, const XML_Char **attributes)
 {
     struct reading *reading = context;
@@ -102,7 +102,7 @@ static void on_doctype(void *context, const XML_Char *name, const XML_Char *syst
     stop(context, -EINVAL, "%s", no_entities);
 }
 
-/* What expat found wrong itself. */
+/* Report an error that expat detected. */
 static void on_fault(struct reading *reading)
 {
     enum XML_Error fault = XML_GetErrorCode(reading->parser);
@@ -118,8 +118,8 @@ static void on_fault(struct reading *reading)
 }
 
 /*
- * Whether this can be XML in UTF-8. Expat takes other first bytes for UTF-16, whatever encoding it
- * is asked for.
+ * Return true if the text can be XML in UTF-8. Expat interprets other first bytes as UTF-16,
+ * regardless of the requested encoding.
  */
 static bool looks_like_xml(const char *text, size_t size)
 {
@@ -142,7 +142,7 @@ int pci_doc_parse(const void *text, size_t size, struct pci_doc **doc, struct pc
         return pci_error_set(error, -EINVAL, "topology XML, line 1: not XML in UTF-8");
     }
     reading.doc = calloc(1, sizeof(*reading.doc));
-    reading.parser = XML_ParserCreate("UTF-8"); /* whatever the text says about its encoding */
+    reading.parser = XML_ParserCreate("UTF-8"); /* overrides the encoding that the text declares */
     if (!reading.doc || !reading.parser) {
         reading.rc = pci_error_memory(error);
     } else {
@@ -162,7 +162,7 @@ int pci_doc_parse(const void *text, size_t size, struct pci_doc **doc, struct pc
     return 0;
 }
 
-/* The text of a file, or of standard input; the message names it. */
+/* Read the text of a file or of standard input. The message contains its name. */
 static int read_text(const char *path, char **text, size_t *size, struct pci_error *error)
 {
     bool standard = !strcmp(path, "-");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* What of a document takes part: ranks of GPUs, and subsets of GPUs with their branches. */
+/* Used parts of a document: ranks of GPUs, and subsets of GPUs with their branches. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -45,12 +45,12 @@ int pci_ranks_read(const struct pci_doc *doc, struct pci_ranks *ranks, struct pc
         any = any || (text && *text);
     }
     for (size_t i = 0; i < n && !any; i++) {
-        ranks->rank[i] = (long) i; /* nobody has a rank: all take part */
+        ranks->rank[i] = (long) i; /* no GPU has a rank, so all are used */
     }
     return 0;
 }
 
-/* Is this a branch of the tree that leads to no GPU and no net? */
+/* Return true if this branch of the tree contains no GPU and no net. */
 static bool is_empty(const struct pci_doc *doc, const struct pci_elem *branch)
 {
     const struct pci_elem *elem = branch;
@@ -72,7 +72,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The GPU of a rank: NULL when there is none. */
+/* Return the GPU of a rank, or NULL if there is none. */
 static struct pci_elem *gpu_of(const struct pci_ranks *ranks, unsigned rank)
 {
     for (size_t i = 0; i < ranks->count; i++) {
@@ -83,7 +83,7 @@ static struct pci_elem *gpu_of(const struct pci_ranks *ranks, unsigned rank)
     return NULL;
 }
 
-/* Checks the list and finds its GPUs in the order of their ranks. */
+/* Check the list, and find its GPUs in the order of their ranks. */
 static int choose(const struct pci_ranks *ranks, unsigned *sorted, size_t n,
                   struct pci_elem **chosen, struct pci_error *error)
 {
@@ -101,7 +101,7 @@ static int choose(const struct pci_ranks *ranks, unsigned *sorted, size_t n,
     return 0;
 }
 
-/* Numbers the chosen GPUs, removes the others, and the branches that lead to nothing then. */
+/* Number the selected GPUs, and remove the others and the branches that become empty. */
 static int keep_chosen(struct pci_doc *doc, const struct pci_ranks *ranks,
                        struct pci_elem *const *chosen, size_t n, struct pci_error *error)
 {
@@ -112,7 +112,7 @@ static int keep_chosen(struct pci_doc *doc, const struct pci_ranks *ranks,
             return pci_error_memory(error);
         }
     }
-    /* Backwards: whatever a strange document has inside of a GPU goes before that GPU. */
+    /* Go backwards, so that an unusual element inside a GPU is removed before that GPU. */
     for (size_t i = ranks->count; i > 0; i--) {
         size_t c = 0;
 
@@ -128,7 +128,7 @@ static int keep_chosen(struct pci_doc *doc, const struct pci_ranks *ranks,
             pci_elem_remove(doc, next);
         } else {
             elem = next;
-            pci_elem_set(elem, "keep", NULL); /* a mark of NCCL's, about all GPUs */
+            pci_elem_set(elem, "keep", NULL); /* a mark of NCCL that refers to all GPUs */
         }
     }
     return 0;

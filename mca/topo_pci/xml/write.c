@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Writes documents: two blanks a level, attributes in their order, empty elements closed at once.
- */
+/* Write documents with two blanks per level, attributes in order, and short empty elements. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -29,7 +28,8 @@ void pci_xml_put(FILE *out, const char *text)
             fprintf(out, "&#%d;", *text);
             break;
         default:
-            fputc((unsigned char) *text < 0x20 ? '?' : *text, out); /* XML has no other ones */
+            fputc((unsigned char) *text < 0x20 ? '?' : *text,
+                  out); /* XML allows no other control characters */
         }
     }
 }
