@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The data phase of a lane that is a block of threads: Simple, LL and LL128. Included after
- * executor.h by the CUDA kernels and, in C, by the test build in which a block is as many real
- * threads. Besides what executor.h lists, the execution header defines:
+ * The data phase of a lane that is a block of threads: Simple, LL and LL128. The CUDA kernels
+ * include this after executor.h, and so does a test build in C in which a block consists of real
+ * threads. In addition to the list in executor.h, the execution header defines:
  *
- *   BLOCK_FN                          what stands before functions that do not know EXEC
- *   BLOCK_SLOW                        the same for functions that are not to be inlined
+ *   BLOCK_FN                          prefix of functions that do not use EXEC
+ *   BLOCK_SLOW                        prefix of functions that must not be inlined
  *   BLOCK_UNROLL, BLOCK_ROLLED        pragmas that unroll the next loop, or do not; or nothing
  *   BLOCK_PACKS, BLOCK_LINES          packs (Simple) and lines (LL128) in flight for each thread
- *   BLOCK_COPY_PACKS                  packs where nothing is folded
+ *   BLOCK_COPY_PACKS                  packs in flight for each thread if nothing is folded
  *   BLOCK_OPERANDS                    operands (LL) in flight for each thread
  *   BLOCK_LINE_THREADS                threads that share an LL128 line: 8, or 1
  *   exec_fold(x, a, b)                folds two packs element by element
  *   block_load_pack(p), block_store_pack(p, v)       16 aligned bytes, ordinary accesses
  *   block_load_lines(p, w), block_store_lines(p, w)  two LL lines, each whole, relaxed
- *   block_line_ready(x, line, flag)   0 if this thread reads the line's flag, and it is another one
+ *   block_line_ready(x, line, flag)   0 if this thread reads the line's flag, and it is not `flag`
  *   block_line_load(x, line, v)       this thread's packs of an LL128 line whose flag was seen
  *   block_line_store(x, line, flag, v)
  *   block_warp_all(x, ok)             nonzero if ok on all threads of the warp
- *   BLOCK_ONES(word)                  how many bits of 64 are set
- *   and of EXEC the members uint32_t brief; uint64_t used_recvs, used_sends
+ *   BLOCK_ONES(word)                  number of bits that are set in 64 bits
+ *   and the members uint32_t brief; uint64_t used_recvs, used_sends of EXEC
  *
- * A lane that gives up must be able to start again, in place too. Simple waits before it moves
- * anything. LL and LL128 go in batches: all threads read their operands into registers, a barrier
- * finds out whether all of them have arrived, and only then anything is written; x->bytes tells
- * which batches are done.
+ * A lane that gives up must be able to start again, also in place. Simple waits before it moves any
+ * data. LL and LL128 work in batches: all threads read their operands into registers, and a barrier
+ * decides whether all operands have arrived. Only then is the batch written. x->bytes counts the
+ * bytes of finished batches.
  */
 #ifndef GPURING_BLOCK_H
 #define GPURING_BLOCK_H
@@ -33,7 +33,7 @@
 /* struct exec_pack, defined by the execution header: 16 bytes in two words, w[2]. */
 #define BLOCK_LINE_PACKS (8 / BLOCK_LINE_THREADS)
 
-/* 1 .. 8 bytes, one by one. */
+/* Load 1 to 8 bytes, one by one. */
 BLOCK_FN uint64_t block_load_bytes(const uint8_t *p, uint64_t bytes)
 {
     uint64_t word = 0;
@@ -53,7 +53,8 @@ BLOCK_FN void block_store_bytes(uint8_t *p, uint64_t word, uint64_t bytes)
     }
 }
 
-/* 16 bytes at any address, from aligned words: reads up to 3 bytes before and after. */
+/* Load 16 bytes at any address from aligned words. This reads up to 3 bytes before and after
+ * them. */
 BLOCK_FN struct exec_pack block_load_shifted(const uint8_t *p)
 {
     uint32_t shift = 8 * (uint32_t) ((uintptr_t) p & 3);
@@ -69,7 +70,8 @@ BLOCK_FN struct exec_pack block_load_shifted(const uint8_t *p)
     return pack;
 }
 
-/* What block_load has not found aligned. A function of its own: it is long, and rarely needed. */
+/* Load misaligned bytes for block_load. This is a separate function because it is long and rarely
+ * needed. */
 BLOCK_SLOW struct exec_pack block_load_slow(const uint8_t *p, uint64_t bytes, int interior)
 {
     struct exec_pack pack = {{0, 0}};
@@ -82,7 +84,8 @@ BLOCK_SLOW struct exec_pack block_load_slow(const uint8_t *p, uint64_t bytes, in
     return pack;
 }
 
-/* Up to 16 bytes that need not be aligned; `interior`: 4 bytes before and after may be read. */
+/* Load up to 16 bytes, which need not be aligned. If `interior`, 4 bytes before and after them may
+ * be read. */
 BLOCK_FN struct exec_pack block_load(const uint8_t *p, uint64_t bytes, int interior)
 {
     struct exec_pack pack = {{0, 0}};
@@ -126,7 +129,7 @@ BLOCK_FN void block_store(uint8_t *p, struct exec_pack pack, uint64_t bytes)
     }
 }
 
-/* Does the step read its input where it stores nothing? */
+/* Return true if the step does not store close to its input. */
 EXEC_FN int block_apart(const EXEC *x, const struct exec_piece *piece)
 {
     uint64_t input = (uintptr_t) x->work->input + piece->input;
@@ -136,20 +139,20 @@ EXEC_FN int block_apart(const EXEC *x, const struct exec_piece *piece)
            output + piece->bytes + 4 <= input;
 }
 
-/* Pack `at / 16` of an operand; slots have room for whole packs. */
+/* Return pack `at / 16` of an operand. Slots have room for whole packs. */
 EXEC_FN struct exec_pack block_operand_pack(const EXEC *x, const struct exec_piece *piece,
                                             uint32_t index, uint64_t at)
 {
     const uint8_t *p = exec_operand(x, piece, index) + at;
     uint32_t ref = piece->operands[index];
-    /* In the output, and in place, the neighbouring bytes are what other threads store. */
+    /* In the output, and in place, other threads store the adjacent bytes. */
     int interior =
         ref == GPURING_REF_INPUT && block_apart(x, piece) && at >= 4 && piece->bytes - at >= 20;
 
     return gpuring_ref_own(ref) ? block_load(p, piece->bytes - at, interior) : block_load_pack(p);
 }
 
-/* One pack at a time: misaligned buffers, and the rest of aligned ones. */
+/* Process one pack at a time: for misaligned buffers, and for the rest of aligned ones. */
 EXEC_FN void block_simple_any(EXEC *x, const struct exec_piece *piece, uint64_t from)
 {
     uint8_t *output = exec_output(x, piece);
@@ -171,11 +174,10 @@ EXEC_FN void block_simple_any(EXEC *x, const struct exec_piece *piece, uint64_t 
 }
 
 /*
- * Slots, and so slices, are far smaller than 4 GiB: 32 bits spare registers.
- *
- * What a thread has in flight of Simple: twice BLOCK_PACKS packs, or
- * BLOCK_COPY_PACKS, each `stride` bytes from the
- * next. This loads those of an operand that lie before `end`; zeros for the others.
+ * Load the packs of an operand that this thread has in flight: n packs, `stride` bytes apart. Packs
+ * at or after `end` are zero. With Simple, a thread has twice BLOCK_PACKS or BLOCK_COPY_PACKS packs
+ * in flight. Slots and slices are much smaller than 4 GiB, so 32-bit offsets are enough and save
+ * registers.
  */
 EXEC_FN void block_round_load(const EXEC *x, const uint8_t *from, uint32_t at, uint32_t end,
                               struct exec_pack *packs, int n)
@@ -203,7 +205,7 @@ EXEC_FN void block_round_store(const EXEC *x, uint8_t *to, uint32_t at, uint32_t
     }
 }
 
-/* To the output, if any, and all destinations. */
+/* Store packs to the output, if there is one, and to all destinations. */
 EXEC_FN void block_round_send(const EXEC *x, const struct exec_piece *piece, uint32_t at,
                               const struct exec_pack *packs, int n)
 {
@@ -217,7 +219,7 @@ EXEC_FN void block_round_send(const EXEC *x, const struct exec_piece *piece, uin
     }
 }
 
-/* A plain copy of all whole packs: while one half is stored, the other one is on its way. */
+/* Copy all whole packs. While one half is stored, the loads of the other half are in flight. */
 EXEC_FN void block_simple_copy(EXEC *x, const struct exec_piece *piece)
 {
     const uint32_t half = BLOCK_COPY_PACKS * 16 * exec_nthreads(x);
@@ -237,7 +239,7 @@ EXEC_FN void block_simple_copy(EXEC *x, const struct exec_piece *piece)
     }
 }
 
-/* The fold of all whole packs: the loads of the next round come before the stores of this one. */
+/* Fold all whole packs. The loads of the next round are issued before the stores of this round. */
 EXEC_FN void block_simple_fold(EXEC *x, const struct exec_piece *piece)
 {
     const uint32_t round = BLOCK_PACKS * 16 * exec_nthreads(x);
@@ -262,7 +264,8 @@ EXEC_FN void block_simple_fold(EXEC *x, const struct exec_piece *piece)
                 sum[k] = exec_fold(x, sum[k], next[0][k]);
             }
         }
-        /* Asked for again each round, operands take no registers; sm_120 would spill. */
+        /* Compute the operands again in each round, so that they occupy no registers. Otherwise
+         * sm_120 would spill. */
         block_round_load(x, exec_operand(x, piece, 0), at + round, end, next[0], BLOCK_PACKS);
         block_round_load(x, exec_operand(x, piece, 1), at + round, end, next[1], BLOCK_PACKS);
         block_round_send(x, piece, at, sum, BLOCK_PACKS);
@@ -305,7 +308,7 @@ EXEC_FN void block_unit_load(const EXEC *x, const uint8_t *lines, struct block_u
     }
 }
 
-/* 1 if all lines that hold any of the `bytes` bytes carry the flag. */
+/* Return 1 if all lines that contain any of the `bytes` bytes have the flag. */
 EXEC_FN int block_unit_ready(const EXEC *x, const struct block_unit *unit, uint32_t flag,
                              uint64_t bytes)
 {
@@ -342,7 +345,8 @@ EXEC_FN void block_unit_send(const EXEC *x, uint8_t *lines, struct exec_pack pac
     }
 }
 
-/* The fold of this thread's unit of all operands, a few in flight; 0 if one did not come. */
+/* Fold this thread's unit of all operands, with a few loads in flight. Return 0 if an operand is
+ * missing when patience is over. */
 EXEC_FN int block_unit_gather(EXEC *x, const struct exec_piece *piece, uint64_t at,
                               struct exec_pack *sum)
 {
@@ -389,7 +393,7 @@ EXEC_FN int block_unit_gather(EXEC *x, const struct exec_piece *piece, uint64_t 
     return 1;
 }
 
-/* Pairs of lines from this one on. */
+/* Write stale flags to the pairs of lines `from` to `to` of a slot. */
 EXEC_FN void block_clean_lines(const EXEC *x, uint8_t *slot, uint64_t from, uint64_t to,
                                uint64_t step)
 {
@@ -401,7 +405,8 @@ EXEC_FN void block_clean_lines(const EXEC *x, uint8_t *slot, uint64_t from, uint
     }
 }
 
-/* See fifo.h: lines that were not written for 2^32 steps would seem to be new. */
+/* Clean unused lines of the slots. Lines that were not written for 2^32 steps would look valid, see
+ * fifo.h. */
 EXEC_FN void block_ll_clean(const EXEC *x, const struct exec_piece *piece)
 {
     uint64_t used = (piece->bytes + 7) / 8;
@@ -454,18 +459,18 @@ EXEC_FN int block_ll(EXEC *x, const struct exec_piece *piece)
 }
 
 /*
- * Brief lanes: short calls over LL, all of whose chunks are single batches, of plans that use each
- * connection once. Their steps follow each other without what is between other steps, which takes
- * longer than their data: before the first one, all destinations have room, and no proxy carries a
- * slot; behind the last one slots are given back, and steps counted. Until then the threads keep in
- * mind which connections they are to count: bits 1 << number.
+ * Brief lanes: short calls over LL whose chunks are single batches, with plans that use each
+ * connection once. The usual work between steps takes longer than the data of such a call, so it is
+ * moved out of the steps. Before the first step, all destinations must have room, and no proxy may
+ * carry a slot. After the last step, slots are given back and steps are counted. Until then the
+ * threads record in bit sets which connections they have to count (bit 1 << number).
  *
- * No barrier is needed between them. What a step stores comes after its exec_all, so after all that
- * it and steps before have read; and of what was stored a step reads its own chunk alone
- * (GPURING_REF_OUTPUT), each thread the bytes that it has stored itself.
+ * No barrier is needed between the steps. A step stores data after its exec_all, and therefore
+ * after all reads of this step and of earlier ones. A step reads stored data only in its own chunk
+ * (GPURING_REF_OUTPUT), and each thread reads only bytes that it has stored itself.
  */
 
-/* Are this thread's connections ready for that? */
+/* Return true if this thread's connections permit a brief lane. */
 EXEC_FN int block_brief_ready(const EXEC *x)
 {
     const struct gpuring_lane *lane = x->lane;
@@ -480,7 +485,7 @@ EXEC_FN int block_brief_ready(const EXEC *x)
         struct gpuring_fifo_end *send = &lane->sends[i];
 
         if (send->seen + send->nslots <= send->step) {
-            /* Acquire: as in exec_wait_send. */
+            /* Acquire: see exec_wait_send. */
             send->seen = exec_load_acquire(&send->head->head);
         }
         ready &=
@@ -501,7 +506,7 @@ EXEC_FN void block_brief_begin(EXEC *x)
     }
 }
 
-/* The step's operands and destinations are spread over the threads. */
+/* Record the connections of a step, which are distributed over the threads. */
 EXEC_FN void exec_note_brief(EXEC *x, const struct exec_piece *piece)
 {
     BLOCK_ROLLED
@@ -515,7 +520,7 @@ EXEC_FN void exec_note_brief(EXEC *x, const struct exec_piece *piece)
     }
 }
 
-/* The number of the lowest bit, which is taken from the set. */
+/* Remove the lowest bit from the set, and return its number. */
 BLOCK_FN uint32_t block_take_bit(uint64_t *set)
 {
     uint64_t lowest = *set & -*set;
@@ -526,7 +531,7 @@ BLOCK_FN uint32_t block_take_bit(uint64_t *set)
 
 EXEC_FN void block_brief_end(EXEC *x)
 {
-    exec_barrier(x); /* others may read the steps until now */
+    exec_barrier(x); /* other threads may read the steps until here */
     BLOCK_ROLLED
     while (x->used_recvs != 0) {
         struct gpuring_fifo_end *recv = &x->lane->recvs[block_take_bit(&x->used_recvs)];

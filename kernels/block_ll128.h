@@ -4,12 +4,12 @@
 #ifndef GPURING_BLOCK_LL128_H
 #define GPURING_BLOCK_LL128_H
 
-/* What one thread holds of its lines in a batch of LL128. */
+/* The packs of one thread in a batch of LL128. */
 struct block_lines {
     struct exec_pack packs[BLOCK_LINES][BLOCK_LINE_PACKS];
 };
 
-/* Line k of this thread in the batch that starts at `base`: its first byte of data. */
+/* Return the first byte of data of this thread's line k in the batch that starts at `base`. */
 EXEC_FN uint64_t block_line_at(const EXEC *x, uint64_t base, int k)
 {
     uint64_t groups = exec_nthreads(x) / BLOCK_LINE_THREADS;
@@ -18,13 +18,13 @@ EXEC_FN uint64_t block_line_at(const EXEC *x, uint64_t base, int k)
     return base + line * x->line_bytes;
 }
 
-/* This thread's share of the line's data: pack q covers bytes [16 * first + 16 * q, ...). */
+/* Return the offset of this thread's pack q in the data of a line. */
 EXEC_FN uint64_t block_pack_offset(const EXEC *x, int q)
 {
     return 16 * (uint64_t) (exec_thread(x) % BLOCK_LINE_THREADS * BLOCK_LINE_PACKS + (uint32_t) q);
 }
 
-/* Bytes of data in pack q of the line whose data starts at `at`: 0 .. 16. */
+/* Return the bytes of data, 0 to 16, in pack q of the line whose data starts at `at`. */
 EXEC_FN uint64_t block_pack_bytes(const EXEC *x, const struct exec_piece *piece, uint64_t at, int q)
 {
     uint64_t line = x->line_bytes, offset = block_pack_offset(x, q);
@@ -81,9 +81,9 @@ EXEC_FN int block_lines_wait(EXEC *x, const struct exec_piece *piece, const uint
 }
 
 /*
- * Receive this thread's share of the lines of an operand; 0 if the warp gave up. The data is loaded
- * after the flags: a load that returns both may have read the data before the line was stored, and
- * the flag afterwards.
+ * Receive this thread's share of the lines of an operand. Return 0 if the warp gave up. Load the
+ * data after the flags, because a load of both may read the data before the line is stored, and the
+ * flag afterwards.
  */
 EXEC_FN int block_lines_receive(EXEC *x, const struct exec_piece *piece, uint32_t index,
                                 struct block_lines *lines)

@@ -9,16 +9,16 @@
 #include <cpuid.h>
 #include <immintrin.h>
 
-#define LEAST_VECTORS 1024      /* bytes, from where on memcpy is not the best */
-#define LEAST_STRINGS 512       /* bytes, from where on memcpy is not the best */
-#define LEAST_TIMED   4096      /* bytes, from where on `rep movsb` is not always the best */
-#define PIECE         (8 << 10) /* 32 KiB at a time and more take three times as long (AMD Zen 5) */
+#define LEAST_VECTORS 1024      /* bytes from which on vectors are faster than memcpy */
+#define LEAST_STRINGS 512       /* bytes from which on `rep movsb` is faster than memcpy */
+#define LEAST_TIMED   4096      /* bytes from which on `rep movsb` may be slower */
+#define PIECE         (8 << 10) /* bytes; from 32 KiB on it takes three times as long (Zen 5) */
 #define ERMS          (1u << 9) /* CPUID, leaf 7, EBX: enhanced rep movsb and stosb */
 
-/* Has the processor fast string operations (ERMS)? */
+/* Return true if the processor has fast string operations (ERMS). */
 static int has_strings(void)
 {
-    static int known; /* atomic: 0: not asked yet, 1: no, 2: yes; equal, whoever writes it */
+    static int known; /* atomic; 0: unknown, 1: no, 2: yes; all threads write the same value */
     int found = __atomic_load_n(&known, __ATOMIC_RELAXED);
     unsigned a, b = 0, c, d;
 
@@ -39,7 +39,7 @@ static void copy_strings(void *to, const void *from, size_t bytes)
     }
 }
 
-/* Returns how many bytes it has copied: whole pairs of lines. */
+/* Copy whole pairs of lines, and return the number of copied bytes. */
 __attribute__((target("avx2"))) static size_t copy_avx2(uint8_t *to, const uint8_t *from,
                                                         size_t bytes)
 {
@@ -68,7 +68,7 @@ void gpuring_copy(void *to, const void *from, size_t bytes)
 
 void gpuring_copy_stream(void *to, const void *from, size_t bytes)
 {
-    size_t at = -(uintptr_t) to % 64; /* up to the first line of `to` */
+    size_t at = -(uintptr_t) to % 64; /* bytes before the first whole line of `to` */
 
     at = at < bytes ? at : bytes;
     memcpy(to, from, at);
@@ -98,26 +98,27 @@ static void copy_around(void *to, const void *from, size_t bytes)
 }
 
 /*
- * Of two ways into a slot neither is the quicker one everywhere. `rep movsb` has to wait for each
- * line that the reader's core holds; what goes around the caches has to be fetched from memory.
- * That depends on processors and on where the reader's core is, and nothing tells it: processes are
- * moved, and virtual machines do not know. So now and then some copies are made one way and some
- * the other; the first ones of each way, which find slots as the other has left them, are not
- * timed. Of the process, with all its neighbours. Threads may spoil one another's times, which
- * costs speed alone.
+ * There are two ways to copy into a slot, and neither is always faster. `rep movsb` waits for each
+ * line that is in the cache of the reader's core. After stores around the caches, the reader has to
+ * load the data from memory. The faster way depends on the processor and on the distance of the
+ * reader's core, which cannot be queried, because processes move between cores, and virtual
+ * machines hide the topology. Therefore time some copies of both ways from time to time. The first
+ * copies of each way are not timed, because the other way has left the slots in a different state.
+ * The result is for the whole process with all its peers. Threads may disturb each other's timings,
+ * which affects only speed.
  */
-#define PERIOD  512 /* copies, of which the first ones are trials: */
-#define TRIAL   12  /* so many each way, */
-#define UNTIMED 8   /* of which so many are not timed: the slots of a connection */
-#define GAIN    2   /* of the second way, which takes the reader longer: measured, Zen 4 */
+#define PERIOD  512 /* copies from one trial to the next */
+#define TRIAL   12  /* copies of each way in a trial */
+#define UNTIMED 8   /* copies that are not timed, as many as a connection has slots */
+#define GAIN    2   /* required gain of the second way, which is slower to read (Zen 4) */
 
 static void (*const ways[])(void *to, const void *from, size_t bytes) = {copy_strings, copy_around};
 
 /* All atomic. */
 static struct {
-    uint32_t copies;  /* so far */
-    uint32_t way;     /* the quicker one */
-    uint64_t time[2]; /* of the last trials: cycles a KiB, summed up */
+    uint32_t copies;  /* number of copies so far */
+    uint32_t way;     /* the faster way */
+    uint64_t time[2]; /* sums over the last trial, in cycles per KiB */
 } timed;
 
 static void copy_trial(uint32_t at, void *to, const void *from, size_t bytes)

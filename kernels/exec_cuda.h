@@ -4,13 +4,14 @@
  * The execution header of a lane that is a CUDA thread block; see executor.h and block.h.
  *
  * Order of memory, as PTX defines it: counters are read with ld.acquire.sys, and written with
- * st.relaxed.sys after a fence.acq_rel.sys of the same thread; bar.sync before or after carries the
- * order to the other threads of the block (causality order is transitive). A system fence takes
- * about as long as a hop, so there is one for a block and step. Peers are other GPUs and host
- * processes, hence scope sys everywhere. LL and LL128 lines are volatile (relaxed.sys) accesses
- * whose flag is stored with the data: for LL within one 8-byte access, for LL128 within the store
- * of 128 bytes by eight threads. LL128 assumes more of the hardware than PTX guarantees (see
- * doc/hacking/device.md), and is used only where the topology keeps such stores in order.
+ * st.relaxed.sys after a fence.acq_rel.sys of the same thread. A bar.sync before or after extends
+ * this order to the other threads of the block, because causality order is transitive. A system
+ * fence takes about as long as a hop, so there is only one per block and step. Peers are other GPUs
+ * and host processes, so all scopes are sys. LL and LL128 lines are volatile (relaxed.sys)
+ * accesses. Their flag is stored together with the data: in one 8-byte access for LL, and in a
+ * store of 128 bytes by eight threads for LL128. LL128 assumes more of the hardware than PTX
+ * guarantees (see doc/hacking/device.md), and is used only if the topology keeps such stores in
+ * order.
  */
 #ifndef GPURING_EXEC_CUDA_H
 #define GPURING_EXEC_CUDA_H
@@ -33,7 +34,7 @@
 #define BLOCK_WARP         0xffffffffu
 #define BLOCK_ONES(word)   static_cast<uint32_t>(__popcll(word))
 
-/* How often a wait reads the clock, and how often the abort word (which lies in host memory). */
+/* Polls between two reads of the clock, and of the abort word, which is in host memory. */
 #define BLOCK_POLLS_CLOCK 32
 #define BLOCK_POLLS_ABORT 8192
 
@@ -42,8 +43,8 @@ struct alignas(16) exec_pack {
 };
 
 /*
- * What the threads of a block share: copies of the work, the lane, and its tables where they fit,
- * for a step reads them many times, each as long as a load from memory takes.
+ * Data that the threads of a block share: copies of the work, of the lane, and of its tables if
+ * they fit. A step reads them many times, and reads of global memory are slow.
  */
 #define BLOCK_CONNS  16
 #define BLOCK_STEPS  16
@@ -54,24 +55,24 @@ struct block_shared {
     struct exec_list lists[EXEC_LISTS];
     struct gpuring_work work;
     struct gpuring_lane lane;
-    struct gpuring_fifo_end recvs[BLOCK_CONNS], *home_recvs; /* NULL: not copied */
+    struct gpuring_fifo_end recvs[BLOCK_CONNS], *home_recvs; /* original of the copies, or NULL */
     struct gpuring_fifo_end sends[BLOCK_CONNS], *home_sends;
     struct gpuring_step steps[BLOCK_STEPS];
     struct gpuring_extent in[BLOCK_BLOCKS], out[BLOCK_BLOCKS];
     uint16_t refs[BLOCK_REFS];
 };
 
-/* One thread's view of its lane. R: what the kernel folds. */
+/* One thread's view of its lane. R is the reduction of the kernel. */
 template <class R> struct block {
-    const struct gpuring_work *work; /* this and lane: in struct block_shared */
+    const struct gpuring_work *work; /* this and lane are in struct block_shared */
     const struct gpuring_lane *lane;
     struct gpuring_lane *home;
-    struct exec_list *lists; /* in struct block_shared, too */
+    struct exec_list *lists; /* also in struct block_shared */
     uint64_t type_size, line_bytes, done, bytes;
-    uint32_t deadline, last_cycle; /* until when it may wait: of both clocks */
+    uint32_t deadline, last_cycle; /* ends of the wait on both clocks */
     uint32_t step, slices, polls, brief;
-    uint64_t used_recvs, used_sends; /* of a brief lane, see block.h */
-    uint32_t code;                   /* of the reduction, if R does not know it */
+    uint64_t used_recvs, used_sends; /* for brief lanes, see block.h */
+    uint32_t code;                   /* code of the reduction if R does not define it */
 };
 
 struct exec_piece;
@@ -86,7 +87,8 @@ EXEC_FN uint32_t exec_thread(const EXEC *)
     return threadIdx.x;
 }
 
-/* Of those that move data, in whose duty alone it is asked; and thread 0 of them ends a lane. */
+/* Return the number of threads that move data. Only these threads call it. Their thread 0 ends a
+ * lane. */
 EXEC_FN constexpr uint32_t exec_nthreads(const EXEC *)
 {
     return GPURING_KERNEL_THREADS(R::protocol) -
@@ -108,7 +110,7 @@ EXEC_FN uint32_t exec_brief(const EXEC *x)
     return R::protocol == GPURING_PROTOCOL_LL ? x->brief : 0;
 }
 
-/* Warps that move data, then one that waits, and one that posts. */
+/* The first warps move data, the next one waits, and the last one posts. */
 EXEC_FN enum exec_duty exec_duty(const EXEC *)
 {
     return threadIdx.x < GPURING_KERNEL_THREADS(R::protocol) - 64   ? EXEC_MOVES
@@ -143,7 +145,8 @@ EXEC_FN struct exec_list *exec_list(const EXEC *x, uint32_t k)
     return &x->lists[k % EXEC_LISTS];
 }
 
-/* Barriers 1 and 2: ready; 3 and 4: moved. Barrier 0 is that of all threads. */
+/* Barriers 1 and 2 are for "ready", and 3 and 4 for "moved" (overlap.h). Barrier 0 is for all
+ * threads. */
 #define BLOCK_BARRIER(operation, first, threads) \
     asm volatile("bar." operation " %0, %1;" ::"r"((first) + k % 2), "n"(threads) : "memory")
 
@@ -213,7 +216,7 @@ BLOCK_FN void exec_note(uint32_t *p, uint32_t value)
     exec_store_size(p, value);
 }
 
-/* Clocks in units of 1024: 32 bits last longer than anybody waits, and take fewer registers. */
+/* Return the clock in units of 1024 ns. 32 bits are enough for all waits, and save registers. */
 BLOCK_FN uint32_t block_clock()
 {
     uint64_t now;
@@ -223,10 +226,11 @@ BLOCK_FN uint32_t block_clock()
 }
 
 /*
- * The second clock: PTX promises nothing about the first one, which may advance by a millisecond at
- * a time, or stand still. No processor makes BLOCK_CYCLES cycles in a nanosecond, so it is over
- * first where both run well. A block that is moved to another multiprocessor meets another count,
- * and gives way too early, or when the first clock says so.
+ * Return the second clock, in units of 1024 cycles. It is needed because PTX guarantees nothing
+ * about the first one, which may advance in steps of a millisecond or stop. No GPU runs at
+ * BLOCK_CYCLES cycles per nanosecond, so the first clock ends a wait first if it is precise. A
+ * block that is moved to another multiprocessor sees another count, and then gives up too early, or
+ * at the time of the first clock.
  */
 #define BLOCK_CYCLES 4
 
@@ -243,7 +247,7 @@ BLOCK_FN bool block_over(uint32_t now, uint32_t end)
     return static_cast<int32_t>(now - end) >= 0;
 }
 
-/* The clocks are first read when something is waited for. */
+/* Restart patience. The clocks are only read when a wait polls. */
 EXEC_FN void exec_progress(EXEC *x)
 {
     x->polls = 0;
@@ -316,8 +320,8 @@ EXEC_FN int block_warp_all(const EXEC *, int ok)
     return __all_sync(BLOCK_WARP, ok);
 }
 
-/* Eight threads have a line: thread k of them has bytes 16k .. 16k+15, and the upper half of the
- * last one's is the flag, which this thread reads for all. */
+/* Eight threads share a line: thread k has bytes 16k to 16k+15. The flag is in the upper half of
+ * the last thread's bytes, and this thread reads it for all. */
 EXEC_FN int block_line_ready(const EXEC *, const uint8_t *line, uint64_t flag)
 {
     return threadIdx.x % 8 != 7 ||

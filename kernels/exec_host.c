@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The host executor: runs a work by the build of its protocol. */
+/* The host executor: run a work with the executor that was compiled for its protocol. */
 #include "kernels/exec_host.h"
 
 int gpuring_work_run_host(struct gpuring_work *work)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The host executor of one protocol: the common executor with one thread per lane. Each protocol
- * has a build of its own, for a small call is as long as its instructions, and tests of the
- * protocol are many of them. The includer defines EXEC_PROTOCOL before, and exec_data and exec_run
- * after.
+ * The host executor of one protocol: the common executor with one thread per lane. It is compiled
+ * once per protocol, because branches on the protocol dominate the time of small calls. The
+ * includer defines EXEC_PROTOCOL before this header, and exec_data and exec_run after it.
  */
 #ifndef GPURING_EXEC_HOST_H
 #define GPURING_EXEC_HOST_H
@@ -16,7 +15,7 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* Run a work of the protocol, as gpuring_work_run_host; `fold`: of its type and operation. */
+/* Run a work of the protocol like gpuring_work_run_host. `fold` is for its type and operation. */
 typedef int gpuring_run_host(struct gpuring_work *work, const struct gpuring_type_info *type,
                              gpuring_fold_fn fold);
 gpuring_run_host gpuring_run_host_simple, gpuring_run_host_ll, gpuring_run_host_ll128;
@@ -29,13 +28,13 @@ gpuring_run_host gpuring_run_host_simple, gpuring_run_host_ll, gpuring_run_host_
 
 struct exec {
     const struct gpuring_work *work;
-    const struct gpuring_lane *lane; /* the same as home */
+    const struct gpuring_lane *lane; /* equal to home */
     struct gpuring_lane *home;
     uint64_t type_size, line_bytes, done, bytes;
     uint32_t step;
     uint32_t type_shift; /* type_size is 1 << type_shift */
-    uint64_t polls;      /* that this lane may still spend */
-    uint32_t pauses;     /* after each */
+    uint64_t polls;      /* remaining polls of this lane */
+    uint32_t pauses;     /* pauses after each poll */
     gpuring_fold_fn fold;
     int beyond; /* with Simple: input and output are larger than the caches */
 };
@@ -69,7 +68,7 @@ EXEC_FN int exec_all(const struct exec *x, int ok)
     return ok;
 }
 
-/* The one thread does everything, in turn. */
+/* The single thread of a lane does everything. */
 #define exec_owner                exec_thread
 #define exec_owners               exec_nthreads
 #define exec_agree                exec_all
@@ -83,8 +82,9 @@ EXEC_FN int exec_all(const struct exec *x, int ok)
 
 #define MANY_SLOTS 64
 
-/* From so many slots on they are given back by the cache line of short ones: the sender, a ring
- * ahead, would else write into the line that is read next. It may have three slots fewer so. */
+/* If there are many slots, give them back in groups whose short slots share a cache line. Otherwise
+ * the sender, which is one ring ahead, could write into the line that is read next. The sender may
+ * have three slots fewer because of this. */
 EXEC_FN int exec_gives_back(const struct exec *x, const struct gpuring_fifo_end *from)
 {
     (void) x;
@@ -111,7 +111,7 @@ EXEC_FN int exec_poll(struct exec *x)
     return 1;
 }
 
-/* Polls are the lane's, until it returns: lanes take turns. */
+/* Progress does not restore polls, because lanes take turns in this thread. */
 EXEC_FN void exec_progress(struct exec *x)
 {
     (void) x;
@@ -123,15 +123,15 @@ EXEC_FN int exec_run(struct exec *x, const struct exec_piece *piece);
 
 #include "kernels/executor.h"
 
-/* By each protocol: put the bytes [at, at + bytes) of a piece into this end's slot; and store a
- * value in the output, where it may be already. */
+/* Defined by each protocol: copy the bytes [at, at + bytes) of a piece into the slot of a
+ * connection; and store a value in the output, unless it is already there. */
 EXEC_FN void host_send(const struct exec *x, const struct exec_piece *piece,
                        const struct gpuring_fifo_end *send, uint64_t at, const uint8_t *value,
                        uint64_t bytes);
 EXEC_FN void host_store(const struct exec *x, uint8_t *output, const uint8_t *value,
                         uint64_t bytes);
 
-/* What exec_wait does, in fewer instructions: all connections are this thread's. */
+/* Like exec_wait, but with fewer instructions, because this thread owns all connections. */
 EXEC_FN int host_wait_sends(struct exec *x, const struct exec_piece *piece)
 {
     const uint16_t *sends = piece->sends;
@@ -170,7 +170,7 @@ EXEC_FN int host_wait(struct exec *x, const struct exec_piece *piece, uint64_t u
     return result;
 }
 
-/* What exec_publish does; the stores are releases. */
+/* Like exec_publish. The stores are releases. */
 EXEC_FN void host_post_send(struct exec *x, struct gpuring_fifo_end *to, uint64_t used)
 {
     if (exec_has_tail(x, to)) {
@@ -195,8 +195,8 @@ EXEC_FN void host_post(struct exec *x, const struct exec_piece *piece, uint64_t 
     }
 }
 
-/* A step whose operand is in the user's buffers. Peers wait for what is sent, so it goes before the
- * own output is stored. */
+/* Run a step whose operand is in the user's buffers. Send first and store the output afterwards,
+ * because peers wait for the data. */
 EXEC_FN int host_run_own(struct exec *x, const struct exec_piece *piece, uint64_t used)
 {
     const uint8_t *value = exec_operand(x, piece, 0);
@@ -220,10 +220,10 @@ EXEC_FN int host_run_own(struct exec *x, const struct exec_piece *piece, uint64_
 }
 
 /*
- * A lane that sends nothing, as of a bcast's last ranks, looks less often: each look takes the
- * cache line from the sender, who may be about to write more into it. Of 1, 3, 5 and 9 pauses 3
- * were the fewest with which small bcasts one after the other were faster; with 9 a single one took
- * longer.
+ * Pauses of a lane that sends nothing, for example on the last ranks of a bcast. It polls less
+ * often, because each poll takes the cache line from the sender, which may still write to it. Of 1,
+ * 3, 5 and 9 pauses, 3 is the lowest number with which successive small bcasts became faster. With
+ * 9 pauses, a single bcast took longer.
  */
 #define PAUSES_ALONE 3
 
@@ -235,14 +235,14 @@ static inline uint32_t lane_run(struct exec *x, struct gpuring_lane *lane, uint6
     return exec_lane(x);
 }
 
-/* A number that changes as a rule when a lane gets on; where it does not, patience ends a round
- * earlier. */
+/* Return a number that usually changes when a lane makes progress. If it does not change, patience
+ * ends one round earlier. */
 static uint64_t lane_progress(const struct gpuring_lane *lane)
 {
     return lane->done + lane->bytes + lane->step + lane->status;
 }
 
-/* Of the work, when a lane has returned with this status. */
+/* Return the status of the work for a lane that has returned with `status`. */
 static int work_status(const struct gpuring_work *work, uint32_t lane, uint32_t status)
 {
     switch (status) {
@@ -260,7 +260,7 @@ static int work_status(const struct gpuring_work *work, uint32_t lane, uint32_t 
     }
 }
 
-/* All lanes in turn, until a round has nothing done `patience` times in a row. */
+/* Run all lanes in turn, until `patience` successive rounds have made no progress. */
 static int lanes_run(struct exec *x, struct gpuring_work *work)
 {
     uint64_t idle = 0;

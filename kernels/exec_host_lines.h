@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The host executor of protocols that send flagged lines, LL and LL128. The includer defines
- * EXEC_PROTOCOL before, and the functions that are only declared here after it.
+ * The host executor of LL and LL128, the protocols with flagged lines. The includer defines
+ * EXEC_PROTOCOL before this header, and the functions that are only declared here after it.
  */
 #ifndef GPURING_EXEC_HOST_LINES_H
 #define GPURING_EXEC_HOST_LINES_H
 
 #include "kernels/exec_host.h"
 
-/* Unpack `bytes` from the lines at `lines`, which are marked by `flag`, as they arrive: EXEC_OK, or
- * EXEC_WAIT if patience is over. May write up to 3 bytes more. */
+/* Unpack `bytes` bytes from lines with the flag `flag` as they arrive. Return EXEC_OK, or EXEC_WAIT
+ * if patience is over. May write up to 3 bytes more. */
 EXEC_FN int lines_unpack(struct exec *x, const uint8_t *lines, uint64_t flag, uint8_t *to,
                          uint64_t bytes);
 
-/* Prepare this end's slot for a piece of so many bytes, and pack some of them. */
+/* Prepare the slot of a connection for a piece of `bytes` bytes; pack some of them. */
 EXEC_FN void lines_begin(const struct gpuring_fifo_end *send, uint64_t bytes);
 EXEC_FN void lines_pack(const struct exec *x, uint8_t *lines, uint64_t flag, const uint8_t *from,
                         uint64_t bytes);
 
-/* That much is unpacked at a time, so that it stays in the L1 cache: a multiple of every line's
- * data. */
+/* Bytes that are unpacked in one step, so that they stay in the L1 cache. This is a multiple of the
+ * data of every kind of line. */
 #define BLOCK_BYTES 3360
 _Static_assert(BLOCK_BYTES % 120 == 0 && BLOCK_BYTES % 112 == 0 && BLOCK_BYTES % 96 == 0 &&
                    BLOCK_BYTES % 32 == 0,
                "blocks hold whole lines and whole elements");
 
-/* A block of an operand that is received, unpacked to `to` once it is there. */
+/* Wait for a block of a received operand, and unpack it to `to`. */
 EXEC_FN int unpack_lines(struct exec *x, const struct exec_piece *piece, uint32_t index,
                          uint64_t bytes, uint8_t *to)
 {
@@ -64,7 +64,7 @@ EXEC_FN void host_store(const struct exec *x, uint8_t *output, const uint8_t *va
     }
 }
 
-/* One block of an operand: from the user's buffers, or received. */
+/* Get one block of an operand from the user's buffers or from a connection. */
 EXEC_FN int operand_lines(struct exec *x, const struct exec_piece *piece, uint32_t index,
                           uint64_t bytes, uint8_t *scratch, const uint8_t **value)
 {
@@ -77,8 +77,8 @@ EXEC_FN int operand_lines(struct exec *x, const struct exec_piece *piece, uint32
 }
 
 /*
- * Block by block: nothing is written before all operands of a block have arrived, so a lane that
- * gives up in between (x->bytes: what is done) starts the block again, in place too.
+ * Process block by block. Nothing is written before all operands of a block have arrived, so a lane
+ * that gives up can start the block again, also in place. x->bytes counts the finished bytes.
  */
 EXEC_FN int exec_data(struct exec *x, const struct exec_piece *piece)
 {
@@ -115,7 +115,7 @@ EXEC_FN int exec_data(struct exec *x, const struct exec_piece *piece)
     return EXEC_OK;
 }
 
-/* A step that only receives, into the output. */
+/* Run a step that only receives into the output. */
 EXEC_FN int lines_receive(struct exec *x, const struct exec_piece *piece, uint64_t used)
 {
     uint32_t ref = piece->operands[0];
@@ -130,7 +130,7 @@ EXEC_FN int lines_receive(struct exec *x, const struct exec_piece *piece, uint64
     return result;
 }
 
-/* Most steps have one operand, and need neither blocks nor scratch memory. */
+/* Run a step. Most steps have one operand, and need neither blocks nor scratch memory. */
 EXEC_FN int exec_run(struct exec *x, const struct exec_piece *piece)
 {
     const struct gpuring_step *step = piece->step;

@@ -5,8 +5,8 @@
 #include "kernels/exec_host_lines.h"
 
 /*
- * LL: lines of {data32, flag32}, each loaded and stored whole. Relaxed: flag and data come in one
- * load, which pairs with the store.
+ * Load lines of {data32, flag32}. Each line is loaded and stored in one access. Relaxed order is
+ * enough, because one load returns both flag and data.
  */
 static int ll_load(const uint64_t *lines, uint32_t flag, uint8_t *to)
 {
@@ -29,8 +29,9 @@ static void ll_store(uint64_t *lines, uint32_t flag, const uint8_t *from, uint64
 }
 
 /*
- * Four lines in two vectors, of which these processors load and store each half whole, too. Half as
- * many stores are what it is good for: 512 bytes between two cores take 0.12 us in place of 0.6.
+ * Load and store four lines in two vectors. These processors access each half of a vector
+ * atomically, too. This needs only half as many stores: 512 bytes between two cores take 0.12 us
+ * instead of 0.6 us.
  */
 #if (defined(__x86_64__) || defined(__AARCH64EL__)) && !defined(__SANITIZE_THREAD__)
 #if defined(__clang__)
@@ -116,8 +117,8 @@ static void clean_lines(uint8_t *slot, uint64_t from, uint64_t to, uint64_t step
     }
 }
 
-/* Lines that a piece of so many bytes does not use, see fifo.h: those that were not written for
- * 2^32 steps would seem to be new. */
+/* Clean the lines that a piece of `bytes` bytes does not use. Lines that were not written for 2^32
+ * steps would look valid, see fifo.h. */
 static void ll_clean(const struct gpuring_fifo_end *send, uint64_t bytes)
 {
     uint64_t used = (bytes + 3) / 4;

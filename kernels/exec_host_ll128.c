@@ -4,7 +4,8 @@
 #define EXEC_PROTOCOL GPURING_PROTOCOL_LL128
 #include "kernels/exec_host_lines.h"
 
-/* LL128 on a host: 120 bytes (or whole elements) of data, then the flag, written last. */
+/* Unpack lines of LL128: up to 120 bytes of whole elements, followed by the flag, which the host
+ * writes last. */
 EXEC_FN int lines_unpack(struct exec *x, const uint8_t *lines, uint64_t flag, uint8_t *to,
                          uint64_t bytes)
 {

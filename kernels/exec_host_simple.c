@@ -7,12 +7,12 @@
 #include "kernels/copy.h"
 
 /*
- * Of a call with more data than this the output goes around the caches, where it is copied from a
- * slot or from the input: a store through the caches loads the line first, and pushes another one
- * out. Measured with an L3 cache of 32 MiB, which other cores share. Vectors: with 2 ranks 8 MiB
- * were slower so, 16 MiB faster. Blocks, of input and output together: with 4 ranks 8 MiB took 0.8
- * of the time so, and 10 MiB 0.7; with 2 ranks they took the same. Cache sizes that processors give
- * to virtual machines are those of all their caches together.
+ * Calls with more data than this store their output with non-temporal stores when they copy it from
+ * a slot or from the input. A normal store loads the line first and evicts another one. Measured
+ * with a shared L3 cache of 32 MiB. Vectors with 2 ranks: 8 MiB became slower, and 16 MiB faster.
+ * Blocks, input and output together, with 4 ranks: 8 MiB took 0.8 of the time, and 10 MiB 0.7; with
+ * 2 ranks there was no difference. The cache size of the processor is not used, because virtual
+ * machines report the sum of all caches.
  */
 #define CACHED_VECTOR (UINT64_C(12) << 20)
 #define CACHED_BLOCKS (UINT64_C(6) << 20)
@@ -36,7 +36,7 @@ EXEC_FN void host_store(const struct exec *x, uint8_t *output, const uint8_t *va
     }
 }
 
-/* Chunks are spread over their slots, at both ends alike. */
+/* Copy a part of a piece into a slot. Both ends use the same offset in the slot. */
 EXEC_FN void host_send(const struct exec *x, const struct exec_piece *piece,
                        const struct gpuring_fifo_end *send, uint64_t at, const uint8_t *value,
                        uint64_t bytes)
@@ -57,8 +57,8 @@ static const uint8_t *simple_operand(const struct exec *x, const struct exec_pie
                                  : gpuring_fifo_rotate_offset(&x->lane->recvs[ref], piece->bytes));
 }
 
-/* Sums go block by block, so that they are sent and added to from the L1 cache; copies, and sums of
- * two operands that are only stored, go as a whole. */
+/* Compute sums block by block, so that blocks are sent and added from the L1 cache. Copies, and
+ * sums of two operands that are only stored, are made in one step. */
 EXEC_FN int exec_data(struct exec *x, const struct exec_piece *piece)
 {
     uint8_t sum[8192] __attribute__((aligned(64)));
@@ -94,7 +94,7 @@ EXEC_FN int exec_run(struct exec *x, const struct exec_piece *piece)
     int result = own ? host_run_own(x, piece, piece->bytes) : host_wait(x, piece, piece->bytes);
 
     if (result == EXEC_OK && !own) {
-        result = exec_data(x, piece); /* which does not wait */
+        result = exec_data(x, piece); /* does not wait */
         host_post(x, piece, piece->bytes);
     }
     return result;
@@ -105,8 +105,8 @@ static int has_many(const struct gpuring_blocks *blocks)
     return blocks->table != NULL || blocks->stride > 0;
 }
 
-/* More data than the caches hold? Of blocks at most so many, for lanes know their share of the
- * longest one. */
+/* Return true if the call has more data than the caches hold. For blocks this is an upper bound,
+ * because lanes only know their share of the longest block. */
 static int is_beyond(const struct gpuring_work *work, uint64_t type_size)
 {
     uint64_t blocks = (uint64_t) (has_many(&work->in) ? work->nblocks : 1) +
@@ -128,7 +128,7 @@ int gpuring_run_host_simple(struct gpuring_work *work, const struct gpuring_type
     exec_prepare(&x, work, type, fold);
     x.beyond = is_beyond(work, type->size);
     status = lanes_run(&x, work);
-    if (x.beyond) { /* before others are told that the call is over */
+    if (x.beyond) { /* before the end of the call is signaled to others */
         gpuring_copy_stream_end();
     }
     return status;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Part of an execution header (see executor.h), behind EXEC_FN and EXEC: loads and stores of what
- * others access, by threads of the host.
+ * Part of an execution header (see executor.h) for host threads, included after EXEC_FN and EXEC:
+ * loads and stores of shared data.
  */
 
 EXEC_FN uint64_t exec_load_acquire(const uint64_t *p)
@@ -15,7 +15,7 @@ EXEC_FN void exec_store_release(uint64_t *p, uint64_t value)
     __atomic_store_n(p, value, __ATOMIC_RELEASE);
 }
 
-/* The store is a release. */
+/* Do nothing, because exec_store_counter is a release. */
 EXEC_FN void exec_fence(const EXEC *x)
 {
     (void) x;

@@ -1,51 +1,52 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The executor of plans: what a lane does, step by step. One source for three builds: a host
- * thread per lane, a CUDA thread block per lane, and a block of real threads for tests. Plain C
- * that C++ takes too. The includer has defined before, as its execution header:
+ * The executor of plans, which runs the steps of a lane. One source is compiled three times: with a
+ * host thread per lane, with a CUDA thread block per lane, and for tests with a block of real
+ * threads. It is plain C that is also valid C++. Before this header, the includer defines its
+ * execution header:
  *
- *   EXEC_FN                         what stands before each function
- *   EXEC                            the type of one thread's view; has at least the members
- *       const struct gpuring_work *work; const struct gpuring_lane *lane (constant part, wherever
- *       it reads fast); struct gpuring_lane *home (the lane itself, for its state);
- *       uint64_t type_size, line_bytes (gpuring_line_bytes of it); and the state while it runs:
+ *   EXEC_FN                         prefix of each function
+ *   EXEC                            type of one thread's view, with at least these members:
+ *       const struct gpuring_work *work; const struct gpuring_lane *lane (constant part, in fast
+ *       memory); struct gpuring_lane *home (the lane itself, for its state);
+ *       uint64_t type_size, line_bytes (gpuring_line_bytes of it); and the running state:
  *       uint64_t done, bytes; uint32_t step
- *       (In C++ builds a template of the reduction; EXEC_FN then begins with template <...>.)
- *   exec_thread(x), exec_nthreads(x), exec_protocol(x)      of the threads that move data
- *   exec_owner(x), exec_owners(x)   of the threads that wait and post: a power of two, of one warp;
- *                                   threads with greater numbers do neither
- *   exec_agree(x, ok)               nonzero if ok on all that wait, or on all threads
- *   exec_posted(x)                  orders what owners did before what they do next
- *   exec_gives_back(x, from)        nonzero: the slots that were read are given back now, not later
- *   exec_overlaps(x)                nonzero: they are not those that move data, see overlap.h
- *   exec_begin(x), exec_end(x)      of a lane
+ *       (In C++ it is a template of the reduction, and EXEC_FN begins with template <...>.)
+ *   exec_thread(x), exec_nthreads(x), exec_protocol(x)      for the threads that move data
+ *   exec_owner(x), exec_owners(x)   for the threads that wait and post: a power of two, of one
+ *                                   warp; threads with greater numbers do neither
+ *   exec_agree(x, ok)               nonzero if ok on all threads that wait, or on all threads
+ *   exec_posted(x)                  orders earlier accesses of owners before their later ones
+ *   exec_gives_back(x, from)        nonzero: give slots back now and not later
+ *   exec_overlaps(x)                nonzero: different threads wait, move and post, see overlap.h
+ *   exec_begin(x), exec_end(x)      begin and end of a lane
  *   exec_brief(x)                   nonzero: there is always room, and exec_end counts the steps,
- *                                   each of which exec_note_brief(x, piece) notes
- *   exec_run(x, piece)              waits, moves and posts: exec_in_turn, or what does the same
- *                                   faster; declared before
- *   exec_barrier(x)                 all threads of the lane; orders their memory accesses
+ *                                   which exec_note_brief(x, piece) records
+ *   exec_run(x, piece)              waits, moves and posts: exec_in_turn or a faster equivalent;
+ *                                   declared before this header
+ *   exec_barrier(x)                 barrier of all threads of the lane; orders memory accesses
  *   exec_all(x, ok)                 a barrier; nonzero if ok on all threads of the lane
- *   exec_load_acquire(p)            64 bits, ordered system-wide
+ *   exec_load_acquire(p)            acquires 64 bits, ordered system-wide
  *   exec_fence(x), exec_store_counter(p, v)
- *                                   64 bits that are seen after what came before the fence; the
- *                                   fence may do nothing if the store is a release
+ *                                   stores 64 bits after all accesses before the fence; the fence
+ *                                   may do nothing if the store is a release
  *   exec_load_size(p), exec_store_size(p, v)
  *                                   32 bits, relaxed; ordered by the acquire and the fence
- *   exec_poll(x)                    after a poll that found nothing: 1: poll again, 0: stop
- *   exec_progress(x)                something was done: patience begins anew
+ *   exec_poll(x)                    called after a poll without success: 1: poll again, 0: stop
+ *   exec_progress(x)                called after progress; restarts patience
  *   exec_aborted(x)                 reads the abort word
- *   exec_note(p, v)                 a relaxed 32-bit store for whoever reads the lane later
- *   exec_data(x, piece)             moves and folds one chunk: EXEC_OK or EXEC_WAIT, same on all;
- *                                   declared by the includer before, defined after
+ *   exec_note(p, v)                 relaxed 32-bit store for later readers of the lane
+ *   exec_data(x, piece)             moves and folds one chunk; EXEC_OK or EXEC_WAIT, equal on all
+ *                                   threads; declared before this header, defined after it
  *
- * Who touches what: connection counters (step, seen) are written by one thread of the lane only,
- * their owner in the step, after the barrier that ends the data phase; all threads read them after
- * the barrier that ends the wait. The owners of a step's connections are threads of one warp, so
- * that they wait and publish side by side, and one fence of that warp serves all. A thread finds
- * its connections by where they stand in the step, without looking at the others: each instruction
- * here counts in the time of a small call. Whatever decides the flow is the same on all threads: it
- * comes from the plan, the arguments, or a barrier's verdict.
+ * Each connection of a step has an owner, which is one thread of the lane. Only the owner writes
+ * the counters of the connection (step, seen), after the barrier that ends the data phase. All
+ * threads read them after the barrier that ends the wait. The owners of a step are threads of one
+ * warp, so that they wait and publish in parallel, and one fence of that warp is enough. A thread
+ * finds its connections from their positions in the step without reading the others, because each
+ * instruction here adds to the time of a small call. All values that decide the control flow are
+ * equal on all threads: they are from the plan, the arguments, or the result of a barrier.
  */
 #ifndef GPURING_EXECUTOR_H
 #define GPURING_EXECUTOR_H
@@ -54,20 +55,20 @@
 
 enum exec_result {
     EXEC_OK,
-    EXEC_WAIT,    /* not there yet, patience is over or the abort word set */
-    EXEC_CORRUPT, /* a slot of another size */
+    EXEC_WAIT,    /* data or room is missing, and patience is over or the abort word is set */
+    EXEC_CORRUPT, /* a slot has another size */
 };
 
-/* A step on a chunk of this window, or on a slice of it. */
+/* A step with a chunk of this window, or with a slice of it. */
 struct exec_piece {
     const struct gpuring_step *step;
     const uint16_t *operands, *sends;
-    uint64_t input, output; /* where the chunk is: bytes from the start of the user's buffers */
+    uint64_t input, output; /* offsets of the chunk in the user's buffers, in bytes */
     uint64_t count;         /* elements */
     uint64_t bytes;
 };
 
-/* Bytes of a slot that hold `bytes` of data. */
+/* Return the bytes of a slot that are needed for `bytes` bytes of data. */
 EXEC_FN uint64_t exec_slot_used(const EXEC *x, uint64_t bytes)
 {
     uint64_t line = x->line_bytes;
@@ -82,7 +83,7 @@ EXEC_FN uint64_t exec_slot_used(const EXEC *x, uint64_t bytes)
     }
 }
 
-/* The end's slot for a piece of so many bytes, see fifo.h. */
+/* Return the slot of a connection for a piece of `bytes` bytes, see fifo.h. */
 EXEC_FN uint8_t *exec_slot(const EXEC *x, const struct gpuring_fifo_end *end, uint64_t bytes)
 {
     return gpuring_fifo_is_short((enum gpuring_protocol) exec_protocol(x), end, bytes)
@@ -90,7 +91,7 @@ EXEC_FN uint8_t *exec_slot(const EXEC *x, const struct gpuring_fifo_end *end, ui
                : gpuring_fifo_slot(end);
 }
 
-/* Where operand `index` lies, with its lines if the protocol has such. */
+/* Return the address of operand `index`, or of its lines if the protocol has lines. */
 EXEC_FN const uint8_t *exec_operand(const EXEC *x, const struct exec_piece *piece, uint32_t index)
 {
     if (piece->operands[index] == GPURING_REF_INPUT) {
@@ -113,17 +114,19 @@ EXEC_FN uint8_t *exec_send_slot(const EXEC *x, const struct exec_piece *piece, u
     return exec_slot(x, &x->lane->sends[piece->sends[index]], piece->bytes);
 }
 
-/* Of a step that stores; else NULL. */
+/* Return the address of the output, or NULL if the step does not store. */
 EXEC_FN uint8_t *exec_output(const EXEC *x, const struct exec_piece *piece)
 {
     return piece->step->flags & GPURING_STEP_STORE ? (uint8_t *) x->work->output + piece->output
                                                    : NULL;
 }
 
-/* Operand i belongs to owner i, destination i to that many more; and so on in turn. */
+/* Operand i belongs to owner i, and destination i to owner EXEC_FIRST_SEND + i, modulo the number
+ * of owners. */
 #define EXEC_FIRST_SEND 16
 
-/* The next of this thread's connections among refs[from ...]; n or more: none. */
+/* Return the index of this thread's next connection in refs[from ...], or at least n if there is
+ * none. */
 EXEC_FN uint32_t exec_own(const EXEC *x, const uint16_t *refs, uint32_t first, uint32_t from,
                           uint32_t n)
 {
@@ -155,7 +158,7 @@ EXEC_FN int exec_wait_recv(EXEC *x, struct gpuring_fifo_end *recv, uint64_t used
         return EXEC_OK; /* lines validate themselves */
     }
     while (recv->seen <= recv->step) {
-        /* Acquire: pairs with the tail of exec_publish, or the proxy's. */
+        /* Acquire: pairs with the store of the tail in exec_publish or in the proxy. */
         recv->seen = exec_load_acquire(&recv->tail->tail);
         if (recv->seen <= recv->step && !exec_poll(x)) {
             return EXEC_WAIT;
@@ -169,7 +172,8 @@ EXEC_FN int exec_wait_recv(EXEC *x, struct gpuring_fifo_end *recv, uint64_t used
 EXEC_FN int exec_wait_send(EXEC *x, struct gpuring_fifo_end *send)
 {
     while (send->seen + send->nslots <= send->step) {
-        /* Acquire: pairs with the receiver's head: its reads of the slot are done. */
+        /* Acquire: pairs with the store of the head, after which the receiver no longer reads the
+         * slot. */
         send->seen = exec_load_acquire(&send->head->head);
         if (send->seen + send->nslots <= send->step && !exec_poll(x)) {
             return EXEC_WAIT;
@@ -184,7 +188,7 @@ EXEC_FN void exec_note_wait(EXEC *x, uint32_t wait, uint32_t ref)
     exec_note(&x->home->wait_ref, ref);
 }
 
-/* Waits for all operands and for room at all destinations; the same verdict on all owners. */
+/* Wait for all operands, and for room at all destinations. The result is equal on all owners. */
 EXEC_FN int exec_wait(EXEC *x, const struct exec_piece *piece)
 {
     uint32_t nsends = piece->step->nsends, noperands = piece->step->noperands;
@@ -211,13 +215,13 @@ EXEC_FN int exec_wait(EXEC *x, const struct exec_piece *piece)
     return exec_agree(x, result != EXEC_CORRUPT) ? EXEC_WAIT : EXEC_CORRUPT;
 }
 
-/* Does anybody look at the tail? Flagged lines within a node validate themselves. */
+/* Return true if the receiver reads the tail. Flagged lines within a node validate themselves. */
 EXEC_FN int exec_has_tail(const EXEC *x, const struct gpuring_fifo_end *send)
 {
     return exec_protocol(x) == GPURING_PROTOCOL_SIMPLE || send->local;
 }
 
-/* Give a slot on, whose data and size came first (pairs with exec_wait_recv). */
+/* Post a slot to the receiver, after its data and size were stored (pairs with exec_wait_recv). */
 EXEC_FN void exec_post_send(const EXEC *x, struct gpuring_fifo_end *to)
 {
     to->posted++;
@@ -229,7 +233,7 @@ EXEC_FN void exec_post_send(const EXEC *x, struct gpuring_fifo_end *to)
     }
 }
 
-/* Give a slot back, which was read first (pairs with exec_wait_send). */
+/* Give a slot back to the sender, after it was read (pairs with exec_wait_send). */
 EXEC_FN void exec_post_recv(const EXEC *x, struct gpuring_fifo_end *from)
 {
     from->posted++;
@@ -241,7 +245,7 @@ EXEC_FN void exec_post_recv(const EXEC *x, struct gpuring_fifo_end *from)
     }
 }
 
-/* How much lies in it; before that. */
+/* Store the number of bytes in a slot before it is posted. */
 EXEC_FN void exec_post_size(const EXEC *x, const struct gpuring_fifo_end *to, uint32_t used)
 {
     (void) x;
@@ -249,9 +253,10 @@ EXEC_FN void exec_post_size(const EXEC *x, const struct gpuring_fifo_end *to, ui
 }
 
 /*
- * All threads have moved their data, and met: give the slots on, and back. Tails, and heads of
- * Simple, follow what the block did, by a fence of their owners. Heads of flagged lines need none:
- * every load of the slot has returned its flag before the barrier.
+ * Post slots and give slots back, after a barrier at which all threads have moved their data. A
+ * fence of the owners orders tails, and heads of Simple, after the accesses of the block. Heads of
+ * flagged lines need no fence, because every load of the slot has returned its flag before the
+ * barrier.
  */
 EXEC_FN void exec_publish(EXEC *x, const struct exec_piece *piece)
 {
@@ -280,7 +285,7 @@ EXEC_FN void exec_publish(EXEC *x, const struct exec_piece *piece)
     exec_posted(x);
 }
 
-/* Where chunk `number` of this window is, of a vector; elements that it has. */
+/* Find chunk `number` of this window in a vector, and return its number of elements. */
 EXEC_FN uint64_t exec_find_chunk(const EXEC *x, uint32_t number, uint64_t chunk, uint64_t window,
                                  struct exec_piece *piece)
 {
@@ -293,8 +298,8 @@ EXEC_FN uint64_t exec_find_chunk(const EXEC *x, uint32_t number, uint64_t chunk,
     return window - begin < chunk ? window - begin : chunk;
 }
 
-/* The same of blocks: the next chunk of the lane's share of block `number`. A step that reads and
- * stores finds equal blocks on both sides. */
+/* The same for blocks: find the next chunk in the lane's share of block `number`. If a step reads
+ * and stores, its block has the same size in both buffers. */
 EXEC_FN uint64_t exec_find_block(const EXEC *x, uint32_t number, uint64_t chunk,
                                  struct exec_piece *piece)
 {
@@ -315,7 +320,7 @@ EXEC_FN uint64_t exec_find_block(const EXEC *x, uint32_t number, uint64_t chunk,
     return count - x->done < chunk ? count - x->done : chunk;
 }
 
-/* Waiting, moving and posting, one after the other, by all threads. */
+/* Wait, move and post, one after the other, with all threads. */
 EXEC_FN int exec_in_turn(EXEC *x, const struct exec_piece *piece)
 {
     int result;
@@ -334,7 +339,7 @@ EXEC_FN int exec_in_turn(EXEC *x, const struct exec_piece *piece)
     return result;
 }
 
-/* The slices of a chunk, of which x->bytes are done. */
+/* Run the slices of a chunk. x->bytes counts the finished bytes. */
 EXEC_FN int exec_slices(EXEC *x, const struct exec_piece *chunk)
 {
     uint64_t bytes = gpuring_slice(chunk->count, x->work->slice, x->type_size) * x->type_size;
@@ -357,7 +362,7 @@ EXEC_FN int exec_slices(EXEC *x, const struct exec_piece *chunk)
     return EXEC_OK;
 }
 
-/* A step on a chunk. */
+/* Run a step with a chunk. */
 EXEC_FN int exec_step(EXEC *x, const struct exec_piece *chunk)
 {
     int cut =
@@ -370,7 +375,8 @@ EXEC_FN int exec_step(EXEC *x, const struct exec_piece *chunk)
     return result;
 }
 
-/* The steps of one window, from lane.step on. chunk: elements; window: elements in all. */
+/* Run the steps of one window, beginning with x->step. `chunk` is the number of elements of a
+ * chunk, and `window` that of the window. */
 EXEC_FN int exec_window(EXEC *x, uint64_t chunk, uint64_t window)
 {
     for (; x->step < x->lane->nsteps; x->step++) {
@@ -383,7 +389,7 @@ EXEC_FN int exec_window(EXEC *x, uint64_t chunk, uint64_t window)
         piece.count = x->work->block_shares == 0 ? exec_find_chunk(x, number, chunk, window, &piece)
                                                  : exec_find_block(x, number, chunk, &piece);
         if (piece.count == 0) {
-            continue; /* an empty chunk: skipped on all ranks */
+            continue; /* all ranks skip an empty chunk */
         }
         piece.operands = x->lane->refs + piece.step->refs;
         piece.sends = piece.operands + piece.step->noperands;
@@ -396,12 +402,12 @@ EXEC_FN int exec_window(EXEC *x, uint64_t chunk, uint64_t window)
     return EXEC_OK;
 }
 
-/* The elements of the next window, and of each of its chunks. */
+/* Return the number of elements of the next window, and set that of each of its chunks. */
 EXEC_FN uint64_t exec_next_window(const EXEC *x, uint64_t *chunk)
 {
     uint64_t rest = x->lane->count - x->done;
-    uint64_t nchunks =
-        x->work->block_shares == 0 ? x->lane->nchunks : 1; /* of all blocks at once */
+    uint64_t nchunks = x->work->block_shares == 0 ? x->lane->nchunks
+                                                  : 1; /* a window has one chunk of each block */
     uint64_t window;
 
     *chunk = gpuring_window_chunk(rest, nchunks, x->lane->chunk, x->type_size);
@@ -419,7 +425,7 @@ EXEC_FN uint32_t exec_windows(EXEC *x)
             return GPURING_LANE_CORRUPT;
         }
         if (result != EXEC_OK) {
-            /* Each thread reads the abort word for itself: agree on what was read. */
+            /* Threads may have read different values of the abort word, so they must agree. */
             return exec_all(x, !exec_aborted(x)) ? GPURING_LANE_RUNNING : GPURING_LANE_ABORTED;
         }
         x->done += window;
@@ -428,8 +434,8 @@ EXEC_FN uint32_t exec_windows(EXEC *x)
     return GPURING_LANE_DONE;
 }
 
-/* Runs a lane until it is final or has waited long enough; work, lane, home and type_size are set,
- * and x->lane still shows the lane's state. */
+/* Run a lane until it is final or its patience is over. work, lane, home and type_size must be set,
+ * and *x->lane must have the lane's current state. */
 EXEC_FN uint32_t exec_lane(EXEC *x)
 {
     uint32_t status = x->lane->status;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The FIFO of a connection: layout and counters shared by executors (kernels/), transports and
- * the proxy. Plain C, included by CUDA too.
+ * The FIFO of a connection: layout and counters shared by executors (kernels/), transports and the
+ * proxy. Plain C, included by CUDA too.
  *
- * A connection carries chunks, or with Simple on GPUs their slices (work.h), from one lane of the
- * sender to one lane of the receiver; below "chunk" is what fills a slot. For each
- * protocol it has its own ring of `slots` slots and its own counters, so that protocols never mix:
+ * A connection carries chunks from one lane of the sender to one lane of the receiver. With Simple
+ * on GPUs it carries slices of chunks (work.h), which are also called "chunk" below. Each protocol
+ * has a separate ring of `slots` slots and separate counters, so that protocols never mix:
  *
  *   sender                          memory of the receiver
  *   step s: wait head > s - slots   slots:  | s%slots | ... |     payload
@@ -19,27 +19,27 @@
  * head: written by the receiver (release) after its last read of the slot, read by the sender
  * (acquire). Both only grow; they never wrap in 64 bits.
  *
- * With LL the payload validates itself: 8-byte lines {data32, flag32}, flag = low 32 bits of s+1;
- * fresh memory is zero, and flag 0 is cleaned like any stale one. Within a node no tail and no size
- * are published for flagged lines.
- * Up to 8 bytes of LL within a node lie in a short slot of 16 bytes instead, in front of the
- * others: four such chunks share a cache line on its way.
+ * With LL the payload validates itself: 8-byte lines {data32, flag32}, where flag is the low 32
+ * bits of s+1. New memory is zero, and flag 0 is cleaned like any stale flag. Within a node no tail
+ * and no size are published for flagged lines. Chunks of up to 8 bytes within a node use a short
+ * slot of 16 bytes instead, so that four of them share a cache line. The short slots are before the
+ * other slots.
  *
- * LL flags repeat after 2^32 steps: in the first `slots` steps after each multiple of
- * GPURING_LL_CLEAN_PERIOD (but 0: fresh memory needs no cleaning) the sender writes every line of
- * the slot, and of the short one.
+ * LL flags repeat after 2^32 steps. Therefore the sender writes every line of the slot and of the
+ * short slot in the first `slots` steps after each multiple of GPURING_LL_CLEAN_PERIOD, except for
+ * 0, because new memory needs no cleaning.
  *
- * With LL128 a line is 120 bytes of data and a 64-bit flag, s+1, which never repeats. Where a
- * 128-byte store is not whole (hosts), the flag is written last (release) and read first (acquire).
- * size[] counts what lies in the slot, lines with their flags: what a proxy has to move.
+ * With LL128 a line is 120 bytes of data and a 64-bit flag, s+1, which never repeats. On hosts,
+ * where a 128-byte store is not atomic, the flag is written last (release) and read first
+ * (acquire). size[] includes the flags of the lines, because a proxy has to move them, too.
  *
- * A network connection has the same picture twice: the sender's lane writes into slots of its own
- * memory, its proxy moves slot by slot into the receiver's memory; heads go back likewise.
- * What frees which slot: the receiver's head frees the receiver's slot, and only the sender's proxy
- * looks at it, before it moves a slot. The lane's slot is freed when the network has read it: the
- * sender's proxy then raises the lane's head. A lane can thus run up to 2 x slots ahead of its
- * peer. `local` tells the lane that a proxy stands between: with LL the receiver then waits for the
- * tail (the network need not write 8-byte lines whole).
+ * A network connection has two such FIFOs. The sender's lane writes into slots in local memory, and
+ * its proxy copies slot by slot into the receiver's memory. Heads are sent back in the same way.
+ * The receiver's head frees the receiver's slot. Only the sender's proxy reads it, before it copies
+ * a slot. The slot of the sending lane is free when the network has read it, and then the sender's
+ * proxy advances the lane's head. A lane can therefore be up to 2 x slots ahead of its peer.
+ * `local` means that the connection has a proxy. With LL the receiver then waits for the tail,
+ * because the network may split 8-byte lines.
  */
 #ifndef GPURING_TRANSPORT_FIFO_H
 #define GPURING_TRANSPORT_FIFO_H
@@ -50,14 +50,15 @@
 
 #define GPURING_CACHE_LINE      128 /* two x86 lines (adjacent-line prefetch), one GPU line */
 #define GPURING_FIFO_MAX_SLOTS  256
-#define GPURING_FIFO_MAX_SIZES  64   /* slots, at most, of a ring that publishes sizes */
-#define GPURING_FIFO_SHORT      16   /* bytes of a short slot: LL lines of half as much data */
-#define GPURING_FIFO_SPREADS    4096 /* bytes of a chunk, at least: see gpuring_fifo_rotate_offset */
+#define GPURING_FIFO_MAX_SIZES  64   /* maximum slots of a ring that publishes sizes */
+#define GPURING_FIFO_SHORT      16   /* bytes of a short slot: two LL lines with 8 bytes of data */
+#define GPURING_FIFO_SPREADS    4096 /* minimum bytes of a chunk for gpuring_fifo_rotate_offset */
 #define GPURING_LL_CLEAN_PERIOD (UINT64_C(1) << 30)
 
 /*
- * Shared counters of one protocol of one connection; each half on lines of its own, because the
- * writers differ.
+ * Shared counters of one protocol of one connection. The two halves are on separate cache lines,
+ * because different ranks write them.
+ *
  *   0        8            128              384
  *   | tail   | pad        | size[64]       |
  */
@@ -72,22 +73,22 @@ struct gpuring_fifo_head { /* in the sender's memory (network: also a local one 
     uint8_t pad0[GPURING_CACHE_LINE - 8];
 };
 
-/* One end of a connection as a lane sees it; its counts persist from operation to operation. Owned
- * by the transport; step, posted and seen are written by the lane only. */
+/* One end of a connection as seen by a lane. Its counters persist between operations. The transport
+ * owns it. Only the lane writes step, posted and seen. */
 struct gpuring_fifo_end {
     uint8_t *slots;                 /* slots x slot_bytes, 128-byte aligned */
-    struct gpuring_fifo_tail *tail; /* where arrivals are published */
-    struct gpuring_fifo_head *head; /* where slots are given back */
+    struct gpuring_fifo_tail *tail; /* counter of posted chunks */
+    struct gpuring_fifo_head *head; /* counter of chunks given back */
     uint64_t step;                  /* chunks sent or received so far */
-    uint64_t posted;                /* and published, or given back: less while a kernel runs */
-    uint64_t seen;       /* sending: the head as last read, receiving: the tail; spares reads */
-    uint64_t slot_bytes; /* room of a slot: payload for Simple, lines for LL and LL128 */
-    uint32_t nslots;     /* power of two, <= GPURING_FIFO_MAX_SLOTS; with sizes <= .._MAX_SIZES */
-    uint16_t local; /* 1: a proxy carries the slots; who receives waits for the tail with LL, too */
-    uint16_t spread; /* 1: chunks of Simple that are smaller than a slot spread over it, on hosts */
+    uint64_t posted;                /* chunks posted or given back; may be less in a kernel */
+    uint64_t seen;                  /* last value of the head (sender) or the tail (receiver) */
+    uint64_t slot_bytes;            /* room of a slot: payload for Simple, lines for LL and LL128 */
+    uint32_t nslots; /* power of two, <= GPURING_FIFO_MAX_SLOTS; with sizes <= .._MAX_SIZES */
+    uint16_t local; /* 1: a proxy carries the slots; the receiver waits for the tail also with LL */
+    uint16_t spread; /* 1: hosts rotate small chunks of Simple over the whole slot */
 };
 
-/* Short slots lie in front of the slots of LL: in memory, so many bytes. */
+/* Return the bytes of all short slots, which are in front of the slots of LL. */
 GPURING_INLINE uint64_t gpuring_fifo_short_bytes(uint32_t nslots)
 {
     uint64_t bytes = (uint64_t) nslots * GPURING_FIFO_SHORT;
@@ -95,14 +96,14 @@ GPURING_INLINE uint64_t gpuring_fifo_short_bytes(uint32_t nslots)
     return (bytes + GPURING_CACHE_LINE - 1) / GPURING_CACHE_LINE * GPURING_CACHE_LINE;
 }
 
-/* Does the protocol put so many bytes into a short slot? */
+/* Return true if the protocol uses a short slot for a chunk of `bytes` bytes. */
 GPURING_INLINE int gpuring_fifo_is_short(enum gpuring_protocol protocol,
                                          const struct gpuring_fifo_end *end, uint64_t bytes)
 {
     return protocol == GPURING_PROTOCOL_LL && bytes <= GPURING_FIFO_SHORT / 2 && !end->local;
 }
 
-/* The slot of the end's step, and its short one. */
+/* Return the slot, or the short slot, of the current step. */
 GPURING_INLINE uint8_t *gpuring_fifo_slot(const struct gpuring_fifo_end *end)
 {
     return end->slots + (end->step & (end->nslots - 1)) * end->slot_bytes;
@@ -114,10 +115,11 @@ GPURING_INLINE uint8_t *gpuring_fifo_short(const struct gpuring_fifo_end *end)
 }
 
 /*
- * Where in its slot a chunk of so many bytes lies, in bytes. Where the connection spreads them, at
- * another place each time round. Lines take long to write while they lie in the receiver's own
- * cache; when small chunks, too, pass through all of the memory, others have displaced them there.
- * Chunks below GPURING_FIFO_SPREADS are faster where they stay in both caches.
+ * Return the offset of a chunk of `bytes` bytes in its slot, in bytes. If the connection spreads
+ * chunks, the offset changes in each round of the ring. Writes to lines that are in the receiver's
+ * cache are slow. If small chunks use all of the memory, too, the receiver's cache has evicted the
+ * lines before they are written again. Chunks below GPURING_FIFO_SPREADS are faster if they stay in
+ * both caches.
  */
 GPURING_INLINE uint64_t gpuring_fifo_rotate_offset(const struct gpuring_fifo_end *end,
                                                    uint64_t bytes)
@@ -129,14 +131,14 @@ GPURING_INLINE uint64_t gpuring_fifo_rotate_offset(const struct gpuring_fifo_end
                : end->step / end->nslots % (end->slot_bytes / room) * room;
 }
 
-/* Is it time to write the lines of LL that the step does not use? */
+/* Return true if this step must also write the lines of LL that it does not use. */
 GPURING_INLINE int gpuring_fifo_cleans(const struct gpuring_fifo_end *end)
 {
     return end->step >= GPURING_LL_CLEAN_PERIOD &&
            end->step % GPURING_LL_CLEAN_PERIOD < end->nslots;
 }
 
-/* Payload bytes that fit a slot of slot_bytes in each protocol. */
+/* Return the payload bytes that fit into a slot of slot_bytes bytes. */
 GPURING_INLINE uint64_t gpuring_fifo_payload(enum gpuring_protocol protocol, uint64_t slot_bytes)
 {
     switch (protocol) {

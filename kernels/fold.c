@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The folding functions for the build's own instruction set, and the choice among the tables. */
+/* The folding functions for the default instruction set of the build, and the choice between the
+ * tables. */
 #define FOLD_TABLE gpuring_fold_table_base
 #include "kernels/fold_body.h"
 
@@ -20,7 +21,7 @@ const gpuring_fold_table *gpuring_fold_table_get(unsigned set)
 
 gpuring_fold_fn gpuring_fold_find(uint32_t type, uint32_t op)
 {
-    /* Found once and then only read; threads that race find the same. */
+    /* Set once and then only read. Threads that race store the same value. */
     static const gpuring_fold_table *best;
     const gpuring_fold_table *table = __atomic_load_n(&best, __ATOMIC_RELAXED);
 

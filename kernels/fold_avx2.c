@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* The folding functions for processors with AVX2; chosen in fold.c. */
-#include "kernels/fold.h" /* with what it includes: before the target changes */
+#include "kernels/fold.h" /* include it before the target changes */
 
 #include <string.h>
 

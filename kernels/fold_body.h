@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The folding functions, included once per instruction set with FOLD_TABLE set to the table's
- * name. Loops are plain C for the vectoriser: no branch, no carried dependence, any alignment.
+ * The folding functions. This file is included once per instruction set, with FOLD_TABLE set to the
+ * name of the table. Loops are plain C that the compiler can vectorise: no branches, no dependences
+ * between iterations, any alignment.
  */
 #include <string.h>
 
@@ -13,18 +14,18 @@
 #pragma clang diagnostic ignored "-Wpass-failed" /* long double has no vectors */
 #else
 #define FOLD_INDEPENDENT _Pragma("GCC ivdep")
-/* Also with -O2; floating-point exceptions are nobody's business here. */
+/* Vectorise also with -O2. Floating-point exceptions are not used here. */
 #pragma GCC optimize("tree-vectorize", "vect-cost-model=dynamic", "no-trapping-math")
 #endif
 
-/* User buffers may lie anywhere and have been written as any type. */
+/* User buffers may have any alignment and may have been written with any type. */
 #define FOLD_UNALIGNED(name, ctype, kind, text) \
     struct fold_##name {                        \
         ctype value;                            \
     } __attribute__((packed, may_alias));
 GPURING_TYPES(FOLD_UNALIGNED)
 
-/* A function that computes `result` from x and y; expressions may use ctype and name. */
+/* Define a function that computes `result` from x and y. The expression may use ctype and name. */
 #define FOLD(op, name, ctype, result)                                                       \
     static void fold_##op##_##name(void *to_, const void *a_, const void *b_, size_t count) \
     {                                                                                       \
@@ -38,7 +39,7 @@ GPURING_TYPES(FOLD_UNALIGNED)
         }                                                                                   \
     }
 
-/* Integers wrap: unsigned arithmetic, whose low bits do not depend on the width. */
+/* Integers wrap, so compute with unsigned types, whose low bits do not depend on the width. */
 #define FOLD_INTEGER(name, ctype)                                  \
     FOLD(SUM, name, ctype, (ctype) ((uint64_t) x + (uint64_t) y))  \
     FOLD(PROD, name, ctype, (ctype) ((uint64_t) x * (uint64_t) y)) \
@@ -57,16 +58,16 @@ GPURING_TYPES(FOLD_UNALIGNED)
     FOLD(BOR, name, ctype, (ctype) (x | y))  \
     FOLD(BXOR, name, ctype, (ctype) (x ^ y))
 
-/* fold_value_NAME and fold_round_NAME: to and from the type that computes; the identity but for
- * 16-bit types. */
+/* fold_value_NAME and fold_round_NAME convert to and from the type that is used to compute. Except
+ * for 16-bit types, they do nothing. */
 #define FOLD_FLOATING(name, ctype)                                                          \
     FOLD(SUM, name, ctype, fold_round_##name(fold_value_##name(x) + fold_value_##name(y)))  \
     FOLD(PROD, name, ctype, fold_round_##name(fold_value_##name(x) * fold_value_##name(y))) \
     FOLD(MAX, name, ctype, fold_value_##name(x) > fold_value_##name(y) ? x : y)             \
     FOLD(MIN, name, ctype, fold_value_##name(x) < fold_value_##name(y) ? x : y)
 
-/* Products are rounded before they are added, by -ffp-contract=off, which GCC 12 forgets where it
- * makes one instruction of a sum and a difference. */
+/* -ffp-contract=off makes the compiler round products before it adds them. GCC 12 ignores this when
+ * it combines a sum and a difference into one instruction. */
 #if !defined(__clang__) && __GNUC__ >= 12
 #define FOLD_ROUNDED(product) __builtin_assoc_barrier(product)
 #else
@@ -118,9 +119,10 @@ static inline float fold_value_FLOAT16(struct gpuring_float16 x)
 }
 
 /*
- * binary32 to binary16, to nearest even. Normal: add half of the last kept place, less one if that
- * place is even, and cut. Subnormal: adding 0.5 (whose last place is the wanted one) rounds in
- * hardware. From 65520 on infinity; NaN stays a (quiet) NaN.
+ * binary32 to binary16, to nearest even. Normal values: add half of the last kept place, minus one
+ * if that place is even, and truncate. Subnormal values: add 0.5, whose last place is the last kept
+ * place, so that the hardware rounds. Values from 65520 on are infinity, and NaN becomes a quiet
+ * NaN.
  */
 static inline struct gpuring_float16 fold_round_FLOAT16(float value)
 {

@@ -11,7 +11,8 @@
 #include "kernels/types.h"
 
 #if GPURING_HAVE_CUDA
-/* The file lies in the build folder, where the compiler runs; aligned as the driver wants it. */
+/* The file is relative to the build folder, where the compiler runs. The driver requires
+ * alignment. */
 __asm__(".pushsection .rodata\n"
         ".balign 64\n"
         ".globl gpuring_kernel_image\n"
@@ -23,7 +24,8 @@ __asm__(".pushsection .rodata\n"
         ".popsection\n");
 #endif
 
-/* How a type is represented: [0] where the order of values does not matter, [1] where it does. */
+/* Representation of a type: [0] for operations that do not compare values, [1] for those that
+ * do. */
 #define REPRESENTATION(type, words, ordered) \
     [GPURING_TYPE_##type] = {KERNELS_##words, KERNELS_##ordered},
 
@@ -39,7 +41,8 @@ _Static_assert(GPURING_KERNELS == KERNELS * GPURING_PROTOCOL_COUNT, "so many the
 #define FAST(PROTOCOL, protocol, op, name, words, size) NAME(PROTOCOL, protocol, #name "_" #words)
 #define FAST_OF(...)                                    KERNELS_PROTOCOLS(FAST, __VA_ARGS__)
 
-/* Those of a number in the order of the protocols. */
+/* Names by number. Kernels of one reduction have consecutive numbers in the order of the
+ * protocols. */
 static const char *const names[GPURING_KERNELS] = {
     KERNELS_FAST(FAST_OF) KERNELS_PROTOCOLS(NAME, "any_8") KERNELS_PROTOCOLS(NAME, "any_16")};
 #undef FAST

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The CUDA kernels that kernels.h lists. A kernel runs lane blockIdx.x of
- * its work until the lane is final or has waited for the work's patience.
+ * The CUDA kernels that kernels.h lists. A block runs lane blockIdx.x of its work until the lane is
+ * final or has waited for the work's patience.
  */
 #include <stdint.h>
 
@@ -13,13 +13,13 @@
 #include "kernels/kernels.h"
 #include "kernels/reduce.h"
 
-/* A word of 8 bytes that a thread copies; to is NULL if the thread has none. */
+/* A word of 8 bytes that a thread copies. `to` is NULL if the thread has none. */
 struct block_word {
     uint64_t *to;
     const volatile uint64_t *from;
 };
 
-/* Assigns the words of `count` elements to one thread each, from the thread `first` on. */
+/* Assign the words of `count` elements to one thread each, beginning with thread `first`. */
 template <class T>
 static __device__ __forceinline__ void block_assign(struct block_word *word, T *to, const T *from,
                                                     uint32_t count, uint32_t first)
@@ -33,7 +33,7 @@ static __device__ __forceinline__ void block_assign(struct block_word *word, T *
     }
 }
 
-/* Copies `count` elements, one word a thread from the thread `first` on. */
+/* Copy `count` elements, one word per thread, beginning with thread `first`. */
 template <class T>
 static __device__ __forceinline__ void block_copy(T *to, const T *from, uint32_t count,
                                                   uint32_t first)
@@ -46,7 +46,7 @@ static __device__ __forceinline__ void block_copy(T *to, const T *from, uint32_t
     }
 }
 
-/* The same of a parameter. */
+/* The same for a parameter. */
 template <class T>
 static __device__ __forceinline__ void block_copy_parameter(T *to, const T *from, uint32_t first)
 {
@@ -57,16 +57,16 @@ static __device__ __forceinline__ void block_copy_parameter(T *to, const T *from
     }
 }
 
-/* Elements of a table that are copied: all, if they fit. */
+/* Return the number of elements of a table to copy: all if they fit, otherwise none. */
 static __device__ __forceinline__ uint32_t block_fit(uint32_t count, uint32_t room)
 {
     return count <= room ? count : 0;
 }
 
 /*
- * Copies the lane's tables. A thread has at most one word of the connections, one of the other
- * tables and one reference, and issues all loads before the first store. Owners of connections keep
- * the copies' counters.
+ * Copy the lane's tables. A thread copies at most one word of the connections, one word of the
+ * other tables and one reference, and issues all loads before the first store. Owners of
+ * connections update the counters of the copies.
  */
 template <uint32_t THREADS>
 static __device__ __forceinline__ void block_tables(struct block_shared *shared,
@@ -113,7 +113,7 @@ static __device__ __forceinline__ void block_tables(struct block_shared *shared,
 
 static_assert(BLOCK_CONNS <= EXEC_FIRST_SEND, "owners: threads of their own");
 
-/* The owners give the counters back. */
+/* Copy the counters of connections back. Their owners do this. */
 static __device__ __forceinline__ void block_counters(const struct block_shared *shared)
 {
     uint32_t recv = threadIdx.x, send = threadIdx.x - EXEC_FIRST_SEND;
@@ -130,7 +130,7 @@ static __device__ __forceinline__ void block_counters(const struct block_shared 
     }
 }
 
-/* By one thread: the lane's tables are the copies, where there are such. */
+/* Use the copies of the lane's tables, if there are any. Called by one thread. */
 static __device__ __forceinline__ void block_turn_to_copies(struct block_shared *shared)
 {
     struct gpuring_lane *lane = &shared->lane;
@@ -159,7 +159,7 @@ static __device__ __forceinline__ void block_turn_to_copies(struct block_shared 
     }
 }
 
-/* As many lanes of struct gpuring_launch as the kernel takes. */
+/* A struct gpuring_launch with the number of lanes that the kernel has as parameters. */
 template <uint32_t LANES> struct launch {
     struct gpuring_work work;
     struct gpuring_lane lanes[LANES];
@@ -174,8 +174,8 @@ static_assert(sizeof(struct launch<GPURING_LAUNCH_LANES>) == sizeof(struct gpuri
               "what the host fills");
 
 /*
- * Copies the work, and the lane: the first lanes are parameters as well, the others are read where
- * they are, in pinned memory of the host, which takes a microsecond longer.
+ * Copy the work and the lane. The first lanes are also parameters. The other lanes are read from
+ * pinned host memory, which takes a microsecond longer.
  */
 template <uint32_t LANES>
 static __device__ __forceinline__ void block_take(struct block_shared *shared,
@@ -189,7 +189,7 @@ static __device__ __forceinline__ void block_take(struct block_shared *shared,
     }
 }
 
-/* What a kernel is made for: a protocol, and what it folds (reduce.h). */
+/* The kind of a kernel: its protocol and its reduction (reduce.h). */
 template <uint32_t PROTOCOL, class F> struct kind : F {
     static constexpr uint32_t protocol = PROTOCOL;
 };
@@ -208,7 +208,7 @@ static __device__ __forceinline__ void block_run(
     if (threadIdx.x == 0) {
         block_turn_to_copies(&shared);
     }
-    x.deadline = x.last_cycle = 0; /* set before they are read, which compilers do not see */
+    x.deadline = x.last_cycle = 0; /* only for compilers: set before they are read */
     x.brief = 0;
     x.used_recvs = x.used_sends = 0;
     __syncthreads();
@@ -221,18 +221,19 @@ static __device__ __forceinline__ void block_run(
     x.code = reduce_code(shared.work.type, shared.work.op);
     (void) exec_lane(&x);
     if (exec_overlaps(&x)) {
-        __syncthreads(); /* others have counted */
+        __syncthreads(); /* until the other threads have updated their counters */
     }
     block_counters(&shared);
     __syncthreads();
     if (threadIdx.x == 0) {
         exec_fence(
-            &x); /* all that the block did comes before; the host then looks at nothing else */
+            &x); /* orders all accesses of the block before launch_seq, which the host polls */
         exec_store_size(&x.home->launch_seq, shared.work.launch_seq);
     }
 }
 
-/* Registers for 512 threads a multiprocessor, so that none spills: two blocks of LL, or one. */
+/* Limit registers to 512 threads per multiprocessor (one block, or two of LL), so that none
+ * spill. */
 #define KERNEL(PROTOCOL, name, ...)                                                               \
     extern "C" __global__ void __launch_bounds__(                                                 \
         GPURING_KERNEL_THREADS(GPURING_PROTOCOL_##PROTOCOL),                                      \

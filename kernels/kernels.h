@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What the CUDA kernels fold, expanded by kernels.cu and image.c. Types with the same bits share a
- * reduction where the operation does not tell them apart: sums of int32 and uint32, say.
+ * The reductions of the CUDA kernels, expanded by kernels.cu and image.c. Types with the same bits
+ * share a reduction if the operation does not distinguish them, for example sums of int32 and
+ * uint32.
  *
- * The reductions of KERNELS_FAST have kernels of their own,
- * gpuring_PROTOCOL_OPERATION_REPRESENTATION, with the fold inlined in every loop. All others share
- * two kernels for each protocol, any_8 (elements of 1 to 8 bytes) and any_16, that call one
- * function with a switch: a kernel for each would take minutes to compile and megabytes per
- * architecture for types that are seldom reduced.
+ * The reductions of KERNELS_FAST have separate kernels, gpuring_PROTOCOL_OPERATION_REPRESENTATION,
+ * with the fold inlined in every loop. All others share two kernels per protocol, any_8 (elements
+ * of 1 to 8 bytes) and any_16, which call one function with a switch. A separate kernel for each
+ * would take minutes to compile and megabytes per architecture, for types that are rarely reduced.
  */
 #ifndef GPURING_KERNELS_H
 #define GPURING_KERNELS_H
 
 #include "kernels/types.h"
 
-/* How elements are represented for a fold: X(representation). */
+/* Representations of elements for a fold: X(representation). */
 #define KERNELS_REPRESENTATIONS(X) \
     X(u8)                          \
     X(s8)                          \
@@ -40,7 +40,8 @@ enum kernels_representation {
         KERNELS_REPRESENTATION_COUNT
 };
 
-/* Of each device type: X(TYPE, where the order of values does not matter, where it does). */
+/* Device types: X(TYPE, representation for operations that do not compare values, and for those
+ * that do). */
 #define KERNELS_TYPES(X)                     \
     X(INT8, u8, s8)                          \
     X(UINT8, u8, u8)                         \
@@ -69,10 +70,10 @@ enum kernels_representation {
     X(FLOAT_FLOAT, float_float, float_float) \
     X(DOUBLE_DOUBLE, double_double, double_double)
 
-/* Operations that tell apart values with the same bits in different types. */
+/* Operations that compare values, so that types with the same bits differ. */
 #define KERNELS_ORDERED(op) ((op) == GPURING_OP_MAX || (op) == GPURING_OP_MIN)
 
-/* A reduction as one number. */
+/* Encode a reduction as one number. */
 #define KERNELS_CODE(op, representation) ((op) *32u + (uint32_t) (representation))
 
 /* All reductions: X(OPERATION, representation, C++ of reduce.h). */
@@ -126,7 +127,7 @@ enum kernels_representation {
     KERNELS_PAIR(X, float_float)                           \
     KERNELS_PAIR(X, double_double)
 
-/* Those with kernels of their own: X(OPERATION, operation, representation, element size). */
+/* Reductions with separate kernels: X(OPERATION, operation, representation, element size). */
 #define KERNELS_FAST(X)  \
     X(SUM, sum, u32, 4)  \
     X(SUM, sum, u64, 8)  \
@@ -139,8 +140,8 @@ enum kernels_representation {
     X(MIN, min, f32, 4)  \
     X(MIN, min, f64, 8)
 
-/* A protocol has its own kernels, so that a cold one is short: X(PROTOCOL, its part of names, what
- * the user of the list passes on). */
+/* Protocols: X(PROTOCOL, its part of names, further arguments of the user of the list). Each has
+ * separate kernels, so that a kernel that is not in the instruction cache is short. */
 #define KERNELS_PROTOCOLS(X, ...) \
     X(SIMPLE, simple, __VA_ARGS__) X(LL, ll, __VA_ARGS__) X(LL128, ll128, __VA_ARGS__)
 

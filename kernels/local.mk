@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# The executor of plans. Host build: libgpuring_kernels, with the utilities that it needs (the
-# stand-in driver links it alone). CUDA build (GPURING_HAVE_CUDA): one fatbin by nvcc, embedded into
-# the core by kernels/image.c.
+# The executor of plans. The host build is libgpuring_kernels, with the utilities that it needs, because the
+# stand-in driver links only this library. The CUDA build (GPURING_HAVE_CUDA) is one fatbin by nvcc, which
+# kernels/image.c embeds in the core.
 
 noinst_LTLIBRARIES += libgpuring_kernels.la
 libgpuring_kernels_la_LIBADD = -lpthread -lm
@@ -42,13 +42,13 @@ libgpuring_kernels_la_SOURCES = \
     mca/coll_gpuring/util/status.c \
     mca/coll_gpuring/util/status.h
 
-# A sum and a product are rounded each, whatever instructions a processor has.
+# Sums and products are rounded separately on all processors.
 fold_objects = kernels/fold.lo kernels/fold_avx2.lo kernels/fold_avx512.lo
 $(fold_objects): AM_CFLAGS += -ffp-contract=off
 
 libgpuring_kernels_la_SOURCES += kernels/image.c kernels/image.h
 
-# -fmad=false: a sum and a product are rounded each, as on the host.
+# -fmad=false: sums and products are rounded separately, as on the host.
 NVCC_COMPILE = $(NVCC) -std=c++17 -O3 -fmad=false -Werror all-warnings \
     -I$(top_srcdir) -I$(top_builddir) $(NVCCFLAGS)
 AM_V_NVCC = $(am__v_NVCC_@AM_V@)
@@ -71,9 +71,9 @@ EXTRA_DIST += $(kernel_sources) kernels/machine_code.py kernels/report.sh
 kernel_headers = kernels/executor.h kernels/image.h kernels/kernels.h kernels/types.h \
     kernels/overlap.h kernels/work.h kernels/step.h kernels/fifo.h
 
-# Each architecture takes nvcc a minute or more, and has a rule of its own so that make -j compiles
-# several at the same time. nvcc translates the CUDA to the PTX of an architecture, and that to machine
-# code; fatbinary puts the files together as nvcc -fatbin would.
+# nvcc needs at least a minute per architecture. Each has a separate rule, so that make -j compiles several
+# at the same time. nvcc compiles CUDA to the PTX of an architecture, and PTX to machine code. fatbinary
+# combines the files like nvcc -fatbin.
 if GPURING_HAVE_CUDA
 kernels/kernels.compute_%.ptx: $(kernel_sources) $(kernel_headers)
 	@$(MKDIR_P) kernels
@@ -84,7 +84,7 @@ kernels/kernels.fatbin: $(GPURING_CUDA_FILES)
 	$(AM_V_FATBIN)$(FATBINARY) -64 -compress-all --create=$@ $(GPURING_CUDA_IMAGES)
 .PRECIOUS: kernels/kernels.compute_%.ptx
 CLEANFILES += kernels/kernels.compute_*.ptx kernels/kernels.sm_*.cubin
-# By a variable: automake would take a plain target for a rule that replaces its own.
+# Use a variable, because automake would take a plain target for a rule that replaces its own.
 kernel_image_object = kernels/image.lo
 $(kernel_image_object): kernels/kernels.fatbin
 CLEANFILES += kernels/kernels.fatbin

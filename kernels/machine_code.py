@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
-"""Counts instructions in the machine code that nvcc makes, for kernels/report.sh.
+"""Count instructions in the machine code of nvcc, for kernels/report.sh.
 
     kernels/machine_code.py FILE.cubin               a line for each kernel: name, counts
-    kernels/machine_code.py --prove NVCC ARCH...     tries the table below on these architectures
+    kernels/machine_code.py --prove NVCC ARCH...     test the table below on these architectures
 
-Not every toolkit has nvdisasm, so this reads cubins itself: ELF files with a section .text.NAME for
-each kernel NAME. From compute capability 7.0 on an instruction has 16 bytes; the lowest 12 bits are
-the opcode with the form of its operands, bits 73 to 75 the width of an access (6: 128 bits), bits 76
-and 77 the scope of a barrier of memory (3: system).
+Not every toolkit has nvdisasm, so this script reads cubins itself. They are ELF files with a section
+.text.NAME for each kernel NAME. From compute capability 7.0 on, an instruction has 16 bytes. The lowest
+12 bits are the opcode with the form of its operands, bits 73 to 75 the width of an access (6: 128
+bits), and bits 76 and 77 the scope of a memory barrier (3: system).
 
-The table was established by --prove: small kernels hold a PTX instruction a known number of times,
-and that many of the opcode must be found, and no other opcode of the table. `make check` does the
-same with the nvcc at hand, so a compiler that encodes otherwise is noticed.
+--prove verifies the table: small kernels contain a PTX instruction a known number of times, and exactly
+this number of its opcode must be found, and no other opcode of the table. `make check` does the same with
+the installed nvcc, so a compiler with another encoding is detected.
 """
 import collections
 import os
@@ -22,7 +22,8 @@ import subprocess
 import sys
 import tempfile
 
-# Opcode: what is counted. Two forms each: with an address in registers, or with a descriptor.
+# The name of each counted opcode. Each instruction has two forms: with an address in registers, or with a
+# descriptor.
 OPCODES = {
     0x381: 'load', 0x981: 'load',
     0x386: 'store', 0x986: 'store',
@@ -37,7 +38,7 @@ SCOPE_SYSTEM = 3
 
 
 def sections(data):
-    """Name and content of an ELF file's sections."""
+    """Return the names and contents of the sections of an ELF file."""
     if data[:5] != b'\x7fELF\x02':
         sys.exit('machine_code.py: not a cubin')
     (at,) = struct.unpack_from('<Q', data, 0x28)
@@ -50,7 +51,7 @@ def sections(data):
 
 
 def count(code):
-    """What is counted of one kernel's code."""
+    """Return the counts of one kernel's code."""
     found = collections.Counter(bytes=len(code))
     for at in range(0, len(code) - INSTRUCTION + 1, INSTRUCTION):
         low, high = struct.unpack_from('<QQ', code, at)
@@ -105,7 +106,7 @@ def probe_source():
 
 
 def prove(nvcc, arch):
-    """0 if the table finds what was put into the probes."""
+    """Return 0 if the table finds exactly the instructions of the probes."""
     wrong = 0
     with tempfile.TemporaryDirectory() as folder:
         source, cubin = os.path.join(folder, 'probe.cu'), os.path.join(folder, 'probe.cubin')

@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Simple in a block: three duties that overlap. While some threads move a slice, a warp waits for
- * the next one and another posts the last one, whose fence takes as long as a hop:
+ * Simple in a block, with three overlapping duties. While most threads move a slice, one warp waits
+ * for the next slice, and another warp posts the previous one, whose fence takes as long as a hop:
  *
  *   waits   | look for 1 |  look for 2  |  look for 3  |
- *           0            1              2              3         they meet: "ready"
+ *           0            1              2              3         "ready"
  *   moves                |    move 1    |    move 2    |
  *                                       1              2         "moved"
  *   posts                                | fence, tails, heads 1 |
  *
- * Ready k: the slice is there, and the slots of slice k - 2 are posted; movers and the waiter meet
- * there, the poster arrives after it has posted slice k - 2. Moved k: movers arrive, the poster
- * waits. Both have two barriers in turn, so nobody arrives twice before the others have come.
+ * Barrier "ready k": slice k has arrived, and the slots of slice k - 2 are posted. The movers and
+ * the waiter wait there, and the poster arrives after it has posted slice k - 2. Barrier "moved k":
+ * the movers arrive, and the poster waits. Both alternate between two barriers, so that no thread
+ * arrives twice before the others have arrived.
  *
- * Included after executor.h. Besides what that lists, the execution header defines:
+ * Included after executor.h. In addition to the list there, the execution header defines:
  *   exec_duty(x)                        EXEC_MOVES, EXEC_WAITS or EXEC_POSTS
  *   exec_meet_ready(x, k), exec_arrive_ready(x, k)
  *   exec_meet_moved(x, k), exec_arrive_moved(x, k)
- *   exec_list(x, k)                     struct exec_list of slice k, of EXEC_LISTS in turn, which
- *                                       all threads of the block share
+ *   exec_list(x, k)                     struct exec_list of slice k, one of EXEC_LISTS, which all
+ *                                       threads of the block share
  */
 #ifndef GPURING_OVERLAP_H
 #define GPURING_OVERLAP_H
 
-/* The waiter enters where the operands and destinations of its slices lie, and goes on to the next
- * slots; the owner of a connection does so for it. */
+/* Store the addresses of the operands and destinations of a slice, and advance to the next slots.
+ * The owner of each connection does this in the waiting warp. */
 EXEC_FN void exec_enter(EXEC *x, const struct exec_piece *piece)
 {
     struct exec_list *list = exec_list(x, x->slices);
@@ -115,7 +116,8 @@ EXEC_FN void exec_overlap_begin(EXEC *x)
     }
 }
 
-/* Nobody is left at a barrier: the poster has arrived for two slices that never came. */
+/* Complete the two "ready" barriers at which the poster has already arrived for slices that do not
+ * exist. */
 EXEC_FN void exec_overlap_end(EXEC *x)
 {
     if (exec_duty(x) != EXEC_POSTS) {

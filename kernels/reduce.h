@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The reductions of the CUDA kernels: each folds two 16-byte packs, element by element. Arithmetic
- * as types.h says; the GPU test compares it with the host's.
+ * The reductions of the CUDA kernels. Each folds two 16-byte packs, element by element. types.h
+ * specifies the arithmetic, and the GPU test compares it with that of the host.
  */
 #ifndef GPURING_REDUCE_H
 #define GPURING_REDUCE_H
@@ -31,7 +31,7 @@ template <class T, class F> struct reduce {
     }
 };
 
-/* Word by word: F::apply(uint64_t, uint64_t); for bits, and for bytes within words. */
+/* Fold word by word with F::apply(uint64_t, uint64_t), for bits and for bytes within words. */
 template <class F> struct reduce_words {
     REDUCE_FN struct exec_pack fold(struct exec_pack a, struct exec_pack b)
     {
@@ -60,7 +60,7 @@ REDUCE_OPERATION(op_band, x &y)
 REDUCE_OPERATION(op_bor, x | y)
 REDUCE_OPERATION(op_bxor, x ^ y)
 
-/* 16-bit products in 32 bits: int would overflow. */
+/* Compute 16-bit products in 32 unsigned bits, because int would overflow. */
 struct op_prod16 {
     REDUCE_FN uint16_t apply(uint16_t x, uint16_t y)
     {
@@ -70,7 +70,7 @@ struct op_prod16 {
 
 typedef op_prod op_prod8, op_prod32, op_prod64;
 
-/* Eight or four sums in a word: the top bits are added without their carries. */
+/* Compute eight or four sums in a word. The top bits are added without carries. */
 template <uint64_t TOP> struct op_sum_swar {
     REDUCE_FN uint64_t apply(uint64_t x, uint64_t y)
     {
@@ -108,7 +108,7 @@ struct op_minloc {
     }
 };
 
-/* Two 16-bit floats at a time; sums and products are rounded once, not fused with each other. */
+/* Fold two 16-bit floats at a time. Sums and products are rounded once and not fused. */
 #define REDUCE_HALVES(name, half2, sum, prod, max, min) \
     struct name##_sum {                                 \
         REDUCE_FN half2 apply(half2 x, half2 y)         \
@@ -137,7 +137,7 @@ struct op_minloc {
 REDUCE_HALVES(op_half, __half2, __hadd2_rn, __hmul2_rn, __hmax2, __hmin2)
 REDUCE_HALVES(op_bfloat, __nv_bfloat162, __hadd2_rn, __hmul2_rn, __hmax2, __hmin2)
 
-/* The reduction of an operation and a representation, as kernels.h lists them. */
+/* The reduction for an operation and a representation of kernels.h. */
 template <uint32_t CODE> struct reduction;
 #define REDUCE_LISTED(op, representation, ...)                                                \
     template <>                                                                               \
@@ -145,7 +145,7 @@ template <uint32_t CODE> struct reduction;
     };
 KERNELS_REDUCTIONS(REDUCE_LISTED)
 
-/* Any reduction, chosen at run time (the same on all threads). */
+/* Run a reduction that is chosen at run time and equal on all threads. */
 static __device__ __noinline__ struct exec_pack reduce_any(uint32_t code, struct exec_pack a,
                                                            struct exec_pack b)
 {
@@ -159,8 +159,9 @@ static __device__ __noinline__ struct exec_pack reduce_any(uint32_t code, struct
     }
 }
 
-/* What a kernel is made for: a reduction known at compile time, or one of elements up to SIZE; and
- * what it keeps in flight (block.h), as much as fits the registers: calls need some, too. */
+/* Reductions of kernels: one that is known at compile time, or any reduction of elements up to
+ * SIZE. Each defines the packs in flight (block.h), as many as fit into the registers. Calls need
+ * registers, too. */
 template <uint32_t CODE, unsigned SIZE> struct folding_one {
     static constexpr unsigned line_bytes = 120;
     static constexpr int packs = 5;
@@ -201,7 +202,7 @@ template <unsigned SIZE> struct folding_any {
     }
 };
 
-/* The code of an operation on a type. */
+/* Return the code of an operation on a type. */
 static __device__ __forceinline__ uint32_t reduce_code(uint32_t type, uint32_t op)
 {
     uint32_t representation = 0;

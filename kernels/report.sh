@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# What the CUDA kernels cost: registers, spills and size on each architecture, and for the first of
-# 8.x, 9.x and 10.x among them what instructions they have (kernels/machine_code.py), as Markdown.
-# Fails if a kernel spills registers.
+# Print the cost of the CUDA kernels as Markdown: registers, spills and size on each architecture, and
+# instruction counts (kernels/machine_code.py) for the first architecture of 8.x, 9.x and 10.x. Fails if a
+# kernel spills registers.
 #
 #   kernels/report.sh [NVCC [ARCHITECTURE ...]]     the first part of doc/results/kernels.md
 #
-# The architectures default to those that configure takes: the first of each major from 7.5 on.
+# The default architectures are those of configure: the first of each major version from 7.5 on.
 set -eu
 cd "$(dirname "$0")/.."
 nvcc=${1:-nvcc}

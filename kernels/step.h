@@ -49,7 +49,7 @@
 #define GPURING_STEP_REFS 64
 
 #define GPURING_REF_INPUT  0xffffu /* operand: this rank's input buffer */
-#define GPURING_REF_OUTPUT 0xfffeu /* operand: its output buffer, of a step that stores there */
+#define GPURING_REF_OUTPUT 0xfffeu /* operand: its output buffer; the step must store there */
 
 #define GPURING_ONCE_MOST 64
 
@@ -62,8 +62,8 @@ GPURING_INLINE int gpuring_ref_own(uint32_t ref)
 enum {
     GPURING_STEP_STORE = 1, /* write the value to the output buffer */
     GPURING_STEP_RING = 2,  /* on a lane's first step: the lane follows a ring, see below */
-    GPURING_STEP_INPUT = 4, /* one of the operands is the input, or the block is as long as the
-                               input's */
+    GPURING_STEP_INPUT = 4, /* an operand is the input, or the block has the size of the input
+                               block */
     GPURING_STEP_PARTIAL =
         8, /* the stored value is not the final result; only the checker uses it */
     GPURING_STEP_SINGLE_USE = 16 /* on a lane's first step: the lane uses each connection at most

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The types and the operations of reductions: each list exactly once, expanded by the kernels, by
- * the eligibility rules and by the tests. Plain C, included by CUDA too.
+ * The types and operations of reductions. Each list exists once and is expanded by the kernels, by
+ * the eligibility rules and by the tests. Plain C, because CUDA includes it, too.
  *
  * A core type is a representation, not an MPI handle: MPI_INT, MPI_INT32_T and MPI_INTEGER are all
- * INT32. Types that no reduction takes (MPI_CHAR, MPI_WCHAR, MPI_CHARACTER, MPI_PACKED, derived
- * ones) are moved as BYTE.
+ * INT32. Types without reductions (MPI_CHAR, MPI_WCHAR, MPI_CHARACTER, MPI_PACKED, derived types)
+ * are moved as BYTE.
  *
  * Arithmetic:
  *  - integers wrap, signed ones too (they are computed as unsigned);
  *  - FLOAT16 and BFLOAT16 are folded in float, rounded to nearest even after each operation;
  *  - logical types (C _Bool and Fortran LOGICAL of each width): any nonzero value is true, results
  *    are 0 or 1; the same holds for logical operations on integers;
- *  - complex types are pairs of real and imaginary part; C, C++ and Fortran agree on that;
- *  - MAXLOC and MINLOC: of equal values the lowest index wins.
+ *  - complex types are pairs of real and imaginary part, in C, C++ and Fortran;
+ *  - MAXLOC and MINLOC return the lowest index of equal values.
  */
 #ifndef GPURING_TYPES_H
 #define GPURING_TYPES_H
@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Classes of types, as bits: an operation names the classes on which MPI allows it. */
+/* Classes of types as bits. Each operation has the classes on which MPI allows it. */
 enum gpuring_class {
     GPURING_CLASS_INTEGER = 1,
     GPURING_CLASS_FLOATING = 2,
@@ -32,7 +32,7 @@ enum gpuring_class {
     GPURING_CLASS_PAIR = 32, /* a value and its index */
 };
 
-/* 16-bit floating types are their bits here; kernels and reduce.h convert. */
+/* 16-bit floating types are stored as bits. Kernels and reduce.h convert them. */
 struct gpuring_float16 {
     uint16_t bits; /* IEEE 754 binary16 */
 };
@@ -47,7 +47,7 @@ struct gpuring_bfloat16 {
 GPURING_COMPLEX(complex_float, float)
 GPURING_COMPLEX(complex_double, double)
 
-/* MPI_FLOAT_INT, MPI_DOUBLE_INT, ...: as C lays out such a structure. */
+/* MPI_FLOAT_INT, MPI_DOUBLE_INT, ...: structures with the layout of C. */
 #define GPURING_PAIR(name, value_type, index_type) \
     struct gpuring_##name {                        \
         value_type value;                          \
@@ -61,7 +61,7 @@ GPURING_PAIR(long_int, int64_t, int32_t)
 GPURING_PAIR(float_float, float, float)
 GPURING_PAIR(double_double, double, double)
 
-/* Types that run everywhere: X(NAME, C type, class, name in messages and reports). */
+/* Types for hosts and GPUs: X(NAME, C type, class, name in messages and reports). */
 #define GPURING_TYPES_DEVICE(X)                                                      \
     X(INT8, int8_t, INTEGER, "int8")                                                 \
     X(UINT8, uint8_t, INTEGER, "uint8")                                              \
@@ -90,8 +90,8 @@ GPURING_PAIR(double_double, double, double)
     X(FLOAT_FLOAT, struct gpuring_float_float, PAIR, "float_float") /* MPI_2REAL */  \
     X(DOUBLE_DOUBLE, struct gpuring_double_double, PAIR, "double_double")
 
-/* Types that only a host knows. Quad precision (Fortran REAL*16) exists where the compiler has it
- * besides long double. */
+/* Types only for hosts. Quad precision (Fortran REAL*16) exists if the compiler has it in addition
+ * to long double. */
 #if defined(__SIZEOF_FLOAT128__) && defined(__x86_64__)
 #define GPURING_HAVE_FLOAT128 1
 #define GPURING_TYPES_QUAD(X)                           \
@@ -153,22 +153,24 @@ enum gpuring_op {
 #if !defined(__CUDACC__)
 struct gpuring_type_info {
     const char *name;
-    uint32_t size;   /* bytes from one element to the next */
-    uint32_t align;  /* as C aligns it; buffers need not be aligned */
+    uint32_t size;   /* distance between two elements, in bytes */
+    uint32_t align;  /* alignment in C; buffers need not be aligned */
     uint32_t class;  /* enum gpuring_class */
-    uint32_t device; /* 1: GPUs reduce it too */
+    uint32_t device; /* 1: GPUs can reduce it, too */
 };
 
 struct gpuring_op_info {
     const char *name;
-    uint32_t classes; /* on which MPI allows it */
+    uint32_t classes; /* classes of types on which MPI allows it */
 };
 
-/* The properties of a type or an operation; NULL if out of range. Static storage. */
+/* Return the properties of a type or an operation, or NULL if it is out of range. Static
+ * storage. */
 const struct gpuring_type_info *gpuring_type_info(uint32_t type);
 const struct gpuring_op_info *gpuring_op_info(uint32_t op);
 
-/* 1 if MPI allows the operation on the type (and all executors on a host know it), else 0. */
+/* Return 1 if MPI allows the operation on the type, and otherwise 0. All host executors support
+ * such operations. */
 int gpuring_op_allows(uint32_t op, uint32_t type);
 #endif
 

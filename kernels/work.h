@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * One operation of one rank as the executors take it. Plain C, included by CUDA and by the host.
+ * One operation of one rank, as input of the executors. Plain C, because CUDA and the host include
+ * it.
  *
- * A work is filled by the caller from a plan, the connections and the call's arguments. It is
- * resumable: an executor runs every lane until it is done or has waited for `patience` without
- * getting on, leaves the lane's state in the work, and returns; it is called (or launched) again
- * until all are done. A kernel therefore never occupies a GPU for ever, and ranks that share one
- * make progress in turn. All pointers must be valid where the executor runs (the host, or one
- * device).
+ * The caller fills in a work from a plan, the connections and the arguments of the call. A work is
+ * resumable. An executor runs every lane until it is done or has waited for `patience` without
+ * progress, stores the lane's state in the work, and returns. It is called or launched again until
+ * all lanes are done. A kernel therefore never occupies a GPU forever, and ranks that share a GPU
+ * make progress in turn. All pointers must be valid for the executor (the host or one device).
  */
 #ifndef GPURING_WORK_H
 #define GPURING_WORK_H
@@ -22,8 +22,8 @@
 enum gpuring_lane_status {
     GPURING_LANE_RUNNING = 0,
     GPURING_LANE_DONE = 1,
-    GPURING_LANE_ABORTED = 2, /* saw the abort word */
-    GPURING_LANE_CORRUPT = 3, /* a slot holds another size than this step: counts differ */
+    GPURING_LANE_ABORTED = 2, /* the abort word was set */
+    GPURING_LANE_CORRUPT = 3, /* a slot has another size than this step, because counts differ */
 };
 
 enum gpuring_lane_wait {
@@ -32,17 +32,17 @@ enum gpuring_lane_wait {
     GPURING_WAIT_SEND = 2, /* for a free slot on sends[wait_ref] */
 };
 
-/* A block of a buffer: where it begins, in bytes from the buffer's address, and its elements. */
+/* A block of a buffer: its offset in bytes, and its number of elements. */
 struct gpuring_extent {
     uint64_t offset, count;
 };
 
-/* The blocks of a buffer: by a table, or all alike. */
+/* The blocks of a buffer: a table, or blocks of the same size at equal distances. */
 struct gpuring_blocks {
-    const struct gpuring_extent *table; /* NULL: */
-    uint64_t stride;                    /* bytes from block to block; 0: there is only one, which
-                                           every number names */
-    uint64_t count;                     /* elements of each */
+    const struct gpuring_extent *table; /* NULL: use stride and count */
+    uint64_t stride;                    /* distance of blocks in bytes; 0: all numbers mean the
+                                           same single block */
+    uint64_t count;                     /* elements of each block */
 };
 
 GPURING_INLINE struct gpuring_extent gpuring_block_at(const struct gpuring_blocks *blocks,
@@ -59,13 +59,13 @@ GPURING_INLINE struct gpuring_extent gpuring_block_at(const struct gpuring_block
 }
 
 /*
- * The elements [*first, *first + *count) of a block that part `part` of `parts` has. Parts have at
- * least GPURING_PART_BYTES: small blocks are those of the first parts alone. The same on all ranks
- * for the same block.
+ * Get the elements [*first, *first + *count) of a block that belong to part `part` of `parts`.
+ * Parts have at least GPURING_PART_BYTES bytes, so only the first parts get elements of a small
+ * block. All ranks get the same result for the same block.
  */
 #define GPURING_PART_BYTES 8192
 
-/* The most that a part has. */
+/* Return the maximum number of elements of a part. */
 GPURING_INLINE uint64_t gpuring_block_part(uint64_t elements, uint32_t parts, uint64_t type_size)
 {
     uint64_t least = GPURING_PART_BYTES / type_size, even = (elements + parts - 1) / parts;
@@ -78,7 +78,7 @@ GPURING_INLINE void gpuring_block_share(uint64_t elements, uint32_t part, uint32
 {
     uint64_t each, begin;
 
-    if (parts == 1) { /* without divisions, which take longer than a small call's data */
+    if (parts == 1) { /* avoids divisions, which take longer than the data of a small call */
         *first = 0;
         *count = elements;
         return;
@@ -89,53 +89,52 @@ GPURING_INLINE void gpuring_block_share(uint64_t elements, uint32_t part, uint32
     *count = elements - *first < each ? elements - *first : each;
 }
 
-/* Constant part first, then the state that the executor changes. */
+/* A lane: first the constant part, and then the state that the executor changes. */
 struct gpuring_lane {
     const struct gpuring_step *steps;
     const uint16_t *refs;
     struct gpuring_fifo_end *recvs; /* this protocol's connections, indexed by the refs */
     struct gpuring_fifo_end *sends;
-    uint64_t first, count; /* elements of the vector that are this lane's; of blocks: 0, and those
-                              of its longest share of a block */
-    uint64_t chunk;        /* elements per chunk, at most; a multiple of the alignment */
+    uint64_t first, count; /* elements of the vector in this lane; for blocks: 0 and the lane's
+                              longest share of a block */
+    uint64_t chunk;        /* maximum elements per chunk, a multiple of the alignment */
     uint32_t nsteps, nchunks;
-    uint32_t nstored, nrefs, nrecvs, nsends; /* of the tables (nstored: steps); 0: not known, they
-                                                are not copied */
-    uint32_t
-        launch_seq; /* of the work, once a kernel has left the lane: written last, by release */
-    uint32_t part;  /* of all blocks */
+    uint32_t nstored, nrefs, nrecvs, nsends; /* sizes of the tables (nstored: steps); 0: unknown,
+                                                so they are not copied */
+    uint32_t launch_seq; /* of the work; a kernel stores it at the lane's end, last, as a release */
+    uint32_t part;       /* part of each block */
 
-    /* Where it goes on; no longer kept when it is done. */
+    /* Position at which the lane continues; undefined when it is done. */
     uint64_t done;  /* elements of finished windows */
-    uint64_t bytes; /* of the current chunk, handled so far */
-    uint32_t step;  /* in the current window */
+    uint64_t bytes; /* finished bytes of the current chunk */
+    uint32_t step;  /* current step in the window */
     uint32_t status;
-    uint32_t wait; /* enum gpuring_lane_wait: what it waited for when it returned */
+    uint32_t wait; /* enum gpuring_lane_wait: kind of the last wait without success */
     uint32_t wait_ref;
 };
 
 struct gpuring_work {
-    const void *input; /* may overlap with the output, as in place */
+    const void *input; /* may be equal to the output (in place) */
     void *output;
     uint32_t type; /* enum gpuring_type */
     uint32_t op;   /* enum gpuring_op */
     uint32_t protocol;
     uint32_t nlanes;
-    uint32_t launch_seq;   /* number of this launch on its stream, see gpuring_lane */
-    uint32_t block_shares; /* that each block is cut into, one per lane; 0: one vector, no blocks */
-    struct gpuring_blocks in, out; /* of input and output, if there are blocks */
-    uint32_t nblocks;              /* in their tables; 0: not known, they are not copied */
-    uint32_t resumed;              /* how often its patience was over, and it was launched again */
+    uint32_t launch_seq;   /* number of this launch on its stream, see struct gpuring_lane */
+    uint32_t block_shares; /* shares of each block, one per lane; 0: one vector, no blocks */
+    struct gpuring_blocks in, out; /* blocks of input and output, if there are any */
+    uint32_t nblocks;              /* size of their tables; 0: unknown, so they are not copied */
+    uint32_t resumed;              /* number of launches after patience was over */
     struct gpuring_lane *lanes;
     const volatile uint32_t *abort; /* nonzero: stop at the next wait */
-    uint64_t slice;                 /* elements that fit a slot, if chunks are larger; else 0 */
-    uint64_t patience;              /* how long a lane waits before it returns: CUDA: nanoseconds;
-                                       host: polls of one lane (1: return at once) */
+    uint64_t slice;                 /* elements that fit into a slot if chunks are larger, or 0 */
+    uint64_t patience;              /* maximum wait of a lane; CUDA: nanoseconds; host: polls of a
+                                       lane (1: return immediately) */
 };
 
 /*
- * Bounds of chunks and of lanes are multiples of this many elements (sizes of types are powers of
- * two, up to 32), so that vectors in the FIFOs are aligned; users' buffers need not be.
+ * Bounds of chunks and lanes are multiples of this number of bytes, so that vectors in FIFOs are
+ * aligned. (Sizes of types are powers of two up to 32.) Users' buffers need not be aligned.
  */
 #define GPURING_CHUNK_ALIGN_BYTES 128
 
@@ -145,18 +144,18 @@ GPURING_INLINE uint64_t gpuring_chunk_align(uint64_t type_size)
 }
 
 /*
- * The elements of each chunk of the window that starts with `rest` elements left in the lane: the
- * lane's chunk size, but in the last window the rest is spread over all chunks (aligned, the last
- * ones shorter or empty; empty chunks are skipped, see step.h). The same on all ranks, since it
- * depends on the plan and the arguments only. Chunk c covers
- * [min(c * n, rest), min((c + 1) * n, rest)) of the window.
+ * Return the number n of elements of each chunk in the window that starts with `rest` remaining
+ * elements in the lane. This is the lane's chunk size. In the last window, the rest is distributed
+ * over all chunks; they are aligned, the last chunks may be shorter or empty, and empty chunks are
+ * skipped (step.h). All ranks get the same result, because it depends only on the plan and the
+ * arguments. Chunk c covers [min(c * n, rest), min((c + 1) * n, rest)) of the window.
  */
 GPURING_INLINE uint64_t gpuring_window_chunk(uint64_t rest, uint64_t nchunks, uint64_t chunk,
                                              uint64_t type_size)
 {
     uint64_t even, align;
 
-    if (nchunks == 1) { /* without divisions, which take longer than a small call's data */
+    if (nchunks == 1) { /* avoids divisions, which take longer than the data of a small call */
         return rest < chunk ? rest : chunk;
     }
     align = gpuring_chunk_align(type_size); /* a power of two */
@@ -166,15 +165,16 @@ GPURING_INLINE uint64_t gpuring_window_chunk(uint64_t rest, uint64_t nchunks, ui
 }
 
 /*
- * A chunk may be larger than a slot: it then goes through its connections slice by slice, so that
- * waiting for a slice, moving one and posting one overlap. A plan that needs K slots of chunks
- * needs as many times more as a chunk has slices, GPURING_SLICES at most.
+ * A chunk may be larger than a slot. It is then sent slice by slice, so that waiting for a slice,
+ * moving a slice and posting a slice overlap. If a plan needs K slots for chunks, it needs K times
+ * the number of slices per chunk, which is at most GPURING_SLICES.
  */
 #define GPURING_SLICES          4
-#define GPURING_SLICE_MIN_BYTES (32 << 10) /* with less, a slice is moved faster than posted */
+#define GPURING_SLICE_MIN_BYTES (32 << 10) /* a smaller slice takes longer to post than to move */
 
-/* The elements of each slice of a chunk of `count`, the last one shorter; slot: work.slice. The
- * same at both ends of a connection, for it depends on the call alone. */
+/* Return the number of elements of each slice of a chunk with `count` elements. The last slice may
+ * be shorter. `slot` is work.slice. Both ends of a connection get the same result, because it
+ * depends only on the call. */
 GPURING_INLINE uint64_t gpuring_slice(uint64_t count, uint64_t slot, uint64_t type_size)
 {
     uint64_t align = gpuring_chunk_align(type_size), least = GPURING_SLICE_MIN_BYTES / type_size;
@@ -184,13 +184,14 @@ GPURING_INLINE uint64_t gpuring_slice(uint64_t count, uint64_t slot, uint64_t ty
     return slot == 0 ? count : even < slot ? even : slot;
 }
 
-/* Data bytes of an LL128 line: 120, but no element is split between lines. */
+/* Return the bytes of data in an LL128 line: 120, or less because elements are not split. */
 GPURING_INLINE uint64_t gpuring_line_bytes(uint64_t type_size)
 {
     return 120 & ~(type_size - 1); /* sizes are powers of two */
 }
 
-/* The most elements that a chunk may have in slots of slot_bytes: for gpuring_lane.chunk. */
+/* Return the maximum number of elements of a chunk in slots of slot_bytes bytes, for
+ * gpuring_lane.chunk. */
 GPURING_INLINE uint64_t gpuring_chunk_max(enum gpuring_protocol protocol, uint64_t slot_bytes,
                                           uint64_t type_size)
 {
@@ -201,21 +202,22 @@ GPURING_INLINE uint64_t gpuring_chunk_max(enum gpuring_protocol protocol, uint64
     return bytes / GPURING_CHUNK_ALIGN_BYTES * gpuring_chunk_align(type_size);
 }
 
-/* With overlap: the result of the wait for a slice, and where its operands and destinations lie. */
+/* For overlap.h: the result of the wait for a slice, and the addresses of its operands and
+ * destinations. */
 #define EXEC_LISTS 3
 struct exec_list {
     const void *at[GPURING_STEP_REFS];
     int result;
 };
 
-/* What a thread does for a lane whose duties overlap. */
+/* Duties of a thread in a lane with overlap. */
 enum exec_duty { EXEC_MOVES, EXEC_WAITS, EXEC_POSTS };
 
 /*
- * The host executor: runs all lanes in the calling thread, round robin, until each is done or has
- * waited for patience. Returns GPURING_OK (all done), GPURING_AGAIN, GPURING_ERR_ABORTED,
- * GPURING_ERR_COUNTS (a slot of another size than expected), or GPURING_ERR_UNSUPPORTED (no such
- * type, operation or protocol). One thread at a time per work.
+ * Run all lanes with the host executor in the calling thread, round robin, until each is done or
+ * its patience is over. Returns GPURING_OK (all done), GPURING_AGAIN, GPURING_ERR_ABORTED,
+ * GPURING_ERR_COUNTS (a slot has an unexpected size), or GPURING_ERR_UNSUPPORTED (no such type,
+ * operation or protocol). Only one thread at a time may run a work.
  */
 int gpuring_work_run_host(struct gpuring_work *work);
 
