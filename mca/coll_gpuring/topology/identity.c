@@ -19,7 +19,7 @@ static uint64_t hash_text(uint64_t hash, const char *text)
     return gpuring_hash_bytes(hash, text, strlen(text) + 1);
 }
 
-/* A file's first line, or what a link names; "" if there is none. */
+/* Read a file's first line, or the target of a symbolic link; "" if there is none. */
 static void read_text(const char *path, char *text, size_t size)
 {
     ssize_t got = readlink(path, text, size - 1);

@@ -75,9 +75,9 @@ int gpuring_channels_divide(const struct gpuring_node_map *map, struct pci_wire 
     return status;
 }
 
-/* More channels than were found: they are used several times. A channel of trees has up to four
- * lanes. Between nodes each lane is also a connection of the network, but of direct, whose lanes
- * share those of a stripe. */
+/* Set the numbers of channels. They may exceed the number of found channels, which are then used
+ * several times. A channel of trees has up to four lanes. Between nodes each lane also has a
+ * connection of the network, except that the lanes of direct share those of their stripe. */
 static void count_lanes(struct gpuring_channels *channels, const struct gpuring_gpu_parts *gpus)
 {
     const struct pci_agreed *agreed = &channels->connect.agreed;
@@ -188,7 +188,8 @@ void gpuring_channels_nics(const struct gpuring_channels *channels, int rank,
     }
 }
 
-/* One ring in its order, or one tree as "rank<parent" pairs; all ranks' channels are given. */
+/* Write one ring in its order, or one tree as "rank<parent" pairs. `all`: the channels of all
+ * ranks. */
 static void dump_channel(FILE *file, const struct gpuring_channel *all, int nranks, uint32_t stride,
                          uint32_t c, bool ring)
 {

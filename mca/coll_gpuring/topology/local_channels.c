@@ -53,13 +53,14 @@ static const char *busid_of(const struct gpuring_node_ranks *ranks, int i)
     return gpuring_node_ranks_rank_info(ranks, i)->device.pci_bus_id;
 }
 
-/* The GPUs of a node: which one each of its ranks uses, numbered in the order of the ranks. */
+/* The GPU of each rank of a node. GPUs are numbered in the order of the ranks. */
 struct gpus {
     int count;
-    int *of; /* [ranks] */
+    int *of; /* [ranks]: number of the rank's GPU */
 };
 
-/* By the driver's bus ids; on the host device the ranks take a file's GPUs in their order. */
+/* Find the GPUs by the driver's bus IDs. On the host device, ranks use a file's GPUs in their
+ * order. */
 static bool gpus_find(const struct gpuring_node_ranks *ranks, struct gpus *gpus)
 {
     *gpus = (struct gpus){.of = malloc((size_t) ranks->count * sizeof *gpus->of)};
@@ -75,7 +76,7 @@ static bool gpus_find(const struct gpuring_node_ranks *ranks, struct gpus *gpus)
     return gpus->of != NULL;
 }
 
-/* Number the document's GPUs as `gpus` does. Are all there? */
+/* Give the document's GPUs the numbers of `gpus`. Return true if it contains all of them. */
 static bool number_gpus(struct pci_doc *doc, bool from_file, const struct gpuring_node_ranks *ranks,
                         const struct gpus *gpus)
 {
@@ -127,7 +128,7 @@ static struct pci_search limits_of(int nnodes)
     return limits;
 }
 
-/* The graph of the ranks' GPUs. 0 or a negative errno value, with a text. */
+/* Build the graph of the ranks' GPUs. Return 0 or a negative errno value with a text. */
 static int make_graph(struct pci_doc *doc, bool from_file, enum pci_peer peers,
                       const struct gpuring_node_ranks *ranks, const struct gpus *gpus,
                       struct pci_graph **graph, struct pci_error *error)
@@ -139,7 +140,7 @@ static int make_graph(struct pci_doc *doc, bool from_file, enum pci_peer peers,
     pci_path_rules_init(&rules);
     rules.p2p_level = level_of(gpuring_params.p2p_level);
     rules.gdr_level = level_of(gpuring_params.gdr_level);
-    rules.nvb = false; /* no GPU relays: a mapping of the far one leads over PCI */
+    rules.nvb = false; /* no GPU relays data, so a mapping of the far GPU uses PCI */
     rules.all = peers;
     if (number_gpus(doc, from_file, ranks, gpus)) {
         status = pci_doc_keep_gpus(doc, NULL, (size_t) gpus->count, error);
@@ -162,7 +163,7 @@ static int make_graph(struct pci_doc *doc, bool from_file, enum pci_peer peers,
     return status;
 }
 
-/* The number of the part with the GPU of this rank of the node, and the GPU's number in it. */
+/* Return the number of the part that contains this rank's GPU, and the GPU's number in the part. */
 static uint32_t part_of(const struct pci_chosen *chosen, int self, uint32_t *gpu)
 {
     for (uint32_t p = 0; p < chosen->nparts; p++) {
@@ -172,11 +173,11 @@ static uint32_t part_of(const struct pci_chosen *chosen, int self, uint32_t *gpu
             }
         }
     }
-    *gpu = UINT32_MAX; /* pci_wire_fill refuses it */
+    *gpu = UINT32_MAX; /* pci_wire_fill rejects it */
     return 0;
 }
 
-/* What rank 0 of the node logs of its channels. */
+/* Log the node's channels, on its first rank. */
 static void log_channels(const struct pci_chosen *chosen)
 {
     if (pci_channels_no_nic(&chosen->part->ring)) {
@@ -192,7 +193,7 @@ static void log_channels(const struct pci_chosen *chosen)
     }
 }
 
-/* Channels of GPUs become channels of ranks: those that share a GPU stand next to each other. */
+/* Convert channels of GPUs to channels of ranks. Ranks that share a GPU become neighbours. */
 static int channels_of_ranks(const struct gpuring_node_ranks *ranks, const struct gpus *gpus,
                              struct pci_channels *channels)
 {
@@ -239,7 +240,7 @@ bool gpuring_local_channels_may_map(const struct gpuring_local_channels *local, 
                 (local->near[local_rank / 64] >> local_rank % 64 & 1) != 0;
 
     switch (gpuring_params.p2p_level) {
-    case GPURING_PARAM_LEVEL_AUTO: /* as the channels were searched, and no detour is planned */
+    case GPURING_PARAM_LEVEL_AUTO: /* as in the search for channels, without planned detours */
         return !local->known || near;
     case GPURING_PARAM_LEVEL_SYS:
         return true;
@@ -250,7 +251,7 @@ bool gpuring_local_channels_may_map(const struct gpuring_local_channels *local, 
     }
 }
 
-/* With how many lanes the model is to reckon: as many as there will be. */
+/* Set the number of lanes for the model to that of the plans. */
 static void set_lanes(const struct gpuring_node_ranks *ranks, const struct gpuring_node_map *map,
                       const struct pci_chosen *chosen, struct pci_job *job)
 {
@@ -263,7 +264,7 @@ static void set_lanes(const struct gpuring_node_ranks *ranks, const struct gpuri
     }
 }
 
-/* CUDA_VERSION of the toolkit that compiled the kernels. */
+/* Return CUDA_VERSION of the toolkit that compiled the kernels, or 0. */
 static int toolkit(void)
 {
 #if GPURING_HAVE_CUDA
@@ -273,7 +274,7 @@ static int toolkit(void)
 #endif
 }
 
-/* This rank's wire of the channels that were chosen, and what else follows from them. */
+/* Fill in this rank's wire for the selected channels, and everything that depends on them. */
 static int take_chosen(const struct pci_costs *costs, struct pci_chosen *chosen,
                        const struct gpuring_node_map *map, const struct gpuring_node_ranks *ranks,
                        const struct gpus *gpus, struct gpuring_local_channels *local)
@@ -304,8 +305,8 @@ static int take_chosen(const struct pci_costs *costs, struct pci_chosen *chosen,
                        : status;
 }
 
-/* All that follows from the document. 0 or a negative errno value, with a text. Where ranks share
- * GPUs a node has no parts. */
+/* Compute everything that depends on the document. Return 0 or a negative errno value with a text.
+ * A node whose ranks share GPUs has no parts. */
 static int find(struct pci_doc *doc, bool from_file, enum pci_peer peers, bool parts,
                 const struct gpuring_node_map *map, const struct gpuring_node_ranks *ranks,
                 const struct gpus *gpus, struct gpuring_local_channels *local,
@@ -346,7 +347,7 @@ void gpuring_local_channels_find(const struct gpuring_gathered *rank_infos,
 
     memset(local, 0, sizeof *local);
     if (!from_file && gpuring_params.device == GPURING_PARAM_DEVICE_HOST) {
-        status = 0; /* there are no GPUs to search channels for */
+        status = 0; /* there are no GPUs, so no channels are needed */
     } else if (gpus_find(&ranks, &gpus)) {
         status = find(doc, from_file, peers, parts, map, &ranks, &gpus, local, &error);
         if (gpus.count < ranks.count) {

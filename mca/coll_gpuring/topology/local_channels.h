@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The channels inside of this node, by its topology, and what follows from them. No MPI. */
+/* The channels inside this node according to its topology, and derived data. No MPI. */
 #ifndef GPURING_TOPOLOGY_LOCAL_CHANNELS_H
 #define GPURING_TOPOLOGY_LOCAL_CHANNELS_H
 
@@ -9,35 +9,35 @@
 #include "mca/coll_gpuring/topology/nic_select.h"
 #include "mca/coll_gpuring/topology/node_map.h"
 
-#define GPURING_LOCAL_PEERS 1024 /* ranks of a node beyond these are not known to be near */
+#define GPURING_LOCAL_PEERS 1024 /* further ranks of a node never count as near */
 
 struct gpuring_local_channels {
     struct gpuring_channel_block block;      /* of this rank, for AllGather 2 */
-    bool known;                              /* the topology, and so `near` */
-    uint64_t near[GPURING_LOCAL_PEERS / 64]; /* a bit for each rank of the node: its GPU is within
+    bool known;                              /* the topology is known, and `near` is set */
+    uint64_t near[GPURING_LOCAL_PEERS / 64]; /* a bit for each rank of the node whose GPU is within
                                                 coll_gpuring_p2p_level; for auto, within the class
                                                 up to which channels use P2P */
-    bool in_parts;                           /* of the node, which a network joins */
+    bool in_parts;                           /* the node has parts, which a network connects */
     struct gpuring_model_choice model;
     struct gpuring_nic_select nics;
 };
 
 /*
- * Search them on the node's topology, which is changed. peers: what is known of peer access between
- * the node's GPUs; parts: a network may join parts of the node. A topology that cannot be used is
- * reported, and leaves all of *local zero but the model's fingerprint.
+ * Search for channels on the node's topology, and modify the topology. peers: knowledge about peer
+ * access between the node's GPUs. parts: a network may connect parts of the node. If the topology
+ * cannot be used, report this, and leave all of *local zero except the model's fingerprint.
  */
 void gpuring_local_channels_find(const struct gpuring_gathered *rank_infos,
                                  const struct gpuring_node_map *map, int rank, struct pci_doc *doc,
                                  bool from_file, enum pci_peer peers, bool parts,
                                  struct gpuring_local_channels *local);
 
-/* Return true if this rank may map the memory of the GPU of a rank of its node, by
- * coll_gpuring_p2p_level. Where the topology is not known, levels auto and SYS allow it. */
+/* Return true if coll_gpuring_p2p_level lets this rank map GPU memory of another rank of its node.
+ * If the topology is unknown, levels auto and SYS allow it. */
 bool gpuring_local_channels_may_map(const struct gpuring_local_channels *local, int local_rank);
 
-/* Write a text to the file that a parameter names (which may be a device and is not replaced), and
- * the topology to coll_gpuring_topo_dump_file; failures are reported. */
+/* Write a text to the file that a parameter names, which may be a device and is not replaced; and
+ * write the topology to coll_gpuring_topo_dump_file. Failures are reported. */
 void gpuring_local_channels_write(const char *parameter, const char *path, const char *text,
                                   size_t size);
 void gpuring_local_channels_dump(const struct pci_doc *doc);

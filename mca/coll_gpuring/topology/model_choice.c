@@ -54,7 +54,8 @@ void gpuring_model_choice_find(const struct pci_costs *costs, const struct pci_j
             choice->entry[c][i] = best_of(costs, &job, algorithms, UINT64_C(1) << i);
         }
     }
-    job.collective = PCI_COLLECTIVE_ALLREDUCE; /* the others use the connections of its plans */
+    job.collective =
+        PCI_COLLECTIVE_ALLREDUCE; /* other collectives use the connections of its plans */
     for (int a = 0; a < GPURING_ALGORITHM_COUNT; a++) {
         if (isfinite(pci_predict_us(costs, &job, (enum pci_algorithm) a, PCI_PROTOCOL_LL128, 1))) {
             choice->ll128 |= (uint8_t) (1u << a);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * For each collective and size the algorithm, protocol and number of channels that the cost model
- * finds best on a node's topology. Every rank computes them from its own node's; they are used only
- * if all ranks found the same, compared by fingerprint. No MPI.
+ * The cost model's best algorithm, protocol and number of channels for each collective and size on
+ * a node's topology. Every rank computes them from the topology of its node. They are only used if
+ * the fingerprints of all ranks are equal. No MPI.
  */
 #ifndef GPURING_TOPOLOGY_MODEL_CHOICE_H
 #define GPURING_TOPOLOGY_MODEL_CHOICE_H
@@ -13,28 +13,28 @@
 
 #include "mca/topo_pci/predict/pci_predict.h"
 
-/* Entry i is for more than 2^(i-1) and at most 2^i bytes: of the vector, or of all ranks' blocks
+/* Entry i applies to more than 2^(i-1) and at most 2^i bytes of the vector, or of all ranks' blocks
  * together. */
 #define GPURING_MODEL_CHOICE_SIZES 48
 
 struct gpuring_model_entry {
     int8_t algorithm; /* enum gpuring_algorithm, -1: none */
     int8_t protocol;  /* enum gpuring_protocol, -1: none */
-    uint8_t channels; /* of the plan; 0: as many as the bytes fill */
+    uint8_t channels; /* of the plan to use; 0: as many as the bytes fill */
 };
 
 struct gpuring_model_choice {
-    bool known;    /* the table is filled: */
-    uint8_t ll128; /* bits 1 << enum gpuring_algorithm: its links keep 128-byte stores whole */
+    bool known;    /* the table is filled */
+    uint8_t ll128; /* bits 1 << enum gpuring_algorithm: links that keep 128-byte stores whole */
     struct gpuring_model_entry entry[PCI_COLLECTIVE_COUNT][GPURING_MODEL_CHOICE_SIZES];
 };
 
-/* The choices for a job that describes the node; in_order: reductions are by plans in order. Inside
- * a node trees are chains: the model knows what those in rank order cost. */
+/* Compute the choices for a job that describes the node. in_order: reductions use plans in rank
+ * order. The model covers chains in rank order, because trees inside a node are chains. */
 void gpuring_model_choice_find(const struct pci_costs *costs, const struct pci_job *node,
                                bool in_order, struct gpuring_model_choice *choice);
 
-/* Equal for equal choices; never 0. */
+/* Return a fingerprint that is equal for equal choices, and never 0. */
 uint64_t gpuring_model_choice_fingerprint(const struct gpuring_model_choice *choice);
 
 #endif

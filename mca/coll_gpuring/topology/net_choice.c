@@ -17,7 +17,7 @@ static bool any_reaches(const struct gpuring_rank_info *a, const struct gpuring_
     return false;
 }
 
-/* Do both ranks announce the same ports, as those of a node, or of a well-built cluster, do? */
+/* Return true if both ranks announce ports on the same networks, as usual in a cluster. */
 static bool same_networks(const struct gpuring_rank_info *a, const struct gpuring_rank_info *b)
 {
     for (uint32_t i = 0; i < a->nnics && a->nnics == b->nnics; i++) {
@@ -29,8 +29,9 @@ static bool same_networks(const struct gpuring_rank_info *a, const struct gpurin
 }
 
 /*
- * Ranks whose ports are on the same networks stand for each other; of the rest, every pair on two
- * nodes is looked at. `reaches` is transitive, port by port, so that nothing is lost by that.
+ * Return true if all pairs of ranks on different nodes reach each other. Ranks with ports on the
+ * same networks are equivalent, so only one of them is compared. Because `reaches` is transitive
+ * for each port, this finds every failure.
  */
 static bool all_reach(const struct gpuring_gathered *rank_infos, const int *node, int *a, int *b)
 {
@@ -38,7 +39,7 @@ static bool all_reach(const struct gpuring_gathered *rank_infos, const int *node
         const struct gpuring_rank_info *rank_info = gpuring_rank_info_of(rank_infos, *a);
 
         if (node[*a] != node[0] && same_networks(rank_info, gpuring_rank_info_of(rank_infos, 0))) {
-            continue; /* reaches what rank 0 reaches, and rank 0 is looked at */
+            continue; /* equivalent to rank 0, which is compared */
         }
         for (*b = 0; *b < rank_infos->nranks; ++*b) {
             if (node[*a] != node[*b] &&
@@ -50,7 +51,7 @@ static bool all_reach(const struct gpuring_gathered *rank_infos, const int *node
     return true;
 }
 
-/* Why verbs cannot be used, or a word about how. */
+/* Return true if verbs can be used. Write the reason, or a remark on the use, to `why`. */
 static bool verbs_possible(const struct gpuring_gathered *rank_infos, const int *node, char *why,
                            size_t size)
 {
@@ -120,7 +121,7 @@ void gpuring_net_choose(int wish, const struct gpuring_gathered *rank_infos, con
     memset(choice, 0, sizeof *choice);
     choice->one_net = true;
     for (int rank = 0; rank < rank_infos->nranks;
-         rank++) { /* a port of each network, see format.h */
+         rank++) { /* one port of each network, see format.h */
         choice->one_net = choice->one_net && gpuring_rank_info_of(rank_infos, rank)->nnics <= 1;
     }
     if (wish == GPURING_PARAM_NET_NONE) {

@@ -7,7 +7,7 @@
 
 #include "mca/coll_gpuring/util/log.h"
 
-/* NICs have the numbers that they have in the graph. */
+/* Find the NICs of channels. NICs have their numbers in the graph. */
 static void find(const struct pci_channels *channels, uint32_t (*numbers)[GPURING_NIC_WAYS])
 {
     for (uint32_t c = 0; c < channels->nchannels && c < PCI_CHANNELS_MAX; c++) {
@@ -17,7 +17,8 @@ static void find(const struct pci_channels *channels, uint32_t (*numbers)[GPURIN
     }
 }
 
-/* What the engine's rules say: both can, and the path is short enough (coll_gpuring_gdr_level). */
+/* Apply the engine's rules: GPU and NIC support it, and their path is within
+ * coll_gpuring_gdr_level. */
 static void find_reach(const struct pci_graph *graph, int local, struct gpuring_nic_select *nics)
 {
     uint32_t ngpus = pci_graph_count(graph, PCI_NODE_GPU), gpu = 0;
@@ -53,9 +54,9 @@ void gpuring_nic_select_find(const struct pci_graph *graph, int local,
 }
 
 /*
- * How well a port of the topology fits a device: 2: it is the one, or its port is not known (0); 1:
- * by its name, for NCCL's files count the ports of all functions of a card, each of which is a
- * device that has one port; 0: it is another.
+ * Compare a port of the topology with a device. Return 2 if it matches or its port is unknown (0),
+ * 1 if only the name matches, and 0 otherwise. NCCL's files count the ports of all functions of a
+ * card, each of which is a device with one port, so the port may differ.
  */
 static int fit(const struct gpuring_net_device *device, const struct gpuring_nic_reach *nic)
 {
@@ -81,7 +82,7 @@ bool gpuring_nic_select_direct(const struct gpuring_nic_select *nics,
     return unknown;
 }
 
-/* The device that is a NIC. -1: there is none. */
+/* Return the device of a NIC, or -1. */
 static int device_of(const struct gpuring_nic_select *nics, uint32_t number,
                      const struct gpuring_net_device *devices, int ndevices)
 {

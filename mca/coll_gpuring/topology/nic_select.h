@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * By which network device data enter and leave this node on each channel: names that the topology
- * engine chose (found with the node's channels), then numbers of the devices of the net that the
- * communicator uses. Other nodes need not know either. No MPI.
+ * The network devices through which each channel enters and leaves this node. The topology engine
+ * chooses their names together with the node's channels. They are then converted to numbers of the
+ * devices of the communicator's net. Other nodes need neither. No MPI.
  */
 #ifndef GPURING_TOPOLOGY_NIC_SELECT_H
 #define GPURING_TOPOLOGY_NIC_SELECT_H
@@ -17,44 +17,44 @@
 
 enum { GPURING_NIC_IN, GPURING_NIC_OUT, GPURING_NIC_WAYS };
 
-/* A NIC of this node, and whether it may reach the memory of this rank's GPU directly. */
+/* A NIC of this node, and whether it may access the memory of this rank's GPU directly. */
 #define GPURING_NIC_SELECT_NICS 64
 struct gpuring_nic_reach {
     char name[32];
-    int port; /* 0: not known */
+    int port; /* 0: unknown */
     bool direct[GPURING_NIC_WAYS];
 };
 
-/* Below nnics own, ring and tree are numbers of NICs; else the NIC is not known. */
+/* If own, ring or tree is below nnics, it is the number of a NIC. Otherwise the NIC is unknown. */
 struct gpuring_nic_select {
-    uint32_t nnics; /* 0: the topology says nothing of NICs; beyond the room: not known */
+    uint32_t nnics; /* 0: the topology has no NICs. NICs beyond the room are unknown. */
     struct gpuring_nic_reach nic[GPURING_NIC_SELECT_NICS];
-    uint32_t own;            /* the nearest to this rank's GPU, or its turn of several */
-    uint32_t nrings, ntrees; /* 0: the topology says nothing of NICs */
+    uint32_t own;            /* nearest to this rank's GPU; several are assigned in turn */
+    uint32_t nrings, ntrees; /* 0: the topology has no NICs */
     uint32_t ring[PCI_CHANNELS_MAX][GPURING_NIC_WAYS];
     uint32_t tree[PCI_CHANNELS_MAX][GPURING_NIC_WAYS];
 };
 
-/* The NICs of the channels of a node; local: number of this rank's GPU. */
+/* Find the NICs of the channels of a node. local: number of this rank's GPU. */
 void gpuring_nic_select_find(const struct pci_graph *graph, int local,
                              const struct pci_channels *ring, const struct pci_channels *tree,
                              struct gpuring_nic_select *nics);
 
-/* May this device reach the GPU's memory? unknown: the answer where the topology has none. */
+/* Return true if this device may access the GPU's memory. unknown: result without a topology. */
 bool gpuring_nic_select_direct(const struct gpuring_nic_select *nics,
                                const struct gpuring_net_device *device, int way, bool unknown);
 
-/* Numbers of devices, for each channel of a communicator. */
+/* Numbers of devices for each channel of a communicator. */
 struct gpuring_channel_nics {
     uint8_t ring[GPURING_MAX_CHANNELS][GPURING_NIC_WAYS];
     uint8_t tree[GPURING_MAX_CHANNELS][GPURING_NIC_WAYS];
-    uint8_t own[GPURING_NIC_WAYS]; /* of exchanges: not known, that of the first ring */
+    uint8_t own[GPURING_NIC_WAYS]; /* for exchanges; if unknown, that of the first ring */
 };
 
 /*
- * nrings, ntrees: channels that the nodes have in common; beyond, they are used again. swap: this
- * node uses ring c^1 for ring c (see pci_connect.h). nics may be NULL: the channels take the
- * devices in turn, and so do channels whose NIC the net does not have.
+ * Assign devices to channels. nrings, ntrees: number of channels that all nodes have; further
+ * channels repeat them. swap: this node uses ring c^1 for ring c (see pci_connect.h). If nics is
+ * NULL, or the net does not have a channel's NIC, the channels use the devices in turn.
  */
 void gpuring_nic_select_channels(const struct gpuring_nic_select *nics, uint32_t nrings,
                                  uint32_t ntrees, bool swap,

@@ -12,7 +12,7 @@
 #include "mca/topo_pci/search/pci_connect.h"
 
 struct rank_key {
-    uint64_t node; /* equal for the ranks of a node alone */
+    uint64_t node; /* equal only for ranks of the same node */
     int rank;
 };
 
@@ -26,8 +26,7 @@ static int compare_keys(const void *a, const void *b)
     return (left->rank > right->rank) - (left->rank < right->rank);
 }
 
-/* From the ranks sorted by identity: nodes in the order of their first ranks, which until then
- * stand for them. */
+/* Number the nodes in the order of their first ranks. `sorted`: the ranks sorted by identity. */
 static void number_nodes(const struct rank_key *sorted, struct gpuring_node_map *map)
 {
     int first = 0;
@@ -42,7 +41,7 @@ static void number_nodes(const struct rank_key *sorted, struct gpuring_node_map 
     }
 }
 
-/* The numbered nodes' ranks, in order. */
+/* List the ranks of the numbered nodes in order. */
 static void order_ranks(struct rank_key *sorted, struct gpuring_node_map *map)
 {
     for (int i = 0; i < map->nranks; i++) {
@@ -55,7 +54,7 @@ static void order_ranks(struct rank_key *sorted, struct gpuring_node_map *map)
     }
 }
 
-/* Of ranks with their identities, in any order, which are freed; NULL: there is no memory. */
+/* Build the map from ranks with identities in any order, and free these. NULL: out of memory. */
 static int map_ranks(struct rank_key *sorted, int nranks, struct gpuring_node_map *map)
 {
     size_t n = (size_t) nranks;
@@ -188,7 +187,7 @@ uint32_t gpuring_node_map_lanes(const struct gpuring_gpu_parts *parts, uint32_t 
     uint32_t unknown, lanes;
 
     if (pci_costs_gpu(&costs) != 0) {
-        return found; /* the built-in table parses: its tests prove it */
+        return found; /* the tests check that the built-in table parses */
     }
     unknown = pci_lanes(&costs, (int) parts->capability, parts->blocks, found, 0);
     lanes = pci_lanes(&costs, (int) parts->capability, parts->blocks, found, gbps);
@@ -217,7 +216,7 @@ enum gpuring_disagreement gpuring_node_map_compare(const struct gpuring_gathered
     return GPURING_AGREED;
 }
 
-/* The position `index` in one of the two trees that the topology engine makes over nodes. */
+/* Get a position in one of the two trees that the topology engine builds over nodes. */
 static void tree_position(const struct gpuring_node_map *map, int position, uint32_t which,
                           struct gpuring_tree_position *result)
 {

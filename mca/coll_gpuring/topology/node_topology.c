@@ -17,7 +17,7 @@
 
 static struct {
     pthread_mutex_t lock;
-    bool known; /* the rest is */
+    bool known; /* the other members are set */
     struct gpuring_local_topology view;
 } own = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -38,7 +38,7 @@ static int discover(struct pci_doc **doc, struct pci_error *error)
     if (gpuring_params.device != GPURING_PARAM_DEVICE_HOST &&
         pci_nvml_open(NULL, &nvml, why, sizeof why) == 0) {
         options.hooks = pci_nvml_hooks(nvml);
-        /* Only where the application has loaded the driver anyway. */
+        /* Only use the driver if the application has loaded it. */
         if (pci_cuda_open(NULL, true, &cuda) == 0) {
             pci_cuda_hook(cuda, &options.hooks);
         }
@@ -51,7 +51,7 @@ static int discover(struct pci_doc **doc, struct pci_error *error)
     return status;
 }
 
-/* The file that was asked for, else (it is bad, or not given) this machine. */
+/* Load the selected file, or this machine if there is no file or it cannot be used. */
 static int load_document(struct pci_doc **doc, bool *from_file)
 {
     struct pci_error error = {.text = ""};
@@ -76,7 +76,7 @@ static int load_document(struct pci_doc **doc, bool *from_file)
     return status;
 }
 
-/* Never 0. */
+/* Return a fingerprint, which is never 0. */
 uint64_t gpuring_local_topology_fingerprint(const char *text, size_t bytes)
 {
     uint64_t hash = gpuring_hash_bytes(GPURING_HASH_START, text, bytes);
@@ -84,7 +84,7 @@ uint64_t gpuring_local_topology_fingerprint(const char *text, size_t bytes)
     return hash != 0 ? hash : 1;
 }
 
-/* Under the lock. */
+/* Find the view. Called with the lock held. */
 static void look(void)
 {
     struct pci_error error = {.text = ""};
@@ -129,9 +129,9 @@ void gpuring_local_topology_close(void)
     pthread_mutex_unlock(&own.lock);
 }
 
-/* ---- Of all ranks of a node ---- */
+/* ---- All ranks of a node ---- */
 
-/* Two views in which a PCI device is not the same are not of one machine. */
+/* Reject views in which a PCI device differs, because they cannot be of one machine. */
 static int check_device(const struct pci_elem *here, const struct pci_elem *there,
                         struct pci_error *error)
 {
@@ -168,7 +168,7 @@ static int check_devices(const struct pci_doc *into, const struct pci_doc *from,
     return status;
 }
 
-/* Each container counts from 0: number again, in the order of the document, what is there twice. */
+/* Renumber duplicates in the order of the document, because each container counts from 0. */
 static int renumber(struct pci_doc *doc, const char *element, const char *key)
 {
     struct pci_elem *elem = NULL, *other;
@@ -192,9 +192,9 @@ static int renumber(struct pci_doc *doc, const char *element, const char *key)
     return 0;
 }
 
-/* Merge a view into the document; the first one's word counts where views differ in what may change
- * (a link's speed). A negative errno value: it cannot be read, or contradicts another in what a
- * device is. */
+/* Merge a view into the document. If views differ in a value that may change (the speed of a link),
+ * the first view applies. Return a negative errno value if the view cannot be read or describes
+ * another device. */
 static int add_view(const struct gpuring_local_topology *view, struct pci_doc **doc,
                     struct pci_error *error)
 {
@@ -238,7 +238,7 @@ bool gpuring_node_topology_differ(const struct gpuring_gathered *rank_infos,
     return false;
 }
 
-/* At verbose 2: what a node's ranks have in common, to compare. */
+/* Log the common topology of a node's ranks at verbose level 2. */
 static void log_common(const struct gpuring_node_ranks *ranks, int count, const struct pci_doc *doc)
 {
     struct pci_error error;
@@ -253,7 +253,8 @@ static void log_common(const struct gpuring_node_ranks *ranks, int count, const 
     }
 }
 
-/* All different views of the node in one document. Their number, or a negative errno value. */
+/* Merge all different views of the node into one document. Return their number, or a negative errno
+ * value. */
 static int merge(const struct gpuring_node_ranks *ranks, const struct gpuring_local_topology *views,
                  struct pci_doc **doc, struct pci_error *error)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The topology of this node. What a process sees of it is a document as text; a container may show
- * a part only, so the ranks of a node exchange and merge their views. No MPI.
+ * The topology of this node. A process's view of it is a document in text form. A container may
+ * show only a part, so the ranks of a node exchange and merge their views. No MPI.
  */
 #ifndef GPURING_TOPOLOGY_NODE_TOPOLOGY_H
 #define GPURING_TOPOLOGY_NODE_TOPOLOGY_H
@@ -17,35 +17,35 @@
 
 struct gpuring_local_topology {
     const char *text;
-    size_t bytes;         /* 0: it sees nothing, or did not look */
+    size_t bytes;         /* 0: there is no view, or it was not needed */
     uint64_t fingerprint; /* of the text; 0: there is none */
     bool from_file;       /* from coll_gpuring_topo_file */
 };
 
-/* True if this process has a topology of GPUs: a topology file, or GPUs. */
+/* Return true if this process has a topology of GPUs, from a topology file or the machine. */
 bool gpuring_local_topology_of_gpus(void);
 
 /*
- * This process's view: the topology file that was given, else what hwloc and the drivers say;
- * nothing where nobody needs it. Found once and kept; thread-safe. What fails is logged.
+ * Get this process's view: the selected topology file, or the information of hwloc and the drivers,
+ * or nothing if it is not needed. It is found once and kept. Thread-safe. Failures are logged.
  */
 void gpuring_local_topology_own(struct gpuring_local_topology *view);
 void gpuring_local_topology_close(void);
 
 uint64_t gpuring_local_topology_fingerprint(const char *text, size_t bytes);
 
-/* Do the ranks of some node see different things? The same on all ranks. */
+/* Return true if the ranks of any node have different views. Equal on all ranks. */
 bool gpuring_node_topology_differ(const struct gpuring_gathered *rank_infos,
                                   const struct gpuring_node_map *map);
 
-/* Is the i-th rank of the node the first one with its view? That one sends it to the others. */
+/* Return true if rank i of the node is the first with its view, and sends it to the others. */
 bool gpuring_node_topology_first_view(const struct gpuring_node_ranks *ranks, int i);
 
 /*
- * One document of all views of the node. views: one a rank, of those that are the first with it;
- * *from_file: all are from files. *doc is NULL where none sees anything, or they contradict each
- * other, which the node's first rank logs. The same on all ranks of the node, but for
- * GPURING_ERR_NOMEM and GPURING_ERR_PEER (a view is not there).
+ * Merge all views of the node into one document. views: one per rank, of ranks that are the first
+ * with their view. *from_file: all views are from files. *doc is NULL if there is no view or they
+ * contradict each other, which the node's first rank logs. The result is the same on all ranks of
+ * the node, except for GPURING_ERR_NOMEM and GPURING_ERR_PEER (a view is missing).
  */
 int gpuring_node_topology_unite(const struct gpuring_node_ranks *ranks,
                                 const struct gpuring_local_topology *views, struct pci_doc **doc,
