@@ -10,7 +10,7 @@
 #include "kernels/fold.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* The execution header: executor.h and block.h say what each of these is. */
+/* The execution header, see executor.h and block.h. */
 #define EXEC_FN    static inline
 #define BLOCK_FN   static inline
 #define BLOCK_SLOW static
@@ -36,10 +36,10 @@ struct meeting {
     uint64_t times;
 };
 
-/* What the threads of a block share. */
+/* State that the threads of a block share. */
 struct block_shared {
     pthread_barrier_t barrier;
-    int votes[2]; /* of exec_all, in turn: how many threads said no */
+    int votes[2]; /* exec_all alternates between them: threads with ok == 0 */
     gpuring_fold_fn fold;
     struct meeting ready[2], moved[2];
     struct exec_list *lists;
@@ -53,10 +53,10 @@ struct block_thread {
     uint32_t step, slices, brief;
     uint64_t used_recvs, used_sends;
 
-    struct gpuring_lane copy; /* what lane points to: the kernels' copy in shared memory */
+    struct gpuring_lane copy; /* target of `lane`, like the kernels' copy */
     struct block_shared *shared;
     uint32_t thread,
-        nthreads; /* of those that move data; Simple: the next one waits, the last posts */
+        nthreads; /* threads that move data; Simple: the next one waits, the last one posts */
     uint64_t polls, ballots;
 };
 
@@ -80,7 +80,8 @@ EXEC_FN void exec_barrier(EXEC *x)
     pthread_barrier_wait(&x->shared->barrier);
 }
 
-/* Ballots alternate between two boxes; a box is emptied between the barriers of the other's. */
+/* Calls alternate between two counters. Each is reset between the barriers of the other one's
+ * call. */
 EXEC_FN int exec_all(EXEC *x, int ok)
 {
     int *votes = x->shared->votes, box = (int) (x->ballots++ % 2), against;
@@ -277,7 +278,7 @@ static void meeting_create(struct meeting *meeting)
 static void meeting_destroy(struct meeting *meeting)
 {
     if (meeting->here != 0) {
-        abort(); /* as a GPU might: somebody has arrived, and nobody came */
+        abort(); /* a GPU might hang: a thread has arrived, but no thread waits */
     }
     pthread_cond_destroy(&meeting->complete);
     pthread_mutex_destroy(&meeting->lock);
@@ -295,7 +296,7 @@ static void start(struct block_thread *threads, uint32_t all, pthread_t *ids)
     for (uint32_t i = 0; i < all; i++) {
         threads[i].lane = &threads[i].copy;
         if (pthread_create(&ids[i], NULL, thread_main, &threads[i]) != 0) {
-            abort(); /* the others wait at the barrier: nothing to be saved in a test */
+            abort(); /* the other threads wait at the barrier, so the test cannot continue */
         }
     }
     for (uint32_t i = 0; i < all; i++) {
@@ -308,7 +309,7 @@ static void start(struct block_thread *threads, uint32_t all, pthread_t *ids)
     pthread_barrier_destroy(&shared->barrier);
 }
 
-/* One lane by nthreads threads that move data, like a thread block. */
+/* Run one lane with nthreads threads that move data, like a thread block. */
 static int lane_run(struct gpuring_work *work, struct gpuring_lane *lane, uint32_t nthreads)
 {
     uint64_t size = gpuring_type_info(work->type)->size;

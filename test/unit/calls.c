@@ -44,7 +44,7 @@ static void buffers_destroy(struct buffers *buffers)
     free(buffers->memory[1]);
 }
 
-/* 0 if the output is right, its surroundings untouched, and the input still there. */
+/* Return 0 if the output is right, and the bytes around it and the input have not changed. */
 static int buffers_check(const struct buffers *buffers, const struct call *call, int rank,
                          int nranks)
 {
@@ -73,7 +73,7 @@ static int buffers_check(const struct buffers *buffers, const struct call *call,
     return 0;
 }
 
-/* Ranks in turn, the last first, until all are done; 0 or the first error. */
+/* Run ranks in turn, the last rank first, until all are done. Return 0 or the first error. */
 int call_run_in_turn(struct fabric *fabric, call_executor executor)
 {
     int running = fabric->plans->nranks;

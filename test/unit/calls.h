@@ -15,7 +15,7 @@ struct call {
     uint32_t type, op;
     uint64_t count;
     int in_place;
-    size_t shift; /* bytes by which buffers are misaligned; other ranks by others */
+    size_t shift; /* misalignment of buffers in bytes, which differs between ranks */
 };
 
 /* An executor: runs or resumes the work of one rank, as gpuring_work_run_host does. */
@@ -26,18 +26,19 @@ typedef int (*call_executor)(struct gpuring_work *work);
 int call_run_in_turn(struct fabric *fabric, call_executor executor);
 int call_run_threads(struct fabric *fabric, call_executor executor);
 
-/* One call on all ranks; fails the test with all particulars if anything is wrong. */
+/* Make one call on all ranks. If anything is wrong, fail the test with all details. */
 void call_run(struct fabric *fabric, const struct call *call,
               int (*run)(struct fabric *, call_executor), call_executor executor,
               uint64_t patience);
 
-/* Flags of LL have 32 bits: calls around the cleaning of slots and around the return of old flags;
- * fails the test if anything old passes for new. */
+/* Make calls around the steps at which LL slots are cleaned and at which the 32-bit flags repeat.
+ * Fail the test if old data is taken for new data. */
 void call_flag_wrap(call_executor executor);
 
 #define CALL_COUNTS 16
 
-/* Counts around every boundary: elements, alignment, lines, chunks, windows. Returns how many. */
+/* Fill in counts around every boundary: elements, alignment, lines, chunks, windows. Return their
+ * number. */
 size_t call_counts(const struct fabric *fabric, uint32_t type, uint64_t *counts);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "test/unit/fabric.h"
 
-#define COLLECTIVE_RANKS 33 /* at most */
+#define COLLECTIVE_RANKS 33 /* maximum */
 
 /* A collective on blocks of uint32 (or one vector), whose counts for sender i and receiver j are
  * counts[i][j]. The caller sets the fields above the line. */
@@ -28,10 +28,11 @@ struct collective_call {
     uint8_t *before[COLLECTIVE_RANKS]; /* the output's bytes before */
 };
 
-/* Makes the buffers, and fills in the works of all ranks; chunk: elements at most. */
+/* Create the buffers, and fill in the works of all ranks. `chunk` is the maximum number of
+ * elements. */
 void collective_call_begin(struct fabric *fabric, struct collective_call *call, uint64_t chunk,
                            uint64_t patience);
-/* All have ended: fails the test if a byte is wrong, or gives the buffers back. */
+/* After all works have ended, fail the test if a byte is wrong, and free the buffers. */
 void collective_call_end(struct collective_call *call);
 
 #endif

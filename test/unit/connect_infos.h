@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Forked ranks hand each other the letters of their transports through shared memory. */
+/* Forked ranks exchange the connection infos of their transports through shared memory. */
 #ifndef GPURING_TEST_LETTERS_H
 #define GPURING_TEST_LETTERS_H
 
@@ -17,7 +17,7 @@ struct connect_infos {
     uint8_t text[LETTERS_RANKS][LETTERS_RANKS][LETTERS_ROOM];
 };
 
-/* False if a letter is longer than it may be. */
+/* Post the connection infos of a rank. Return false if one is too long. */
 static inline bool connect_infos_post(struct connect_infos *connect_infos, int rank,
                                       const struct gpuring_transport *transport)
 {
@@ -35,7 +35,7 @@ static inline bool connect_infos_post(struct connect_infos *connect_infos, int r
     return true;
 }
 
-/* When all have posted theirs. */
+/* Connect after all ranks have posted their connection infos. */
 static inline int connect_infos_connect(const struct connect_infos *connect_infos, int rank,
                                         struct gpuring_transport *transport)
 {

@@ -157,7 +157,7 @@ static void wait_for_all(struct rank *self)
     pthread_barrier_wait(&self->exchange->barrier);
 }
 
-/* All ranks report a status; 0 if all are. */
+/* Exchange the status of all ranks. Return 0 if all are 0. */
 static int agree(struct rank *self, int status)
 {
     wait_for_all(self);
@@ -169,7 +169,7 @@ static int agree(struct rank *self, int status)
     return status;
 }
 
-/* All ranks report their part of the probe; 0 if all could go on so far. */
+/* Exchange the results of all ranks' probes. Return 0 if all ranks could continue. */
 static int report(struct rank *self, int status)
 {
     size_t bytes = gpuring_transport_probe_bytes(self->transport);

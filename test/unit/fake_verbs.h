@@ -39,8 +39,9 @@ struct fake_faults {
     unsigned complete;         /* the n-th send completes with ... */
     enum ibv_wc_status status; /* ... this status, ... */
     bool delivered;            /* ... after it has arrived */
-    /* Of 1000 sends of the devices in this mask (bit n: device n) about `doom` kill their queue
-     * pair, half of them after they have arrived; which ones, a number decides. */
+    /* About `doom` of 1000 sends on the devices in the mask `doomed` (bit n: device n) kill their
+     * queue pair, half of them after they have arrived. A pseudo-random sequence selects the
+     * sends. */
     unsigned doom, doomed;
     uint64_t seed;
 };

@@ -24,7 +24,7 @@ static struct fake_qp *find_qp(int device, uint32_t number)
     return qp;
 }
 
-/* Under the lock. */
+/* Add a completion to a queue. The caller holds the lock. */
 static void push(struct ibv_cq *cq, const struct ibv_wc *wc)
 {
     struct fake_cq *mine = (struct fake_cq *) cq;
@@ -52,7 +52,7 @@ static void push_status(struct fake_qp *qp, uint64_t wr_id, enum ibv_wc_status s
     push(qp->qp.send_cq, &wc);
 }
 
-/* A queue pair that failed: every receive comes back, too. */
+/* Move a queue pair to the error state, and return all its receives with an error. */
 void fake_enter_error(struct fake_qp *qp)
 {
     qp->state = IBV_QPS_ERR;
@@ -121,7 +121,7 @@ static void store(const struct fake_mr *mr, int device, uint64_t address, const 
     fake.writes_end = &write->next;
 }
 
-/* A read of the own device's memory. */
+/* Read memory of the device itself. */
 static enum ibv_wc_status read_back(const struct fake_qp *qp, const struct ibv_send_wr *wr)
 {
     const struct ibv_sge *piece = wr->sg_list;
@@ -221,7 +221,7 @@ static uint64_t next_random(void)
     return z ^ (z >> 31);
 }
 
-/* 0, or how this send kills its queue pair: 1 before it arrives, 2 after. */
+/* Return 0, or 1 or 2 if this send kills its queue pair before or after it has arrived. */
 static int doom(const struct fake_qp *qp)
 {
     uint64_t random;

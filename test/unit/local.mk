@@ -73,7 +73,7 @@ test_unit_test_collectives_SOURCES = test/unit/test_collectives.c test/unit/bloc
     test/unit/block_threads.h kernels/block.h kernels/block_ll128.h kernels/overlap.h $(exec_test_sources)
 test_unit_test_collectives_LDADD = $(core_test_libs)
 
-# The CUDA kernels' source with real threads for a block's.
+# The source of the CUDA kernels with real threads instead of the threads of a block.
 unit_tests += test/unit/test_block
 thread_tests += test/unit/test_block
 test_unit_test_block_SOURCES = test/unit/test_block.c test/unit/block_threads.c \
@@ -187,8 +187,8 @@ unit_tests += test/unit/test_pci_trim
 test_unit_test_pci_trim_SOURCES = test/unit/test_pci_trim.c test/unit/pci_test.h
 test_unit_test_pci_trim_LDADD = $(pci_test_libs)
 
-# Our own topology files, and what the fuzzer of the engine found worth keeping (test/fuzz/run.sh).
-# Not test/fuzz as a whole: of a folder that the build has, too, objects would be distributed.
+# The project's topology files, and the kept inputs of the engine's fuzzer (test/fuzz/run.sh). test/fuzz is
+# not listed as a whole, because `make dist` would also distribute the objects of a build in that folder.
 EXTRA_DIST += test/data/topo test/fuzz/corpus test/fuzz/pci.dict test/fuzz/run.sh
 unit_tests += test/unit/test_pci_corpus
 test_unit_test_pci_corpus_SOURCES = test/unit/test_pci_corpus.c test/unit/pci_test.h \

@@ -81,7 +81,7 @@ enum ptx_error ptx_run_grid(const char *text, uint32_t blocks, uint32_t threads,
     return error;
 }
 
-/* Turns of both machines, until both have ended or one is stopped. */
+/* Run both machines in turns, until both have ended or one was stopped. */
 static enum ptx_error run_both(struct ptx_machine *const machines[2], uint64_t random)
 {
     bool ended[2] = {false, false};

@@ -97,7 +97,7 @@ static void member_bind(struct soak_member *member)
     }
 }
 
-/* The first chunks: all members wait for each other, so they look in turn. */
+/* Transfer first chunks. All members wait for each other, so they are polled in turn. */
 static void group_try(struct soak_group *group)
 {
     int waiting = group->nranks;

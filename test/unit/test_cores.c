@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Where the progress thread runs: lists of cores, the choice, and the thread itself. */
+/* The cores of the progress thread: lists of cores, the choice, and a real thread. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

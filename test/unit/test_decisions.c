@@ -27,14 +27,14 @@
 
 /* ---- Members ---- */
 
-/* What AllGather 1 brings. */
+/* The result of AllGather 1. */
 static struct gpuring_rank_info rank_infos[RANKS];
 
 static struct gpuring_gathered fill_rank_infos(int nranks, int nnodes)
 {
     memset(rank_infos, 0, sizeof rank_infos);
     for (int rank = 0; rank < nranks; rank++) {
-        /* dealt out in turn, with identities that do not follow the order of the ranks */
+        /* distribute ranks round-robin, with node identities that are not in the order of ranks */
         rank_infos[rank].node = UINT64_C(0x9e3779b97f4a7c15) * (uint64_t) (nnodes - rank % nnodes);
     }
     return (struct gpuring_gathered){
@@ -67,7 +67,7 @@ static void nodes_are_found_and_kept_together(void **state)
     }
 }
 
-/* Each part of a node is a node of its own: every rank's part is 0 or 1 here. */
+/* Each part of a node becomes a separate node. Every rank is in part 0 or 1 here. */
 static void parts_become_nodes(void **state)
 {
     struct gpuring_gathered gathered = fill_rank_infos(RANKS, 3);
@@ -89,7 +89,7 @@ static void parts_become_nodes(void **state)
     gpuring_node_map_clear(&map);
 }
 
-/* What is left of the blocks after their node's channels are known. */
+/* The blocks of ranks become shorter when the channels of the nodes are known. */
 static void rank_infos_are_trimmed(void **state)
 {
     struct gpuring_gathered all = fill_rank_infos(RANKS, 4);
@@ -209,7 +209,8 @@ static void choice_follows_size(void **state)
     gpuring_select(&pair, GPURING_COLLECTIVE_ALLREDUCE, 2, 4, &choice);
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_DIRECT);
     assert_int_equal(choice.protocol, GPURING_PROTOCOL_LL);
-    /* Of larger vectors each rank folds its half, which goes as a whole while it fits a slot. */
+    /* For larger vectors each rank folds half of it. The half is sent as a whole if it fits a slot.
+     */
     gpuring_select(&pair, GPURING_COLLECTIVE_ALLREDUCE, 16 << 10, 4, &choice);
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_DIRECT);
     assert_int_equal(choice.protocol, GPURING_PROTOCOL_SIMPLE);
@@ -240,7 +241,8 @@ static enum gpuring_algorithm bcast_by(const struct gpuring_select_config *confi
     return choice.algorithm;
 }
 
-/* Small vectors go directly, between many ranks by trees, large ones along rings. */
+/* Small vectors are sent directly, or through trees between many ranks, and large ones along
+ * rings. */
 static void broadcasts_go_by_trees_between_many_ranks(void **state)
 {
     struct gpuring_select_config config = config_of(64, 8);
@@ -272,8 +274,9 @@ static void broadcasts_go_by_trees_between_many_ranks(void **state)
     assert_int_equal(bcast_by(&config, 128 << 10), GPURING_ALGORITHM_RING);
 }
 
-/* Between more than 16 ranks direct is there for blocks and scans: where there is nothing else, and
- * for blocks as long as they are small, or no port of a node has to carry more by it. */
+/* Between more than 16 ranks, direct is offered for blocks and scans if there is no other
+ * algorithm. It is also offered for blocks if they are small, or if no port of a node has to carry
+ * more data than with another algorithm. */
 static void many_ranks_exchange_directly(void **state)
 {
     static const int nodes[] = {1, 4, 32};
@@ -337,8 +340,8 @@ static void parameters_win_where_they_can(void **state)
     assert_int_equal(choice.protocol, GPURING_PROTOCOL_SIMPLE);
 }
 
-/* Reductions that are to be in order: only plans that keep it are offered, and nothing delegates
- * them, whatever is asked for. */
+/* If reductions must be in order, only plans that keep the order are offered, and no parameter
+ * delegates the calls. */
 static void order_wins(void **state)
 {
     struct gpuring_tuning_rule previous = {.collective = GPURING_COLLECTIVE_ALLREDUCE,
@@ -380,7 +383,7 @@ static void order_wins(void **state)
     }
 }
 
-/* On GPUs 128-byte stores stay whole where the topology says so: not where somebody asks for it. */
+/* On GPUs, only the topology, and not a parameter, decides whether 128-byte stores are atomic. */
 static void ll128_needs_a_topology_that_keeps_lines_whole(void **state)
 {
     struct gpuring_select_config config = config_of(8, 1);
@@ -404,8 +407,8 @@ static void ll128_needs_a_topology_that_keeps_lines_whole(void **state)
     assert_int_equal(choice.protocol, GPURING_PROTOCOL_LL128);
 }
 
-/* On GPUs a block carries little: a few of direct do not carry large vectors, however few the ranks
- * are; and small vectors use a few channels only. */
+/* On GPUs a block has little bandwidth. Even between few ranks, the blocks of a direct exchange are
+ * too few for large vectors. Small vectors use only a few channels. */
 static void gpus_use_as_many_channels_as_a_size_fills(void **state)
 {
     struct gpuring_select_config config = config_of(2, 1);
@@ -428,7 +431,7 @@ static void gpus_use_as_many_channels_as_a_size_fills(void **state)
     assert_int_equal(choice.channels, 3);
 }
 
-/* As many blocks as the links need, as far as the part of each rank's GPU goes. */
+/* There are as many blocks as the links need, up to the limit of each rank's part of its GPU. */
 static void lanes_follow_links_and_parts_of_gpus(void **state)
 {
     struct gpuring_gathered gathered = fill_rank_infos(RANKS, 1);
@@ -445,7 +448,7 @@ static void lanes_follow_links_and_parts_of_gpus(void **state)
     parts = gpuring_node_map_parts(&gathered, &map);
     assert_true(!parts.shared && parts.blocks == 132 && parts.capability == 90);
     assert_true(gpuring_node_map_lanes(&parts, 16, 360) >= 20 &&
-                gpuring_node_map_lanes(&parts, 16, 360) <= 32); /* H100 behind NVSwitch */
+                gpuring_node_map_lanes(&parts, 16, 360) <= 32); /* H100 on NVSwitch */
     assert_int_equal(gpuring_node_map_lanes(&parts, 1, 24), 2); /* PCIe */
     eight = map;
     eight.nranks = 8;
@@ -529,7 +532,8 @@ static void padding_of_pairs_is_ignored(void **state)
     assert_int_equal(gpuring_verify(&a, &b, NULL, 1, GPURING_TYPE_DOUBLE_INT, 2), 0);
 }
 
-/* Rounding is forgiven in proportion to what was added, cancellation or not; errors are not. */
+/* Rounding is tolerated in proportion to the sum of absolute values, also with cancellation. Larger
+ * differences are errors. */
 static void rounding_is_told_from_errors(void **state)
 {
     const float x[3] = {1e8F, -1e8F, 1.0F};
@@ -562,7 +566,7 @@ static void half_precision_is_read_right(void **state)
     assert_string_equal(text, "5.9604644775390625e-08");
 }
 
-/* Ranks that share a GPU give way soon, but not where their kernels run side by side. */
+/* Ranks that share a GPU have short patience, unless their kernels run concurrently. */
 static void kernels_wait_where_others_run_beside(void **state)
 {
     struct gpuring_engine_config config = {.select = {.nranks = 2, .nnodes = 1}};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The host device: memory shared between processes, its handles, and what bad handles lead to. */
+/* The host device: memory shared between processes, its handles, and the effect of bad handles. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -85,7 +85,7 @@ static void pinned_memory_takes_no_pages_before_it_is_written(void **state)
     }
     memory[pages * page - 1] = 1;
     ops->free_pinned(*state, at);
-    assert_int_equal(mincore(at, page, resident), -1); /* given back at once */
+    assert_int_equal(mincore(at, page, resident), -1); /* freed immediately */
 }
 
 static void pinned_memory_that_cannot_be_had_is_told(void **state)
@@ -115,7 +115,7 @@ static void rows_are_copied_from_pitch_to_pitch(void **state)
     ops->stream_destroy(stream);
 }
 
-/* A child process maps what the parent exported; each sees the other's bytes. */
+/* A child process maps memory that the parent has exported, and each sees the other's bytes. */
 static void another_process_maps_exported_memory(void **state)
 {
     struct gpuring_device_handle handle;
@@ -217,8 +217,8 @@ static void running_out_of_descriptors_names_the_limit(void **state)
     ops->free(*state, exported);
 }
 
-/* As libc's, unless `refusal` is an errno: containers refuse the system call with EPERM, and
- * kernels that lack it answer ENOSYS. */
+/* Errno with which a system call is refused, or 0. Containers refuse it with EPERM, and old kernels
+ * with ENOSYS. */
 static int refusal;
 int memfd_create(const char *name, unsigned int flags)
 {

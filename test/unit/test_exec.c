@@ -68,7 +68,7 @@ static void test_all_types(void **state)
     }
 }
 
-/* All counts, all misalignments, in and out of place, for a type of each size. */
+/* Test all counts and misalignments, in place and out of place, with one type of each size. */
 static void test_boundaries(void **state)
 {
     static const uint32_t types[] = {GPURING_TYPE_UINT8,          GPURING_TYPE_INT16,
@@ -138,7 +138,8 @@ static void test_threads(void **state)
     }
 }
 
-/* Chunks of one size take each place that a slot has for them, one a round; the smallest do not. */
+/* Chunks of one size use a different offset in their slot in each round, except for the smallest
+ * chunks. */
 static void test_spread(void **state)
 {
     struct gpuring_fifo_end end = {.nslots = 4, .spread = 1};

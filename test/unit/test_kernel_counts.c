@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What the compiled kernels do that takes time on a GPU, counted by the stand-in driver's
- * interpreter of their PTX; and how long they wait. One lane of one rank, whose peers are this
- * program: nothing here is a result of a GPU.
+ * Count operations of the compiled kernels that are slow on a GPU, with the PTX interpreter of the
+ * stand-in driver, and test their patience. The kernel runs one lane of one rank, and this program
+ * acts as its peers. No result is from a GPU.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,15 +19,15 @@
 #include "kernels/work.h"
 #include "test/ptx/ptx.h"
 
-#define PEERS      (GPURING_STEP_REFS - 1) /* at most */
-#define FEW_PEERS  7                       /* those of a node of eight GPUs */
+#define PEERS      (GPURING_STEP_REFS - 1) /* maximum number of peers */
+#define FEW_PEERS  7                       /* peers on a node with eight GPUs */
 #define SLOT_BYTES (256 << 10)
 #define SLOTS      2
 #define SHORTS     GPURING_CACHE_LINE /* bytes of short slots, see fifo.h */
 #define VECTOR     (256 << 10)
 #define TURN       77
 
-/* What the GPU reaches. */
+/* Memory that the GPU can access. */
 static struct memory {
     float input[VECTOR / 4], output[VECTOR / 4];
     struct {
@@ -124,7 +124,7 @@ static void connect_peers(uint32_t protocol, uint32_t bytes)
                                                .patience = 1000000};
 }
 
-/* A direct exchange: what the peers send, all ones, is there already. */
+/* Prepare a direct exchange. The data of the peers, all ones, has already arrived. */
 static void exchange(uint32_t protocol, uint32_t bytes)
 {
     const float one = 1;
@@ -196,8 +196,8 @@ static void need_program(void **state)
     }
 }
 
-/* A system fence takes as long as a hop: none where lines validate themselves, else one a step; and
- * one for the end, which the host looks for. */
+/* A system fence takes as long as a hop. There is none if lines validate themselves, and otherwise
+ * one per step. One more fence is at the end, which the host polls. */
 static void test_fences(void **state)
 {
     need_program(state);
@@ -207,8 +207,8 @@ static void test_fences(void **state)
     assert_int_equal(count_exchange(GPURING_PROTOCOL_SIMPLE, 8).fences, 3);
 }
 
-/* Works and lanes are parameters: before the first store a block waits for its tables, and for the
- * input. */
+/* Works and lanes are parameters, so before the first store a block waits only for its tables and
+ * for the input. */
 static void test_loads_before_store(void **state)
 {
     need_program(state);
@@ -217,7 +217,7 @@ static void test_loads_before_store(void **state)
     }
 }
 
-/* Threads without data have little to do, and those with data look at nothing twice. */
+/* Threads without data run few instructions, and threads with data read nothing twice. */
 static void test_instructions(void **state)
 {
     need_program(state);
@@ -226,7 +226,7 @@ static void test_instructions(void **state)
     assert_true(count_exchange(GPURING_PROTOCOL_LL128, 8).instructions < 9500);
 }
 
-/* Steps with as many operands, or destinations, as there may be. */
+/* Steps with the maximum number of operands or destinations. */
 static void test_many_peers(void **state)
 {
     need_program(state);
@@ -237,8 +237,7 @@ static void test_many_peers(void **state)
     npeers = FEW_PEERS;
 }
 
-/* What a block carries is what it has in flight by the latency: where it copies, and where it
- * folds. */
+/* The bandwidth of a block is its bytes in flight divided by the latency. Test copies and folds. */
 static void test_loads_in_flight(void **state)
 {
     struct ptx_counts folds = {0};
@@ -252,7 +251,7 @@ static void test_loads_in_flight(void **state)
     assert_true(folds.in_flight >= 64 << 10);
 }
 
-/* Each slot arrives after so many looks at the tail. */
+/* Number of reads of the tail after which each slot arrives. */
 #define LOOKS 400
 static uint64_t looks, arrivals;
 
@@ -265,7 +264,7 @@ static void arrive(void *context, uint64_t address)
     }
 }
 
-/* Does a lane that has to wait for so many slots, one after the other, get to its end at once? */
+/* Return true if a lane that has to wait for `slots` successive slots ends in a single launch. */
 static bool ends_at_once(uint64_t slots, uint64_t patience)
 {
     struct ptx_counts counts = {0};
@@ -280,7 +279,7 @@ static bool ends_at_once(uint64_t slots, uint64_t patience)
     return run(arrive, &counts) == GPURING_LANE_DONE;
 }
 
-/* Patience counts from the last progress: who is patient enough for a slot is so for many. */
+/* Patience restarts with each progress, so if it is long enough for one slot, it is for many. */
 static void test_patience(void **state)
 {
     uint64_t enough = 1;

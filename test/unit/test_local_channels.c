@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The channels of a node by its topology, and whose memory a rank maps. */
+/* The channels of a node from its topology, and the peers whose memory a rank maps. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,8 @@
 
 static struct gpuring_rank_info rank_infos[RANKS];
 
-/* What rank 0 finds on a machine of the tests' data; the ranks have its GPUs in order. */
+/* Return the channels that rank 0 finds on a machine of test/data. The ranks use its GPUs in
+ * order. */
 static struct gpuring_local_channels find_local(const char *file, int nranks)
 {
     struct gpuring_gathered gathered = {
@@ -54,8 +55,8 @@ static struct gpuring_local_channels find_local(const char *file, int nranks)
     return local;
 }
 
-/* A cube: rank 0 has NVLink to four GPUs. Over two of them in a row there is no way to the other
- * three, to which it would be PCI and the link between the sockets. */
+/* On a hybrid cube mesh, rank 0 has NVLink to four GPUs. The other three could only be reached
+ * through a relaying GPU, which is not used, or over PCI and the link between the sockets. */
 static void gpus_do_not_relay(void **state)
 {
     static const bool near[8] = {true, true, true, true, true};
@@ -91,7 +92,7 @@ static void auto_maps_what_the_search_connects(void **state)
     gpuring_params.p2p_level = GPURING_PARAM_LEVEL_AUTO;
 }
 
-/* As NCCL has it. */
+/* NCCL does the same. */
 static void rings_of_two_ranks_by_cuda_11_8_have_no_ll128(void **state)
 {
     struct pci_job job = {.ranks = 2, .sm = 90};

@@ -216,8 +216,8 @@ static void test_rails(void **state)
     unsetenv("GPURING_UCX_TLS");
 }
 
-/* In the child processes, these functions replace UCX's own and decide what it reports or refuses.
- */
+/* In the child processes, these functions replace functions of UCX to simulate its reports and
+ * refusals. */
 static ucs_status_t refuse_endpoint(ucp_worker_h worker, const ucp_ep_params_t *params,
                                     ucp_ep_h *ep)
 {

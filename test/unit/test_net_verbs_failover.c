@@ -200,9 +200,8 @@ static void test_not_connected(void **state)
 }
 
 /*
- * Queue pairs of two devices fail at random, also those
- * that have just replaced others, while all protocols are in use; the third device has the last
- * spare.
+ * Queue pairs of two devices fail at random while all protocols are in use, even queue pairs that
+ * have just replaced others. The third device has the last spare.
  */
 static void test_random(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The cost model of our executor: what thread blocks take on the GPUs of one node. */
+/* The cost model of our executor: times of thread blocks on the GPUs of one node. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +36,7 @@ static void assert_close(double got, double want, double part)
     }
 }
 
-/* Eight H100 behind NVSwitch. */
+/* A job on eight H100 with NVSwitch. */
 static struct pci_job switch_job(void)
 {
     const struct pci_job_graph all = {
@@ -97,7 +97,8 @@ static void test_shortest(void **state)
     assert_true(us(&costs, &job, DIRECT, SIMPLE, 8) > us(&costs, &job, DIRECT, LL, 8) + 1);
 }
 
-/* A block carries what it has in flight by the latency, some 20 GB/s: one is no link. */
+/* The bandwidth of a block is its bytes in flight divided by the latency, about 20 GB/s, so one
+ * block cannot fill a link. */
 static void test_blocks(void **state)
 {
     struct pci_costs costs = costs_gpu();
@@ -182,7 +183,7 @@ static double bus(const struct pci_costs *costs, enum pci_collective collective)
     return 256.0 * MIB / choice.us / 1e3 * pci_collective_bus(collective, job.ranks);
 }
 
-/* What is wanted of the design, by the model. */
+/* The model must predict the bandwidths that the design aims at. */
 static void test_wanted(void **state)
 {
     struct pci_costs costs = costs_gpu();

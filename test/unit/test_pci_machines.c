@@ -66,8 +66,8 @@ static void assert_near(const char *what, double got, double want)
     }
 }
 
-/* The sum of the links of these machines: a port x N / (N-1) / 2 behind an NVSwitch, 480 / 7 of
- * a cube mesh, and 10 between two sockets that hold half of the GPUs each. */
+/* The bounds of these machines follow from their links: bandwidth of a port x N / (N-1) / 2 on an
+ * NVSwitch, 480 / 7 on a cube mesh, and 10 between two sockets with half of the GPUs each. */
 static void test_bounds(void **state)
 {
     static const struct {

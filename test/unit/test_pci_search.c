@@ -488,7 +488,7 @@ static void test_unreachable(void **state)
     pci_fabric_fini(&fabric);
 }
 
-/* The checker refuses what it must: each fault alone. */
+/* The checker refuses each single fault. */
 static void test_check_sees(void **state)
 {
     struct pci_fabric fabric;

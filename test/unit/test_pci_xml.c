@@ -107,7 +107,7 @@ static void test_limits(void **state)
     free(text);
 }
 
-/* The text is UTF-8, regardless of its own declaration. */
+/* The text is UTF-8, whatever encoding it declares. */
 static void test_encoding(void **state)
 {
     static const char *const texts[] = {

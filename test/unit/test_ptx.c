@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The stand-in driver's interpreter of PTX: what threads do together, and each of its checks on a
- * text that violates it, for a check that never fires proves nothing.
+ * The PTX interpreter of the stand-in driver: instructions that threads run together. Each of its
+ * checks is also tested with a text that violates it, because a check that never fails proves
+ * nothing.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,8 +18,8 @@
 
 #include "test/unit/ptx_kernel.h"
 
-/* Every thread of a segment of eight gets its last one's, as the kernels have it; and one where
- * threads come by different ways. */
+/* Every thread of a segment of eight gets the value of the last thread, as in the kernels. In a
+ * second shuffle, threads arrive from different branches. */
 static void test_shuffle(void **state)
 {
     (void) state;
@@ -49,7 +50,7 @@ static void test_vote(void **state)
     }
 }
 
-/* Data goes round the block through shared memory; the barrier's verdict is of all threads. */
+/* Threads exchange data through shared memory, and the result of the barrier covers all threads. */
 static void test_barrier(void **state)
 {
     (void) state;
@@ -73,7 +74,8 @@ static void test_barrier(void **state)
     }
 }
 
-/* A variable of the module is the block's, and beside those of the kernel. */
+/* A shared variable of the module belongs to the block, in addition to the variables of the
+ * kernel. */
 static void test_module_variable(void **state)
 {
     (void) state;
@@ -98,7 +100,7 @@ static const char function[] =
     "call.uni (r), twice, (p0, p1);\n"                                   \
     "ld.param.b64 %rd5, [r]; ld.param.b64 %rd6, [r+8];\n}\n"
 
-/* From two places, which threads take by their number. */
+/* Call a function from two places, which depend on the number of the thread. */
 static void test_call(void **state)
 {
     (void) state;
@@ -113,7 +115,8 @@ static void test_call(void **state)
     }
 }
 
-/* A thread waits for another of its warp that is behind it: each has its own program counter. */
+/* A thread waits for another thread of its warp with a lower program counter, because each thread
+ * has a separate one. */
 static void test_waiting(void **state)
 {
     (void) state;
@@ -130,7 +133,7 @@ static void test_waiting(void **state)
 
 static void test_order(void **state)
 {
-    /* Who is first takes a number; the clock tells the instructions before. */
+    /* The first thread takes a number. The clock counts the instructions before it. */
     static const char body[] = "mov.u64 %rd5, %globaltimer; st.u64 [%rd2], %rd5;";
     uint64_t first[PTX_TEST_THREADS];
 
@@ -180,8 +183,8 @@ static void test_barriers(void **state)
                   PTX_SYNC, "lanes that never come");
 }
 
-/* The second warp produces, the first one takes it, behind a barrier at which only that one waits;
- * and the way back. */
+/* The second warp produces data, and the first warp consumes it after a barrier at which only the
+ * first warp waits. The same in the other direction. */
 #define PRODUCER(arrive, sync)                                             \
     "and.b32 %r5, %r0, 31; shl.b32 %r5, %r5, 3; mov.u32 %r6, shared;\n"    \
     "add.s32 %r5, %r5, %r6; setp.lt.u32 %p1, %r0, 32; @!%p1 bra $first;\n" \
@@ -208,8 +211,9 @@ static void test_named_barriers(void **state)
     ptx_run_badly("mov.u32 %r7, 16; bar.sync %r7, 64;", PTX_BARRIER, "names barrier 16");
 }
 
-/* The first warp reads a word by all of its threads, and then writes it. The second one has arrived
- * at the barrier in between before that, so it may not read this word any more, but others. */
+/* All threads of the first warp read a word, and then it writes the word. The second warp has
+ * already arrived at the barrier in between, so it must no longer read this word, but may read
+ * others. */
 #define MANY_READERS(reads)                                          \
     "setp.ge.u32 %p1, %r0, 32; @!%p1 bra $all;\nbar.arrive 1, 64;\n" \
     "$all:\nbar.sync 0; @%p1 bra $second;\n"                         \
@@ -251,7 +255,7 @@ static void test_unwritten(void **state)
     ptx_run_badly("ld.shared.u32 %r5, [shared+8];", PTX_UNWRITTEN, "no thread has written");
 }
 
-/* Without its barrier test_barrier's round of data is a race, in whatever order it runs. */
+/* Without its barrier, the exchange of test_barrier is a race in any order of threads. */
 static void test_races(void **state)
 {
     (void) state;
@@ -262,7 +266,7 @@ static void test_races(void **state)
     ptx_run_badly("add.s64 %rd5, %rd3, 64; cvt.u64.u32 %rd6, %r0; add.s64 %rd5, %rd5, %rd6;\n"
                   "st.u8 [%rd5], 1; ld.u32 %r5, [%rd3+100];",
                   PTX_RACE, "since the last barrier");
-    /* Bytes side by side, and accesses that are meant to meet, are none. */
+    /* Accesses to adjacent bytes, and volatile accesses, are no races. */
     ptx_run_well("", "add.s64 %rd5, %rd3, 64; cvt.u64.u32 %rd6, %r0; add.s64 %rd5, %rd5, %rd6;\n"
                      "st.u8 [%rd5], 1; ld.u8 %r5, [%rd5];\n"
                      "st.relaxed.sys.global.u32 [%rd3], 1; ld.volatile.u32 %r6, [%rd3];");
@@ -277,7 +281,7 @@ static void test_limits(void **state)
     assert_int_equal(ptx_run_grid(ptx_module_of("", ""), 1, 544, 1), PTX_NO_KERNEL);
 }
 
-/* What is not known is refused, with the line and the word. */
+/* Unknown text is refused with its line and word. */
 static void test_refusals(void **state)
 {
     static const struct {
@@ -315,7 +319,7 @@ static void test_refusals(void **state)
     }
 }
 
-/* A text that ends anywhere is refused, or whole. */
+/* A text that is cut off at any place is refused unless it is complete. */
 static void test_ends(void **state)
 {
     char *text = strdup(ptx_module_of(function, "{ .reg .pred %p1; mov.u32 %r5, 1; }\n"));

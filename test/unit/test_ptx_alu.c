@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The stand-in driver's interpreter of PTX: what it computes, against C. */
+/* Compare the arithmetic of the stand-in driver's PTX interpreter with C. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -76,8 +76,9 @@ static uint64_t f64_bits(double value)
 #define U32(x) (uint32_t)(x)
 #define U16(x) (uint16_t)(x)
 
-/* X(instruction, what it makes of a and b): %rd5 and %rd6 are a and b, %r5 and %r6, %rs5 and %rs6,
- * %f5 and %f6, %fd5 and %fd6 their lower bits; the result goes to a register 7 of the same kind. */
+/* X(instruction, expected result of a and b): %rd5 and %rd6 are a and b. %r5 and %r6, %rs5 and
+ * %rs6, %f5 and %f6, %fd5 and %fd6 are their lower bits. The result is in register 7 of the same
+ * kind. */
 #define WIDE(X)                                                                    \
     X("add.s64 %rd7, %rd5, %rd6", a + b)                                           \
     X("sub.s64 %rd7, %rd5, %rd6", a - b)                                           \

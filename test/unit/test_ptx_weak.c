@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The interpreter's adversarial memory: small programs of two blocks whose outcomes PTX allows or
- * forbids. What it forbids must never be found, and what it allows must be found by some seed, for
- * otherwise a fence that is missing in our kernels would not be found either.
+ * The modelled memory of the interpreter: small programs of two blocks with results that PTX allows
+ * or forbids. No seed may give a forbidden result. Some seed must give each allowed one, because
+ * otherwise a missing fence in our kernels would not be detected.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,8 +20,8 @@
 
 #define SEEDS 100
 
-/* What some seeds find: errors, and ends at which a thread of the second grid has another value
- * than 7. */
+/* Numbers of runs that ended with an error, or with a value other than 7 in a thread of the second
+ * grid. */
 struct found {
     unsigned errors, wrong;
 };
@@ -67,7 +67,7 @@ static void expect_error(const char *body, bool one_gpu)
     }
 }
 
-/* The first grid writes, the second one takes: by thread 0 of each. */
+/* Thread 0 of the first grid writes, and thread 0 of the second grid reads. */
 #define WRITER(does)                                                                               \
     "setp.ne.s32 %p1, %r0, 0; @%p1 bra $end; ld.param.u64 %rd6, [pb]; setp.ne.s64 %p2, %rd6, 0;\n" \
     "@%p2 bra $takes;\n" does "\nbra.uni $end;\n$takes:\n"
@@ -76,7 +76,7 @@ static void expect_error(const char *body, bool one_gpu)
 #define DATA  "st.global.u64 [%rd0+64], 7;\n"
 #define READS "ld.global.u64 %rd8, [%rd0+64]; st.global.u64 [%rd2], %rd8;"
 
-/* Ordinary data and a flag: by fence and acquire of enough scope. */
+/* Send ordinary data with a flag, using a fence and an acquire of sufficient scope. */
 static void test_messages(void **state)
 {
 
@@ -125,9 +125,9 @@ static void test_credits(void **state)
                  false);
 }
 
-/* Two strong words: the second one may be there before the first one, unless a fence or a release
- * comes between; and an old value may be read, unless the load that found the flag is an acquire.
- */
+/* Two strong stores: the second one may become visible before the first one unless a fence or a
+ * release is between them. The reader may read an old value unless the load that found the flag is
+ * an acquire. */
 static void test_strong_words(void **state)
 {
     (void) state;
@@ -156,8 +156,8 @@ static void test_strong_words(void **state)
                     .wrong > 0);
 }
 
-/* Lines of 128 bytes of 7 and a flag 1 by eight threads each, over a line of 6; the taker's threads
- * load 16 bytes each. */
+/* Eight threads store a line of 128 bytes of 7 with the flag 1 over a line of 6. Each thread of the
+ * reader loads 16 bytes. */
 #define LINES(store, take)                                                             \
     "ld.param.u64 %rd6, [pb]; and.b32 %r5, %r0, 7; setp.eq.s32 %p1, %r5, 7;\n"         \
     "mul.wide.u32 %rd9, %r0, 8; add.s64 %rd0, %rd0, %rd9; setp.ne.s64 %p2, %rd6, 0;\n" \
@@ -166,7 +166,8 @@ static void test_strong_words(void **state)
     "mov.u64 %rd10, 7; selp.u64 %rd11, 1, %rd10, %p1;\nbar.warp.sync -1;\n" store      \
     "\nbra.uni $end;\n$takes:\n" take "\nst.global.u64 [%rd2], %rd12;\n$end:\nbar.sync 0;"
 #define STORE "st.volatile.global.v2.u64 [%rd0], {%rd10, %rd11};"
-/* Until all flags are there: %rd13 is the upper half of what each thread has loaded. */
+/* Repeat a load until all flags have arrived. %rd13 is the upper half of the bytes of each
+ * thread. */
 #define UNTIL(load)                                                                            \
     "$again:\n" load " setp.eq.s64 %p3, %rd13, 1; not.pred %p4, %p1; or.pred %p3, %p3, %p4;\n" \
     "vote.sync.all.pred %p5, %p3, -1; @!%p5 bra $again;\n"
@@ -174,7 +175,7 @@ static void test_strong_words(void **state)
 
 static void test_lines(void **state)
 {
-    /* Data of the load that has found the flag; data that is loaded again. */
+    /* Use the data of the load that has found the flag; or load the data again. */
     static const char together[] = LINES(STORE, UNTIL(LOAD)),
                       again[] = LINES(STORE, UNTIL(LOAD) LOAD),
                       apart[] = LINES("@!%p1 st.volatile.global.v2.u64 [%rd0], {%rd10, %rd11};\n"

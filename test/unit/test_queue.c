@@ -145,8 +145,8 @@ static void items_end_in_the_order_of_the_calls(void **state)
 
 /* ---- Forecasts ---- */
 
-/* Calls with these results of agreements: check which calls the
- * ranks agree on ('a') and what they expect of the others. */
+/* Make calls with these results of agreements. Check on which calls the ranks agree ('a'), and the
+ * results that they expect of the other calls. */
 static void expect_forecasts(const char *results, const char *expected)
 {
     struct gpuring_forecast forecast = {0};

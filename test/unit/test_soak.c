@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Many collectives of several groups at once - plans, host executor, transport, progress threads -
- * over a mock net that delays, reorders and refuses at random, and in some rounds loses a chunk,
- * kills a process or lets one hang for a while. Every result is checked at every position. After a
- * fault every rank of a group that it hit gets an error, and groups that it did not hit go on.
+ * Run many concurrent collectives of several groups, with plans, host executor, transport and
+ * progress threads. The mock net delays, reorders and refuses messages at random. In some rounds it
+ * loses a chunk, kills a process or lets a process hang for some time. Every element of every
+ * result is checked. After a fault, every rank of an affected group gets an error, and all other
+ * groups continue.
  *
- * GPURING_SOAK_SEED draws other calls, GPURING_SOAK_COUNT sets how many
- * collectives there are.
+ * GPURING_SOAK_SEED selects other random calls, and GPURING_SOAK_COUNT the number of collectives.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -78,8 +78,8 @@ static bool dead(const struct soak_member *member)
     return __atomic_load_n(&member->process->dead, __ATOMIC_ACQUIRE) != 0;
 }
 
-/* Run until it ends, in the way of the component: executor, then the network, then a look around.
- */
+/* Run a work until it ends, like the component: executor, network, and checks for failures in
+ * turn. */
 static int run_work(struct soak_member *member, struct gpuring_work *work, bool help)
 {
     const time_t deadline = time(NULL) + LIMIT_SECONDS;
@@ -203,7 +203,7 @@ static void *member_main(void *argument)
     return NULL;
 }
 
-/* What happens to whom while the collectives run. */
+/* Inject a fault into a random process while the collectives run. */
 static void strike(struct soak_world *world, enum fault fault, uint64_t *random)
 {
     struct soak_process *victim = &world->process[soak_random(random) % SOAK_RANKS];
@@ -223,8 +223,9 @@ static void strike(struct soak_world *world, enum fault fault, uint64_t *random)
     }
 }
 
-/* Nobody hangs and nobody has wrong data; errors are where the fault was, and there on all ranks
- * (but one that had nothing left to do). Returns how many collectives all ranks completed. */
+/* Check that no rank hangs or has wrong data, and that all ranks of a group report an error if one
+ * does, except for ranks that had already finished. Return the number of collectives that all ranks
+ * completed. */
 static int judge(const struct soak_world *world, enum fault fault, int *hurt)
 {
     int complete = 0;
@@ -255,7 +256,7 @@ static int judge(const struct soak_world *world, enum fault fault, int *hurt)
     return complete;
 }
 
-/* One world from its wire-up to its end. Returns how many collectives were completed. */
+/* Run one world from its wire-up to its end. Return the number of completed collectives. */
 static int soak_round(uint64_t *random, int calls)
 {
     enum fault fault = (enum fault)(soak_random(random) % (FAULT_KINDS + 2));
@@ -288,7 +289,7 @@ static int soak_round(uint64_t *random, int calls)
         }
     }
     complete = judge(&world, fault, &hurt);
-    assert_true(fault != FAULT_LOSS || hurt <= 1); /* the others' connections are their own */
+    assert_true(fault != FAULT_LOSS || hurt <= 1); /* groups share no connections */
     soak_world_close(&world);
     assert_int_equal(gpuring_mock_violations(), 0);
     printf(
@@ -320,7 +321,8 @@ static void test_soak(void **state)
     }
 }
 
-/* The first chunk: one that does not come is noticed in time, and one that is lost at once. */
+/* Transfer first chunks. A missing chunk is detected after a time limit, and a lost one
+ * immediately. */
 static int try_member(struct soak_member *member)
 {
     int status;
@@ -364,11 +366,12 @@ static void test_first_chunk_is_lost(void **state)
             failed++;
         }
     }
-    assert_true(failed > 0); /* the others wait in vain */
+    assert_true(failed > 0); /* the other members wait until their time limit */
     soak_world_close(&world);
 }
 
-/* A peer may need an answer, of a path that has failed, until it is through, too. */
+/* Until all members have received their first chunks, a peer may need an answer because its path
+ * has failed. */
 static void test_awake_until_all_are_through(void **state)
 {
     const struct gpuring_mock_faults none = {.seed = 1};
@@ -395,7 +398,8 @@ static void test_awake_until_all_are_through(void **state)
     soak_world_close(&world);
 }
 
-/* What has come and was right is not read again, however often a rank looks for the rest. */
+/* A chunk that has arrived and is right is read only once, however often a rank polls for the
+ * others. */
 static void test_each_chunk_is_read_once(void **state)
 {
     const struct gpuring_mock_faults none = {.seed = 1};

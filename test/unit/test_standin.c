@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The stand-in driver's checks of our use: each is shown to fire, for a check that never does
- * proves nothing. Every case is a process that does something wrong.
+ * Test that each check of the stand-in driver fails when it should, because a check that never
+ * fails proves nothing. Every case is a process that misuses the driver.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +26,7 @@
 static const struct gpuring_cuda_driver *driver;
 static CUdeviceptr buffer;
 
-/* Runs body in a process; its end in *status, the first line of the report in `line`. */
+/* Run `body` in a process. Set its exit status and the first line of the report. */
 static void misuse(void (*body)(void), int *status, char *line, int size)
 {
     char path[] = "/tmp/gpuring-standin.XXXXXX";
@@ -151,7 +151,7 @@ static void touch_device(void)
 
 static void touch_freed(void)
 {
-    setenv("GPURING_STANDIN_PROTECT", "0", 1); /* then the host may read what is not freed */
+    setenv("GPURING_STANDIN_PROTECT", "0", 1); /* so that the host may read allocated memory */
     CUDA_REQUIRE(driver->free(buffer) == CUDA_SUCCESS);
     touch(buffer);
 }
@@ -206,7 +206,7 @@ static void other_context(void)
     CUDA_REQUIRE(driver->stream_destroy(stream) == CUDA_SUCCESS);
 }
 
-/* A launch whose work has one table in memory that no GPU reads. */
+/* Launch a work with one table in memory that the GPU cannot access. */
 static void launch_with(const struct gpuring_step *steps, struct gpuring_work *work,
                         struct gpuring_lane *lane)
 {
@@ -288,7 +288,7 @@ static void no_kernel(void)
                  CUDA_ERROR_NOT_FOUND);
 }
 
-/* A page that is not ours any more. */
+/* Return a page that is no longer mapped. */
 static void *unmapped_page(void)
 {
     void *page = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -398,7 +398,7 @@ static void set_host_memory(void)
                  CUDA_ERROR_INVALID_VALUE);
 }
 
-/* What a driver refuses, the stand-in must not take. */
+/* The stand-in driver must refuse arguments that a real driver refuses. */
 static void wrong_arguments_are_refused(void **state)
 {
     (void) state;
@@ -427,7 +427,7 @@ static void misuses_are_reported(void **state)
     assert_reports(foreign_steps, "misuses cuLaunchKernel");
 }
 
-/* A context beside the primary one of GPU 0, that is current. */
+/* Create a context on GPU 0 in addition to the primary one, and make it current. */
 static CUcontext push_another(void)
 {
     void *(*make)(int gpu);
@@ -447,7 +447,7 @@ static void end_another(CUcontext context)
     end(context);
 }
 
-/* Of the same GPU, but of the other context. */
+/* The memory is on the same GPU, but in the other context. */
 static void copy_of_other_context(void)
 {
     CUcontext other = push_another(), popped;
@@ -478,7 +478,7 @@ static void set_other_context(void)
     CUDA_REQUIRE(driver->set_async(buffer, 0, 1, make_stream()) == CUDA_ERROR_INVALID_VALUE);
 }
 
-/* What was registered in a context is not for others, unless it says so. */
+/* Memory that is registered in a context cannot be used in others, unless it is portable. */
 static void launch_on_registered(unsigned flags)
 {
     static uint8_t page[4096] __attribute__((aligned(4096)));
@@ -494,7 +494,7 @@ static void launch_on_others_memory(void)
     launch_on_registered(0);
 }
 
-/* What was made in a context goes with it. */
+/* Objects of a context end with it. */
 static void event_of_ended_context(void)
 {
     CUcontext first = push_another();
@@ -506,7 +506,7 @@ static void event_of_ended_context(void)
     CUDA_REQUIRE(driver->event_record(event, CU_STREAM_LEGACY) == CUDA_ERROR_INVALID_CONTEXT);
 }
 
-/* Also of the primary one, when nobody holds it any more. */
+/* The same for the primary context after its last release. */
 static void free_after_release(void)
 {
     CUDA_REQUIRE(driver->primary_release(0) == CUDA_SUCCESS);
@@ -514,7 +514,7 @@ static void free_after_release(void)
     CUDA_REQUIRE(driver->free(buffer) == CUDA_ERROR_INVALID_VALUE);
 }
 
-/* As where another thread captures a stream; with the other mode it is allowed. */
+/* Query while another thread captures a stream. This is permitted only in the relaxed mode. */
 static void query_during_capture(void)
 {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;

@@ -29,7 +29,7 @@
 #define COUNT      30011 /* elements of a vector: several windows, the last one odd */
 #define WAIT_LIMIT 60    /* seconds after which a test gives up */
 
-/* What the forked ranks share: their letters and a barrier. */
+/* State that the forked ranks share: their connection infos and a barrier. */
 struct exchange {
     pthread_barrier_t barrier;
     struct connect_infos connect_infos;
@@ -228,14 +228,14 @@ static enum gpuring_vote vote(const struct rank *self, uint64_t number, enum gpu
     return gpuring_transport_vote_cast(self->transport, number, own);
 }
 
-#define SLOW 0 /* asks for no result but at the end */
+#define SLOW 0 /* queries results only at the end */
 #define HOST 1 /* has host buffers from the second call on */
 #define MOST 500
 
 /*
- * All vote in call 1, of which rank SLOW does not ask for the result. Rank 2 runs ahead of it, for
- * rank HOST has host buffers in all further calls; its vote in the first must stay until SLOW
- * comes.
+ * All ranks vote in call 1, but rank SLOW does not query the result. Rank HOST has host buffers in
+ * all later calls, so rank 2 can run ahead of rank SLOW. The votes of call 1 must remain until SLOW
+ * queries them.
  */
 static void votes_body(int rank, int nranks, struct exchange *exchange)
 {
@@ -280,8 +280,8 @@ static void votes_body(int rank, int nranks, struct exchange *exchange)
         REQUIRE(vote(&self, MOST + 1, GPURING_VOTE_HOST) == GPURING_VOTE_HOST);
     }
     pthread_barrier_wait(&exchange->barrier);
-    /* Nobody is behind: there is room again, but in the first call, in which the ranks that vote
-     * first do not know its result yet. */
+    /* All ranks have caught up, so there is room for votes again, except in the first call, in
+     * which the ranks that vote first do not know its result. */
     for (uint64_t i = MOST + 2; i <= 2 * MOST; i++) {
         given = vote(&self, i, GPURING_VOTE_NONE);
         REQUIRE(given == GPURING_VOTE_NONE || i == MOST + 2);
@@ -311,7 +311,7 @@ static void garbage_body(int rank, int nranks, struct exchange *exchange)
     whole = exchange->connect_infos.bytes[1][0];
     for (size_t cut = 0; rank == 0 && cut <= whole; cut += 8) {
         struct rank fresh;
-        uint8_t *copy = malloc(cut + 8); /* of its own size: so that reading beyond is noticed */
+        uint8_t *copy = malloc(cut + 8); /* exact size, so that reads beyond it are detected */
 
         REQUIRE(copy != NULL);
         memcpy(copy, exchange->connect_infos.text[1][0], cut);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Slots of connections between nodes in a GPU's memory: two ranks, as if on two nodes, wired up and
- * reducing with the net `verbs` on devices that exist in this process only and the CUDA device on
- * the stand-in driver, whose memory the host cannot touch. Where the slots lie, how they are
- * registered, what is flushed, and what is staged instead and why. No result of hardware.
+ * Slots of connections between nodes in GPU memory. Two ranks, on two simulated nodes, connect and
+ * reduce with the net `verbs`, whose devices exist only in this process, and with the CUDA device
+ * on the stand-in driver, whose memory the host cannot access. Tests the location and registration
+ * of slots, flushes, and the reasons for host memory instead. No result is from hardware.
  */
 #include <dlfcn.h>
 #include <sched.h>
@@ -119,7 +119,7 @@ static void rank_close(struct rank *self)
     gpuring_net_verbs.close(self->net);
 }
 
-/* The first chunks, which the host sends. */
+/* Transfer the first chunks, which the host sends. */
 static void try_all(struct rank *ranks)
 {
     int status[RANKS] = {GPURING_AGAIN, GPURING_AGAIN};
@@ -175,7 +175,7 @@ struct expected {
     int gdr;                  /* GPURING_STANDIN_GDR */
     const char *fault;        /* of the stand-in driver, or NULL */
     const char *capability;   /* of the GPU; NULL: 9.0 */
-    bool peer_memory, dmabuf; /* what the network device takes */
+    bool peer_memory, dmabuf; /* supported by the network device */
     unsigned ways;            /* which directions are near, bits */
     uint32_t direct;          /* ends with slots in the GPU's memory */
     bool by_dmabuf, flushed;  /* how */
@@ -298,7 +298,7 @@ static void test_flush_on_older_gpus(void **state)
 static void test_flush_where_the_order_is_not_known(void **state)
 {
     (void) state;
-    for (int n = 5; n <= 7; n++) { /* for descriptors, for the order, for the capability */
+    for (int n = 5; n <= 7; n++) { /* queries of descriptors, order and capability */
         char fault[64];
 
         snprintf(fault, sizeof fault, "cuDeviceGetAttribute=%d:1", n);
@@ -333,7 +333,7 @@ static void test_one_way(void **state)
                              .logged = "1 of 2 ends"});
 }
 
-/* A descriptor that cannot be had, or is refused: peer memory. */
+/* If there is no descriptor, or it is refused, peer memory is used. */
 static void test_second_choice(void **state)
 {
     (void) state;
@@ -368,7 +368,7 @@ static void test_staged(void **state)
     }
 }
 
-/* Memory that is no whole pages, and a driver that fails: nothing is kept. */
+/* If memory is not in whole pages, or if the driver fails, nothing remains registered. */
 static void test_refused_by_the_driver(void **state)
 {
     struct gpuring_device_nic access;
