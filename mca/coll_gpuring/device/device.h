@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The device ops table: where buffers live and where plans run. `host` (host.c): ordinary
- * memory, plans run in the calling thread. `cuda` (cuda.c): driver API through dlopen.
+ * The operations of a device, which provides memory and runs plans. `host` (host.c) uses ordinary
+ * memory and runs plans in the calling thread. `cuda` (cuda.c) uses the driver API through dlopen.
  *
- * Optional functions are NULL for the host device: its executors are threads of this process, use
- * all its memory, and read tables where they are.
+ * The host device does not have the optional functions, which are NULL: its executors are threads
+ * of this process, access all of its memory, and read tables in place.
  *
- * Threads: open/close from one thread; everything else from any thread, except that one stream or
- * one work is used by one thread at a time. Functions return 0 or a negative gpuring_status and
- * log the first detection of an error.
+ * Threads: open and close from one thread. All other functions may be called from any thread, but
+ * only one thread at a time may use a stream or a work. Functions return 0 or a negative
+ * gpuring_status, and log an error when they first detect it.
  */
 #ifndef GPURING_DEVICE_DEVICE_H
 #define GPURING_DEVICE_DEVICE_H
@@ -20,7 +20,7 @@
 
 #include "kernels/work.h"
 
-struct gpuring_device; /* one opened device layer of a process */
+struct gpuring_device; /* an opened device of a process */
 struct gpuring_stream;
 
 enum gpuring_pointer_kind {
@@ -28,24 +28,25 @@ enum gpuring_pointer_kind {
     GPURING_POINTER_REGISTERED, /* host memory that the device can reach */
     GPURING_POINTER_DEVICE,     /* exportable device memory */
     GPURING_POINTER_POOL,       /* device memory that cannot be exported (stream-ordered pools) */
-    GPURING_POINTER_VMM,        /* device memory mapped by the virtual memory calls */
+    GPURING_POINTER_VMM,        /* device memory mapped with the virtual memory functions */
     GPURING_POINTER_MANAGED,
 };
 
 struct gpuring_pointer {
     enum gpuring_pointer_kind kind;
     int ordinal;   /* device of the memory, -1 for the host */
-    void *context; /* driver context it was allocated in, NULL if it has none */
+    void *context; /* driver context of its allocation, NULL if it has none */
 };
 
-/* True for memory that kernels serve and that no other component may be given: device memory of
- * every sort, and managed memory, which a host must not touch on every system while a GPU runs. */
+/* Return true for memory that kernels use and that must not be passed to other components: device
+ * memory of every kind, and managed memory, which on some systems the host must not access while a
+ * GPU runs. */
 static inline bool gpuring_pointer_on_gpu(enum gpuring_pointer_kind kind)
 {
     return kind != GPURING_POINTER_HOST && kind != GPURING_POINTER_REGISTERED;
 }
 
-/* What this process brings into AllGather 1. Fixed layout: travels between ranks. */
+/* This process's device in AllGather 1. The layout is fixed, because it is sent between ranks. */
 struct gpuring_device_identity {
     char pci_bus_id[16]; /* "0000:17:00.0"; empty for the host device */
     uint8_t uuid[16];    /* GPU or MIG instance; zero for the host device */
@@ -53,30 +54,30 @@ struct gpuring_device_identity {
     uint32_t capability; /* compute capability, major * 10 + minor; 0 for the host */
     uint32_t gdr;        /* bit 0: peer memory, bit 1: dma-buf */
     uint16_t sms;        /* multiprocessors that this process may use; 0 for the host */
-    uint16_t mps;        /* 1: kernels of several processes run on the GPU side by side */
+    uint16_t mps;        /* 1: kernels of several processes run simultaneously on the GPU */
 };
 _Static_assert(sizeof(struct gpuring_device_identity) == 48, "travels between ranks");
 
 enum gpuring_device_kind { GPURING_DEVICE_HOST, GPURING_DEVICE_CUDA };
 
-/* An exported piece of memory, valid in other processes of the node while the exporter keeps it. */
+/* Exported memory, valid in other processes of the node while the exporter keeps it. */
 struct gpuring_device_handle {
     uint64_t size;
     uint8_t bytes[72]; /* host: {pid, fd, cookie}; cuda: CUipcMemHandle */
 };
 _Static_assert(sizeof(struct gpuring_device_handle) == 80, "travels between ranks");
 
-/* Memory of a GPU that network devices reach directly (GPUDirect RDMA). */
+/* GPU memory that network devices access directly (GPUDirect RDMA). */
 struct gpuring_device_nic {
-    int dmabuf; /* a descriptor that stands for the memory, of the caller to close; -1: none */
-    bool flush; /* what a device wrote is there for the GPU only after the device has read */
+    int dmabuf; /* a descriptor of the memory, which the caller closes; -1: none */
+    bool flush; /* the GPU sees data that a network device wrote only after a read by that device */
 };
 
-/* What is done about work of the application that is still running on the default stream when a
- * call is made (coll_gpuring_default_stream). */
+/* Treatment of the application's work that is still running on the default stream at a call
+ * (coll_gpuring_default_stream). */
 enum gpuring_default_stream {
     GPURING_DEFAULT_STREAM_WAIT, /* kernels and copies of the call wait for it */
-    GPURING_DEFAULT_STREAM_WARN, /* one message, if it is seen in one of the first 100 calls */
+    GPURING_DEFAULT_STREAM_WARN, /* one message, if one of the first 100 calls detects it */
     GPURING_DEFAULT_STREAM_NONE,
 };
 
@@ -89,34 +90,35 @@ struct gpuring_device_ops {
     void (*close)(struct gpuring_device *device);
 
     /*
-     * Optional. Choose the GPU: that of this pointer. Called once, before any function that
-     * allocates, copies or launches. It creates no context: it uses the pointer's, else the calling
-     * thread's current one, else the device's primary one if that is active. The application keeps
-     * that context; after it was destroyed all calls but copies fail
+     * Optional. Select the GPU of this pointer. Called once, before any function that allocates,
+     * copies or launches. It creates no context and uses that of the pointer, or the current one of
+     * the calling thread, or the device's primary one if that is active. The application must keep
+     * this context. After it has been destroyed, all functions except copies fail
      * ([context-destroyed] in the log, GPURING_ERR_CONTEXT).
      */
     int (*attach)(struct gpuring_device *device, const struct gpuring_pointer *pointer);
 
-    /* Optional. Choose, once and before any stream is made. Until then it is WAIT. */
+    /* Optional. Select the treatment once, before any stream is created. The default is WAIT. */
     void (*default_stream)(enum gpuring_default_stream chosen);
 
-    /* Optional. Do executors of this device reach the memory at a user's pointer? If not, copies
-     * do, by way of the memory's own context. */
+    /* Optional. Return true if executors of this device can access the memory at a user's pointer.
+     * Otherwise only copies can, through the context of the memory. */
     bool (*reaches)(const struct gpuring_device *device, const struct gpuring_pointer *pointer);
 
     int (*identity)(struct gpuring_device *device, struct gpuring_device_identity *identity);
 
-    /* Optional. Could a pointer of this process be anything but host memory? Asked at every call:
-     * cheap, and of neither the system nor the driver. */
+    /* Optional. Return false if no pointer of this process can be device memory. Called at every
+     * MPI call, so it is cheap and calls neither the system nor the driver. */
     bool (*possible)(void);
 
-    /* Optional. Classify a user's pointer; one driver call, a few at the first sight of a buffer
-     * and for memory without a context, none while the application has not loaded the driver. What
-     * the application did to the memory before, and takes for done, is done when it returns. Never
-     * fails. device may be NULL. */
+    /* Optional. Classify a user's pointer. This takes one driver call, several for a new buffer and
+     * for memory without a context, and none before the application has loaded the driver. When it
+     * returns, earlier operations on the memory that the application considers synchronous have
+     * completed. Never fails. device may be NULL. */
     struct gpuring_pointer (*classify)(struct gpuring_device *device, const void *pointer);
 
-    /* Zeroed memory that can be exported and that executors and peers reach. Page aligned. */
+    /* Allocate zeroed, page-aligned memory that can be exported and that executors and peers
+     * access. */
     int (*alloc)(struct gpuring_device *device, size_t bytes, void **pointer);
     void (*free)(struct gpuring_device *device, void *pointer);
     int (*export)(struct gpuring_device *device, void *pointer,
@@ -124,65 +126,65 @@ struct gpuring_device_ops {
     int (*import)(struct gpuring_device *device, const struct gpuring_device_handle *handle,
                   void **pointer);
     void (*unimport)(struct gpuring_device *device, void *pointer);
-    /* Optional. Nobody will import this memory any more: gives back descriptors. */
+    /* Optional. Release descriptors, because the memory will not be imported again. */
     void (*unexport)(struct gpuring_device *device, void *pointer);
 
-    /* Optional. Make launches possible: loads all kernels, so that a call waits for none to be
-     * loaded and what the driver refuses is found before any data moves. */
+    /* Optional. Prepare launches by loading all kernels. Calls then never wait for a kernel to be
+     * loaded, and errors of the driver are detected before any data moves. */
     int (*prepare)(struct gpuring_device *device);
 
-    /* Optional. A copy of tables in device memory, which the executor may change (step counters
-     * live there then). unload takes the pointer that upload gave. */
+    /* Optional. Copy tables to device memory, where the executor may change them (they then contain
+     * the step counters). unload frees the pointer that upload returned. */
     int (*upload)(struct gpuring_device *device, const void *table, size_t bytes, void **where);
     void (*unload)(struct gpuring_device *device, void *where);
 
-    /* Optional. Let executors reach host memory that is mapped already (status pages); undone by
-     * unreach. */
+    /* Optional. Make host memory that is already mapped (status pages) accessible to executors,
+     * until unreach. */
     int (*reach)(struct gpuring_device *device, void *memory, size_t bytes);
     void (*unreach)(struct gpuring_device *device, void *memory);
 
-    /* Zeroed host memory from which the device copies at full speed. Page aligned. */
+    /* Allocate zeroed, page-aligned host memory from which the device copies at full speed. */
     int (*alloc_pinned)(struct gpuring_device *device, size_t bytes, void **pointer);
     void (*free_pinned)(struct gpuring_device *device, void *pointer);
 
     /*
-     * May network devices be given memory that came from alloc (GPUDirect RDMA)? GPURING_OK, or
-     * GPURING_ERR_UNSUPPORTED with a log line (level INFO) that says why not. Optional.
+     * Optional. Prepare memory from alloc for network devices (GPUDirect RDMA). Return GPURING_OK,
+     * or GPURING_ERR_UNSUPPORTED with the reason in a log line of level INFO.
      */
     int (*nic_access)(struct gpuring_device *device, void *memory, size_t bytes,
                       struct gpuring_device_nic *access);
 
     int (*stream_create)(struct gpuring_device *device, struct gpuring_stream **stream);
-    /* Optional. False if the application has destroyed the context in which the stream was made.
-     * Streams that are made afterwards copy between host memory and GPU buffers, and do nothing
-     * else. */
+    /* Optional. Return false if the application has destroyed the context in which the stream was
+     * created. Streams that are created afterwards can only copy between host memory and GPU
+     * buffers. */
     bool (*stream_works)(const struct gpuring_stream *stream);
-    /* Optional. Has the application destroyed the context that the device works in? May call the
-     * driver. */
+    /* Optional. Return true if the application has destroyed the context in which the device works.
+     * May call the driver. */
     bool (*lost)(const struct gpuring_device *device);
-    void (*stream_destroy)(struct gpuring_stream *stream); /* when what it was given has ended */
-    /* The user's memory may be of any context and GPU. What was begun is to be waited for: by
-     * copied or synchronize. The first copy since then follows the application's default stream. */
+    void (*stream_destroy)(struct gpuring_stream *stream); /* after all of its work has ended */
+    /* Start a copy. The user's memory may belong to any context and GPU. The caller must wait for
+     * copies with `copied` or `synchronize`. The first copy after that follows the application's
+     * default stream. */
     int (*copy)(struct gpuring_stream *stream, void *to, const void *from, size_t bytes);
-    /* `rows` pieces of `bytes` bytes, as far apart as each side's pitch says; bytes <= pitch <
-     * 2^31.
-     */
+    /* Start to copy `rows` pieces of `bytes` bytes, whose distance is the pitch of each side. bytes
+     * <= pitch < 2^31. */
     int (*copy_rows)(struct gpuring_stream *stream, void *to, size_t to_pitch, const void *from,
                      size_t from_pitch, size_t bytes, size_t rows);
-    int (*copied)(struct gpuring_stream *stream); /* copies only: GPURING_AGAIN while they run */
-    /* Start (or resume) a work; poll returns GPURING_OK when all lanes are done, GPURING_AGAIN
-     * while they run, an error else. The work stays in use until poll has returned something final.
-     * launch follows the application's default stream. */
+    int (*copied)(struct gpuring_stream *stream); /* for copies: GPURING_AGAIN while they run */
+    /* Start or resume a work. poll returns GPURING_OK when all lanes have finished, GPURING_AGAIN
+     * while they run, and otherwise an error. The work remains in use until poll returns GPURING_OK
+     * or an error. launch follows the application's default stream. */
     int (*launch)(struct gpuring_stream *stream, struct gpuring_work *work);
     int (*poll)(struct gpuring_stream *stream, struct gpuring_work *work);
-    /* For copies, and for a work that was given up; bounded by the driver. */
+    /* Wait for copies, or for an abandoned work. The driver limits the time. */
     int (*synchronize)(struct gpuring_stream *stream);
 };
 
 extern const struct gpuring_device_ops gpuring_device_host;
 extern const struct gpuring_device_ops gpuring_device_cuda;
 
-/* Do its executors reach this memory? */
+/* Return true if the device's executors can access this memory. */
 static inline bool gpuring_device_reaches(const struct gpuring_device_ops *ops,
                                           const struct gpuring_device *device,
                                           const struct gpuring_pointer *pointer)
@@ -190,7 +192,7 @@ static inline bool gpuring_device_reaches(const struct gpuring_device_ops *ops,
     return ops->reaches == NULL || ops->reaches(device, pointer);
 }
 
-/* One copy, to its end, by a stream of its own: for what is done once. */
+/* Copy with a temporary stream and wait for completion. For rare copies. */
 int gpuring_device_copy(const struct gpuring_device_ops *ops, struct gpuring_device *device,
                         void *to, const void *from, size_t bytes);
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The host device: ordinary memory, plans run in the calling thread.
+ * The host device uses ordinary memory and runs plans in the calling thread.
  *
- * Memory for peers is a memory file (memfd_create): it needs no /dev/shm and leaves nothing behind.
- * Other processes open it through /proc/PID/fd/FD, which is allowed to the same user in the same
- * PID namespace; inode and size in the handle guard against a reused PID or descriptor.
+ * Memory for peers is a memory file (memfd_create), which does not need /dev/shm and is removed
+ * automatically. Other processes open it through /proc/PID/fd/FD, which the kernel allows for the
+ * same user in the same PID namespace. Inode and size in the handle protect against a reused PID or
+ * descriptor.
  *
  *   handle bytes: 0     4    8       16      24
  *                 | pid | fd | inode | device |
@@ -27,7 +28,7 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* A mapping: ours (fd >= 0 while it can be exported; -1: nobody else's) or a peer's (-1). */
+/* A mapping. fd >= 0: our memory while it can be exported. -1: private memory, or a peer's. */
 struct host_mapping {
     struct gpuring_list node;
     void *pointer;
@@ -41,7 +42,7 @@ struct gpuring_device {
 };
 
 struct gpuring_stream {
-    char unused; /* copies and plans run in the calling thread: one stands for all */
+    char unused; /* copies and plans run in the calling thread, so there is no state */
 };
 
 struct host_handle {
@@ -75,7 +76,7 @@ static int host_identity(struct gpuring_device *device, struct gpuring_device_id
     return GPURING_OK;
 }
 
-/* Map fd, or memory of our own (-1), and remember it; on failure fd stays the caller's. */
+/* Map fd, or private memory (-1), and record the mapping. On failure the caller keeps fd. */
 static int mapping_add(struct gpuring_device *device, int fd, size_t bytes, int keep_fd,
                        void **pointer)
 {
@@ -104,7 +105,7 @@ static int mapping_add(struct gpuring_device *device, int fd, size_t bytes, int 
     return GPURING_OK;
 }
 
-/* The mapping of `pointer`, or NULL. Called with the lock held. */
+/* Return the mapping of `pointer`, or NULL. Called with the lock held. */
 static struct host_mapping *mapping_find(struct gpuring_device *device, const void *pointer)
 {
     struct host_mapping *mapping;
@@ -151,7 +152,7 @@ static void host_close(struct gpuring_device *device)
     free(device);
 }
 
-/* Log why a memory file cannot be created, with the remedy for this errno. Returns the status. */
+/* Log why a memory file cannot be created, with the remedy for this errno. Return the status. */
 static int log_no_file(int error)
 {
     switch (error) {
@@ -226,7 +227,7 @@ static int host_export(struct gpuring_device *device, void *pointer,
     return GPURING_OK;
 }
 
-/* What to do where a peer's memory file cannot be opened, by errno. */
+/* Return the remedy if a peer's memory file cannot be opened with this errno. */
 static const char *open_remedy(int error)
 {
     switch (error) {
@@ -245,8 +246,8 @@ static const char *open_remedy(int error)
     }
 }
 
-/* Open the exporter's descriptor and check that it still is the exported file. Returns 0 with *fd,
- * or a status (logged). */
+/* Open the exporter's descriptor and check that it is still the exported file. Return 0 and *fd, or
+ * a status (logged). */
 static int open_exported(const struct host_handle *exported, uint64_t size, int *fd)
 {
     struct stat file;
@@ -304,8 +305,8 @@ static void host_unexport(struct gpuring_device *device, void *pointer)
     pthread_mutex_unlock(&device->lock);
 }
 
-/* Pages that nobody has written to yet take neither memory nor time: slots of protocols that are
- * not used, or all of a communicator on which one small call is made. */
+/* Do not touch the pages: unused pages then need neither memory nor time, for example the slots of
+ * unused protocols, or most of a communicator that makes one small call. */
 static int host_alloc_pinned(struct gpuring_device *device, size_t bytes, void **pointer)
 {
     return mapping_add(device, -1, bytes, 0, pointer);
@@ -342,7 +343,7 @@ static int host_copy_rows(struct gpuring_stream *stream, void *to, size_t to_pit
     return GPURING_OK;
 }
 
-/* Nothing runs on its own here: poll does the work. */
+/* Do nothing, because poll executes the work. */
 static int host_launch(struct gpuring_stream *stream, struct gpuring_work *work)
 {
     (void) stream;

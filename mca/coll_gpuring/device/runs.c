@@ -29,7 +29,7 @@ static int grow(struct gpuring_runs *runs)
     return GPURING_OK;
 }
 
-/* Its place in a packed copy is set. */
+/* Append a run whose place in a packed copy is set. */
 static int append(struct gpuring_runs *runs, struct gpuring_run run)
 {
     bool full = runs->count == (runs->many == NULL ? GPURING_RUNS_FEW : runs->room);
@@ -42,7 +42,7 @@ static int append(struct gpuring_runs *runs, struct gpuring_run run)
     return status;
 }
 
-/* The last run is complete: make it one more row of the one before it if it fits there. */
+/* Complete the last run: merge it into the run before it as another row if it fits. */
 void gpuring_runs_end(struct gpuring_runs *runs)
 {
     struct gpuring_run *last, *before;
@@ -82,7 +82,7 @@ int gpuring_runs_add(struct gpuring_runs *runs, ptrdiff_t offset, size_t bytes)
                             .offset = offset, .bytes = bytes, .rows = 1, .packed = runs->bytes});
 }
 
-/* Each piece of the element, as a row for each of the elements. */
+/* Add each piece of the element as a run with one row per element. */
 static int repeat_pieces(struct gpuring_runs *runs, const struct gpuring_runs *element,
                          ptrdiff_t offset, size_t count, ptrdiff_t extent)
 {
@@ -105,7 +105,7 @@ static int repeat_pieces(struct gpuring_runs *runs, const struct gpuring_runs *e
     return status;
 }
 
-/* The element's runs, once for each element. */
+/* Add the element's runs once for each element. */
 static int repeat_element(struct gpuring_runs *runs, const struct gpuring_runs *element,
                           ptrdiff_t offset, size_t count, ptrdiff_t extent)
 {
@@ -124,7 +124,7 @@ static int repeat_element(struct gpuring_runs *runs, const struct gpuring_runs *
     return status;
 }
 
-/* Whichever way needs fewer copies. */
+/* Use the alternative that needs fewer copies. */
 int gpuring_runs_repeat(struct gpuring_runs *runs, const struct gpuring_runs *element,
                         ptrdiff_t offset, size_t count, ptrdiff_t extent)
 {
@@ -172,7 +172,7 @@ void gpuring_runs_fill(const struct gpuring_runs *runs, char *buffer, int byte)
     }
 }
 
-/* An address that is computed, not followed: buffers may begin outside of their memory. */
+/* Compute an address as an integer, because buffers may begin outside their memory. */
 static char *address(const void *buffer, ptrdiff_t offset)
 {
     return (char *) ((uintptr_t) buffer + (uintptr_t) offset);

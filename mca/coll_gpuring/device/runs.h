@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Byte runs: which bytes of a buffer are to be copied. Pieces that touch, or repeat at a regular
- * distance, become one run, which is one copy of a driver.
+ * Byte runs: the bytes of a buffer to copy. Adjacent pieces, and pieces at regular distances,
+ * become one run, which the driver copies in one operation.
  */
 #ifndef GPURING_DEVICE_RUNS_H
 #define GPURING_DEVICE_RUNS_H
@@ -13,8 +13,9 @@
 
 #include "mca/coll_gpuring/device/device.h"
 
-/* rows pieces of `bytes` bytes, `stride` apart; the first is at `offset` from the buffer. In a
- * packed copy, which has the bytes in MPI's order, they are `pitch` apart from `packed` on. */
+/* `rows` pieces of `bytes` bytes with a distance of `stride`, beginning at `offset` in the buffer.
+ * In a packed copy, which has the bytes in MPI's order, they begin at `packed` with a distance of
+ * `pitch`. */
 struct gpuring_run {
     ptrdiff_t offset;
     size_t bytes;
@@ -23,20 +24,20 @@ struct gpuring_run {
     size_t packed, pitch;
 };
 
-/* Rows that one copy can take: they do not overlap, and drivers take strides of 31 bits. */
+/* Return true if one copy can transfer these rows: no overlap, and a stride of 31 bits. */
 static inline bool gpuring_run_regular(ptrdiff_t stride, size_t bytes)
 {
     return stride > 0 && (size_t) stride >= bytes && stride <= INT32_MAX;
 }
 
-/* A list of runs; zeroed: empty. Few of them need no memory, so it may be copied while it is few,
- * and moved (with its memory) at any time. */
+/* A list of runs, empty if zeroed. Up to GPURING_RUNS_FEW runs need no allocated memory, and such a
+ * list may be copied. Any list may be moved together with its memory. */
 #define GPURING_RUNS_FEW 4
 struct gpuring_runs {
     struct gpuring_run few[GPURING_RUNS_FEW];
-    struct gpuring_run *many; /* instead of these, if not NULL */
+    struct gpuring_run *many; /* replaces `few` if not NULL */
     size_t count, room;
-    size_t bytes; /* of all */
+    size_t bytes; /* of all runs */
 };
 
 static inline const struct gpuring_run *gpuring_runs_at(const struct gpuring_runs *runs, size_t i)
@@ -44,8 +45,8 @@ static inline const struct gpuring_run *gpuring_runs_at(const struct gpuring_run
     return &(runs->many != NULL ? runs->many : runs->few)[i];
 }
 
-/* Add the bytes offset to offset + bytes - 1. gpuring_runs_end comes behind the last piece. 0 or
- * GPURING_ERR_NOMEM, as in gpuring_runs_repeat. */
+/* Add the bytes offset to offset + bytes - 1. Call gpuring_runs_end after the last piece. Both
+ * functions that add runs return 0 or GPURING_ERR_NOMEM. */
 int gpuring_runs_add(struct gpuring_runs *runs, ptrdiff_t offset, size_t bytes);
 /* Add the runs of one element for each of `count` elements, `extent` apart. */
 int gpuring_runs_repeat(struct gpuring_runs *runs, const struct gpuring_runs *element,
@@ -53,18 +54,18 @@ int gpuring_runs_repeat(struct gpuring_runs *runs, const struct gpuring_runs *el
 void gpuring_runs_end(struct gpuring_runs *runs);
 void gpuring_runs_free(struct gpuring_runs *runs);
 
-/* Every byte is at an offset from low to high - 1; bytes: so many are touched, 0: none is. */
+/* A range of offsets, from low to high - 1, and the number of used bytes in it (may be 0). */
 struct gpuring_span {
     ptrdiff_t low, high;
     size_t bytes;
 };
 
-/* `span`, and what the runs touch beside it. */
+/* Return `span`, extended by the bytes of the runs. */
 struct gpuring_span gpuring_runs_span(struct gpuring_span span, const struct gpuring_runs *runs);
 
 /*
- * Start to copy runs of a user's buffer in or out (`in`: from the user's), by a stream. In the
- * other buffer they lie at the same offsets, or packed.
+ * Start to copy runs from a user's buffer (`in`) or to it, on a stream. In the other buffer they
+ * have the same offsets, or are packed.
  */
 int gpuring_runs_copy(const struct gpuring_device_ops *ops, struct gpuring_stream *stream,
                       const void *user, const void *other, const struct gpuring_runs *runs, bool in,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Which context of the application the device works in, and the driver's errors. */
+/* The application's context in which the device works, and errors of the driver. */
 #include "mca/coll_gpuring/device/cuda/cuda_internal.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -35,9 +35,10 @@ void gpuring_cuda_identify(struct gpuring_device *device)
 }
 
 /*
- * cudaDeviceReset ends the primary context, whose handle stays, and may become that of a new one.
- * What was made in it is gone then, and drivers crash where it is used, in place of an error. Its
- * number tells; a driver without numbers (before CUDA 12) only while there is no new context.
+ * Return true if the context was reset. cudaDeviceReset destroys the primary context, whose handle
+ * is then reused for a new one. A driver crashes instead of returning an error if an object of the
+ * old context is used. The number of the context changes with a reset. A driver without such
+ * numbers (before CUDA 12) only shows a reset while there is no new context.
  */
 static bool was_reset(const struct gpuring_device *device)
 {
@@ -64,7 +65,8 @@ void gpuring_cuda_lost(struct gpuring_device *device)
     __atomic_store_n(&device->destroyed, true, __ATOMIC_RELAXED);
 }
 
-/* One message, if it is sure; then nothing that was made in the context is touched again. */
+/* Report a destroyed context. If it is certain, report it only once, and do not use its objects
+ * again. */
 static int context_destroyed(struct gpuring_device *device, bool sure)
 {
     bool told = sure && __atomic_exchange_n(&device->reported, true, __ATOMIC_RELAXED);
@@ -130,7 +132,7 @@ uint32_t gpuring_cuda_attribute(const struct gpuring_device *device, CUdevice_at
                : 0;
 }
 
-static _Thread_local CUstreamCaptureMode capture_mode; /* of the application, between the two */
+static _Thread_local CUstreamCaptureMode capture_mode; /* the application's, between push and pop */
 
 CUresult gpuring_cuda_push(const struct gpuring_cuda_driver *driver, CUcontext context)
 {
@@ -139,7 +141,7 @@ CUresult gpuring_cuda_push(const struct gpuring_cuda_driver *driver, CUcontext c
     if (result == CUDA_SUCCESS) {
         capture_mode = CU_STREAM_CAPTURE_MODE_RELAXED;
         if (driver->capture_mode(&capture_mode) != CUDA_SUCCESS) {
-            capture_mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* unchanged: leave sets no other */
+            capture_mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* unchanged, so that leave keeps it */
         }
     }
     return result;
@@ -242,7 +244,7 @@ bool gpuring_cuda_context_of(const struct gpuring_cuda_driver *driver, CUdevice 
     }
     if (driver->primary_state(gpu, &flags, &active) == CUDA_SUCCESS && active &&
         driver->primary_retain(context, gpu) == CUDA_SUCCESS) {
-        /* It stays active: the application's own reference keeps it. */
+        /* The context remains active, because the application holds a reference. */
         (void) driver->primary_release(gpu);
         return true;
     }

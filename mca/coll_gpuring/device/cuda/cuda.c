@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The CUDA device: memory through the driver API. Contexts belong to the application: every
- * function makes the attached one current for its own duration only (device/cuda/context.c).
+ * The CUDA device: memory through the driver API. Contexts belong to the application. Every
+ * function makes the attached context current only until it returns (device/cuda/context.c).
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* MADV_DONTFORK */
@@ -19,7 +19,7 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define UNIT          ((size_t) 2 << 20) /* of the driver's memory */
+#define UNIT          ((size_t) 2 << 20) /* size of the driver's allocation units */
 #define ATTRIBUTE_MPS 133                /* CU_DEVICE_ATTRIBUTE_MPS_ENABLED, CUDA 12 */
 
 static int cuda_open(struct gpuring_device **device)
@@ -47,7 +47,7 @@ static int find_context(struct gpuring_device *device, const struct gpuring_poin
     return GPURING_ERR_UNSUPPORTED;
 }
 
-/* Kernels are given the host's addresses of host memory. */
+/* Check that the GPU uses the host's addresses for host memory, because kernels receive these. */
 static int check_addresses(const struct gpuring_device *device)
 {
     int same = 1;
@@ -100,7 +100,7 @@ static int cuda_attach(struct gpuring_device *device, const struct gpuring_point
             "create a stream");
         gpuring_cuda_leave(device);
     }
-    if (status != GPURING_OK) { /* the next call begins anew */
+    if (status != GPURING_OK) { /* the next call tries again */
         device->driver = NULL;
         device->uploads = NULL;
     }
@@ -165,7 +165,7 @@ static void cuda_free(struct gpuring_device *device, void *pointer)
     }
 }
 
-/* Allocate, then fill from `table`, or with zeros if that is NULL; done when it returns. */
+/* Allocate, and fill with `table`, or with zeros if it is NULL. Wait for completion. */
 static int allocate_filled(struct gpuring_device *device, const void *table, size_t bytes,
                            void **pointer)
 {
@@ -200,9 +200,9 @@ static int allocate_filled(struct gpuring_device *device, const void *table, siz
 }
 
 /*
- * Whole units: of smaller allocations the driver puts several into one, anywhere in it. A process
- * that maps one of them gets the whole unit, with what others have there; and network devices take
- * whole pages only.
+ * Allocate whole units. The driver places several smaller allocations in one unit, at any offset. A
+ * process that maps one of them maps the whole unit with the data of others. Network devices also
+ * require whole pages.
  */
 static int cuda_alloc(struct gpuring_device *device, size_t bytes, void **pointer)
 {
@@ -223,7 +223,7 @@ static int register_memory(struct gpuring_device *device, void *memory, size_t b
     }
     result = device->driver->host_register(
         memory, bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY) { /* of the host, not of the GPU */
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) { /* host memory, not GPU memory */
         gpuring_error("[lock-limit] cannot %s of %zu bytes: %s; raise the limit on locked memory "
                       "(ulimit -l), or free host memory",
                       what, bytes, gpuring_cuda_error(device->driver, result, text, sizeof text));
@@ -254,9 +254,10 @@ static void cuda_unreach(struct gpuring_device *device, void *memory)
 }
 
 /*
- * Pinned memory is ours, and registered: the driver's own goes with its context, and what the host
- * then touches is a fault. In front of it lies a page with the size. A child process gets none of
- * it, so that writing to it never moves it away from under the GPU.
+ * Pinned memory is allocated by us and registered with the driver. The driver would free its own
+ * with the context, and later accesses by the host would fault. A page before the memory contains
+ * its size. A child process does not inherit the memory, so that copy-on-write never moves pages
+ * that the GPU uses.
  */
 struct pinned {
     size_t mapped;

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Streams and copies. Buffers of the application may be of other contexts than the device's, on its
- * GPU or on others:
+ * Streams and copies. Buffers of the application may belong to other contexts than the device's, on
+ * its GPU or on another one:
  *
  *     host and the device's context      on the stream
  *     between contexts                   on the stream, as a copy between peers
- *     host and another context           on a stream made there for the copy, which is waited for
+ *     host and another context           on a stream created there for the copy, synchronously
  *
- * Nothing is kept in the other contexts: they exist as long as their buffers are in a call, and
- * nothing reports their end. When the device's own context is lost, all buffers are of other
- * contexts, even if one of these has the old context's handle.
+ * Nothing is kept in other contexts. They exist while their buffers are used by a call, but nothing
+ * reports their destruction. If the device's context is lost, all buffers belong to other contexts,
+ * even if one of these has the old context's handle.
  *
- * Where processes take turns on a GPU (several of them, without MPS), a copy to it of less than 32
- * KiB waits for the turn of its process: 143 us on an H200. Larger ones do not, and two rows of
- * half the bytes do not, either: 8 us. But where no other process has the GPU they take 7 us, and
- * one row 5 (doc/results/gpu.md). Nobody tells a process whether it has to take turns, so without
- * MPS small copies are timed: when many were slow, the later ones have two rows.
+ * If several processes use a GPU without MPS, only one of them executes at a time, and a copy of
+ * less than 32 KiB to the GPU waits for the time slice of its process: 143 us on an H200. Larger
+ * copies do not wait, and neither does a copy of two rows with half the bytes each, which takes 8
+ * us. If no other process uses the GPU, two rows take 7 us and one row takes 5
+ * (doc/results/gpu.md). A process cannot query whether it shares the GPU, so small copies are timed
+ * without MPS. After many slow ones, small copies have two rows.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -27,15 +28,16 @@
 #include "mca/coll_gpuring/util/status.h"
 
 /*
- * The highest: what the application has queued on other streams makes our blocks wait as little as
- * can be, while other ranks wait for them. Drivers take the nearest priority that they have.
+ * The highest priority, because other ranks wait for our thread blocks, which should wait as little
+ * as possible for the application's work on other streams. Drivers use the nearest valid priority.
  */
 #define STREAM_PRIORITY (-100)
 
-#define SMALL_COPY  ((size_t) 32 << 10) /* below, a copy of one row may wait for a turn */
-#define SLOW_NS     50000               /* no copy of that size takes so long by itself */
-#define SLOW_WEIGHT 16 /* of a slow copy, against one that is not, as all from the GPU are */
-#define SLOW_ENOUGH (4 * SLOW_WEIGHT) /* then others have the GPU, and the rest gets two rows */
+#define SMALL_COPY ((size_t) 32 << 10) /* smaller copies of one row may wait for a time slice */
+#define SLOW_NS    50000               /* longer than any copy of this size needs */
+#define SLOW_WEIGHT \
+    16 /* of a slow copy, relative to a fast one; all copies from the GPU are fast */
+#define SLOW_ENOUGH (4 * SLOW_WEIGHT) /* from here on, use two rows for small copies */
 
 static CUdeviceptr address_of(const void *pointer)
 {
@@ -110,7 +112,7 @@ bool gpuring_cuda_stream_works(const struct gpuring_stream *stream)
     return stream->stream == NULL || !gpuring_cuda_is_lost(stream->device);
 }
 
-/* The context that memory must be copied in; NULL: any. */
+/* Return the context in which memory must be copied; NULL: any. */
 static CUcontext context_at(struct gpuring_device *device, const void *address)
 {
     struct gpuring_pointer pointer = gpuring_cuda_classify(device, address);
@@ -128,15 +130,15 @@ static CUcontext context_at(struct gpuring_device *device, const void *address)
     return context;
 }
 
-/* How a copy goes, with the context of its stream current. */
+/* Stream and contexts of a copy. The context of the stream is current. */
 struct way {
     CUstream stream;
-    CUcontext to, from; /* of a copy between peers; NULL: it is none */
-    bool other;         /* the stream is made for this copy, in another context */
+    CUcontext to, from; /* of a copy between contexts; otherwise NULL */
+    bool other;         /* the stream was created for this copy in another context */
 };
 
-/* The default streams that the copy must follow. Of the device's context: once for all copies until
- * the stream is waited for. */
+/* Let a copy follow the default streams. That of the device's context is only followed by the first
+ * copy after the stream was last waited for. */
 static CUresult follow(struct gpuring_stream *stream, const struct way *way)
 {
     CUresult result = stream->copies ? CUDA_SUCCESS : gpuring_cuda_follow(stream);
@@ -150,7 +152,7 @@ static CUresult follow(struct gpuring_stream *stream, const struct way *way)
     return result;
 }
 
-/* The same with the device's context entered, which is left after an error. */
+/* Do the same with the device's context entered, and leave it after an error. */
 static int follow_entered(struct gpuring_stream *stream, const struct way *way)
 {
     struct gpuring_device *device = stream->device;
@@ -163,7 +165,7 @@ static int follow_entered(struct gpuring_stream *stream, const struct way *way)
     return status;
 }
 
-/* Make a stream in the context of the other buffer, which is current. */
+/* Create a stream in the context of the other buffer, which is current. */
 static CUresult create_other(const struct gpuring_cuda_driver *driver, struct way *way)
 {
     CUresult result = driver->stream_create(&way->stream, CU_STREAM_NON_BLOCKING, 0);
@@ -178,7 +180,7 @@ static CUresult create_other(const struct gpuring_cuda_driver *driver, struct wa
     return result;
 }
 
-/* Begin a copy on a stream that is made for it in another context. */
+/* Begin a copy on a stream that is created for it in another context. */
 static int begin_there(struct gpuring_device *device, CUcontext there, struct way *way)
 {
     int status = gpuring_cuda_enter_other(device, there);
@@ -194,7 +196,7 @@ static int begin_there(struct gpuring_device *device, CUcontext there, struct wa
     return status;
 }
 
-/* A context of memory on a GPU, or NULL for host memory. */
+/* Return a context for memory on a GPU, or NULL for host memory. */
 static CUcontext context_of_buffer(struct gpuring_device *device, const void *address)
 {
     struct gpuring_pointer pointer = gpuring_cuda_classify(device, address);
@@ -208,8 +210,8 @@ static CUcontext context_of_buffer(struct gpuring_device *device, const void *ad
     return context;
 }
 
-/* Without the device's own context. What a stream of that context copies may be memory that was
- * lost with it, which the driver would take for host memory. */
+/* Begin a copy after the device's context was lost. Refuse streams of that context, because they
+ * may copy memory that was lost with it, which the driver would treat as host memory. */
 static int begin_lost(struct gpuring_stream *stream, const void *to, const void *from,
                       struct way *way)
 {
@@ -222,7 +224,7 @@ static int begin_lost(struct gpuring_stream *stream, const void *to, const void 
     there = context_of_buffer(device, to);
     other = context_of_buffer(device, from);
     if ((there == NULL) == (other == NULL)) {
-        return gpuring_cuda_report_lost(device); /* staging copies between host and GPU alone */
+        return gpuring_cuda_report_lost(device); /* staging only copies between host and GPU */
     }
     return begin_there(device, there != NULL ? there : other, way);
 }
@@ -246,7 +248,7 @@ static int begin(struct gpuring_stream *stream, const void *to, const void *from
             way->to = way->from = NULL;
         }
     }
-    /* A context that is lost is found by entering it, which also guards what begin_lost says. */
+    /* Entering detects a lost context, which also covers the case that begin_lost describes. */
     status = gpuring_cuda_enter(device);
     if (status == GPURING_ERR_CONTEXT && gpuring_cuda_is_lost(device)) {
         return begin_lost(stream, to, from, way);
@@ -281,7 +283,7 @@ static bool takes_turns(const struct gpuring_device *device)
     return __atomic_load_n(&device->slow_copies, __ATOMIC_RELAXED) >= SLOW_ENOUGH;
 }
 
-/* A copy is begun: it is timed if it is small and the stream's only one. */
+/* Record the start of a copy. Time it if it is small and the only one on the stream. */
 static void begin_timing(struct gpuring_stream *stream, size_t bytes)
 {
     const struct gpuring_device *device = stream->device;
@@ -308,7 +310,7 @@ static void count_timed(struct gpuring_device *device, bool slow)
     }
 }
 
-/* The stream's copies have ended, or have not: one that was timed counts once. */
+/* Record that the stream's copies have ended, or are still running. Count a timed copy once. */
 static void end_timing(struct gpuring_stream *stream, bool ended)
 {
     bool slow = stream->copy_begun > 0 && gpuring_now_ns() - stream->copy_begun >= SLOW_NS;
@@ -335,7 +337,7 @@ static CUDA_MEMCPY2D rows_of(const void *to, size_t to_pitch, const void *from, 
     };
 }
 
-/* Of at least two bytes. The last one of an odd number goes with the one before it, once more. */
+/* Copy at least two bytes in two rows. With an odd number, both rows contain one common byte. */
 static CUresult copy_in_two_rows(const struct gpuring_cuda_driver *driver, char *to,
                                  const char *from, size_t bytes, CUstream stream)
 {
@@ -371,7 +373,7 @@ int gpuring_cuda_copy(struct gpuring_stream *stream, void *to, const void *from,
     return end(stream->device, &way, result, "copy between host and device");
 }
 
-/* Between peers: one by one. */
+/* Copy rows between contexts one by one. */
 static CUresult copy_peer_rows(const struct gpuring_cuda_driver *driver, const struct way *way,
                                const CUDA_MEMCPY2D *copy)
 {
@@ -405,13 +407,13 @@ int gpuring_cuda_copy_rows(struct gpuring_stream *stream, void *to, size_t to_pi
                "copy rows between host and device");
 }
 
-/* What the driver says of the stream's copies. */
+/* Query, or wait for, the stream's copies. */
 static int ask(struct gpuring_stream *stream, CUresult (*call)(CUstream), const char *what)
 {
     int status;
 
     if (stream->stream == NULL) {
-        return GPURING_OK; /* copies in other contexts have ended when they return */
+        return GPURING_OK; /* copies in other contexts are synchronous */
     }
     status = gpuring_cuda_enter(stream->device);
     if (status == GPURING_OK) {

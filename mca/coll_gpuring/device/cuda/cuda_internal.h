@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Inside of the CUDA device: shared by the files of device/cuda only. */
+/* Shared by the files of the CUDA device. */
 #ifndef GPURING_DEVICE_CUDA_INTERNAL_H
 #define GPURING_DEVICE_CUDA_INTERNAL_H
 
@@ -12,90 +12,92 @@
 #include "mca/coll_gpuring/device/device.h"
 
 /*
- * One GPU in use by this process, attached to a context that is not ours: it is never created,
- * retained or destroyed here, only pushed around our calls and popped again. The application has to
- * keep it. Once the context is lost, only copies between host memory and buffers of other contexts
- * work, on streams that are made afterwards.
+ * The GPU of this process, attached to a context of the application. We never create, retain or
+ * destroy this context, and only push it before our calls and pop it afterwards. The application
+ * must keep it. After the context is lost, only copies between host memory and buffers of other
+ * contexts work, on streams that are created afterwards.
  */
 struct gpuring_device {
     const struct gpuring_cuda_driver *driver; /* NULL until attached */
     CUcontext context;
-    unsigned long long context_id; /* its number, if it is identified */
+    unsigned long long context_id; /* number of the context, if identified */
     bool identified;
-    bool primary; /* if not: it is the GPU's primary one */
+    bool primary; /* the context is the GPU's primary one; only set if not identified */
     CUdevice gpu;
-    int ordinal;                  /* of the GPU, as the driver numbers it */
-    bool mps;                     /* processes use it side by side */
-    bool needs_driver_completion; /* a kernel has ended when the driver says so, not before: see
-                                     launch.c */
-    bool destroyed;               /* atomic: the driver has said that the context is */
-    bool reported;                /* atomic: and the user was told */
-    bool saw_foreign_context;     /* atomic: buffers of other contexts or GPUs were seen */
-    uintptr_t first;              /* atomic: the first context or GPU that a pointer was of */
-    int slow_copies;              /* atomic: their weight, see cuda_copy.c */
-    CUmodule module;              /* the kernels, loaded at wire-up */
-    CUfunction functions[GPURING_KERNELS]; /* likewise, constant afterwards; NULL: not loaded */
+    int ordinal;                  /* the driver's number of the GPU */
+    bool mps;                     /* MPS lets several processes use it simultaneously */
+    bool needs_driver_completion; /* only the driver knows when a kernel has ended: see launch.c */
+    bool destroyed;           /* atomic: the driver has reported that the context is destroyed */
+    bool reported;            /* atomic: this was reported to the user */
+    bool saw_foreign_context; /* atomic: there are buffers of other contexts or GPUs */
+    uintptr_t first;          /* atomic: the first context or GPU of a pointer */
+    int slow_copies;          /* atomic: weight of slow copies, see cuda_copy.c */
+    CUmodule module;          /* the kernels, loaded at wire-up */
+    CUfunction functions[GPURING_KERNELS]; /* loaded at wire-up, then constant; NULL: not loaded */
     CUstream uploads;                      /* for memset and upload */
-    pthread_mutex_t lock;                  /* guards module and functions until then */
+    pthread_mutex_t lock;                  /* guards module and functions while they are loaded */
 };
 
 struct gpuring_stream {
     struct gpuring_device *device;
-    CUstream stream;              /* NULL: made after the device's own context was lost */
-    CUevent event;                /* by which it follows the default stream; NULL: it does not */
+    CUstream stream;              /* NULL: created after the device's context was lost */
+    CUevent event;                /* used to follow the default stream; NULL: it does not follow */
     uint32_t launch_seq;          /* of the last launch */
-    uint64_t asked;               /* when the driver was asked last, or the launch made, ns */
-    bool copies;                  /* on `stream` that were begun, and not seen to end */
-    uint64_t copy_begun;          /* when the one that is timed was, ns; 0: none is */
-    struct gpuring_launch launch; /* its parameters */
+    uint64_t asked;               /* time of the last query of the driver or launch, ns */
+    bool copies;                  /* `stream` has copies whose end has not been detected */
+    uint64_t copy_begun;          /* start of the timed copy, ns; 0: none is timed */
+    struct gpuring_launch launch; /* parameters of the launch */
 };
 
 /* device/cuda/context.c */
 
 /*
- * Make a context current; every successful enter is paired with leave, on the same thread and not
- * nested. Meanwhile calls are allowed although another thread captures a stream into a graph: the
- * driver would refuse what touches no captured stream, as ours do, too.
+ * Make a context current. Call leave after every successful enter, on the same thread and not
+ * nested. Between the two calls, the driver allows our calls even while another thread captures a
+ * stream into a graph. It would otherwise refuse them, although they use no captured stream.
  */
-int gpuring_cuda_enter(struct gpuring_device *device); /* the device's own */
+int gpuring_cuda_enter(struct gpuring_device *device); /* the device's context */
 int gpuring_cuda_enter_other(struct gpuring_device *device, CUcontext context);
-/* The device's own before something is given back, which is not tried again later: a second try at
- * once, and no message. */
+/* Enter the device's context to release resources. Because a release is not repeated later, try a
+ * second time immediately, and print no message. */
 bool gpuring_cuda_enter_to_release(struct gpuring_device *device);
 void gpuring_cuda_leave(const struct gpuring_device *device);
-/* The same for a launch alone, which no capture forbids. */
+/* Enter and leave for a launch, which captures do not forbid. */
 int gpuring_cuda_enter_launch(struct gpuring_device *device);
 void gpuring_cuda_leave_launch(const struct gpuring_device *device);
 
-/* Both without a device. */
+/* Enter and leave without a device. */
 CUresult gpuring_cuda_push(const struct gpuring_cuda_driver *driver, CUcontext context);
 void gpuring_cuda_pop(const struct gpuring_cuda_driver *driver);
 
-/* A context in which this memory of a GPU can be used: its own, or for memory that has none one of
- * its GPU: the calling thread's, or the primary one if that is active. false: there is none. */
+/* Find a context in which this GPU memory can be used: its own, or for memory without a context one
+ * of its GPU, either the calling thread's or the primary one if that is active. False: there is
+ * none. */
 bool gpuring_cuda_context_of(const struct gpuring_cuda_driver *driver, CUdevice gpu,
                              const struct gpuring_pointer *pointer, CUcontext *context);
 
-/* 0, or a status for the driver's result after one log line "cannot <what>: <error>; <remedy>". */
+/* Return 0, or a status for the driver's result, with a log line "cannot <what>: <error>;
+ * <remedy>". */
 int gpuring_cuda_check(struct gpuring_device *device, CUresult result, const char *what);
 
-/* The same for a use of the device's own streams, events and kernels: a driver that does not know
- * them has lost the context. After cudaDeviceReset the primary context has its old handle. */
+/* Do the same for an operation on the device's streams, events and kernels. If the driver does not
+ * know them, the context was lost, even though the primary context keeps its handle after
+ * cudaDeviceReset. */
 int gpuring_cuda_check_stream(struct gpuring_device *device, CUresult result, const char *what);
 
-/* What the device's context is, to know it again. */
+/* Record the identity of the device's context, to recognise it later. */
 void gpuring_cuda_identify(struct gpuring_device *device);
 
-/* Does the answer to a use of a stream say so? And take that for known, without a message: nothing
- * is lost by what is only given back. */
+/* Return true if the result of an operation on a stream means that the context was lost.
+ * gpuring_cuda_lost records this without a message, because only resources are being released. */
 bool gpuring_cuda_says_lost(CUresult result);
-/* Has the application destroyed or reset the device's own context, as far as is known? And report
- * that, once; returns GPURING_ERR_CONTEXT. */
+/* Return true if the application is known to have destroyed or reset the device's context.
+ * gpuring_cuda_report_lost reports this once and returns GPURING_ERR_CONTEXT. */
 bool gpuring_cuda_is_lost(const struct gpuring_device *device);
 int gpuring_cuda_report_lost(struct gpuring_device *device);
 void gpuring_cuda_lost(struct gpuring_device *device);
 
-/* 0 also if the driver does not know it. */
+/* Return an attribute, or 0 if it is 0 or the driver does not know it. */
 uint32_t gpuring_cuda_attribute(const struct gpuring_device *device, CUdevice_attribute name);
 
 /* device/cuda/nic.c */
@@ -107,24 +109,25 @@ struct gpuring_pointer gpuring_cuda_classify(struct gpuring_device *device, cons
 bool gpuring_cuda_reaches(const struct gpuring_device *device,
                           const struct gpuring_pointer *pointer);
 
-/* device/cuda/order.c: synchronous operations on this memory of a GPU end before they return, from
- * now on, and those that were begun have ended. For memory whose attributes do not say so yet. */
+/* device/cuda/order.c: from now on, synchronous operations on this GPU memory complete before they
+ * return, and earlier ones have completed. Called for memory whose attributes do not show this yet.
+ */
 void gpuring_cuda_force_sync_memops(const struct gpuring_cuda_driver *driver,
                                     const struct gpuring_pointer *pointer, CUdeviceptr address);
 
 /*
- * device/cuda/default_stream.c: order after what the application has begun on its default stream,
- * by coll_gpuring_default_stream. A function returns the driver's first error.
+ * device/cuda/default_stream.c: order after the application's work on its default stream, according
+ * to coll_gpuring_default_stream. The functions return the driver's first error.
  */
 void gpuring_cuda_default_stream(enum gpuring_default_stream chosen);
-/* The event of a stream that is made in the current context; NULL if none is needed. */
+/* Create the event for a stream that is created in the current context; NULL if none is needed. */
 CUresult gpuring_cuda_follow_create(const struct gpuring_cuda_driver *driver, CUevent *event);
 /* Let the stream wait for the default stream of the device's context, which is current, or warn. */
 CUresult gpuring_cuda_follow(struct gpuring_stream *stream);
 /* Return true if the next gpuring_cuda_follow queries the default stream: enter with
  * gpuring_cuda_enter, because captures forbid queries. */
 bool gpuring_cuda_follow_queries(void);
-/* Let a stream wait for the default stream of the current context, in which it was made. */
+/* Let a stream wait for the default stream of the current context, in which it was created. */
 CUresult gpuring_cuda_follow_other(const struct gpuring_cuda_driver *driver, CUstream stream);
 /* Let the stream wait for the default stream of another context. */
 CUresult gpuring_cuda_follow_context(const struct gpuring_stream *stream, CUcontext context);

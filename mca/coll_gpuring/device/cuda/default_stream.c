@@ -1,32 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Order between the work that an application left on the default stream and ours. Our streams are
- * non-blocking: they wait for no other stream, and none waits for them. MPI requires that a buffer
- * is ready when a call is made, but programs that launch kernels on the legacy default stream and
- * call MPI without synchronising have always worked with an Open MPI built with CUDA, whose streams
- * are blocking.
+ * Order between the application's work on the default stream and our work. Our streams are
+ * non-blocking: they do not wait for other streams, and no stream waits for them. MPI requires that
+ * a buffer is ready when a call is made. But programs that launch kernels on the legacy default
+ * stream and call MPI without synchronising have always worked with an Open MPI built with CUDA,
+ * whose streams are blocking.
  *
- *     wait   Record an event on the legacy stream and let our stream wait for it, before a kernel
- * or the first of some copies. The event also follows all blocking streams, per-thread default
- * streams among them. warn   Query the legacy stream in the first calls. Report work that is still
- * running, once. none   Neither.
+ *   - wait: before a kernel or the first of several copies, record an event on the legacy stream,
+ * and let our stream wait for it. The event also follows all blocking streams, including per-thread
+ *     default streams.
+ *   - warn: query the legacy stream in the first calls, and report work that is still running once.
+ *   - none: do nothing.
  *
- * Blocking streams of our own would cost less, but the application's kernels on the legacy stream
- * would then wait for our kernels, which wait for other ranks (doc/results/gpu.md).
+ * Blocking streams would cost less, but the application's kernels on the legacy stream would then
+ * wait for our kernels, which wait for other ranks (doc/results/gpu.md).
  *
  * While a blocking stream is captured into a graph, the driver refuses any use of the legacy
- * stream, and the refusal invalidates the capture. Only cuStreamIsCapturing may be called, so it is
- * called first, and nothing is waited for or reported if it fails.
+ * stream, and the refusal invalidates the capture. Only cuStreamIsCapturing is allowed. It is
+ * therefore called first, and if it fails, we neither wait nor report.
  */
 #include "mca/coll_gpuring/device/cuda/cuda_internal.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define QUERIES 100 /* of `warn` */
+#define QUERIES 100 /* maximum for `warn` */
 
 static enum gpuring_default_stream mode = GPURING_DEFAULT_STREAM_WAIT;
-static int queries = QUERIES; /* atomic: left to be made */
+static int queries = QUERIES; /* atomic: number of remaining queries */
 
 void gpuring_cuda_default_stream(enum gpuring_default_stream chosen)
 {
@@ -63,8 +64,8 @@ static void query(const struct gpuring_device *device)
         device->ordinal);
 }
 
-/* Record the event on the legacy stream of the current context. false: nothing is to be waited for,
- * or *result says what failed. */
+/* Record the event on the legacy stream of the current context. Return false if there is nothing to
+ * wait for, or if *result is an error. */
 static bool record(const struct gpuring_cuda_driver *driver, CUevent event, CUresult *result)
 {
     *result = CUDA_SUCCESS;
@@ -94,8 +95,8 @@ CUresult gpuring_cuda_follow(struct gpuring_stream *stream)
     return result;
 }
 
-/* Record the work of the current context in an event that is made for it. *event is NULL if nothing
- * is to be waited for. */
+/* Create an event and record the work of the current context in it. *event is NULL if there is
+ * nothing to wait for. */
 static CUresult follow_current(const struct gpuring_cuda_driver *driver, CUevent *event)
 {
     CUresult result;
@@ -116,7 +117,7 @@ CUresult gpuring_cuda_follow_other(const struct gpuring_cuda_driver *driver, CUs
 
     if (event != NULL) {
         result = driver->stream_wait(stream, event, 0);
-        (void) driver->event_destroy(event); /* the driver keeps it until it has passed */
+        (void) driver->event_destroy(event); /* the driver keeps it until it has completed */
     }
     return result;
 }

@@ -16,8 +16,8 @@
 
 #define LIBRARY "libcuda.so.1"
 
-/* All are guarded by the lock; a loaded driver is never changed or unloaded again, because the
- * CUDA library does not survive being unloaded in the presence of contexts. */
+/* The lock guards all of these. A loaded driver is never changed or unloaded, because the CUDA
+ * library cannot be unloaded safely while contexts exist. */
 static pthread_mutex_t driver_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct gpuring_cuda_driver driver;
 static enum { UNTRIED, RESOLVED, READY, ABSENT } driver_state;
@@ -90,7 +90,7 @@ static bool library_present(void)
     return handle != NULL;
 }
 
-/* Stops at the first object: what counts is the number of loads, which each of them carries. */
+/* Read the number of loads, which every object contains, and stop at the first object. */
 static int read_loads(struct dl_phdr_info *info, size_t size, void *loads)
 {
     if (size >= offsetof(struct dl_phdr_info, dlpi_adds) + sizeof info->dlpi_adds) {
@@ -99,10 +99,10 @@ static int read_loads(struct dl_phdr_info *info, size_t size, void *loads)
     return 1;
 }
 
-/* The last entry of the loader's list, and its name. Under the loader's lock: nobody else changes
- * it. */
+/* The last entry of the loader's list, and its name. Only accessed with the loader's lock held, so
+ * that the list does not change. */
 struct list_end {
-    struct link_map *map; /* of the program, then the last one */
+    struct link_map *map; /* the program's at first, then the last one */
     char *name;
 };
 
@@ -119,7 +119,7 @@ static int find_end(struct dl_phdr_info *info, size_t size, void *end)
     return 1;
 }
 
-/* The last entry of the loader's list, which stays there from now on; NULL: not known. */
+/* Return the last entry of the loader's list, and keep its library loaded. NULL: unknown. */
 static const struct link_map *hold_last(void)
 {
     void *program = dlopen(NULL, RTLD_NOW | RTLD_NOLOAD), *held = NULL;
@@ -143,19 +143,19 @@ static const struct link_map *hold_last(void)
     return map;
 }
 
-static bool loaded;               /* it stays: see driver_lock */
-static unsigned long long looked; /* at which number of loads it was not there */
+static bool loaded;               /* never becomes false again: see driver_lock */
+static unsigned long long looked; /* number of loads at the last unsuccessful search */
 
 /*
- * What is loaded comes behind the last entry of the loader's list. So as long as nothing does, the
- * driver is not there: a few instructions, where to ask for the number takes some 10 ns. The entry
- * at the first look, in the program's first call of MPI, is held, and no other, for programs may
- * rely on their own libraries' being unloaded.
+ * The last entry of the loader's list at the first search, in the program's first MPI call. The
+ * loader appends new libraries to the list. While this entry has no successor, the driver is not
+ * loaded, which takes a few instructions to check; reading the number of loads takes some 10 ns.
+ * Only this library is kept loaded, because programs may rely on unloading their libraries.
  */
 static const struct link_map *last;
 static bool held;
 
-/* The number is read before the look, so that nothing is missed that comes in between. */
+/* Search for the driver. `loads` was read before, so that a load in the meantime is not missed. */
 static __attribute__((noinline)) void look(unsigned long long loads)
 {
     const struct link_map *end;
@@ -176,7 +176,7 @@ static __attribute__((noinline)) void look(unsigned long long loads)
 bool gpuring_cuda_loaded(void)
 {
     const struct link_map *end = __atomic_load_n(&last, __ATOMIC_ACQUIRE);
-    unsigned long long loads = 0; /* 0: this system does not say */
+    unsigned long long loads = 0; /* 0: this system does not report it */
 
     if (end != NULL && __atomic_load_n(&end->l_next, __ATOMIC_RELAXED) == NULL) {
         return false;
@@ -205,7 +205,7 @@ const struct gpuring_cuda_driver *gpuring_cuda_driver(bool loaded_only, const ch
     if (driver_state == RESOLVED && !loaded_only && initialise()) {
         driver_state = READY;
     }
-    /* Also if it does not start for us: it knows the application's memory all the same. */
+    /* Use the driver even if cuInit fails for us, because it can still classify memory. */
     __atomic_store_n(&usable, driver_state == READY || driver_state == RESOLVED ? &driver : NULL,
                      __ATOMIC_RELEASE);
     found = loaded_only || driver_state == READY ? usable : NULL;

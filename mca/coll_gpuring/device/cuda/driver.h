@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The CUDA driver's entry points, loaded at run time: nothing of ours links to libcuda, so the
- * component loads on machines without a driver. The list below is the only place that names them;
- * the stand-in driver of the tests implements exactly this list.
+ * The CUDA driver's entry points, loaded at run time. Nothing is linked with libcuda, so that the
+ * component loads on machines without a driver. The list below is the only place that names the
+ * entry points, and the stand-in driver of the tests implements exactly this list.
  */
 #ifndef GPURING_DEVICE_CUDA_DRIVER_H
 #define GPURING_DEVICE_CUDA_DRIVER_H
@@ -15,9 +15,9 @@
 #define GPURING_CUDA_SYNC_MEMOPS 0x80u /* CU_CTX_SYNC_MEMOPS, in cuda.h from CUDA 12.1 on */
 
 /*
- * X(member, exported symbol, arguments). The symbol is the version that cuda.h's macros name for
- * CUDA 11 and later; every driver since CUDA 11.4 has those that are required. Optional ones may be
- * NULL: who calls them asks first.
+ * X(member, exported symbol, arguments). The symbol has the version that cuda.h's macros select for
+ * CUDA 11 and later. Every driver since CUDA 11.4 has the required entry points. Optional ones may
+ * be NULL, which the caller must check.
  */
 #define GPURING_CUDA_CALLS(X) GPURING_CUDA_REQUIRED(X) GPURING_CUDA_OPTIONAL(X)
 #define GPURING_CUDA_OPTIONAL(X)                                                            \
@@ -81,25 +81,26 @@ struct gpuring_cuda_driver {
 #define GPURING_CUDA_MEMBER(member, symbol, arguments) CUresult(CUDAAPI *member) arguments;
     GPURING_CUDA_CALLS(GPURING_CUDA_MEMBER)
 #undef GPURING_CUDA_MEMBER
-    void *handle; /* of the library */
+    void *handle; /* the library's handle */
 };
 
 /*
- * True if the driver's library is in this process: a process in which nobody loaded it has no
- * device memory. While it is not, a few instructions if no library was loaded since the first call,
- * else some 10 ns; no system call unless one was loaded since the last call. Thread safe.
+ * Return true if the driver's library is loaded in this process. Without it, the process has no
+ * device memory. If it is not loaded, this takes a few instructions if no library was loaded since
+ * the first call, and otherwise some 10 ns. System calls are only needed if a library was loaded
+ * since the last call. Thread-safe.
  */
 bool gpuring_cuda_loaded(void);
 
 /*
- * The driver, once per process; NULL without one, with the reason in *reason (static storage; NULL:
- * it is in the log already). One that does not start is started again by the next call.
- * loaded_only: neither load nor initialise it, which is the application's part; its calls then
- * fail with CUDA_ERROR_NOT_INITIALIZED until the application has done so. Thread safe.
+ * Return the driver of the process, or NULL with the reason in *reason (static storage; NULL: it
+ * has been logged). If initialising it fails, the next call tries again. loaded_only: neither load
+ * nor initialise the driver. Its functions then fail with CUDA_ERROR_NOT_INITIALIZED until the
+ * application has initialised it. Thread-safe.
  */
 const struct gpuring_cuda_driver *gpuring_cuda_driver(bool loaded_only, const char **reason);
 
-/* Name and text of a driver error, "CUDA_ERROR_OUT_OF_MEMORY: out of memory". */
+/* Return name and text of a driver error, "CUDA_ERROR_OUT_OF_MEMORY (2): out of memory". */
 const char *gpuring_cuda_error(const struct gpuring_cuda_driver *driver, CUresult result,
                                char *text, size_t size);
 

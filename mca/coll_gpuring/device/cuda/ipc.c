@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Device memory between processes of a node: CUDA IPC. What is exported is an allocation as a
- * whole, which another process opens once; the bytes of a handle are CUDA's.
+ * Sharing device memory between processes of a node with CUDA IPC. Only a whole allocation can be
+ * exported, and another process opens it once. CUDA defines the bytes of a handle.
  */
 #include <string.h>
 
@@ -13,7 +13,7 @@
 _Static_assert(sizeof(CUipcMemHandle) <= sizeof((struct gpuring_device_handle *) 0)->bytes,
                "a handle travels in the device handle");
 
-/* Systems without CUDA IPC are ordinary, too: WSL, Tegra. */
+/* Get a handle. Some ordinary systems have no CUDA IPC: WSL, Tegra. */
 static int get_handle(struct gpuring_device *device, CUdeviceptr base, CUipcMemHandle *handle)
 {
     CUresult result = device->driver->ipc_get(handle, base);
@@ -50,9 +50,9 @@ int gpuring_cuda_export(struct gpuring_device *device, void *pointer,
     return status;
 }
 
-/* Refused for many reasons, by as many codes: no path between the GPUs, a GPU that this process
- * does not see (Slurm, cgroups), a namespace of its own. The transport finds another way, and says
- * so. */
+/* Import memory. The driver refuses this for many reasons with different codes: no path between the
+ * GPUs, a GPU that is hidden from this process (Slurm, cgroups), a separate namespace. The
+ * transport then uses another path and reports this. */
 int gpuring_cuda_import(struct gpuring_device *device, const struct gpuring_device_handle *handle,
                         void **pointer)
 {

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Running works on the GPU. All kernels are loaded at the first wire-up of the process (prepare): a
- * driver that loads a kernel when it is first launched may wait for the context to be idle, and
- * that may take as long as other ranks keep a kernel waiting. A kernel returns when its lanes are
- * done or have waited for the work's patience; poll then launches it again, so that ranks which
- * share a GPU take turns and no kernel waits for one that cannot be resident beside it. The end of
- * a kernel shows in the lanes, in pinned memory: the driver is asked only where that takes long,
- * for errors. And at the end, where a host must not touch any managed memory before the driver
- * knows that all kernels have ended (WSL, Tegra, some virtual GPUs).
+ * Running works on the GPU. All kernels are loaded at the first wire-up of the process (prepare). A
+ * driver that loads a kernel at its first launch may wait until the context is idle, which may take
+ * as long as other ranks keep a kernel waiting.
+ *
+ * A kernel returns when its lanes have finished or have waited for the work's patience. poll then
+ * launches it again, so that ranks that share a GPU take turns and no kernel waits for another one
+ * that cannot be co-resident. The kernel stores its end in the lanes, in pinned memory. The driver
+ * is only queried for errors if a kernel takes long, and at the end if a host must not access
+ * managed memory before the driver knows that all kernels have ended (WSL, Tegra, some virtual
+ * GPUs).
  */
 #include <string.h>
 
@@ -22,7 +24,7 @@
 
 #define ASK_NS UINT64_C(1000000)
 
-/* Called with the lock held and the context current. */
+/* Load all kernels. Called with the lock held and the context current. */
 static int load_kernels(struct gpuring_device *device)
 {
     CUmodule module = NULL;
@@ -49,14 +51,14 @@ static int load_kernels(struct gpuring_device *device)
     return GPURING_ERR_IO;
 }
 
-/* Called with the lock held and the context current. */
+/* Load one kernel. Called with the lock held and the context current. */
 static int load_function(struct gpuring_device *device, const char *name, CUfunction *function)
 {
     CUfunction found = NULL;
     CUresult result = device->driver->module_function(&found, device->module, name);
 
     if (result == CUDA_SUCCESS && device->driver->function_load != NULL) {
-        result = device->driver->function_load(found); /* not only find it */
+        result = device->driver->function_load(found); /* load it instead of only finding it */
     }
     if (result == CUDA_SUCCESS) {
         *function = found;
@@ -83,11 +85,11 @@ int gpuring_cuda_prepare(struct gpuring_device *device)
     return status;
 }
 
-/* Called in the device's context. follow: it is the first launch of a work. */
+/* Launch a kernel. Called in the device's context. follow: this is the first launch of a work. */
 static CUresult launch(struct gpuring_stream *stream, struct gpuring_work *work,
                        CUfunction function, bool follow)
 {
-    void *arguments[] = {&stream->launch}; /* which the driver copies: see kernels/image.h */
+    void *arguments[] = {&stream->launch}; /* the driver copies them: see kernels/image.h */
     size_t first = work->nlanes < GPURING_LAUNCH_LANES ? work->nlanes : GPURING_LAUNCH_LANES;
     CUresult result = follow ? gpuring_cuda_follow(stream) : CUDA_SUCCESS;
 
@@ -131,11 +133,11 @@ int gpuring_cuda_launch(struct gpuring_stream *stream, struct gpuring_work *work
     return enter_and_launch(stream, work, true);
 }
 
-/* Has the kernel of the last launch left all lanes? */
+/* Return true if the last launch's kernel has finished with all lanes. */
 static bool lanes_left(const struct gpuring_work *work)
 {
     for (uint32_t i = 0; i < work->nlanes; i++) {
-        /* Acquire: pairs with the fence at the kernel's end. */
+        /* This acquire pairs with the fence at the kernel's end. */
         if (__atomic_load_n(&work->lanes[i].launch_seq, __ATOMIC_ACQUIRE) != work->launch_seq) {
             return false;
         }
@@ -143,7 +145,7 @@ static bool lanes_left(const struct gpuring_work *work)
     return true;
 }
 
-/* What the lanes say after a kernel has ended. */
+/* Return the status of the lanes after a kernel has ended. */
 static int lanes_status(const struct gpuring_work *work)
 {
     int status = GPURING_OK;
@@ -169,7 +171,7 @@ static int lanes_status(const struct gpuring_work *work)
     return status;
 }
 
-/* The kernel has not shown its end for long: does the driver know of an error? */
+/* Query the driver for an error, because the kernel has not stored its end for a long time. */
 static int ask(struct gpuring_stream *stream, const struct gpuring_work *work)
 {
     struct gpuring_device *device = stream->device;

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Memory of a GPU for network devices (GPUDirect RDMA). Written after the driver's documentation
- * and tested on the stand-in driver only: it has never run on hardware.
+ * GPU memory for network devices (GPUDirect RDMA). This was written according to the driver's
+ * documentation and only tested on the stand-in driver. It has never run on hardware.
  */
 #include "mca/coll_gpuring/device/cuda/cuda_internal.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* Pages of a GPU, as its driver pins them for others (GPUDirect RDMA, "Pinning GPU memory"). */
+/* Size of the GPU pages that the driver pins for other devices (GPUDirect RDMA, "Pinning GPU
+ * memory"). */
 #define GPU_PAGE UINT64_C(65536)
 
-/* Network devices also reach the memory without a descriptor, where the kernel has peer memory. */
+/* Export a range as dma-buf, or return -1. If the kernel has peer memory, network devices can also
+ * access the memory without a descriptor. */
 static int export_range(const struct gpuring_device *device, CUdeviceptr address, size_t bytes)
 {
     CUresult result;
@@ -32,8 +34,8 @@ static int export_range(const struct gpuring_device *device, CUdeviceptr address
     return fd;
 }
 
-/* On Grace the host reaches the GPU past the PCI bus (C2C): counters may overtake the data, which
- * come by a PCI switch. This layer does not know the links, so the processor stands for them. */
+/* On Grace, the host accesses the GPU over C2C instead of PCI, so counters may overtake data that
+ * passes a PCI switch. This layer does not know the links, so the processor decides. */
 #if defined(__aarch64__)
 #define PAST_PCI true
 #else
@@ -41,11 +43,11 @@ static int export_range(const struct gpuring_device *device, CUdeviceptr address
 #endif
 
 /*
- * Must what a network device wrote be flushed before a kernel of this GPU may read it? The driver's
- * "owner" or more is an order for work that is submitted afterwards; our kernel runs already, and
- * polls a counter. Only GPUs from Hopper on have that order, too. Not knowing is no order. The
- * driver's own flush, cuFlushGPUDirectRDMAWrites, is not used: it would block the progress thread,
- * see doc/hacking/net.md.
+ * Return true if data from a network device must be flushed before a kernel of this GPU may read
+ * it. The driver's "owner" or higher guarantees the order for work that is submitted afterwards.
+ * Our kernel is already running and polls a counter; GPUs only guarantee this order from Hopper on.
+ * An unknown order counts as none. cuFlushGPUDirectRDMAWrites is not used, because it would block
+ * the progress thread (doc/hacking/net.md).
  */
 static bool needs_flush(const struct gpuring_device *device)
 {

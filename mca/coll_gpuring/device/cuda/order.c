@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Operations that applications take for synchronous, and that the driver lets return before their
- * effect is there: cuMemcpy from pageable memory and within GPU memory, and cuMemset. They are in
- * a default stream, for which our streams do not wait. The driver is told at the first sight of a
- * buffer that from now on they do end before they return; what was begun before is waited for once.
+ * Operations that applications consider synchronous, although the driver may return before they
+ * complete: cuMemcpy from pageable memory and within GPU memory, and cuMemset. They run in a
+ * default stream, for which our streams do not wait. When a buffer is first used, we configure the
+ * driver to complete such operations before they return, and wait once for earlier ones.
  *
- *     memory of cuMemAlloc, managed     an attribute of the memory, which it tells with the others
- *     pools, virtual memory calls       they have none: a flag of the context
- *     drivers before CUDA 12.1, these   lack the flag: the wait, each time
+ *     memory of cuMemAlloc, managed        with an attribute of the memory
+ *     pools, virtual memory functions      without such an attribute, with a flag of the context
+ *     the same, driver before CUDA 12.1    without such a flag, by waiting each time
  */
 #include "mca/coll_gpuring/device/cuda/cuda_internal.h"
 
@@ -21,7 +21,7 @@ static bool set_attribute(const struct gpuring_cuda_driver *driver, CUcontext co
     if (driver->pointer_set == NULL || gpuring_cuda_push(driver, context) != CUDA_SUCCESS) {
         return false;
     }
-    /* It waits itself for what was begun before. */
+    /* This call waits for earlier operations. */
     result = driver->pointer_set(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address);
     gpuring_cuda_pop(driver);
     return result == CUDA_SUCCESS;
@@ -39,8 +39,9 @@ static void CUDA_CB nothing(void *argument)
     (void) argument;
 }
 
-/* The thread's own default stream comes after the legacy one, for which its work waits. It is not
- * the legacy one itself, whose use would end a capture of a blocking stream. */
+/* Wait for earlier operations with the thread's default stream, whose work waits for the legacy
+ * stream. The legacy stream itself cannot be used, because that would end a capture of a blocking
+ * stream. */
 static void wait_for_earlier(const struct gpuring_cuda_driver *driver)
 {
     if (driver->host_function != NULL) {
@@ -65,8 +66,9 @@ static void set_flag(const struct gpuring_cuda_driver *driver, CUcontext context
     gpuring_cuda_pop(driver);
 }
 
-/* The contexts in which the application may have copied: of the memory's GPU, and the current one.
- * They are asked each time, for they end, and their handles come back. */
+/* Order operations in the contexts in which the application may have copied: one of the memory's
+ * GPU, and the current one. Query the contexts each time, because a destroyed context's handle may
+ * be reused. */
 static void order_contexts(const struct gpuring_cuda_driver *driver,
                            const struct gpuring_pointer *pointer)
 {

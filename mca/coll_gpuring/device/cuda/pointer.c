@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What kind of memory a user's pointer is: one driver call that asks for all properties at once,
- * and a few at the first sight of a buffer, or for memory that has no context (order.c).
- * While the application has not loaded the driver no pointer can be a device pointer and nothing
- * is asked. The driver answers for ordinary host memory with zeros and success.
+ * Classification of a user's pointer. One driver call queries all properties. A new buffer, and
+ * memory without a context, need several calls (order.c). Before the application has loaded the
+ * driver, no pointer can be a device pointer, and nothing is queried. For ordinary host memory, the
+ * driver returns zeros and success.
  *
- * A driver that cannot be used, or that fails (after a kernel of anybody has faulted, every call
- * does), knows nothing. No device pointer may be taken for a host's then: what this process cannot
- * read is on a GPU. (Managed memory can be read, also by the component that then gets it.)
+ * If the driver cannot be used or fails (every call fails after any kernel has faulted), the kind
+ * is unknown. A device pointer must not be treated as host memory then, so memory that this process
+ * cannot read counts as GPU memory. (Managed memory is readable, also for the component that
+ * receives it.)
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* process_vm_readv */
@@ -28,7 +29,7 @@ struct attributes {
     CUcontext context;
     unsigned int ipc_capable;
     CUmemoryPool pool;
-    unsigned int synchronous; /* its synchronous operations are */
+    unsigned int synchronous; /* synchronous operations complete before they return */
 };
 
 static enum gpuring_pointer_kind kind_of(const struct attributes *a)
@@ -48,14 +49,14 @@ static enum gpuring_pointer_kind kind_of(const struct attributes *a)
     return a->ipc_capable ? GPURING_POINTER_DEVICE : GPURING_POINTER_VMM;
 }
 
-/* The application has no GPU memory yet, or never had. */
+/* Return true if the application cannot have GPU memory. */
 static bool nothing_there(CUresult result)
 {
     return result == CUDA_ERROR_NOT_INITIALIZED || result == CUDA_ERROR_NO_DEVICE;
 }
 
-/* Tries to read in a way that is no fault where it fails. Containers may forbid the first one; what
- * neither can read counts as unreadable. */
+/* Try to read a byte in two ways that return an error instead of faulting. Containers may forbid
+ * the first one. Memory that neither can read counts as unreadable. */
 static bool readable(const void *pointer)
 {
     char byte;
@@ -77,7 +78,7 @@ static bool readable(const void *pointer)
 bool gpuring_cuda_reaches(const struct gpuring_device *device,
                           const struct gpuring_pointer *pointer)
 {
-    /* What is known without a driver call: every call on a GPU asks this. */
+    /* Do not call the driver here, because every call on a GPU needs this. */
     if (__atomic_load_n(&device->destroyed, __ATOMIC_RELAXED)) {
         return false;
     }
@@ -94,8 +95,9 @@ bool gpuring_cuda_reaches(const struct gpuring_device *device,
 }
 
 /*
- * Buffers of more than one context or GPU: copies then look where each lies. Before the device is
- * attached nobody knows which will be its own; so two that differ count as well.
+ * Record that there are buffers of more than one context or GPU, so that copies classify each
+ * buffer. Before the device is attached, its context is unknown, so two different contexts count as
+ * well.
  */
 static void note(struct gpuring_device *device, const struct gpuring_pointer *pointer)
 {
