@@ -2,10 +2,10 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 
 /*
- * Everything that a rank computes from what it gathers is done here by the functions that the
- * component does it with, on what N copies of this machine would send: compare the ranks, number
- * the nodes, unite what the ranks of a node see of it, search its channels, join those of all
- * nodes, build the service with its plans.  Nothing is sent.
+ * The wire-up of a rank without messages. It calls the component's functions with the data that N
+ * copies of this machine would send: compare the ranks, number the nodes, merge the views of a
+ * node's ranks, search for its channels, connect those of all nodes, and build the engine with its
+ * plans.
  */
 
 #include <errno.h>
@@ -21,7 +21,7 @@
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup/plans.h"
 
-/* What a rank holds between the stages. */
+/* Data of a rank between the stages. */
 struct rank_state {
     const struct topo_job *job;
     struct topo_figures *figures;
@@ -51,7 +51,7 @@ static int errno_of(int status)
 
 /* ---- AllGather 1 ---- */
 
-/* A rank's block: its ports are of one network. */
+/* Fill in a rank's block, with ports on one network. */
 static void rank_info_fill(const struct topo_job *job, size_t rank,
                            struct gpuring_rank_info *rank_info)
 {
@@ -59,7 +59,7 @@ static void rank_info_fill(const struct topo_job *job, size_t rank,
     uint32_t position = (uint32_t) (rank % machine->gpus);
 
     memset(rank_info, 0, sizeof(*rank_info));
-    /* Identities of hosts are hashes: in no order. */
+    /* Identities of hosts are hashes and have no order. */
     rank_info->node = (rank / machine->gpus + 1) * UINT64_C(0x9e3779b97f4a7c15);
     rank_info->pid = (uint32_t) rank;
     rank_info->capabilities =
@@ -76,7 +76,7 @@ static void rank_info_fill(const struct topo_job *job, size_t rank,
         (struct gpuring_nic){.port = 1, .link = GPURING_NIC_INFINIBAND, .name = "mlx5_0"};
 }
 
-/* What AllGather 1 would bring. */
+/* Create the result of AllGather 1. */
 static int rank_infos_make(const struct topo_job *job, uint32_t ranks,
                            struct gpuring_gathered *rank_infos)
 {
@@ -89,7 +89,7 @@ static int rank_infos_make(const struct topo_job *job, uint32_t ranks,
     return rank_infos->blocks ? 0 : -ENOMEM;
 }
 
-/* As a rank does after AllGather 1: do all agree, and who shares a node? */
+/* Process the result of AllGather 1: compare the ranks and find the ranks of each node. */
 static int rank_infos_consume(struct rank_state *state)
 {
     struct topo_figures *figures = state->figures;
@@ -113,7 +113,7 @@ static int rank_infos_consume(struct rank_state *state)
 
 /* ---- Views, and the channels of this node ---- */
 
-/* The connect infos with views that this rank sends and gets. */
+/* Count the messages with views that this rank sends and receives. */
 static void views_count(struct topo_figures *figures, const struct gpuring_node_ranks *ranks)
 {
     const struct gpuring_rank_info *own = gpuring_node_ranks_rank_info(ranks, ranks->self);
@@ -158,7 +158,7 @@ static void local_find(struct rank_state *state)
 
 /* ---- AllGather 2 ---- */
 
-/* What it would bring. */
+/* Create its result. */
 static int blocks_make(const struct topo_job *job, uint32_t ranks, struct gpuring_gathered *blocks)
 {
     blocks->bytes = sizeof(struct gpuring_channel_block);
@@ -202,7 +202,7 @@ static int blocks_consume(struct rank_state *state)
     return rc;
 }
 
-/* ---- Plans, and the connect infos to neighbours ---- */
+/* ---- Plans, and the messages to neighbours ---- */
 
 static uint64_t plan_bytes(const struct gpuring_plan *plan)
 {
@@ -219,8 +219,7 @@ static int by_peer(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* The connect infos to all neighbours, at most: CONNS are this rank's connections, and are sorted.
- */
+/* Count the maximum size of the messages to neighbours. Sorts CONNS, this rank's connections. */
 static void connect_infos_count(const struct rank_state *state, struct gpuring_plan_conn *conns)
 {
     const int *node = state->map.node;
@@ -305,7 +304,7 @@ static void state_free(struct rank_state *state)
     gpuring_gathered_clear(&state->rank_infos);
 }
 
-/* As far as AllGather 2. */
+/* Execute the stages up to AllGather 2. */
 static int state_begin(struct rank_state *state)
 {
     int rc = rank_infos_consume(state);
@@ -335,15 +334,15 @@ void topo_job_run(const struct topo_job *job, struct topo_figures *figures)
     if (rc == 0 && gpuring_param_given(gpuring_params.graph_dump_file)) {
         gpuring_channels_dump(&state.channels);
     }
-    /* A single rank is not served: it has nobody to exchange with. */
+    /* A single rank is not served, because it has no peer. */
     figures->rc = rc || figures->ranks == 1 ? rc : service_make(&state);
     figures->memory_mib = resident_mib() - before;
     state_free(&state);
 }
 
-/* ---- What the ranks of a node would send ---- */
+/* ---- Data that the ranks of a node would send ---- */
 
-/* Leaves only this GPU in the document. */
+/* Remove all other GPUs from the document. */
 static void doc_narrow(struct pci_doc *doc, uint32_t index)
 {
     struct pci_elem *kept = NULL, *gpu;
@@ -358,7 +357,7 @@ static void doc_narrow(struct pci_doc *doc, uint32_t index)
     }
 }
 
-/* The text of the machine, or of the part that the rank at PLACE sees of it in a container. */
+/* Write the machine as text, or the part that the rank at INDEX sees in a container. */
 static int text_make(const struct topo_job *job, uint32_t index, char **text, size_t *bytes)
 {
     struct pci_error error = {""};
@@ -404,7 +403,7 @@ static int views_make(struct topo_job *job)
     return rc;
 }
 
-/* By a job of one or two nodes: more have the same channels in each. */
+/* Prepare the blocks with a job of one or two nodes, because more nodes have the same channels. */
 static int blocks_prepare(struct topo_job *job)
 {
     struct topo_figures figures = {.nodes = job->nodes > 1 ? 2 : 1};
@@ -421,7 +420,7 @@ static int blocks_prepare(struct topo_job *job)
     return rc;
 }
 
-/* A path class as a parameter of the component. */
+/* Convert a path class to a parameter of the component. */
 static int level_of(int class)
 {
 #define LEVEL(name, text) text,

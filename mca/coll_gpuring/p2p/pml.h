@@ -26,7 +26,7 @@ int gpuring_p2p_previous_receive(void *buffer, size_t count, struct ompi_datatyp
                                  const struct gpuring_p2p_envelope *from, ompi_request_t **request);
 
 enum gpuring_p2p_tag {
-    GPURING_P2P_TAG_ASK = -4,    /* question: may I send offers? (peers.h) */
+    GPURING_P2P_TAG_ASK = -4,    /* request for consent to offers (p2p_peers.h) */
     GPURING_P2P_TAG_REPLY = -5,  /* yes or no */
     GPURING_P2P_TAG_ANSWER = -6, /* to an offer (offer.h) */
     GPURING_P2P_TAG_CHUNK = -7,  /* of its data */

@@ -41,7 +41,7 @@ struct gpuring_p2p_sending {
     struct gpuring_stage_bounce *bounce;
     struct gpuring_stream *stream;
     ompi_request_t *sends[BUFFERS];
-    size_t next; /* the next chunk or slot, or the one that is being copied */
+    size_t next; /* index of the chunk or slot that is copied now or next */
     bool copying;
     int status; /* after an error, chunks are sent empty, so that the receiver detects it */
 };

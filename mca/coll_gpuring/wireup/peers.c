@@ -10,8 +10,8 @@
 #include "gpuring_config.h"
 
 /*
- * What a process publishes: its parameters as they were set, for messages, and what they amount to,
- * which must be equal on all ranks.
+ * The word that a process publishes: its parameters as the user set them, for messages, and their
+ * effect, which must be equal on all ranks.
  *
  *     bits 0-7    coll_gpuring_device      bits 16-23  the device that this selects
  *     bits 8-15   coll_gpuring_priority    bit 24      the priority is above 0
@@ -25,7 +25,7 @@
 static const char *const devices[] = {GPURING_VALUES_device(TEXT)};
 #undef TEXT
 
-static bool world_alike; /* the ranks of MPI_COMM_WORLD are: other communicators need no look */
+static bool world_alike; /* all ranks of MPI_COMM_WORLD agree: no need to compare others */
 
 static uint32_t own_word(void)
 {

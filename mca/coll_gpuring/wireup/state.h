@@ -48,8 +48,8 @@ int gpuring_rank_info_compare(const mca_coll_gpuring_module_t *module,
                               const struct gpuring_gathered *rank_infos);
 
 /*
- * Prepare this rank's connect infos with views of its node (node_topology.h). Each view goes once
- * to each rank that does not have it.
+ * Prepare this rank's connect infos with views of its node (node_topology.h). Each view is sent
+ * once to each rank that does not have it.
  */
 int gpuring_views_prepare(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
 

@@ -30,7 +30,7 @@ void gpuring_wireup_start(struct mca_coll_gpuring_module_t *module,
  */
 int gpuring_wireup_progress(struct mca_coll_gpuring_module_t *module);
 
-/* Describe what the wire-up waits for, and which rank, for log messages: "the wire-up's first
+/* Describe the current wait of the wire-up, and the rank, for log messages: "the wire-up's first
  * gathering (AllGather 1)". */
 void gpuring_wireup_text(const struct mca_coll_gpuring_module_t *module, char *text, size_t size);
 
