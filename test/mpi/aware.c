@@ -4,7 +4,7 @@
  * Test the preloaded libgpuring_aware.so. It reports that this MPI supports GPU buffers, and
  * handles calls that access a buffer before Open MPI calls a component.
  *
- *   aware [-n] FOLDER     -n: the answer must be no, and nothing else is tried
+ *   aware [-n] FOLDER     -n: only check that it reports no support for GPU buffers
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -28,7 +28,8 @@ static void fill(int *to, int seed)
     harness_write(to, host, sizeof host);
 }
 
-/* Every step-th of the first n elements is that of `seed`, the others of `other`. */
+/* Return true if every step-th of the first n elements has the value for `seed`, and the others the
+ * value for `other`. */
 static bool holds(const int *from, int n, int step, int seed, int other)
 {
     harness_read(got, from, sizeof got);
@@ -41,7 +42,7 @@ static bool holds(const int *from, int n, int step, int seed, int other)
     return true;
 }
 
-/* Between GPU and host memory, in two pieces. */
+/* Pack and unpack between GPU and host memory, in two pieces. */
 static void pack(bool in_gpu, bool packed_gpu, bool out_gpu)
 {
     int size = COUNT * (int) sizeof(int), at = 0, from_at = 0, n = COUNT / 2;
@@ -70,7 +71,8 @@ static void pack(bool in_gpu, bool packed_gpu, bool out_gpu)
                   packed_gpu ? "GPU" : "host", out_gpu ? "GPU" : "host");
 }
 
-/* By the name for programs, or the one that profilers and Open MPI's Fortran functions call. */
+/* Call the function by its MPI_ name, or by its PMPI_ name, which profilers and Open MPI's Fortran
+ * functions use. */
 static void replace(const char *name, __typeof__(&MPI_Sendrecv_replace) function)
 {
     int next = (harness_rank + 1) % harness_size;
@@ -149,7 +151,7 @@ static int read_file(MPI_File f, int form)
     }
 }
 
-/* A file of each rank's own. */
+/* Test all file calls on a separate file for each rank. */
 static void file_forms(const char *folder)
 {
     char path[4096];
@@ -172,7 +174,7 @@ static void file_forms(const char *folder)
     harness_check(good, "the %d blocking forms of MPI_File_write and MPI_File_read", FILE_FORMS);
 }
 
-/* The variants with large counts, of Open MPI 6.0. */
+/* Test the variants with large counts of Open MPI 6.0. */
 static void large_counts(const char *folder)
 {
 #if MPI_VERSION >= 4

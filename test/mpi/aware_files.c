@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Files on GPU memory with libgpuring_aware.so preloaded, compared with the same calls on host
- * memory and with bytes that are known.
+ * Test file calls on GPU memory with libgpuring_aware.so preloaded. The results are compared with
+ * the same calls on host memory and with expected bytes.
  *
- *   aware_files views FOLDER     views that convert ("external32"), short reads, and more than 2
- * GiB aware_files copies FOLDER    collective calls while the copies of the last rank fail
- *   aware_files memory FOLDER    the same while it has no memory; memory_faults.la is preloaded
+ *   aware_files views FOLDER     converting views ("external32"), short reads, more than 2 GiB
+ *   aware_files copies FOLDER    collective calls while copies on the last rank fail
+ *   aware_files memory FOLDER    the same while it has no memory; needs memory_faults.la preloaded
  */
 #include "harness.h"
 
@@ -21,7 +21,7 @@
 #include <dlfcn.h>
 
 #define COUNT 1500
-#define BYTES (COUNT * 2 * sizeof(double)) /* of a buffer: the types have gaps of up to a half */
+#define BYTES (COUNT * 2 * sizeof(double)) /* bytes of a buffer; up to half of them are gaps */
 
 static const char *folder;
 static char *gpu, host[BYTES], back[BYTES];
@@ -103,7 +103,7 @@ static bool same_as_host(MPI_Datatype type, const char *view)
            memcmp(after[0], after[1], BYTES) == 0;
 }
 
-/* 1 and 2.5 as "external32" stores them, and read back. */
+/* Test that "external32" stores 1 and 2.5 in big-endian order, and that they can be read back. */
 static bool big_endian(void)
 {
     static const unsigned char expected[12] = {0, 0, 0, 1, 0x40, 4};
@@ -136,7 +136,7 @@ static bool big_endian(void)
            memcmp(back + 8, host + 8, 8) == 0;
 }
 
-/* More than 2 GiB in one message, of a buffer of 64 MiB that the datatype names 33 times. */
+/* Send more than 2 GiB in one message. The datatype has a buffer of 64 MiB 33 times. */
 static bool large_message(void)
 {
     const int block = 64 << 20, blocks = 33;
@@ -189,7 +189,7 @@ static void views(void)
 enum { ALL, AT_ALL, ORDERED, FORMS };
 static const char *const form_names[] = {"all", "at_all", "ordered"};
 
-#define SIZE (COUNT * (int) sizeof(int)) /* bytes of a rank */
+#define SIZE (COUNT * (int) sizeof(int)) /* bytes per rank */
 
 static int element(int rank, int i)
 {
@@ -275,7 +275,7 @@ static int (*driver_reached)(void);
 static void (*arm_memory)(long number);
 static long (*disarm_memory)(void);
 
-/* From now on the last rank fails: a call of the driver, or (NULL) all calls for memory. */
+/* From now on, let a driver call or (NULL) all memory allocations fail on the last rank. */
 static void arm(const char *fault)
 {
     if (harness_rank == harness_size - 1) {
@@ -339,7 +339,7 @@ static void fail_form(int form, const char *fault)
     MPI_File_close(&f);
 }
 
-/* A call of one rank alone that fails transfers nothing. */
+/* Test that a failing call of a single rank transfers nothing. */
 static void fail_alone(const char *fault)
 {
     char path[4096];

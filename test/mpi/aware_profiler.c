@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * A profiler as users preload one: it counts some calls, passes them to PMPI_, and prints the
- * numbers when MPI ends. With GPURING_TEST_LOOK it also reads the buffers, which then have to be in
- * host memory.
+ * A preloaded profiler: it counts some calls, passes them to PMPI_, and prints the counts when MPI
+ * ends. With GPURING_TEST_LOOK it also reads the buffers, which must then be in host memory.
  */
 #include <mpi.h>
 #include <stdio.h>

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * A bad cable between two network namespaces, which needs no sch_netem in the kernel: Ethernet
- * devices of this process (TAP), between which it carries frames late, twice, in another order, or
- * not.
+ * A bad cable between two network namespaces, which needs no sch_netem in the kernel. This process
+ * owns the Ethernet devices (TAP) and copies frames between them: late, twice, in another order, or
+ * not at all.
  *
  *   bad_cable NAMESPACE ADDRESS NAMESPACE ADDRESS DEVICE DELAY JITTER LOST DOUBLED REORDERED
  *
- * DEVICE is the name of both, DELAY and JITTER are milliseconds, the others percentages; a
- * reordered frame is not delayed. Returns when the devices are up; the cable is there until the
- * namespaces are deleted.
+ * DEVICE is the name of both devices. DELAY and JITTER are in milliseconds, and the others in
+ * percent. A reordered frame is not delayed. The program returns when the devices are up. The cable
+ * exists until the namespaces are deleted.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* setns */
@@ -56,7 +56,7 @@ static double now(void)
     return (double) time.tv_sec * 1e3 + (double) time.tv_nsec / 1e6;
 }
 
-/* A device in a namespace, in which this process is from now on. */
+/* Enter a namespace and open a device in it. */
 static int open_device(const char *space, const char *address, const char *name)
 {
     struct ifreq request = {.ifr_flags = IFF_TAP | IFF_NO_PI};
@@ -131,7 +131,7 @@ static void give_frames(void)
 
         ssize_t written = write(devices[frame->to], frame->data, frame->bytes);
 
-        (void) written; /* a frame that does not fit is lost, as others are */
+        (void) written; /* a frame that does not fit is lost, like others */
         under_way = frame->next;
         free(frame);
     }

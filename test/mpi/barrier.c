@@ -27,7 +27,8 @@ static int start(int form, MPI_Comm comm, MPI_Request *lasting, MPI_Request **re
                                  : MPI_Start(lasting);
 }
 
-/* Each rank in turn is late, and some barriers follow a call that is still in progress. */
+/* Run barriers. Each rank is late in turn, and some barriers follow a call that is still in
+ * flight. */
 static bool run(MPI_Comm comm, MPI_Request *lasting, int first)
 {
     bool good = true;

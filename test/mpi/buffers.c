@@ -12,8 +12,7 @@
 #include "tools/gpuring-perf.h"
 
 static bool on_gpu;
-static const char
-    *sort; /* of GPU memory, see test/standin/standin.h; NULL: as the driver gives it */
+static const char *sort; /* sort of GPU memory, see test/standin/standin.h; NULL: cuMemAlloc */
 static int gpu;
 static void *(*alloc_sort)(const char *sort, int gpu, size_t bytes);
 static void (*free_sort)(void *memory);

@@ -16,15 +16,15 @@
 #include <unistd.h>
 
 #define COMMS  6
-#define WINDOW 6   /* calls under way */
-#define MOST   900 /* elements */
+#define WINDOW 6   /* maximum calls in flight */
+#define MOST   900 /* maximum elements */
 
 struct place {
     MPI_Comm comm; /* MPI_COMM_NULL: none, or this rank is not in it */
-    MPI_Comm copy; /* by MPI_Comm_idup, under way while copying is no null request */
+    MPI_Comm copy; /* of MPI_Comm_idup, which is in flight while `copying` is not null */
     MPI_Request copying;
     int size, rank;
-    long sum; /* of its ranks' numbers in MPI_COMM_WORLD */
+    long sum; /* sum of its ranks' numbers in MPI_COMM_WORLD */
 };
 
 struct call {
@@ -148,7 +148,7 @@ static MPI_Comm of_topology(bool grid)
     return comm;
 }
 
-/* Two halves, joined, and merged again with the later ranks first. */
+/* Make an intercommunicator of two halves, and merge it with the later ranks first. */
 static MPI_Comm of_halves(void)
 {
     int half = harness_rank >= harness_size / 2;
@@ -256,7 +256,7 @@ static void nonblocking(struct place *place, int number)
     MPI_Iallreduce(call->in, call->out, count, MPI_DOUBLE, MPI_SUM, place->comm, &call->request);
 }
 
-/* Around a call: a receive of anything from anybody, a probe, and a receive that is cancelled. */
+/* Exchange messages around a call: a receive with wildcards, a probe, and a cancelled receive. */
 static void messages(const struct place *place, int number)
 {
     int got = -1, never, next, flag, one = 1, all = 0;

@@ -36,7 +36,7 @@ static int (*memory_alloc)(uint64_t *address, size_t bytes), (*memory_free)(uint
 static void *own;
 static int *from[CONTEXTS], *to[CONTEXTS], host[MOST];
 static MPI_Comm comm;
-static MPI_Datatype rows; /* of 3 of 5 integers */
+static MPI_Datatype rows; /* rows of 5 integers, of which 3 are data */
 
 static void *allocate(int where)
 {
@@ -67,7 +67,7 @@ static int value(int rank, int i)
     return 1000 * rank + i % 777;
 }
 
-/* Input of this rank, and an output that nothing was written to. */
+/* Write the input of this rank, and clear its output. */
 static void prepare(int source, int target)
 {
     for (int i = 0; i < MOST; i++) {
@@ -220,7 +220,8 @@ static void try_all(int source, int target, const char *when)
                   when);
 }
 
-/* A call on device memory: an error where the context that the process works in is gone. */
+/* Make a call on device memory. It must fail if the context of the process is destroyed
+ * (`gone`). */
 static void check_call(int (*call)(int *send, int *receive), int (*expected)(int i), bool gone,
                        bool gone_elsewhere, const char *what)
 {
@@ -271,7 +272,8 @@ static void find_all(void)
     standin_find("cuMemFree_v2", &memory_free);
 }
 
-/* With buffers still in it, at the last rank: the application need not free them one by one. */
+/* Destroy the own context, with buffers still in it, because an application need not free them
+ * first. */
 static void end_own(bool everywhere)
 {
     if (everywhere || harness_rank == harness_size - 1) {
@@ -284,8 +286,8 @@ static void end_own(bool everywhere)
     }
 }
 
-/* The context ends while calls on buffers of another one are under way: one that is served, and one
- * that is staged by way of host memory. */
+/* Destroy the context while calls on buffers of another context are in flight: a served call, and a
+ * call that is staged through host memory. */
 static void end_while_pending(bool everywhere, bool worked_there)
 {
     MPI_Request served = MPI_REQUEST_NULL, staged = MPI_REQUEST_NULL;
@@ -311,7 +313,7 @@ static void end_while_pending(bool everywhere, bool worked_there)
     harness_free(second);
 }
 
-/* As cudaDeviceReset. */
+/* Reset the primary context, like cudaDeviceReset. */
 static void reset_primary(bool again)
 {
     int (*state)(int gpu, unsigned int *flags, int *active), (*release)(int gpu);
@@ -332,7 +334,7 @@ static void reset_primary(bool again)
     }
 }
 
-/* Buffers of the context that the primary one has become. */
+/* Use buffers of the new primary context after a reset. */
 static void after_reset(void)
 {
     MPI_Comm old = comm;

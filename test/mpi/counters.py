@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
-"""The performance variables of coll/gpuring, which mpi4py has no calls for."""
+"""Access to the performance variables of coll/gpuring, for which mpi4py has no calls."""
 import ctypes
 
 from mpi4py import MPI
@@ -9,7 +9,7 @@ MPI_T_PVAR_CLASS_COUNTER = 6  # in Open MPI's mpi.h
 
 
 def mpi_library():
-    """The MPI library of this process. Wheels of mpi4py load it without being linked with it."""
+    """Return the MPI library of this process. Wheels of mpi4py load it without being linked with it."""
     with open("/proc/self/maps", encoding="utf-8") as maps:
         for line in maps:
             path = line.split(maxsplit=5)[-1].strip()
@@ -27,7 +27,7 @@ def need(result, what):
 
 
 class Counters:
-    """How often calls were served or staged since the last look. close() before MPI_Finalize."""
+    """Counts of calls that were served or staged. Call close() before MPI_Finalize."""
 
     def __init__(self, *names):
         provided, count = ctypes.c_int(), ctypes.c_int()
@@ -53,7 +53,7 @@ class Counters:
         return values
 
     def more(self):
-        """The change of each since the last time."""
+        """Return the change of each counter since the last call."""
         now = self.read()
         change = {name: now[name] - self.last[name] for name in now}
         self.last = now

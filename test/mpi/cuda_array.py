@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
-"""MPI through mpi4py on objects with __cuda_array_interface__, as arrays of CuPy and tensors of
-PyTorch are: on the stand-in driver. A thread makes the context of each GPU, as PyTorch's do, and
-the calling thread has another GPU's current."""
+"""Test MPI through mpi4py on objects with __cuda_array_interface__, like arrays of CuPy and tensors of
+PyTorch, on the stand-in driver. As in PyTorch, a thread creates the context of each GPU, and the
+context of another GPU is current in the calling thread."""
 import array
 import ctypes
 import sys
@@ -43,7 +43,7 @@ def current():
 
 
 class Within:
-    """The context of a GPU is current."""
+    """Make the context of a GPU current."""
 
     def __init__(self, context):
         self.context = context

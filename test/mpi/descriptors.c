@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Wiring up when the process has no file descriptor left: delegated, right, and no crash. */
+/* Test a wire-up when the process has no file descriptor left: calls must be delegated and
+ * right. */
 #include "harness.h"
 
 #include <fcntl.h>

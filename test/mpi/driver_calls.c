@@ -68,7 +68,7 @@ static void sendrecv(float *from, float *to)
                  (harness_rank + harness_size - 1) % harness_size, 0, comm, MPI_STATUS_IGNORE);
 }
 
-/* With a kernel that no call has needed before. */
+/* Make a call with a kernel that no earlier call has used. */
 static void kernels_are_loaded(void)
 {
     long found = calls("cuModuleGetFunction"), loaded = calls("cuFuncLoad");
@@ -86,7 +86,7 @@ static const struct {
     void (*call)(float *from, float *to);
     int buffers;
     bool on_gpu;
-    int most; /* calls of the driver, but for those of POLL */
+    int most; /* driver calls, not counting those of POLL */
 } cases[] = {
     {"Allreduce on a GPU", allreduce, 2, true, 2 + LAUNCH},
     {"Allreduce in place on a GPU", allreduce_in_place, 1, true, 1 + LAUNCH},
@@ -95,7 +95,7 @@ static const struct {
                                          and a context check */
     {"Bcast on a GPU", bcast, 1, true, 1 + 4 * ENTER + 5 + 2 * FOLLOW},
     {"Sendrecv on a GPU", sendrecv, 2, true,
-     2 + 3 * ENTER + 5 + 2 * FOLLOW}, /* the first is waited for */
+     2 + 3 * ENTER + 5 + 2 * FOLLOW}, /* including a wait for the first copy */
     {"Sendrecv on the host", sendrecv, 2, false, 2},
     {"Allreduce on the host", allreduce, 2, false, 2},
     {"Scan on the host", scan, 2, false, 2},
@@ -103,7 +103,7 @@ static const struct {
     {"Barrier", barrier, 0, false, 0},
 };
 
-/* One allreduce; how many allocations it makes, -1 if the result is wrong. */
+/* Make one allreduce, and return the number of its allocations, or -1 if the result is wrong. */
 static long allocations(const float *from, float *to, int count, float *values)
 {
     long made;
@@ -124,7 +124,7 @@ static long allocations(const float *from, float *to, int count, float *values)
     return made;
 }
 
-/* The process works with the GPU of the first call, its buffers are on another one. */
+/* Count allocations for buffers on a GPU other than the one that the process uses. */
 static void copies(void)
 {
     static const struct {
@@ -150,7 +150,7 @@ static void copies(void)
     float *values = malloc(MOST * sizeof *values);
     int (*retain)(void **context, int gpu), (*release)(int gpu);
     long (*held)(void), before;
-    void *context; /* in which the memory of the other GPU can be copied */
+    void *context; /* context in which memory of the other GPU can be copied */
 
     standin_find("cuDevicePrimaryCtxRetain", &retain);
     standin_find("cuDevicePrimaryCtxRelease_v2", &release);
@@ -173,7 +173,7 @@ static void copies(void)
     (void) release(other);
 }
 
-/* Copies and messages of large sends and receives go on side by side: nothing waits for a copy. */
+/* Copies and messages of large sends and receives overlap, so no call waits for a copy. */
 static void overlapped(void)
 {
     enum { EACH = 4 };

@@ -21,7 +21,7 @@ enum { BCAST, REDUCE, GATHER, SCATTER, COLLECTIVES };
 enum { ALL_GPU, ALL_HOST, ROOT_HOST, BY_RANK, BY_CALL, PATTERNS };
 enum { LONGEST = 3000, MOST = 8, UNDER_WAY = 12 };
 
-/* A call that is under way, with its own buffers. */
+/* A call in flight, with its buffers. */
 struct slot {
     int *memory[2][2]; /* [GPU][input, output] */
     int *input, *output;
@@ -174,7 +174,7 @@ static bool complete(struct slot *slot)
     return MPI_Wait(&slot->request, MPI_STATUS_IGNORE) == MPI_SUCCESS && right(slot);
 }
 
-/* Some calls of one pattern; those under way go on into the next phase. */
+/* Make some calls with one pattern. Calls in flight continue in the next phase. */
 static bool phase(int pattern, int calls)
 {
     static const int counts[] = {2, 60, LONGEST};
@@ -207,7 +207,7 @@ static bool phase(int pattern, int calls)
     return good;
 }
 
-/* Begin a gather of 40 bytes at rank 1, where the buffers are on a GPU or not. */
+/* Start a gather of 40 bytes to rank 1. */
 static bool gather(struct slot *slot, bool on_gpu, bool blocking)
 {
     slot->collective = GATHER;
@@ -306,8 +306,9 @@ static bool run_phases(int phases)
 }
 
 /*
- * A non-blocking call connects the ranks, and some complete it before the next one, which has host
- * buffers as expected: by that one ranks must not conclude that all are connected.
+ * A non-blocking call connects the ranks, and some ranks complete it before the next call, which
+ * has host buffers as expected. Ranks must not conclude from that call that all ranks are
+ * connected.
  */
 static bool connect_by_nonblocking(void)
 {

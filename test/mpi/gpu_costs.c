@@ -16,7 +16,7 @@
 
 #define MOST 262144 /* floats of a block */
 
-static float *from, *to, *host; /* the first two on a GPU; of a block for each rank */
+static float *from, *to, *host; /* one block for each rank; from and to are on a GPU */
 static int count;
 static long (*calls)(const char *symbol);
 static long long (*copied)(void);
@@ -67,7 +67,7 @@ static int sendrecv(void)
                         left_neighbour(), 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-/* Element i of a block that rank `rank` gives: whole numbers, so that sums are exact. */
+/* Return element i of an input block of a rank. It is a whole number, so that sums are exact. */
 static float given(int rank, int block, int i)
 {
     return (float) (rank * 3 + block * 5 + i % 97);
@@ -124,7 +124,7 @@ static const struct {
     const char *name;
     int (*call)(void);
     float (*expected)(int block, int i);
-    bool all_blocks; /* its result has one of each rank */
+    bool all_blocks; /* its result has a block of each rank */
 } cases[] = {
     {"Allreduce", allreduce, sum_all, false},
     {"Reduce_scatter_block", reduce_scatter_block, sum_own, false},
@@ -167,8 +167,8 @@ static bool is_right(size_t c)
 
 enum { CALLS, ATTRIBUTES, COPIES, BYTES, WAITS, KERNELS, COSTS };
 
-/* Not counted: looking whether something is done, which happens the more often the busier the
- * machine is, and what makes a context current for that. */
+/* Read the counters. Polls and their context switches are not included, because their number
+ * depends on the load of the machine. */
 static void read_costs(long long *costs)
 {
     static const char *const others[] = {"cuStreamQuery", "cuEventQuery", "cuCtxPushCurrent_v2",

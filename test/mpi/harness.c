@@ -13,7 +13,7 @@
 
 int harness_rank, harness_size;
 static int checks;
-static MPI_Comm verdicts; /* a copy of the world for the messages of harness_check */
+static MPI_Comm verdicts; /* copy of MPI_COMM_WORLD for the messages of harness_check */
 
 /* Handles of the variables, from the start to the end: Open MPI counts from their allocation. */
 #define PVARS 16
@@ -99,7 +99,8 @@ int harness_finish(void)
     return 0;
 }
 
-/* All ranks agree whether it is good everywhere; rank 0 learns the first rank where it is not. */
+/* Return true on all ranks if `good` is true on all ranks. On rank 0, *bad_rank is the first rank
+ * on which it is not. */
 static bool everywhere(bool good, int *bad_rank)
 {
     int mine = good ? -1 : harness_rank, all = mine;

@@ -17,7 +17,7 @@
 
 #include <mpi-ext.h>
 
-/* The call that makes a persistent collective: MPIX_ in Open MPI 4.1, MPI_ from 5.0 on. */
+/* Name of a call that creates a persistent collective: MPIX_ in Open MPI 4.1, MPI_ from 5.0 on. */
 #if defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)
 #define HARNESS_INIT(name) MPIX_##name##_init
 #else
@@ -79,12 +79,12 @@ void harness_check(bool good, const char *format, ...) __attribute__((format(pri
 void harness_skip(const char *reason, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The next random number of a sequence, whose begin is any number. */
+/* Return the next random number of a sequence. Any initial state is valid. */
 uint64_t harness_draw(uint64_t *state);
 
-/* The value of a performance variable, -1 if Open MPI does not know it. */
+/* Return the value of a performance variable, or -1 if Open MPI does not know it. */
 long long harness_pvar(const char *name);
-/* True if coll/gpuring is loaded and was asked (by mpirun --mca) to serve the test's buffers. */
+/* Return true if coll/gpuring is loaded and mpirun's parameters let it serve the test's buffers. */
 bool harness_have_component(void);
 /* Enable or disable the component for communicators that are created from now on. */
 void harness_set_component(bool on);
@@ -119,7 +119,7 @@ struct harness_op {
     void (*fold)(const struct harness_type *type, long *re, long *im, long with_re, long with_im);
 };
 
-/* All of them; the arrays end with name == NULL. Call after MPI_Init. */
+/* Return all types or operations. The arrays end with name == NULL. Call after MPI_Init. */
 const struct harness_type *harness_types(void);
 const struct harness_op *harness_ops(void);
 const struct harness_type *harness_type_named(const char *name);
@@ -129,7 +129,7 @@ const struct harness_op *harness_op_named(const char *name);
  * the result of every operation exactly, and so that neighbours and ranks differ. */
 void harness_value(const struct harness_type *type, const struct harness_op *op, int rank, size_t i,
                    long *re, long *im);
-/* The result of all ranks 0 .. size-1 at a position. */
+/* Compute the result of ranks 0 .. size-1 at a position. */
 void harness_expected(const struct harness_type *type, const struct harness_op *op, int size,
                       size_t i, long *re, long *im);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * MPI_Allreduce and, staged, MPI_Bcast of more bytes than an int or half a size_t holds, in place,
- * with every element looked at. Arithmetic in 31 or 32 bits anywhere would miss parts of it.
+ * Test MPI_Allreduce, and staged MPI_Bcast, in place with more than 2^31 or 2^32 bytes. Every
+ * element is checked, so that any arithmetic with 31 or 32 bits is detected.
  *
  *   large_vectors BYTES   a few bytes more are used
  */
@@ -33,7 +33,7 @@ static void fill(double *buffer, size_t count, int rank)
     }
 }
 
-/* Elements that are not `factor` times those of rank 0. */
+/* Return the number of elements that are not `factor` times those of rank 0. */
 static size_t count_wrong(const double *buffer, size_t count, double factor)
 {
     size_t wrong = 0;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * late_driver LARGE: a process that loads another library, and then the CUDA driver. Calls on host
- * buffers before, which are delegated without another look, and after; then calls on a GPU's. Right
- * results, and each call is counted once. LARGE: ints of a large call. Then the same of calls with
- * a root on a communicator that sees no others.
+ * late_driver LARGE: test a process that loads another library, and then the CUDA driver. It makes
+ * calls on host buffers before, which are delegated immediately, and after, and then calls on GPU
+ * buffers. Results must be right, and each call must be counted once. LARGE is the number of ints
+ * of a large call. Then the same is tested for calls with a root on a communicator that has no
+ * other calls.
  */
 #include "harness.h"
 
@@ -99,7 +100,7 @@ static bool right(enum form form, int count)
     return good;
 }
 
-/* Small and large ones of each form. */
+/* Make small and large calls of each form. */
 static bool all_right(int large)
 {
     bool good = true;

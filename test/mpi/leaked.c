@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * leaked SLOW: communicators that the program never frees, in every state that they can be in.
- * After MPI_Finalize nothing of them may be left; the stand-in driver reports leaks. Meanwhile rank
- * SLOW (or, for -1, all but rank 0) is stopped again and again, so that the ranks are at different
- * points of MPI_Finalize.
+ * leaked SLOW: create communicators in every possible state, and never free them. MPI_Finalize must
+ * release all their resources; the stand-in driver reports leaks. Meanwhile rank SLOW (or all ranks
+ * except for rank 0, if it is -1) is stopped repeatedly, so that the ranks are at different points
+ * of MPI_Finalize.
  */
 #include "harness.h"
 
@@ -86,7 +86,8 @@ static void stop(int signal)
     }
 }
 
-/* From now on this rank runs for some milliseconds, then stops for many more. */
+/* From now on, let this rank alternate between running for some milliseconds and stopping for
+ * longer. */
 static void be_slow(void)
 {
     const struct itimerval every = {.it_interval = {.tv_usec = 3000}, .it_value = {.tv_usec = 500}};

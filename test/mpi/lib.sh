@@ -17,9 +17,9 @@ device=host
 # shellcheck source=test/setup.sh
 . "$top_srcdir/test/setup.sh"
 mpi_anywhere
-# Every process shows its own messages (5.0: twice).
+# Let every process show its messages (Open MPI 5.0 shows them twice).
 export OMPI_MCA_orte_base_help_aggregate=0 OMPI_MCA_opal_base_help_aggregate=0
-# Sums of 8 and 16 bits that Open MPI itself computes wrap around, as ours, but for this component's.
+# Our sums of 8 and 16 bits wrap around. Sums of Open MPI do the same, except for those of op/avx.
 export OMPI_MCA_op=^avx
 
 programs=$top_builddir/test/mpi
@@ -63,7 +63,7 @@ finish() { # check.sh shows the longest
     exit 0
 }
 
-# run SECONDS COMMAND...: output to $work/out, its status in $status (124: out of time).
+# run SECONDS COMMAND...: run a command with its output in $work/out. Sets $status (124: out of time).
 run() {
     limit=$1
     shift
@@ -72,8 +72,8 @@ run() {
     return 0
 }
 
-# mpi SECONDS RANKS [nNODES] PROGRAM ARGS...: as run, with the component on the device of $device.
-# n2, n3...: that many simulated nodes (block distribution) by coll_gpuring_hostid.
+# mpi SECONDS RANKS [nNODES] PROGRAM ARGS...: like run, with the component on the device $device. n2, n3...:
+# the number of simulated nodes (block distribution, coll_gpuring_hostid).
 mpi() {
     limit=$1 ranks=$2 nodes=1
     shift 2
@@ -85,7 +85,7 @@ mpi() {
         "$programs/$program" "$@"
 }
 
-# From here on the programs' buffers are on N GPUs of the stand-in driver (test/standin).
+# use_gpus N: from now on, place the buffers of programs on N GPUs of the stand-in driver (test/standin).
 use_gpus() {
     device=cuda
     export GPURING_TEST_MEMORY=cuda GPURING_TEST_DRIVER="$top_builddir/test/standin/.libs"
@@ -107,8 +107,7 @@ nvlink_topology() {
     export OMPI_MCA_coll_gpuring_topo_file="$work/nvlink.xml"
 }
 
-# Turn the TAP lines of the last run into checks of ours; the program must have ended with 0 and
-# have printed its plan. TEXT names the run.
+# adopt TEXT: take over the TAP lines of the last run. The program must have returned 0 and printed its plan.
 adopt() {
     adopt_text=$1
     sed -n 's/^ok [0-9]* - /ok /p; s/^not ok [0-9]* - /bad /p' "$work/out" >"$work/lines"
@@ -129,7 +128,7 @@ adopt() {
     fi
 }
 
-# One check for the whole last run: passes if every line of the program did. For large matrices.
+# adopt_as_one TEXT: make one check for the last run, which passes if all its lines do. For large matrices.
 adopt_as_one() {
     adopt_text=$1
     lines=$(grep -c '^ok ' "$work/out")
@@ -164,7 +163,7 @@ openmpi5() {
     esac
 }
 
-# The program threads; RANKS [nNODES] as mpi takes them.
+# Run the program `threads`. RANKS and nNODES are those of mpi.
 threads() { # TEXT SECONDS RANKS [nNODES]
     threads_text=$1
     shift
@@ -176,7 +175,7 @@ threads() { # TEXT SECONDS RANKS [nNODES]
     adopt "$threads_text"
 }
 
-# The expected output of the program lost_rank on the OTHERS, after one rank has left them.
+# Check the output of the program lost_rank on the OTHERS, which are the ranks that continue.
 others_go_on() { # TEXT OTHERS
     check "$1: the $2 others get an MPI error" \
         test "$(grep -c '^ok - rank [0-9]* gets an error$' "$work/out")" -eq "$2"

@@ -4,12 +4,11 @@
  * Test calls that one rank does not enter.
  *
  *   lost_rank late|killed|stopped [COUNT THEN]
- *         the last rank sleeps, kills itself, or stops itself, instead of entering an allreduce of
- *         THEN elements, after some of COUNT elements that it took part in
- *   lost_rank vote
- *         the last rank sleeps before a broadcast, for which the others need its vote, and makes
- * the call afterwards lost_rank differ call|count|bcast the last rank makes another call than the
- * others, an allreduce with a smaller count, or a broadcast with a smaller count
+ *         after some allreduces of COUNT elements, the last rank sleeps, kills itself or stops
+ * itself instead of entering an allreduce of THEN elements lost_rank vote the last rank sleeps
+ * before a broadcast, for which the others need its vote, and makes the call afterwards lost_rank
+ * differ call|count|bcast the last rank makes another call than the others, an allreduce with a
+ * smaller count, or a broadcast with a smaller count
  *
  * The other ranks print "ok" lines if the call returns an error in time, if MPI is still usable,
  * and if communicators that do not contain the last rank still work.
@@ -83,7 +82,8 @@ static int class_of(int code)
     return code != MPI_SUCCESS && MPI_Error_class(code, &class) == MPI_SUCCESS ? class : code;
 }
 
-/* Ranks that do not make the same call. The last one may end it before the others can see that. */
+/* Test ranks that make different calls. The last rank may complete its call before the others
+ * detect this. */
 static int differ(MPI_Comm comm, int *data, const char *how)
 {
     bool last = harness_rank == harness_size - 1, bcast = strcmp(how, "bcast") == 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The collectives that use connections from each rank to each other, between many ranks: data of
- * every block, uneven blocks, a first, a middle and the last root, in place or not. Calls that
- * coll/gpuring serves must not be delegated or staged.
+ * Test collectives that use connections between all pairs of ranks, with many ranks: data of every
+ * block, uneven blocks, the first, a middle and the last root, in place and out of place. Calls
+ * that coll/gpuring can serve must not be delegated or staged.
  *
  *   many [LONGEST]     elements of the longest block (default 9001)
  */
@@ -33,15 +33,15 @@ static const char *const names[END] = {
     "scatterv",      "scan",      "exscan",    "allgather", "allgatherv", "reduce_scatter_block",
     "reduce_scatter"};
 
-#define MOST 128 /* ranks */
+#define MOST 128 /* maximum number of ranks */
 
 static int longest = 9001, root, count;
-static unsigned *input, *output; /* the call's */
+static unsigned *input, *output; /* buffers of the calls */
 static unsigned *host;
 static bool in_place, uneven;
 static enum what now;
 
-/* The same block to all. */
+/* Return true if a rank sends the same block to all ranks. */
 static bool gathers_all(enum what what)
 {
     return what == ALLGATHER || what == ALLGATHERV;
@@ -58,7 +58,7 @@ static unsigned element(int from, int to, int i)
     return (unsigned) from * 1000003u + (unsigned) to * 1009u + (unsigned) i * 17u;
 }
 
-/* The block from one rank to another; a scan's vector is from each rank to rank 0. */
+/* Return the length of the block from one rank to another. A scan counts as one block to rank 0. */
 static int length(int from, int to)
 {
     to = gathers_all(now) ? 0 : to;
@@ -66,7 +66,7 @@ static int length(int from, int to)
     return uneven ? count * ((from + 2 * to) % 4) / 3 : count;
 }
 
-/* The blocks of a side: from this rank to each, or to it from each. */
+/* The blocks of one side: from this rank to each rank, or from each rank to this rank. */
 struct side {
     int counts[MOST], at[MOST], bytes_at[MOST];
 };

@@ -28,9 +28,9 @@ static bool must_serve, misaligned;
 
 struct tally {
     long calls;     /* with a nonzero count */
-    long handed_on; /* of these: on a GPU, of types that no GPU reduces */
+    long handed_on; /* calls on a GPU with types that no GPU reduces */
     int wrong_combinations;
-    char first[256]; /* text of the first wrong one */
+    char first[256]; /* description of the first wrong call */
 };
 
 static void note_wrong(struct tally *tally, const struct harness_type *type,
@@ -53,7 +53,7 @@ static bool guards_hold(const uint8_t *memory, size_t bytes)
     return true;
 }
 
-/* Types that no GPU reduces. */
+/* Return true if no GPU reduces this type. */
 static bool host_only(const struct harness_type *type)
 {
     return type->handle == MPI_LONG_DOUBLE || type->handle == MPI_C_LONG_DOUBLE_COMPLEX ||

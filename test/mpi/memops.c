@@ -22,7 +22,7 @@
 #include <string.h>
 
 #define SMALL     5000
-#define LARGE     300000 /* sent from GPU to GPU, not staged */
+#define LARGE     300000 /* elements: sent from GPU to GPU and not staged */
 #define PASSES    3
 #define KERNEL_MS 30
 
@@ -141,7 +141,7 @@ static int expected(bool sums, int pass, int i)
     return sum;
 }
 
-/* Work on a default stream that ends long after this: it clears the output, and fills the input
+/* Start work on a default stream that ends much later. It clears the output, and fills the input
  * from memory that MPI never sees. */
 static void run_kernels(int *from, int *to, int *scratch, int pass, int count)
 {
@@ -158,7 +158,7 @@ static void run_kernels(int *from, int *to, int *scratch, int pass, int count)
     kernel(per_thread, from, scratch, bytes, KERNEL_MS);
 }
 
-/* within: from GPU memory that MPI never sees. */
+/* Fill a buffer. If `within`, copy from GPU memory that MPI never sees. */
 static void fill(int *memory, int *scratch, int pass, int count, bool within)
 {
     size_t bytes = (size_t) count * sizeof(int);
@@ -188,7 +188,7 @@ static int count_wrong(const int *memory, int count, bool sums, int pass)
     return wrong;
 }
 
-/* New buffers, so that the first pass is the first that MPI sees of them. */
+/* Use new buffers, so that MPI sees them for the first time in the first pass. */
 static void check_case(size_t c, bool within)
 {
     int count = cases[c].count;

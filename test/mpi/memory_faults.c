@@ -14,12 +14,13 @@
 
 #define COMPONENT "mca_coll_gpuring.so"
 
-/* glibc's own, under names that need no search (which would ask for memory itself). */
+/* The functions of glibc under names that need no symbol lookup, because a lookup would allocate
+ * memory. */
 extern void *__libc_malloc(size_t bytes);
 extern void *__libc_calloc(size_t count, size_t bytes);
 extern void *__libc_realloc(void *old, size_t bytes);
 
-static uintptr_t first, last; /* the component's addresses */
+static uintptr_t first, last; /* addresses of the component's code */
 static long failing;          /* see memory_faults_arm */
 static long counted;          /* atomic, as there are threads */
 static bool armed;

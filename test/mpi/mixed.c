@@ -22,13 +22,13 @@
 enum place { HOST, GPU, OTHER_GPU, PLACES };
 static const char *const places[] = {"host memory", "the GPU", "another GPU"};
 
-/* An int vector somewhere, read and written by way of `data`. */
+/* An int vector in any kind of memory. */
 struct vector {
     enum place place;
     int *memory;
 };
 
-/* Device memory of another GPU than the rank's own: allocated in that one's context. */
+/* Allocate memory on a GPU other than the rank's, in the context of that GPU. */
 static int *alloc_on_other_gpu(size_t bytes)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), *context, *popped;
@@ -76,7 +76,7 @@ static struct vector vector_new(enum place place, size_t bytes)
     return vector;
 }
 
-/* The few vectors on other GPUs live as long as the program. */
+/* Free a vector. The few vectors on other GPUs are never freed. */
 static void vector_free(struct vector *vector)
 {
     if (vector->place == HOST) {
@@ -165,7 +165,7 @@ static bool sum(enum call call, enum place from, enum place to, bool in_place, i
 
 static const int counts[] = {1, 1000, 100003};
 
-/* The same on every rank, or at least a GPU buffer on every rank. */
+/* Test mixtures that are equal on all ranks, or have at least a GPU buffer on every rank. */
 static void one_rank_mixtures(void)
 {
     static const enum place pairs[][2] = {{GPU, GPU},       {HOST, GPU},
@@ -196,7 +196,7 @@ static void one_rank_mixtures(void)
     }
 }
 
-/* A kind of memory for each rank, by one bit each. */
+/* Test all combinations of host and GPU buffers over the ranks. */
 static void rank_mixtures(void)
 {
     int error;

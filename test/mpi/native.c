@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Every collective in every form: types with and without gaps, counts from none to several windows
- * of the FIFOs, equal and very uneven blocks, all roots, in place or not. Each rank computes the
- * expected content of its buffers and compares all bytes of both, including those around and
- * between the data. Calls that coll/gpuring serves must not be delegated or staged.
+ * Test every collective in every form: types with and without gaps, counts from 0 to several
+ * windows of the FIFOs, equal and very uneven blocks, all roots, in place and out of place. Each
+ * rank computes the expected content of its buffers and compares all bytes of both, including bytes
+ * around and between the data. Calls that coll/gpuring can serve must not be delegated or staged.
  *
- *   native [-f N] [-s SEED] [-m N]   every N-th combination; which, and the data, by the seed
- *
- * Then N groups of calls, several of which are in progress at the same time, with buffers
- * in host memory at some ranks if MPI programs may do that.
+ *   native [-f N] [-s SEED] [-m N]
+ *     -f   every N-th combination; the seed selects the first one
+ *     -s   seed, also for the data
+ *     -m   then make N groups of concurrent calls, with buffers in host memory on some ranks if MPI
+ *          programs may do that
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,7 +72,7 @@ static bool same(const char *which, const void *buffer, const char *expected)
     return false;
 }
 
-/* The calls of all ranks, as far as this rank can compute them. Only its own call has buffers. */
+/* Describe the calls of all ranks. Only the call of this rank has buffers. */
 static struct call prepare(const struct collective *what, const struct choice *choice,
                            enum form form)
 {
@@ -123,7 +124,7 @@ static bool run(const struct collective *what, const struct choice *choice, enum
     return good;
 }
 
-/* A combination of everything by its number; false: there is no such. */
+/* Choose a combination by its number. Return false if it does not exist. */
 static bool choose(struct choice *choice, unsigned number)
 {
     choice->length = (int) (number % LENGTHS);
@@ -146,7 +147,7 @@ static bool sensible(const struct choice *choice, const struct collective *what)
            (choice->blocks == NATIVE_EQUAL || native_has_lengths(what));
 }
 
-/* A broadcast of an int, as Open MPI makes them itself. */
+/* Return true for a broadcast of an int, which could be an internal call of Open MPI. */
 static bool may_be_open_mpis(const struct collective *what, const struct choice *choice,
                              enum form form)
 {
@@ -162,11 +163,11 @@ static bool is_served(void)
 static void check_form(const struct collective *what, enum form form, unsigned every)
 {
     static const char *const forms[FORMS] = {"blocking", "non-blocking", "persistent"};
-    static unsigned running; /* over all collectives, so that each gets others */
+    static unsigned running; /* counts over all collectives, so that each gets different ones */
     long long fallbacks = harness_pvar("coll_gpuring_fallbacks"),
               staged = harness_pvar("coll_gpuring_staged"),
               calls = harness_pvar("coll_gpuring_calls");
-    int combinations = 0, empty = 0; /* empty: of no elements, or else such as are delegated */
+    int combinations = 0, empty = 0; /* empty: without elements, or delegated for another reason */
     struct choice choice;
     bool good = true;
 
@@ -212,7 +213,7 @@ static void connect_ranks(void)
 enum { GROUP = 6 };
 static MPI_Comm group_comm = MPI_COMM_NULL; /* not connected before the first group */
 
-/* One of them. */
+/* One call of a group. */
 static struct job {
     struct native native;
     const struct collective *what;
@@ -251,7 +252,7 @@ static void job_copy(const struct job *job, void *to, const void *from, bool rea
     }
 }
 
-/* The same call on all ranks, but for where its buffers are. */
+/* Draw a call that is equal on all ranks, except for the location of its buffers. */
 static void job_draw(struct job *job, bool blocking)
 {
     static const int lengths[] = {1, 300, 4000};
@@ -309,7 +310,7 @@ static bool job_check(struct job *job)
     return good;
 }
 
-/* Calls without buffers of the harness, which take their turn among the others. */
+/* Make other calls in between, which do not use buffers of the harness. */
 static void draw_other(MPI_Request *request)
 {
     switch (harness_draw(&random_state) % 6) {
@@ -331,7 +332,8 @@ static void draw_other(MPI_Request *request)
     }
 }
 
-/* started: a persistent call, which each rank starts somewhere else. */
+/* Run a group of calls. `started` is a persistent call, which each rank starts at a different
+ * place. */
 static bool run_group(MPI_Request *started)
 {
     MPI_Request requests[2 * GROUP];

@@ -85,7 +85,7 @@ bool native_has_lengths(const struct collective *what)
 
 /* ---- Describing a call ---- */
 
-/* Elements of block i. */
+/* Return the number of elements of block i. */
 static int block_length(enum native_blocks blocks, int count, int i)
 {
     return blocks == NATIVE_EQUAL  ? count
@@ -94,8 +94,8 @@ static int block_length(enum native_blocks blocks, int count, int i)
                                    : 0;
 }
 
-/* Where blocks begin, in extents: from the last one to the first one, or forth, with gaps. The end
- * of all. */
+/* Set the displacements of blocks, in extents: in descending or ascending order, with gaps. Return
+ * the end of all blocks. */
 static int set_displs(const int *counts, int *displs, bool back)
 {
     int at = 2;
@@ -178,7 +178,7 @@ void native_fill(struct native *native, uint64_t seed)
 
 /* ---- Expected results ---- */
 
-/* The input of a rank. */
+/* Return the input of a rank. */
 static const char *input(const struct native *native, int rank)
 {
     bool in_place = native->calls[rank].send == MPI_IN_PLACE;
@@ -186,7 +186,7 @@ static const char *input(const struct native *native, int rank)
     return (in_place ? native->receive[rank] : native->send[rank]) + NATIVE_ORIGIN;
 }
 
-/* Elements from one buffer to this rank's receive buffer. */
+/* Copy elements from a buffer to this rank's receive buffer. */
 static void move(struct native *native, int to, const char *from_buffer, int from, int count)
 {
     const struct native_type *type = native->type;
@@ -211,7 +211,7 @@ static double fold_one(MPI_Op op, double a, double b)
     return op == MPI_SUM ? a + b : op == MPI_MAX ? (a > b ? a : b) : (a < b ? a : b);
 }
 
-/* Element i of a buffer of ints or doubles: doubles hold both exactly. */
+/* Return element i of a buffer of ints or doubles. A double represents both exactly. */
 static double value_of(const struct native *native, const char *buffer, int i)
 {
     double value;
@@ -225,7 +225,7 @@ static double value_of(const struct native *native, const char *buffer, int i)
     return whole;
 }
 
-/* The fold of the first ranks' elements, to the begin of the receive buffer. */
+/* Fold the elements of the first ranks into the beginning of the receive buffer. */
 static void fold(struct native *native, int ranks, int from, int count)
 {
     char *output = native->expected + NATIVE_ORIGIN;
@@ -393,8 +393,7 @@ bool native_knows(const struct collective *what)
     return number_of(what) >= 0 && !(harness_size == 1 && named(what, "alltoallw"));
 }
 
-/* In place, a scattered reduction may leave anything between its result and the end of its input.
- */
+/* Accept any data between the result and the end of the input of a scattered reduction in place. */
 static void excuse_rest(struct native *native, const struct call *x, const char *seen, int own)
 {
     size_t extent = native->type->extent, begin = NATIVE_ORIGIN + (size_t) own * extent;

@@ -11,30 +11,30 @@
 
 #define NATIVE_ORIGIN 64 /* bytes before and after the buffers */
 
-/* The bytes of an element: some pieces; numbers of bytes. */
+/* The pieces of an element, in bytes. */
 struct native_type {
     const char *name;
     MPI_Datatype handle;
     int pieces, at[3], length[3];
-    size_t extent, packed; /* packed: of the pieces */
+    size_t extent, packed; /* packed: sum of the pieces */
 };
 
 #define NATIVE_TYPES 5
-extern struct native_type native_types[NATIVE_TYPES]; /* the first two reduce */
+extern struct native_type native_types[NATIVE_TYPES]; /* the first two can be reduced */
 
-/* Blocks that may differ: all equal; none for some ranks; all for the last one. */
+/* Sizes of blocks: all equal; empty for some ranks; only the last one is not empty. */
 enum native_blocks { NATIVE_EQUAL, NATIVE_SOME, NATIVE_ONE, NATIVE_BLOCKS };
 
-/* One call with all its data, that of all ranks. */
+/* One call with the data of all ranks. */
 struct native {
     const struct native_type *type;
-    struct call calls[PEERS];           /* of each rank */
-    size_t bytes;                       /* of a buffer with the bytes before and after it */
-    char *send[PEERS], *receive[PEERS]; /* before the call */
+    struct call calls[PEERS];           /* call of each rank */
+    size_t bytes;                       /* of a buffer, including the bytes before and after it */
+    char *send[PEERS], *receive[PEERS]; /* content before the call */
     char *expected;                     /* this rank's receive buffer after it */
 };
 
-/* Returns the bytes that a buffer needs at most. */
+/* Return the maximum size of a buffer in bytes. */
 size_t native_open(struct native *native);
 void native_close(struct native *native);
 void native_free_types(void);
@@ -43,14 +43,14 @@ bool native_knows(const struct collective *what);
 bool native_reduces(const struct native_type *type);
 bool native_has_lengths(const struct collective *what); /* blocks may differ */
 
-/* A call of `count` elements, or of blocks of this size, without its form, communicator and
- * buffers. */
+/* Describe a call of `count` elements, or of blocks of this size, without its form, communicator
+ * and buffers. */
 void native_describe(struct native *native, const struct native_type *type, int count, int root,
                      enum native_blocks blocks, MPI_Op op);
-/* New data for all ranks. */
+/* Generate new data for all ranks. */
 void native_fill(struct native *native, uint64_t seed);
-/* Compute the expected content of this rank's receive buffer. seen:
- * its real content, for bytes that the call may change arbitrarily. */
+/* Compute the expected content of this rank's receive buffer. `seen` is its real content, for bytes
+ * that the call may change arbitrarily. */
 void native_expect(struct native *native, const struct collective *what, const char *seen);
 
 #endif

@@ -86,7 +86,8 @@ static void many_at_once(const MPI_Comm *comms)
                   OPERATIONS, COMMS);
 }
 
-/* Ranks wait on the communicators in different orders, after starting on each in one order. */
+/* Ranks start calls on all communicators in the same order, and wait for them in different
+ * orders. */
 static void different_orders(const MPI_Comm *comms)
 {
     bool good = true;
@@ -208,7 +209,7 @@ static void persistent(const MPI_Comm *comms)
     harness_check(good, "4 persistent operations, started 25 times");
 }
 
-/* A persistent operation that is never started is freed without a trace. */
+/* A persistent operation that is never started can be freed. */
 static void persistent_unused(MPI_Comm comm)
 {
     struct operation operation;
@@ -241,8 +242,8 @@ static int one_step(char step, MPI_Request *requests, struct operation *blocking
  * and at different points among their other calls; some wait for one before they start the next. */
 static void persistent_in_any_order(MPI_Comm comm)
 {
-    /* In one of two rounds b is waited for before the blocking call, so all start it before that.
-     */
+    /* In one of two rounds, some ranks wait for b before the blocking call, so all ranks start it
+     * before. */
     static const char *const orders[2][5] = {
         {"abcxABC", "bBaxcAC", "cbaxCBA", "abxcCBA", "bacxBAC"},
         {"abcxABC", "xcbaABC", "cxbaCBA", "bacxBAC", "abxcCBA"},
@@ -287,8 +288,9 @@ static void persistent_in_any_order(MPI_Comm comm)
 }
 
 /*
- * Open MPI agrees on the new communicator's number by calls on the old one, from its progress: on
- * half of the ranks before the blocking call that follows, on the others in it.
+ * Open MPI agrees on the number of the new communicator with calls on the old one, which it makes
+ * in its progress function. Half of the ranks make them before the next blocking call, and the
+ * others in it.
  */
 static void copy_made_amid_calls(MPI_Comm comm)
 {
@@ -317,7 +319,7 @@ static void copy_made_amid_calls(MPI_Comm comm)
     harness_check(good, "24 communicators made by MPI_Comm_idup amid blocking calls");
 }
 
-/* The sum over the ranks of the other group, on the ranks of both groups. */
+/* Compute the sum over the ranks of the other group on the ranks of both groups. */
 static bool sum_between(MPI_Comm between, int *send, int *receive)
 {
     int host[AMID], other = 1 - harness_rank % 2;
@@ -340,7 +342,7 @@ static bool sum_between(MPI_Comm between, int *send, int *receive)
     return good;
 }
 
-/* The same of two groups, in which Open MPI reduces and broadcasts the number. */
+/* The same for two groups, where Open MPI reduces and broadcasts the number. */
 static void copy_between_groups(void)
 {
     int *send = harness_alloc(AMID * sizeof(int)), *receive = harness_alloc(AMID * sizeof(int));

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
-"""MPI through mpi4py on the arrays of numba.cuda, as its users have them: device, managed, mapped
-and pinned ones, and views into them, on one GPU or several. No kernels of Numba's: they need NVVM.
+"""Test MPI through mpi4py on arrays of numba.cuda: device, managed, mapped and pinned arrays, and views
+into them, on one GPU or several. Kernels of Numba are not used, because they need NVVM.
 
 numba_arrays.py [COUNT]: elements of a block"""
 import sys
@@ -26,7 +26,7 @@ lines = 0
 
 
 def tell(good, text):
-    """One line of TAP: good on all ranks."""
+    """Print one line of TAP: "ok" if the check is good on all ranks."""
     global lines
     votes = comm.allgather(bool(good))
     lines += 1
@@ -41,7 +41,7 @@ def device(values):
 
 
 def stream(values):
-    """Copied on a stream, which the caller of MPI must synchronise first."""
+    """Copy on a stream, which the caller of MPI must synchronise first."""
     with_stream = cuda.stream()
     array = cuda.to_device(values, stream=with_stream)
     with_stream.synchronize()
@@ -49,7 +49,7 @@ def stream(values):
 
 
 def chained(values):
-    """From stream to stream: the second waits for an event of the first."""
+    """Copy on two streams. The second one waits for an event of the first one."""
     first, second, done = cuda.stream(), cuda.stream(), cuda.event(timing=False)
     source = cuda.to_device(values, stream=first)
     target = cuda.device_array_like(source)
@@ -62,7 +62,7 @@ def chained(values):
 
 
 def view(values):
-    """A part of an array, copied there by the default stream."""
+    """Return a part of an array. The default stream copies the data."""
     whole = cuda.device_array(OFFSET + len(values) + 5, values.dtype)
     part = whole[OFFSET:OFFSET + len(values)]
     part.copy_to_device(cuda.to_device(values))
@@ -97,7 +97,7 @@ def host_of(array):
 
 
 def data(of, count=COUNT, dtype=np.float32):
-    """The contribution of a rank, which all ranks can compute."""
+    """Return the contribution of a rank, which all ranks can compute."""
     return (np.arange(count) % 50 + 100 * of).astype(dtype)
 
 
@@ -106,7 +106,7 @@ def total(count=COUNT, dtype=np.float32):
 
 
 def each(block):
-    """The result of an allgather of such blocks."""
+    """Return the result of an allgather of such blocks."""
     return np.concatenate([data(r, block) for r in range(size)])
 
 
@@ -192,7 +192,7 @@ def reduce_scatter(make):
 
 
 def ring(make, communicate):
-    """To the next rank, from the last one."""
+    """Send to the next rank, and receive from the previous one."""
     source, target = make(data(rank)), make(np.zeros(COUNT, np.float32))
     communicate(source, (rank + 1) % size, target, (rank - 1) % size)
     return target, data((rank - 1) % size)
@@ -264,7 +264,7 @@ def from_another_process():
 
 
 def halves():
-    """16-bit floats, which neither MPI nor mpi4py has, by a named type."""
+    """Reduce 16-bit floats, which neither MPI nor mpi4py has, with a named type."""
     def add(invec, inoutvec, datatype):
         inout = np.frombuffer(inoutvec, np.float16)
         inout += np.frombuffer(invec, np.float16)
@@ -287,7 +287,7 @@ def halves():
 
 
 def in_thread():
-    """A thread that chooses another GPU; the arrays stay there."""
+    """Make calls in a thread that has selected another GPU. The arrays do not move."""
     results = []
 
     def work():
@@ -303,7 +303,7 @@ def in_thread():
 
 
 def registered():
-    """Host memory that is registered in the context of another GPU, to a GPU and back."""
+    """Copy to a GPU and back from host memory that is registered in the context of another GPU."""
     host = data(rank)
     target = device(np.zeros(COUNT, np.float32))
     with cuda.gpus[(rank + 1) % len(cuda.gpus)], cuda.pinned(host):
@@ -314,7 +314,7 @@ def registered():
 
 
 def other_gpu():
-    """The arrays are on another GPU than the one that the thread has chosen."""
+    """Use arrays that are not on the GPU that the thread has selected."""
     with cuda.gpus[(rank + 1) % len(cuda.gpus)]:
         target = device(np.zeros(COUNT, np.float32))
         source = device(data(rank))

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Reductions whose results depend on the order of folding, compared bit by bit with a serial fold
- * in the order of the ranks: every reduction, by every algorithm and protocol that can
- * be selected (each on a separate communicator), over sizes, alignments, types, in place or not.
- * Must be run with coll_gpuring_deterministic=1.
+ * Test reductions whose results depend on the order of folding. They are compared bit by bit with a
+ * serial fold in the order of ranks, for every reduction, every algorithm and protocol that can be
+ * selected (each on a separate communicator), and various sizes, alignments and types, in place and
+ * out of place. Must be run with coll_gpuring_deterministic=1.
  *
  *   ordered       with every algorithm and protocol
- *   ordered -a with the automatic choice by size
+ *   ordered -a    with the automatic choice for each size
  */
 #include <math.h>
 #include <stdio.h>
@@ -24,9 +24,9 @@ static const char *const protocols[] = {"auto", "simple", "ll", "ll128"};
 #define LENGTH(list) ((int) (sizeof(list) / sizeof *(list)))
 
 static uint64_t random_state = 1;
-static char *input, *output; /* of the calls */
+static char *input, *output; /* buffers of the calls */
 static char *host, *expected;
-static bool called; /* an operation of ours */
+static bool called; /* MPI has called our operation */
 
 static double same_double(double x)
 {
@@ -138,7 +138,8 @@ static void make_types(void)
     }
 }
 
-/* A rank's element: signs, magnitudes and all bits differ, so that each order rounds otherwise. */
+/* Return a rank's element. Signs, magnitudes and all bits differ, so that each order gives another
+ * rounding. */
 static double element(const struct type *type, int rank, size_t i, uint64_t seed)
 {
     uint64_t state = seed + (uint64_t) rank * 1000003u + i * 7919u, bits;
@@ -154,14 +155,14 @@ enum reduction { ALLREDUCE, IALLREDUCE, REDUCE, SCAN, EXSCAN, BLOCK, SCATTER, RE
 struct run {
     enum reduction what;
     const struct type *type;
-    int op, root, count; /* count: of the vector, or of a block */
+    int op, root, count; /* count: elements of the vector or of a block */
     bool in_place;
     uint64_t seed;
     size_t in_at, out_at;       /* bytes by which the buffers are misaligned */
     int counts[64], first, len; /* of reduce_scatter; this rank's part */
 };
 
-/* The fold of ranks 0 .. end - 1, from left to right. */
+/* Compute the fold of ranks 0 .. end - 1, from left to right. */
 static void expect(const struct run *run, int end)
 {
     const struct type *type = run->type;
@@ -211,7 +212,7 @@ static void call(const struct run *run, const void *in, void *out, MPI_Comm comm
     }
 }
 
-/* The number of ranks whose contributions this rank gets. */
+/* Return the number of ranks whose contributions this rank gets. */
 static int contributors(const struct run *run)
 {
     switch (run->what) {
@@ -226,7 +227,8 @@ static int contributors(const struct run *run)
     }
 }
 
-/* Blocks: even, or uneven ones with an empty one. Returns the elements of a rank's input. */
+/* Choose even blocks, or uneven ones of which one is empty. Return the elements of a rank's
+ * input. */
 static int divide(struct run *run)
 {
     bool blocks = run->what == BLOCK || run->what == SCATTER;
@@ -275,7 +277,7 @@ static bool run_one(struct run *run, MPI_Comm comm)
     return false;
 }
 
-/* Every reduction at every size; what else there is, in turn. */
+/* Run every reduction with every size. Other properties alternate. */
 static bool run_all(MPI_Comm comm)
 {
     static const int counts[] = {1, 7, 1023, 6001, LONGEST};
@@ -300,7 +302,7 @@ static bool run_all(MPI_Comm comm)
     return good;
 }
 
-/* Set a parameter by its number among the values, as a tool does. */
+/* Set a parameter to the number of one of its values, like a tool. */
 static void set(const char *name, int value)
 {
     MPI_T_cvar_handle handle;

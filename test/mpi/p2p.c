@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Every form of sending and of receiving against each other, with buffers on GPUs and in host
- * memory, types with gaps on either side, messages as long as the receive, shorter (ending inside
- * of an element) and longer: data, gaps, statuses and counts.
+ * Test every form of sends with every form of receives, with buffers on GPUs and in host memory,
+ * and types with gaps on either side. Messages have the length of the receive, or are shorter
+ * (ending within an element) or longer. Checks data, gaps, statuses and counts.
  *
  *   p2p [-f STEP]   every STEP-th combination
  */
@@ -21,7 +21,7 @@ struct trial {
     const struct sending *send;
     const struct receiving *receive;
     enum length length;
-    int send_type, receive_type, units; /* of 60 ints */
+    int send_type, receive_type, units; /* units of 60 ints */
     bool send_gpu, receive_gpu;
 };
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Properties of point-to-point calls on GPU memory beyond the bytes
- * of one message (p2p.c): order, several messages in progress, cancelling,
- * requests that are used again, types and communicators that are freed early, addresses inside of
- * types, groups, threads, failing copies, the end of the process.
+ * Test properties of point-to-point calls on GPU memory beyond the bytes of one message (p2p.c):
+ * order, several messages in flight, cancelling, requests that are used again, types and
+ * communicators that are freed early, addresses in types, groups, threads, failing copies, and the
+ * end of the process.
  *
  *   p2p_cases       all of these
  *   p2p_cases -t    threads
  *   p2p_cases -e    one rank, one fault in its copies: one call fails, the others do not
- *   p2p_cases -l finishes MPI with messages in progress
+ *   p2p_cases -l    finish MPI with messages in flight
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@
 #include "harness.h"
 
 #define COUNT 1000
-#define LARGE 100000 /* ints: of these a send may return before its data is copied */
+#define LARGE 100000 /* ints: such a send may return before its data is copied */
 
 static int *gpu, *gpu_too, *host;
 static MPI_Comm world;
@@ -66,8 +66,7 @@ static bool holds(const int *from, int n, int rank)
     return wrong < 0;
 }
 
-/* Large messages whose data is still being copied, shorter
- * ones whose copies end earlier, and other messages after them. */
+/* Send large messages, shorter ones whose copies end earlier, and other messages after them. */
 static void order(void)
 {
     enum { SENDS = 5 };
@@ -158,7 +157,7 @@ static void cancelled(void)
     harness_check(flag && flag_too && holds(gpu, COUNT, 50), "receives are cancelled");
 }
 
-/* Types and communicators that the program frees while the messages are under way. */
+/* The program frees types and communicators while messages are in flight. */
 static void freed_early(void)
 {
     MPI_Datatype pairs;
@@ -371,7 +370,7 @@ static void statuses(void)
     harness_check(good, "statuses: source and tag are set, MPI_ERROR is not");
 }
 
-/* As PETSc asks whether an MPI takes GPU memory. */
+/* PETSc probes in this way whether an MPI supports GPU memory. */
 static void probe(void)
 {
     int one = 1;
@@ -435,7 +434,7 @@ static void threads(void)
     harness_check(good, "threads with separate messages");
 }
 
-/* MPI_Isend, until its data is with the PML. */
+/* Start MPI_Isend, and wait until the PML has its data. */
 static int isend_copied(int n, MPI_Datatype type, int tag, MPI_Request *request)
 {
     int code = MPI_Isend(gpu, n, type, 0, tag, world, request), there = 0, ended = 0;
@@ -449,7 +448,7 @@ static int isend_copied(int n, MPI_Datatype type, int tag, MPI_Request *request)
     return code;
 }
 
-/* One message to itself; false: a call has returned an error. */
+/* Send one message to this rank. Return false if a call has returned an error. */
 static bool to_itself(int tag, int n, MPI_Datatype type, bool receive_first)
 {
     MPI_Request request;
@@ -473,7 +472,7 @@ static bool to_itself(int tag, int n, MPI_Datatype type, bool receive_first)
     return sent == MPI_SUCCESS && received == MPI_SUCCESS;
 }
 
-/* Rows are copied by messages of types with gaps alone: one of them gets the fault. */
+/* Only messages with types with gaps copy rows, so one of them gets the fault. */
 static void failing(void)
 {
     MPI_Datatype type;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Calls that are in progress when a process consents to offers
- * (p2p/offer.h), and threads that probe and receive at the same time afterwards. 2 ranks; rank 1
- * sends.
+ * Calls that are in progress when a process consents to offers (p2p/offer.h), and threads that
+ * probe and receive at the same time afterwards. 2 ranks; rank 1 sends.
  *
- *   p2p_consent probe|mprobe   a blocking probe is under way
- *   p2p_consent early          a blocking receive that a thread began before the driver was loaded
+ *   p2p_consent probe|mprobe   a blocking probe is in progress
+ *   p2p_consent early          a thread started a blocking receive before the driver was loaded
  *   p2p_consent threads        one thread probes, others receive
  */
 #include <pthread.h>
@@ -20,7 +19,7 @@
 #define COUNT  300000 /* ints: more than coll_gpuring_p2p_rendezvous */
 #define ASKS   20     /* large messages until one is offered; fewer are needed */
 #define ROUNDS 2000
-#define ALIKE  3907 /* bytes of an offer */
+#define ALIKE  3907 /* size of an offer in bytes */
 
 static int *gpu, *host;
 static int other;
@@ -70,7 +69,7 @@ static int send_until_offered(void)
     return n;
 }
 
-/* Both ranks: until there is consent. */
+/* Exchange messages on both ranks until there is consent. */
 static void agree(void)
 {
     MPI_Status status;
@@ -214,7 +213,8 @@ static void threads(void)
     pthread_t thread[3];
 
     agree();
-    for (int i = 0; i < ROUNDS && sends; i++) { /* they await the threads, which so meet often */
+    for (int i = 0; i < ROUNDS && sends;
+         i++) { /* each round waits for the threads, so they meet often */
         memcpy(data, &i, sizeof i);
         MPI_Send(&i, 1, MPI_INT, other, SHORT, MPI_COMM_WORLD);
         MPI_Send(&i, 1, MPI_INT, other, MATCHED, MPI_COMM_WORLD);

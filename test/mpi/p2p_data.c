@@ -138,7 +138,7 @@ void area_move(struct area *to, const struct area *from, int ints)
     MPI_Pack(from->begin, given, p2p_types[from->type].type, packed, size, &at, MPI_COMM_WORLD);
     at = 0;
     MPI_Unpack(packed, size, &at, to->begin, ints / per, type, MPI_COMM_WORLD);
-    /* The last element in part: by the others of it as they are. */
+    /* A part of the last element: its other ints do not change. */
     if (ints % per != 0) {
         int done = 0, rest = size - at;
 
@@ -231,7 +231,7 @@ static void early_free(struct message *m)
 static void barrier_finish(struct message *m)
 {
     (void) m;
-    MPI_Barrier(MPI_COMM_WORLD); /* the receive was complete everywhere */
+    MPI_Barrier(MPI_COMM_WORLD); /* until the receive is complete on all ranks */
 }
 
 const struct sending sendings[] = {{"send", true, false, start_send, no_finish},

@@ -7,7 +7,7 @@
 
 #include "harness.h"
 
-/* All are of ints; a multiple of 60 ints is whole elements of each. */
+/* A type of ints. A multiple of 60 ints is a whole number of elements of each type. */
 struct p2p_type {
     const char *name;
     MPI_Datatype type;
@@ -19,7 +19,7 @@ extern struct p2p_type p2p_types[P2P_TYPES]; /* the first is MPI_INT */
 void p2p_types_open(void);
 void p2p_types_close(void);
 
-/* Memory around a buffer for units * 60 ints of a type; "begin" is what MPI gets. */
+/* Memory with a buffer for units * 60 ints of a type. MPI gets the address `begin`. */
 struct area {
     char *memory, *begin;
     size_t bytes;
@@ -35,7 +35,7 @@ bool area_unchanged(const struct area *area, unsigned seed);
 bool area_same(const struct area *area, const struct area *expected);
 /* Return true if the buffer is unchanged after the first elements. */
 bool area_same_behind(const struct area *area, int type, int elements, unsigned seed);
-/* The first ints of a message from one area to another, both on the host. */
+/* Copy the first `ints` ints of a message between two areas on the host. */
 void area_move(struct area *to, const struct area *from, int ints);
 
 /* Return true if the buffer has the initial content, overwritten by a message of this number of
@@ -67,7 +67,7 @@ extern const struct sending sendings[]; /* the end has no name */
 
 struct receiving {
     const char *name;
-    void (*post)(struct message *message); /* NULL: there is nothing to be done before */
+    void (*post)(struct message *message); /* NULL: nothing to post before the message */
     int (*finish)(struct message *message);
 };
 extern const struct receiving receivings[];

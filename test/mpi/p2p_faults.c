@@ -4,10 +4,10 @@
  * Point-to-point calls on GPU memory when resources are missing, and between processes that start
  * and end.
  *
- *   p2p_faults memory   one rank: one memory allocation of the component fails, each in turn: a
- * call returns an error and can be made again. Needs memory_faults.la preloaded. p2p_faults failed
- * the last rank kills itself while each other one waits for it in another call, with Open MPI's
- * fault tolerance p2p_faults killed   the last rank kills itself with messages in progress: the
+ *   p2p_faults memory   one rank; each allocation of the component fails once, so that a call
+ * returns an error and can be made again; needs memory_faults.la preloaded p2p_faults failed   the
+ * last rank kills itself while each other rank waits for it in a different call; needs Open MPI's
+ * fault tolerance p2p_faults killed   the last rank kills itself with messages in flight, and the
  * others continue p2p_faults spawn    messages between parents and children
  */
 #include "harness.h"
@@ -24,7 +24,7 @@
 #define COUNT 1000
 #define LARGE 100000 /* ints: such a send returns before its data is copied */
 #define STEP  600000 /* ints by which messages grow: more than any kept bounce buffer has */
-#define LIMIT 24     /* calls for memory: more than there are */
+#define LIMIT 24     /* more than the number of allocations */
 
 static int errors, start_errors;
 
@@ -52,10 +52,10 @@ static void fill(int *to, int n, int seed)
     free(from);
 }
 
-/* Make a call; again, if it returns an error. */
+/* Make a call, and repeat it if it returns an error. */
 #define AGAIN(call) ((call) == MPI_SUCCESS || (errors++, (call) == MPI_SUCCESS))
 
-/* The end of a receive; if its copy fails the message is lost. */
+/* Complete a receive. If its copy fails, the message is lost. */
 static bool received(MPI_Request *request, const int *from, int n, int step, int seed)
 {
     if (MPI_Wait(request, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
@@ -65,7 +65,7 @@ static bool received(MPI_Request *request, const int *from, int n, int step, int
     return holds(from, n, step, seed);
 }
 
-/* The end of a persistent send. Open MPI frees one that ends with an error. */
+/* Complete a persistent send. Open MPI frees the request if it ends with an error. */
 static bool sent_again(MPI_Request *request, const int *from, int n)
 {
     if (MPI_Wait(request, MPI_STATUS_IGNORE) == MPI_SUCCESS) {
@@ -78,7 +78,7 @@ static bool sent_again(MPI_Request *request, const int *from, int n)
            MPI_Start(request) == MPI_SUCCESS && MPI_Wait(request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
 }
 
-/* To itself, in several forms. */
+/* Send messages in several forms to this rank. */
 static bool messages(int *from, int *to, int large, MPI_Datatype gaps)
 {
     MPI_Request requests[2];
@@ -163,7 +163,7 @@ static void killed(void)
     }
     MPI_Irecv(lost, LARGE, MPI_INT, last, 3, MPI_COMM_WORLD, &requests[0]);
     MPI_Barrier(MPI_COMM_WORLD);
-    sleep(1); /* it is gone */
+    sleep(1); /* until it has exited */
     MPI_Isend(from, LARGE, MPI_INT, last, 1, MPI_COMM_WORLD, &requests[1]);
     for (int i = 0; i < 3; i++) {
         MPI_Sendrecv(from, LARGE, MPI_INT, other, 4, to, LARGE, MPI_INT, other, 4, MPI_COMM_WORLD,
@@ -200,7 +200,7 @@ static void failed(void)
 
     MPI_Barrier(MPI_COMM_WORLD);
     if (harness_rank == last) {
-        sleep(1); /* the others wait */
+        sleep(1); /* until the others wait */
         raise(SIGKILL);
     }
     switch (harness_rank) {

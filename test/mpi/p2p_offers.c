@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Large messages on GPU memory, which use offers (p2p/offer.h): the way of the data, and messages
- * that look like offers. Odd ranks send to the even ranks before them. Both ranks of a pair do the
- * rest.
+ * Test large messages on GPU memory, which use offers (p2p/offer.h): the path of the data, and
+ * messages that look like offers. Odd ranks send to the even ranks before them.
  *
- *   p2p_offers direct|chunks|staged   the expected way of large messages
- *   p2p_offers early                  a receive begins before the driver is loaded: staged
- *   p2p_offers fails                  some copy fails
- *   p2p_offers crowd                  rank 0 sends to all others at the same time, more messages
- * than there are slots for
+ *   p2p_offers direct|chunks|staged   the expected path of large messages
+ *   p2p_offers early                  a receive starts before the driver is loaded, so it is staged
+ *   p2p_offers fails                  a copy fails
+ *   p2p_offers crowd                  rank 0 sends more messages to all others than there are slots
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,8 +16,8 @@
 #include "harness.h"
 
 #define LARGE     2500000 /* ints: five slots of GPURING_P2P_SLOT */
-#define UNTOUCHED 4711    /* of MPI_ERROR, which calls with one status do not set */
-#define ALIKE     3907    /* bytes of an offer */
+#define UNTOUCHED 4711    /* value of MPI_ERROR, which calls with one status do not set */
+#define ALIKE     3907    /* size of an offer in bytes */
 
 static int *gpu, *host;
 static char *small_gpu;
@@ -46,7 +44,7 @@ static void fill(int *to, bool on_gpu, int round)
     free(from);
 }
 
-/* The first n ints of a round, followed by those of another one. */
+/* Return true if a buffer has the first n ints of a round, followed by ints of another round. */
 static bool holds(const int *from, bool on_gpu, int n, int round, int behind)
 {
     int *to = malloc(LARGE * sizeof *to), wrong = -1;
@@ -74,7 +72,7 @@ static bool counted(const MPI_Status *status, int ints)
     return count == ints && status->MPI_SOURCE == other;
 }
 
-/* One large message to a GPU, or to host memory. */
+/* Transfer one large message to a GPU or to host memory, and check it. */
 static bool passes(int round, bool to_gpu)
 {
     int *to = to_gpu ? gpu : host;
@@ -103,8 +101,7 @@ static void way(const char *expected)
     long long staged, direct, chunked;
     bool good = true, right = true;
 
-    for (int round = 0; round < 3;
-         round++) { /* consent, and whether direct copies bring the same */
+    for (int round = 0; round < 3; round++) { /* for consent, and for the check of direct copies */
         good = passes(round, true) && good;
         MPI_Barrier(MPI_COMM_WORLD);
     }
@@ -194,9 +191,9 @@ static void truncated(void)
     harness_check(good, "a receive that is too short is an error, and gets the first bytes");
 }
 
-/* A copy fails: the call that needs it returns an error, at the sender or the receiver or both, and
- * the next message is right again. A message that is not sent at all is cancelled at its receiver.
- */
+/* A copy fails. The call that needs it returns an error at the sender, at the receiver or at both,
+ * and the next message is right again. If a message is not sent at all, its receive is
+ * cancelled. */
 static void fails(void)
 {
     enum { ROUNDS = 8 };
@@ -235,7 +232,7 @@ static void fails(void)
     harness_check(errors + all > 0, "there was one");
 }
 
-/* A message that is as long as an offer, from one kind of memory to another. */
+/* Send a message with the size of an offer. */
 static void send_alike(bool on_gpu, int tag, int number)
 {
     char data[ALIKE];
@@ -261,8 +258,8 @@ static bool is_alike(const char *buffer, bool on_gpu, const MPI_Status *status, 
     return count == ALIKE && data[0] == number && memcmp(data, data + 1, ALIKE - 1) == 0;
 }
 
-/* Messages with tags 1 (large), 2 (as long as an offer), 1 (large), 3 (as long
- * as an offer), 3 (two bytes), 1 (large): probes and receives find them in MPI's order. */
+/* Send messages with tags 1 (large), 2 (size of an offer), 1 (large), 3 (size of an offer), 3 (two
+ * bytes), 1 (large). Probes and receives must find them in MPI's order. */
 static void probes(bool to_gpu)
 {
     char buffer[ALIKE], two[2];
@@ -321,7 +318,7 @@ static void probes(bool to_gpu)
                   to_gpu ? "a GPU" : "host memory");
 }
 
-/* Chunks of two messages of one sender do not mix, in whichever order they are received. */
+/* Chunks of two messages of one sender are not mixed up, in whichever order they are received. */
 static void several(void)
 {
     enum { MESSAGES = 4 };

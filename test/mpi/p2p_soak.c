@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * A long random mixture of messages in all forms and of collectives, many in
- * progress at the same time, between buffers on GPUs and in host memory, with
- * types with and without gaps, from zero bytes to megabytes, on several communicators. All
- * ranks draw the same messages from the seed and complete them in different orders.
+ * Make a long random sequence of messages in all forms and of collectives, many in flight, between
+ * buffers on GPUs and in host memory, with types with and without gaps, from 0 bytes to megabytes,
+ * on several communicators. All ranks draw the same messages from the seed and complete them in
+ * different orders.
  *
  *   p2p_soak [-s SEED] [-r ROUNDS]
  */
@@ -15,7 +15,7 @@
 
 #include "p2p_data.h"
 
-#define MESSAGES 24 /* of a round */
+#define MESSAGES 24 /* messages per round */
 #define TAGS     2
 #define COMMS    3
 
@@ -66,8 +66,8 @@ static const struct sending *draw_send(void)
     }
 }
 
-/* Messages of one sender, tag and communicator are received in one way, so that their order is that
- * of the sends. */
+/* Return the form of a receive. It is equal for all messages with the same sender, tag and
+ * communicator, so that they are received in the order of the sends. */
 static const struct receiving *receive_of(const struct passage *p, int round)
 {
     static const int posted[] = {2, 3, 5}, later[] = {0, 6, 7};
@@ -138,7 +138,7 @@ static void finish_send(struct passage *p)
     area_close(&p->sent);
 }
 
-/* In an order of this rank's own. */
+/* Complete all messages in an order that differs between ranks. */
 static void finish(void)
 {
     bool sends[MESSAGES], receives[MESSAGES];
@@ -237,7 +237,7 @@ static int call_nonblocking(struct collective *c)
     }
 }
 
-/* Element i of block b of the receive buffer at the end. */
+/* Return the expected element i of block b of the receive buffer. */
 static int expected(const struct collective *c, int b, int i)
 {
     int me = harness_rank, ranks = c->what == SCAN ? me + 1 : harness_size, sum = 0;

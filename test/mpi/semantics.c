@@ -22,7 +22,7 @@ static void count_begin(void)
     handed_on = harness_pvar("coll_gpuring_fallbacks");
 }
 
-/* With the component: exactly this many served and delegated since count_begin. */
+/* Return true if exactly these numbers of calls were served and delegated since count_begin. */
 static bool counted(long long calls, long long fallbacks)
 {
     if (!harness_have_component()) {
@@ -177,7 +177,7 @@ static void own_operations(void)
     MPI_Op_free(&op);
 }
 
-/* Adds every second int of a strided vector: gaps must stay as they are. */
+/* Add every second int of a strided vector. Gaps must not change. */
 static void add_strided(void *in, void *inout, int *count, MPI_Datatype *type)
 {
     MPI_Aint low, extent;
@@ -232,8 +232,9 @@ static void derived_types(void)
 }
 
 /*
- * 16-bit floats by a named type and an operation of the user's. Small whole numbers, which both
- * formats hold exactly: the bits above the fraction's FRACTION bits are the exponent.
+ * 16-bit floats with a named type and an operation of the user. The values are small whole numbers,
+ * which both formats represent exactly. The exponent is above the fraction_bits bits of the
+ * fraction.
  */
 static int fraction_bits, bias;
 
@@ -316,7 +317,7 @@ static void arguments(void)
                   "an operation that MPI does not allow on the type is an error");
 }
 
-/* Other collectives go through untouched, mixed with ours. */
+/* Other collectives are mixed with ours and work as before. */
 static void other_collectives(void)
 {
     int all[64], one = harness_rank, sum = -1;
@@ -336,7 +337,8 @@ static void other_collectives(void)
     harness_check(good, "bcast, allgather, reduce and barrier between allreduces");
 }
 
-/* Elements with gaps that others receive without: every second of four numbers, three times. */
+/* Send elements with gaps (every second of four numbers, three times) and receive them without
+ * gaps. */
 static void gaps_keep_the_order(void)
 {
     int values[12], all[64 * 6];
@@ -398,7 +400,7 @@ static void calls_alike(void)
     harness_check(good, "calls that differ from the last one in one thing");
 }
 
-/* 17 MiB of output at each rank: the host executor stores these around the caches. */
+/* The host executor stores 17 MiB of output on each rank with non-temporal stores. */
 static void output_beyond_the_caches(void)
 {
     int n = harness_size, block = (17 << 20) / (int) sizeof(int) / n + 3;
@@ -440,7 +442,7 @@ static void output_beyond_the_caches(void)
     free(out);
 }
 
-/* Uneven blocks in place, of a predefined type that has a gap inside. */
+/* Test uneven blocks in place, with a predefined type that has a gap. */
 static void pairs_in_place(void)
 {
     struct {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * MPI 4.0: a session without MPI_Init, a communicator made from its group, and calls on it, twice;
- * then the same with the world initialised. The world's own communicator is not used.
+ * Test sessions of MPI 4.0: twice create a session without MPI_Init, and a communicator from its
+ * group, and make calls on it. Then do the same after MPI_Init. MPI_COMM_WORLD is not used.
  *
- * Prints one TAP line for each check, by the first rank of the communicator.
+ * The first rank of the communicator prints one TAP line for each check.
  */
 #include <mpi.h>
 #include <stdbool.h>
@@ -27,7 +27,7 @@ static void check(MPI_Comm comm, bool good, const char *text)
     }
 }
 
-/* Blocking, non-blocking and persistent; each element is a sum over all ranks. */
+/* Check blocking, non-blocking and persistent allreduces. */
 static bool sums_right(MPI_Comm comm)
 {
     static int in[COUNT], out[3][COUNT];

@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #define COMMS  6
-#define WINDOW 8   /* calls under way */
+#define WINDOW 8   /* maximum calls in flight */
 #define RENEW  150 /* calls after which a communicator is replaced */
 
 struct slot {
@@ -103,7 +103,7 @@ static void finish_all(void)
     }
 }
 
-/* A free place; if there is none, one of the calls under way is completed, each rank its own. */
+/* Return a free slot. If there is none, complete a call in flight, which differs between ranks. */
 static struct slot *free_slot(void)
 {
     struct slot *slot = &slots[harness_draw(&own) % WINDOW];
@@ -134,7 +134,7 @@ static void start(struct slot *slot)
             }
         }
         if (code == MPI_SUCCESS) {
-            code = MPI_Start(&call->request); /* and one that is left under way */
+            code = MPI_Start(&call->request); /* and one that remains in flight */
         }
     }
     slot->busy = code == MPI_SUCCESS && call->form != SOAK_BLOCKING;
@@ -143,7 +143,7 @@ static void start(struct slot *slot)
     }
 }
 
-/* Some of the ranks, in any order. */
+/* Make a communicator of some ranks in any order. */
 static void make_random(MPI_Comm *comm)
 {
     int colour = MPI_UNDEFINED, key = 0, without = (int) (harness_draw(&shared) % 4);
@@ -219,7 +219,7 @@ static void one_call(int number)
     }
 }
 
-/* A child that stops and continues this process now and then, until it ends. */
+/* Start a child that stops and continues this process at random until it ends. */
 static void start_pauses(void)
 {
     uint64_t state = own;
@@ -241,7 +241,8 @@ static void start_pauses(void)
     _exit(0);
 }
 
-/* Without the last rank: every other one has an error, and the rest of MPI works. */
+/* Continue without the last rank. Every other rank must have an error, and the rest of MPI must
+ * work. */
 static void survive(int calls, int victim_call)
 {
     int value = 1, code = MPI_SUCCESS;

@@ -156,7 +156,7 @@ void soak_call_draw(struct soak_call *call, uint64_t *shared, enum soak_what onl
 
 /* ---- This rank's buffers ---- */
 
-/* Byte number `at` is that of number i of a block. */
+/* Return the offset of number i of a block, in bytes. */
 static long number_at(const struct soak_side *side, int block, long i)
 {
     const struct soak_type *type = &side->types[side->each ? block : 0];
@@ -180,7 +180,8 @@ static void allocate(struct soak_side *side, MPI_Aint low, MPI_Aint high, bool o
     side->address = (void *) ((uintptr_t) side->memory + side->origin);
 }
 
-/* Where blocks lie, in any order and with gaps if they may. In extents, the end of all. */
+/* Set the displacements of blocks, in any order and with gaps if the call permits it. Return the
+ * end of all blocks, in extents. */
 static int set_displs(struct soak_side *side, uint64_t *own)
 {
     int end = side->even ? 0 : below(own, 3), first = side->even ? 0 : below(own, side->blocks);
@@ -194,7 +195,7 @@ static int set_displs(struct soak_side *side, uint64_t *own)
     return end;
 }
 
-/* The blocks of one side, each with this number of cells. */
+/* Set up the blocks of one side with these numbers of cells. */
 static void side_open(struct soak_side *side, const struct soak_signature *signature,
                       const int *cells, uint64_t *own, bool on_gpu, bool bottom)
 {
@@ -238,7 +239,7 @@ static void side_open(struct soak_side *side, const struct soak_signature *signa
     side->address = bottom ? MPI_BOTTOM : side->address;
 }
 
-/* The same of elements of a reduction. */
+/* The same for elements of a reduction. */
 static void vector_open(struct soak_side *side, const struct soak_call *call, int count,
                         bool on_gpu)
 {
@@ -262,7 +263,7 @@ static void side_close(struct soak_side *side, bool typed)
     free(side->before);
 }
 
-/* Elements of all blocks of a reduction that is scattered, before that of a rank. */
+/* Return the number of elements before a rank's block in a scattered reduction. */
 static int elements_before(const struct soak_call *call, int rank)
 {
     int before = 0;
@@ -380,7 +381,7 @@ void soak_call_close(struct soak_call *call)
 
 /* ---- Data ---- */
 
-/* Number i of the block from one rank to another. */
+/* Write number i of a block. */
 static void put_number(const struct soak_call *call, struct soak_side *side, int block, long i,
                        int from, int to)
 {
@@ -400,7 +401,7 @@ static void put_block(const struct soak_call *call, struct soak_side *side, int 
     }
 }
 
-/* Find the sender and receiver of a block of the receive side, as data is numbered. */
+/* Write the numbers of a block of the receive buffer. */
 static void put_received(const struct soak_call *call, int block)
 {
     struct soak_side *side = (struct soak_side *) (uintptr_t) &call->receive;
@@ -481,7 +482,8 @@ static void read_side(const struct soak_call *call, const struct soak_side *side
     }
 }
 
-/* The result of a reduction in `seen`: right values are put back as they were before. */
+/* Check the result of a reduction in `seen`, and replace right values with their values before the
+ * call. */
 static bool check_reduced(const struct soak_call *call)
 {
     const struct soak_side *side = &call->receive;

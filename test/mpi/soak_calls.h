@@ -33,51 +33,51 @@ enum soak_what {
     SOAK_WHATS
 };
 
-/* One of a call's two buffers, as this rank gives it. */
+/* One of the two buffers of a call on this rank. */
 struct soak_side {
     int blocks;                                 /* 0: the argument is not used */
     bool even, each;                            /* each: blocks have different types, alltoallw */
-    struct soak_type types[SOAK_RANKS];         /* one, or of each block */
+    struct soak_type types[SOAK_RANKS];         /* one type, or one for each block */
     int counts[SOAK_RANKS], displs[SOAK_RANKS]; /* displs: in extents, or with `each` in bytes */
     MPI_Datatype handles[SOAK_RANKS];
-    void *address; /* what MPI gets */
-    char *memory;  /* all of it, including the bytes around it */
+    void *address; /* argument of the MPI call */
+    char *memory;  /* allocated memory, including guard bytes */
     char *before;  /* content before the call */
     size_t bytes, origin;
     bool on_gpu;
 };
 
-/* Facts about a call that all ranks know are first. */
+/* A call. The first members are equal on all ranks. */
 struct soak_call {
     int number, comm_number, root;
     MPI_Comm comm;
-    int rank, size; /* there */
+    int rank, size; /* in the communicator */
     enum soak_what what;
     enum soak_form form;
     bool in_place, on_gpus; /* on_gpus: each rank has a buffer on a GPU, where that matters */
-    uint64_t seed, data;    /* of its lengths, of its data */
+    uint64_t seed, data;    /* seeds of its lengths and of its data */
     struct soak_signature signature;
-    const struct harness_type *type; /* of a reduction */
+    const struct harness_type *type; /* only for reductions */
     const struct harness_op *op;
     int length; /* cells of a block, or elements of a reduction */
 
-    bool reuses; /* in place at this rank */
+    bool reuses; /* in place on this rank */
     struct soak_side send, receive;
-    char *seen; /* room for either */
+    char *seen; /* room for the content of either buffer */
     MPI_Request request;
 };
 
-/* Draw a call on a communicator, the same on all ranks; most: bytes of a buffer, about. `only`
- * SOAK_WHATS: of any collective. */
+/* Draw a call on a communicator, equal on all ranks. `most` is the approximate maximum size of a
+ * buffer in bytes. `only` selects a collective; SOAK_WHATS means any. */
 void soak_call_draw(struct soak_call *call, uint64_t *shared, enum soak_what only, size_t most);
 /* Choose this rank's types and buffers. */
 void soak_call_open(struct soak_call *call, uint64_t *own, bool agree);
 void soak_call_close(struct soak_call *call);
-/* New data. */
+/* Fill the buffers with new data. */
 void soak_call_fill(struct soak_call *call);
 /* Make the call, and return its MPI error code. Defined in soak_make.c. */
 int soak_call_make(struct soak_call *call);
-/* NULL, or a description of the error. */
+/* Check the result. Return NULL or a description of the error. */
 const char *soak_call_check(struct soak_call *call);
 const char *soak_call_text(const struct soak_call *call);
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* A random call's arguments, as MPI takes them. */
+/* Conversion of random calls to MPI calls. */
 #include "soak_calls.h"
 
-#define NOWHERE ((void *) 64) /* insignificant arguments: to follow them is a fault */
+#define NOWHERE ((void *) 64) /* insignificant argument, which faults if it is used */
 #define CALL(call, name, iname, ...)                                       \
     ((call)->form == SOAK_BLOCKING ? MPI_##name(__VA_ARGS__, (call)->comm) \
      : (call)->form == SOAK_NONBLOCKING                                    \
          ? MPI_##iname(__VA_ARGS__, (call)->comm, &(call)->request)        \
          : HARNESS_INIT(name)(__VA_ARGS__, (call)->comm, MPI_INFO_NULL, &(call)->request))
 
-/* The arguments of a side. */
+/* MPI arguments for one buffer. */
 struct arguments {
     void *address;
     int count;
@@ -21,7 +21,7 @@ struct arguments {
 
 static struct arguments arguments_of(const struct soak_call *call, const struct soak_side *side)
 {
-    /* In place, Open MPI 4.1 looks at a type that MPI does not ask for. */
+    /* In place, Open MPI 4.1 reads a type that MPI ignores. */
     const struct arguments in_place = {.address = MPI_IN_PLACE, .type = MPI_BYTE};
     const struct arguments nowhere = {.address = NOWHERE, .count = -1, .type = MPI_DATATYPE_NULL};
 

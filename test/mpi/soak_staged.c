@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * A long random mixture of all collectives in all forms, on communicators of every kind that are
- * created and freed, many calls in progress at the same time, with buffers on GPUs and in host
- * memory, types with gaps, in place or not, from zero to some million bytes. All ranks draw the
- * same calls from the seed, but choose the memory of their buffers, and complete and restart calls
- * in different orders. The expected result of a call is computed before it begins, by the same call
- * on host memory on a communicator without the component.
+ * Make a long random sequence of all collectives in all forms, on communicators of every kind that
+ * are created and freed, many in flight, with buffers on GPUs and in host memory, types with gaps,
+ * in place and out of place, from 0 to some million bytes. All ranks draw the same calls from the
+ * seed, but choose the memory of their buffers, and complete and restart calls in different orders.
+ * The expected result of a call is computed before it begins, by the same call on host memory on a
+ * communicator without the component.
  *
  *   soak_staged [-s SEED] [-c CALLS] [-m BYTES]
  *     -m   maximum size of a buffer
@@ -37,9 +37,9 @@ struct slot {
     const struct collective *what;
     int number, where, factor, root;
     bool in_place, alike; /* alike: buffers on GPUs everywhere or nowhere */
-    int starts;           /* that a persistent call has before it */
-    int until;            /* the round that it is completed in */
-    unsigned seed;        /* of the data */
+    int starts;           /* remaining starts of a persistent call */
+    int until;            /* round in which it is completed */
+    unsigned seed;        /* seed of the data */
     size_t bytes;
     struct call x;
     struct buffer send, receive;
@@ -78,7 +78,7 @@ static int call_barrier(struct call *x)
 
 static const struct collective barrier = {"barrier", ONE_BLOCK, call_barrier};
 
-/* The others would wait: the job ends. */
+/* Report a failure and abort the job, because the other ranks would wait. */
 static void fail(const struct slot *slot, const char *what)
 {
     static const char *const forms[FORMS] = {"blocking", "non-blocking", "persistent"};
@@ -122,7 +122,7 @@ static void buffer_close(struct buffer *buffer)
     free(buffer->expected);
 }
 
-/* Both buffers of a call, with its input. expected: also the expected result. */
+/* Fill both buffers of a call. If `expected`, also compute the expected result. */
 static void fill(struct slot *slot, bool expected)
 {
     struct buffer *send = &slot->send, *receive = &slot->receive;
@@ -147,7 +147,7 @@ static void check(struct slot *slot)
     }
 }
 
-/* The slot's request is complete. */
+/* Handle a slot whose request is complete. */
 static void completed(struct slot *slot)
 {
     check(slot);
@@ -175,7 +175,8 @@ static void start(struct slot *slot)
     need(slot, MPI_Start(&slot->x.request), "MPI_Start");
 }
 
-/* All that this slot is still to do; the other ranks do it at the same place among their calls. */
+/* Finish all remaining work of this slot. The other ranks do this at the same place in their
+ * calls. */
 static void finish(struct slot *slot)
 {
     wait_for(slot);
@@ -193,7 +194,7 @@ static void finish(struct slot *slot)
     slot->state = FREE;
 }
 
-/* Some requests that are under way, of which this rank chooses, and how it asks for them. */
+/* Complete some requests in flight. This rank chooses which, and the MPI call for it. */
 static void complete_some(void)
 {
     MPI_Request requests[SLOTS];
@@ -364,7 +365,7 @@ static void plan(struct slot *slot, int round)
     need(slot, slot->what->call(&reference), "the reference");
 }
 
-/* All that is under way on a communicator. */
+/* Finish all calls in flight on a communicator. */
 static void finish_place(int where)
 {
     for (int i = 0; i < SLOTS; i++) {
@@ -374,7 +375,7 @@ static void finish_place(int where)
     }
 }
 
-/* A communicator that is copied gives way to the copy. */
+/* Replace a communicator with its copy. */
 static void end_copy(int where)
 {
     if (copying[where] == MPI_REQUEST_NULL) {

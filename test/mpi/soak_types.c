@@ -30,7 +30,7 @@ static int below(uint64_t *state, int n)
     return (int) (harness_draw(state) % (uint64_t) n);
 }
 
-/* New bounds; the bytes between the first and the last are those of the numbers. */
+/* Set new bounds, and compute the first and the last byte of the numbers. */
 static void set_bounds(struct soak_type *type, MPI_Aint lower, MPI_Aint extent)
 {
     type->lower = lower;
@@ -64,7 +64,7 @@ static void resize(struct soak_type *type, MPI_Aint lower, MPI_Aint extent)
     set_bounds(type, lower, extent);
 }
 
-/* One cell: a number, or a structure of some in any order, with gaps. */
+/* Draw one cell: a number, or a structure of numbers in any order, with gaps. */
 static struct soak_type draw_cell(const struct soak_signature *signature, uint64_t *state)
 {
     struct soak_type type = {.handle = signature->types[0],
@@ -89,7 +89,7 @@ static struct soak_type draw_cell(const struct soak_signature *signature, uint64
     return type;
 }
 
-/* `n` copies of a type at these places, in bytes. */
+/* Combine `n` copies of a type at these offsets, in bytes. */
 static struct soak_type copies(const struct soak_type *inner, int n, const MPI_Aint *at)
 {
     struct soak_type type = {.cells = n * inner->cells,
@@ -157,7 +157,7 @@ static struct soak_type draw_copies(const struct soak_type *inner, int n, uint64
     return type;
 }
 
-/* A column of a matrix with this number of columns: elements are interleaved. */
+/* Make a column of a matrix with `columns` columns, so that elements are interleaved. */
 static struct soak_type column(const struct soak_type *inner, int n, int columns)
 {
     MPI_Aint at[SOAK_CELLS];

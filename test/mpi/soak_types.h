@@ -11,10 +11,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A cell is what signatures repeat: one number, or four of different types. */
-#define SOAK_CELLS 12 /* of an element, at most; it has a divisor of that */
+/* Signatures are sequences of equal cells. A cell is one number, or four numbers of different
+ * types. */
+#define SOAK_CELLS 12 /* maximum cells of an element, which has a divisor of this number */
 struct soak_signature {
-    int numbers; /* of a cell */
+    int numbers; /* numbers per cell */
     MPI_Datatype types[4];
     int sizes[4];
 };
@@ -23,24 +24,24 @@ struct soak_signature soak_signature(int i);
 
 struct soak_type {
     MPI_Datatype handle;
-    bool made; /* to be freed */
-    int cells; /* of an element */
+    bool made; /* true if it must be freed */
+    int cells; /* cells per element */
     const struct soak_signature *signature;
     int numbers;
-    MPI_Aint at[SOAK_CELLS * 4]; /* of the numbers of an element */
+    MPI_Aint at[SOAK_CELLS * 4]; /* offsets of the numbers of an element */
     MPI_Aint lower, extent;
-    MPI_Aint low, high; /* the bytes of an element, from the first one to the end of the last one */
+    MPI_Aint low, high; /* first byte of an element, and end of its last byte */
 };
 
 /* Draw a random type with `cells` cells, of which `elements` consecutive elements do not overlap.
  */
 struct soak_type soak_type_draw(const struct soak_signature *signature, int cells, int elements,
                                 uint64_t *state);
-/* The same for MPI_BOTTOM: elements from this address on. */
+/* Convert the type for use with MPI_BOTTOM, with elements from this address on. */
 void soak_type_absolute(struct soak_type *type, void *address);
 void soak_type_free(struct soak_type *type);
 
-/* Number i of the numbers of a buffer that begins with an element at 0. */
+/* Return the offset of number i in a buffer whose first element is at 0. */
 static inline MPI_Aint soak_type_at(const struct soak_type *type, long i)
 {
     return i / type->numbers * type->extent + type->at[i % type->numbers];

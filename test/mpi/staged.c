@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Every collective on device memory, in every form, with types with
- * gaps and explicit bounds, compared with the same call on host memory: all bytes of both buffers
- * must be equal afterwards, gaps included. The stand-in driver faults where device memory is
- * followed on the host.
+ * Test every collective on device memory in every form, with types with gaps and explicit bounds.
+ * Each call is compared with the same call on host memory. All bytes of both buffers must be equal
+ * afterwards, including gaps. With the stand-in driver, an access of the host to device memory is a
+ * fault.
  *
  *   staged [-f N]    every N-th combination
  */
@@ -18,9 +18,9 @@
 #include "staged_places.h"
 
 #define AREA   ((size_t) 32 << 10) /* bytes of a buffer */
-#define ORIGIN ((size_t) 8196)     /* where the buffers of calls begin in it */
+#define ORIGIN ((size_t) 8196)     /* offset of the calls' buffers in it */
 
-/* Which buffers are on the GPU. */
+/* The buffers that are on the GPU. */
 enum kinds { BOTH_ON_GPU, SEND_ON_GPU, RECEIVE_ON_GPU, EVEN_RANKS, KINDS };
 
 static long long staged_calls;
@@ -61,7 +61,8 @@ static void fill(const struct buffer *buffer, char *reference, unsigned seed)
     data_fill(buffer->memory, buffer->on_gpu, reference, AREA, seed);
 }
 
-/* Equal to the reference up to a byte: stock components use the rest as they like. */
+/* Return true if the first bytes are equal to the reference. Stock components may change the
+ * others. */
 static bool same(const struct buffer *buffer, const char *reference, size_t bytes)
 {
     return data_same(buffer->memory, buffer->on_gpu, reference, bytes);
@@ -72,7 +73,7 @@ static bool on_gpu(enum kinds kinds, enum kinds alone)
     return kinds == BOTH_ON_GPU || kinds == alone || (kinds == EVEN_RANKS && harness_rank % 2 == 0);
 }
 
-/* One combination: on the host, on the GPU, and compared. */
+/* Run one combination on the host and on the GPU, and compare the results. */
 static bool compare(const struct collective *what, struct call x, enum kinds kinds, bool in_place)
 {
     struct buffer s = {data.other_send, false}, r = {data.other_receive, false};
@@ -114,7 +115,7 @@ struct choice {
     int type, kinds, in_place, last_root, predefined;
 };
 
-/* A combination of everything by its number; false: there is no such. */
+/* Choose a combination by its number. Return false if it does not exist. */
 static bool choose(struct choice *choice, unsigned number)
 {
     choice->type = (int) (number % DATA_GAPS);
@@ -161,7 +162,7 @@ static void check_collective(const struct place *place, const struct collective 
                              enum form form, unsigned every)
 {
     static const char *const forms[FORMS] = {"blocking", "non-blocking", "persistent"};
-    static unsigned running; /* over all collectives, so that each gets others */
+    static unsigned running; /* counts over all collectives, so that each gets different ones */
     long long before = harness_pvar("coll_gpuring_staged");
     int combinations = 0;
     bool good = true;

@@ -11,31 +11,31 @@
 
 enum form { BLOCKING, NONBLOCKING, PERSISTENT, FORMS };
 
-/* One call: the arguments of all collectives, of which each takes its own. */
+/* One call. It has the arguments of all collectives, and each collective uses some of them. */
 struct call {
     enum form form;
     MPI_Comm comm;
-    MPI_Request request; /* of a form that has one */
+    MPI_Request request; /* only for forms with a request */
 
     int rank, size;       /* in the communicator (its own group) */
     int sources, targets; /* number of ranks that send to this one and receive from it */
-    bool root_here;       /* this rank is the root; root: as MPI wants it */
-    bool bystander;       /* of the root's group, between groups */
+    bool root_here;       /* this rank is the root; `root` is MPI's argument */
+    bool bystander;       /* not the root, but in its group (intercommunicators) */
     int root;
 
     const void *send; /* or MPI_IN_PLACE */
     void *receive;
     MPI_Datatype type;
     MPI_Op op;
-    int count;                            /* of blocks of one size */
-    int part;                             /* of reduce_scatter_block: all ranks' make 12 */
-    int give;                             /* this rank's own, where ranks' counts differ */
-    int from_counts[PEERS];               /* of the sources, where they differ */
-    int parts[PEERS];                     /* of reduce_scatter */
-    int from_displs[PEERS];               /* of both, in extents */
-    int s_counts[PEERS], r_counts[PEERS]; /* of alltoallv */
+    int count;                            /* for blocks of one size */
+    int part;                             /* reduce_scatter_block: the sum over all ranks is 12 */
+    int give;                             /* this rank's count if the counts of ranks differ */
+    int from_counts[PEERS];               /* counts of the sources if they differ */
+    int parts[PEERS];                     /* for reduce_scatter */
+    int from_displs[PEERS];               /* for both, in extents */
+    int s_counts[PEERS], r_counts[PEERS]; /* for alltoallv */
     int s_displs[PEERS], r_displs[PEERS]; /* in extents */
-    int s_bytes[PEERS], r_bytes[PEERS];   /* of alltoallw */
+    int s_bytes[PEERS], r_bytes[PEERS];   /* for alltoallw */
     MPI_Aint s_aints[PEERS], r_aints[PEERS];
     MPI_Datatype s_types[PEERS], r_types[PEERS];
 };
@@ -43,13 +43,13 @@ struct call {
 enum {
     ROOTED = 1,       /* has a root */
     REDUCES = 2,      /* has an operation */
-    IN_PLACE = 4,     /* takes MPI_IN_PLACE as the send buffer, of the root alone if it has one */
-    SCATTERS = 8,     /* of the root as the receive buffer */
+    IN_PLACE = 4,     /* accepts MPI_IN_PLACE as send buffer, only on the root if there is one */
+    SCATTERS = 8,     /* accepts MPI_IN_PLACE as receive buffer of the root */
     ONE_GROUP = 16,   /* not between groups */
     NEIGHBORS = 32,   /* needs a topology */
-    FIRST_KEEPS = 64, /* leaves rank 0's receive buffer alone */
+    FIRST_KEEPS = 64, /* does not change rank 0's receive buffer */
     SYMMETRIC = 256,  /* all ranks have GPU buffers, or none has, unless they agree */
-    ONE_BLOCK = 128   /* of one vector, not of one for each peer */
+    ONE_BLOCK = 128   /* has one vector, not one block for each peer */
 };
 
 struct collective {

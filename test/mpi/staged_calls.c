@@ -5,11 +5,11 @@
 
 #include <stddef.h>
 
-/* Insignificant arguments: to follow them is a fault. */
+/* An insignificant argument, which faults if it is used. */
 #define NOWHERE ((void *) 64)
 #define NOTHING MPI_DATATYPE_NULL
 
-/* A call in its form. */
+/* Make a call in its form. */
 #define CALL(x, name, iname, ...)                               \
     ((x)->form == BLOCKING ? MPI_##name(__VA_ARGS__, (x)->comm) \
      : (x)->form == NONBLOCKING                                 \
@@ -28,7 +28,7 @@ static int common_count(const struct call *x)
     return gives_none(x) ? 0 : x->count;
 }
 
-/* The root's argument alone; that of others must not be looked at. */
+/* Return an argument that is significant only on the root. */
 static int roots_count(const struct call *x)
 {
     return x->root_here ? x->count : gives_none(x) ? 0 : -1;

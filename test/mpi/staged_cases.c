@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Properties of staged calls beyond the bytes of one call (staged.c):
- * several calls in progress, types and communicators that are freed before
- * the call is complete, communicators that are duplicated in the meantime, addresses inside of
- * types, large vectors, failing copies.
+ * Test properties of staged calls beyond the bytes of one call (staged.c): several calls in flight,
+ * types and communicators that are freed before the call is complete, communicators that are
+ * duplicated in the meantime, addresses in types, large vectors, and failing copies.
  *
  *   staged_cases       all of these
  *   staged_cases -t    threads
@@ -37,7 +36,7 @@ static void fill(int *to, int n, int rank)
     harness_write(to, host, (size_t) n * sizeof *host);
 }
 
-/* Every step-th element from `first` is that of the rank. */
+/* Return true if every step-th element from `first` on has the value of the rank. */
 static bool holds(const int *from, int n, int rank, int first, int step)
 {
     harness_read(host, from, (size_t) n * sizeof *host);
@@ -75,7 +74,7 @@ static void interleaved(void)
                   "two calls under way in the gaps of one another");
 }
 
-/* The gaps change between the call and its completion, which waits for that. */
+/* The program changes the gaps between the call and its completion. */
 static void gaps_change(void)
 {
     MPI_Datatype type = every_other();
@@ -185,7 +184,7 @@ static void nothing_to_do(void)
     harness_check(good, "zero counts and null buffers");
 }
 
-/* An operation of the user's, which the component does not know. */
+/* An operation of the user, which the component does not know. */
 static void add_ints(void *in, void *inout, int *count, MPI_Datatype *type)
 {
     (void) type;
@@ -194,7 +193,7 @@ static void add_ints(void *in, void *inout, int *count, MPI_Datatype *type)
     }
 }
 
-/* All ranks' sum at every element. */
+/* Return true if every element is the sum over all ranks. */
 static bool summed(const int *result)
 {
     int ranks = harness_size * (harness_size + 1) / 2;
@@ -208,7 +207,7 @@ static bool summed(const int *result)
     return true;
 }
 
-/* Large reductions; only_even: ranks differ in where their buffers are. */
+/* Test large reductions. If only_even, only even ranks have GPU buffers. */
 static void large_reductions(bool only_even)
 {
     static int own[LARGE], result[LARGE];
@@ -238,7 +237,7 @@ static void large_reductions(bool only_even)
     MPI_Op_free(&op);
 }
 
-/* Large broadcasts; ranks give count and type in different ways, one with a gap. */
+/* Test large broadcasts. Ranks specify count and type in different ways, one of them with a gap. */
 static void large_broadcasts(bool only_even, bool with_gap)
 {
     static int own[2 * LARGE];
@@ -273,7 +272,7 @@ static void large_broadcasts(bool only_even, bool with_gap)
                   with_gap ? ", one type with gaps" : "");
 }
 
-/* Calls of one rank with rows to copy. */
+/* Make calls on one rank that copy rows, and count failures. */
 static void count_failures(void)
 {
     MPI_Datatype type = every_other();
@@ -386,7 +385,7 @@ static void without_neighbors(void)
     MPI_Comm_free(&comm);
 }
 
-/* Some ranks let MPI move on before the next call, the others do not. */
+/* Let MPI make progress before the next call on some ranks only. */
 static void move_on(MPI_Request *request, int round)
 {
     int done = 0;
@@ -398,8 +397,9 @@ static void move_on(MPI_Request *request, int round)
 }
 
 /*
- * Open MPI gives a copy its number by calls from its progress, of the communicator or, between
- * groups, of each group: at another place on each rank among those calls that go on meanwhile.
+ * Open MPI assigns a number to a copy with calls on the communicator or, between groups, on each
+ * group. It makes them in its progress function, so their place among the other calls differs
+ * between ranks.
  */
 static void copied_between_groups(void)
 {
@@ -446,7 +446,7 @@ static void copied_amid_calls(void)
             MPI_Wait(&copying, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
             MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS && good;
         MPI_Comm_free(&copy);
-        /* One element, as in Open MPI's calls, but the application's. */
+        /* One element, like calls of Open MPI, but made by the application. */
         fill(gpu, 1, harness_rank);
         MPI_Iallreduce(gpu, gpu_too, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD, &request);
         MPI_Test(&request, &done, MPI_STATUS_IGNORE);

@@ -118,7 +118,7 @@ unsigned data_seed(void)
     return 10 * (unsigned) harness_rank + 1000 * ++calls;
 }
 
-/* Host memory for a copy of GPU memory. */
+/* Return host memory for a copy of GPU memory. */
 static char *need(size_t bytes)
 {
     if (bytes > room) {

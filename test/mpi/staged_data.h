@@ -8,14 +8,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* How the ints of a type lie; all numbers are in ints. */
+/* The layout of a type. All numbers are in ints. */
 struct data_layout {
-    int n;             /* of one element */
-    int at[6];         /* where they are */
+    int n;             /* ints per element */
+    int at[6];         /* their offsets */
     int lower, extent; /* bounds */
 };
 
-#define DATA_TYPES 8 /* at most */
+#define DATA_TYPES 8 /* maximum */
 
 struct data_buffers {
     char *host_send, *host_receive;   /* of the reference */
@@ -31,7 +31,7 @@ extern MPI_Op data_op;                      /* on them: associative, not commuta
 #define DATA_GAPS 5
 extern const struct data_layout data_gaps[DATA_GAPS];
 
-/* Buffers of `area` bytes. */
+/* Allocate buffers of `area` bytes, and create the types. */
 void data_open(const struct data_layout *layouts, int n, size_t area);
 void data_close(void);
 const struct data_layout *data_layout_of(MPI_Datatype type);
@@ -39,7 +39,7 @@ const struct data_layout *data_layout_of(MPI_Datatype type);
 /* Fill a buffer of this number of bytes and, unless it is
  * NULL, its reference with the same ints, which depend on the seed. */
 void data_fill(char *buffer, bool on_gpu, char *reference, size_t bytes, unsigned seed);
-/* The seed of the next call on this rank: no two have the same data. */
+/* Return the seed of the next call on this rank, so that all calls have different data. */
 unsigned data_seed(void);
 /* Return true if the first bytes are equal to the reference. */
 bool data_same(const char *buffer, bool on_gpu, const char *reference, size_t bytes);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Staged calls while copies fail, or memory is missing, on one rank (the culprit, which is the last
- * one). Copies: its call returns the error, and the others end theirs without one, with bytes of
- * 0xff instead of its data. Memory: its call returns MPI_ERR_NO_MEM and does nothing, so it may be
- * made again. The stand-in driver fails.
+ * Test staged calls while copies or allocations fail on one rank (the culprit, which is the last
+ * rank). If a copy fails, its call returns the error, and the calls of the others succeed with
+ * bytes of 0xff instead of its data. If an allocation fails, its call returns MPI_ERR_NO_MEM and
+ * does nothing, so it can be made again. The stand-in driver injects the faults.
  *
- *   staged_failures copies    of one call each; coll_gpuring_stage_size is 4096
- *   staged_failures memory    by a limit on the process's address space; stage_size is 16m
+ *   staged_failures copies    one call each; coll_gpuring_stage_size is 4096
+ *   staged_failures memory    limits the process's address space; stage_size is 16m
  *   staged_failures late      one rank makes its call 3 s later; coll_gpuring_timeout is 1
  */
 #include "harness.h"
@@ -43,7 +43,7 @@ static void prepare(void)
     harness_write(output, host, LARGE * sizeof *host);
 }
 
-/* Elements of the output: those of this rank, or -1 where they are poisoned. */
+/* Return true if output elements have the values of a rank, or -1 if they are poisoned. */
 static bool holds(int first, int count, int rank, bool poisoned)
 {
     harness_read(host, output, LARGE * sizeof *host);
@@ -56,7 +56,7 @@ static bool holds(int first, int count, int rank, bool poisoned)
     return true;
 }
 
-/* The culprit gives data to all: in each form. */
+/* The culprit sends data to all ranks, in each form. */
 static void *root_buffer(void)
 {
     return harness_rank == culprit ? input : output;
@@ -105,7 +105,7 @@ static bool large_right(bool poisoned)
     return harness_rank == culprit || holds(0, LARGE, culprit, poisoned);
 }
 
-/* The culprit's block of several. */
+/* One of several blocks is from the culprit. */
 static int allgather(void)
 {
     return MPI_Allgather(input, COUNT, MPI_INT, output, COUNT, MPI_INT, MPI_COMM_WORLD);
@@ -121,7 +121,7 @@ static bool allgather_right(bool poisoned)
     return good;
 }
 
-/* The result of poisoned data in a sum: NaN. */
+/* Poisoned data makes a sum NaN. */
 static int reduce(void)
 {
     return MPI_Reduce(input, output, COUNT, MPI_FLOAT, MPI_SUM, 0, MPI_COMM_WORLD);
@@ -144,7 +144,7 @@ static bool reduce_right(bool poisoned)
     return true;
 }
 
-/* The culprit only loses its result. */
+/* Only the result of the culprit is lost. */
 static int gather(void)
 {
     return MPI_Gather(input, COUNT, MPI_INT, output, COUNT, MPI_INT, culprit, MPI_COMM_WORLD);
@@ -213,7 +213,7 @@ static size_t address_space(void)
     return pages * (size_t) sysconf(_SC_PAGESIZE);
 }
 
-/* No more memory than there is, and some for Open MPI's messages; or as much as wanted. */
+/* Limit memory to the current use and some room for Open MPI's messages, or remove the limit. */
 static void limit(bool limited)
 {
     struct rlimit limits;
@@ -223,11 +223,11 @@ static void limit(bool limited)
     setrlimit(RLIMIT_AS, &limits);
 }
 
-#define BIG ((40 << 20) / (int) sizeof(int)) /* of a call that finds no memory */
+#define BIG ((40 << 20) / (int) sizeof(int)) /* ints of a call that finds no memory */
 
 static int *big, *big_too;
 
-/* The culprit alone. */
+/* Make a call on the culprit alone. */
 static int self_gather(void)
 {
     return MPI_Allgather(big, BIG, MPI_INT, big_too, BIG, MPI_INT, MPI_COMM_SELF);
@@ -241,7 +241,7 @@ static int self_igather(void)
     return result == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : result;
 }
 
-/* The others wait in it until the culprit makes it again. */
+/* The other ranks wait in the call until the culprit makes it again. */
 static int big_gatherv(void)
 {
     int counts[64] = {0}, displs[64] = {0};

@@ -19,19 +19,19 @@ long place_told(long value, int from)
     return value;
 }
 
-/* The number of elements that rank a sends to rank b: zeros among them. */
+/* Return the number of elements, possibly 0, that rank a sends to rank b. */
 static int pair_count(int a, int b)
 {
     return a == MPI_PROC_NULL || b == MPI_PROC_NULL ? 1 : (a + b) % 3;
 }
 
-/* Between two ranks the type alternates; both know which it is. */
+/* Return the type for a pair of ranks. Types alternate, and both ranks know them. */
 static MPI_Datatype pair_type(MPI_Datatype type, MPI_Datatype other, int a, int b)
 {
     return a != MPI_PROC_NULL && b != MPI_PROC_NULL && (a + b) % 2 ? other : type;
 }
 
-/* The arguments that follow from the peers. */
+/* Set the arguments that depend on the peers. */
 static void set_peers(struct call *x, MPI_Datatype other, const struct place *place)
 {
     const int *sources = place->sources, *targets = place->targets;
@@ -77,7 +77,7 @@ static void all_are_peers(struct place *place)
     }
 }
 
-/* All ranks, or some of them: in an order, or on a grid. */
+/* Make a communicator of all ranks or of some, in an order or on a grid. */
 static struct place one_group(enum place_kind kind)
 {
     struct place place = {.name = "all ranks"};
@@ -116,7 +116,7 @@ static struct place between_groups(void)
     return place;
 }
 
-/* A line: its ends have MPI_PROC_NULL as a neighbour. */
+/* Make a line, whose ends have MPI_PROC_NULL as a neighbour. */
 static struct place on_a_line(void)
 {
     struct place place = {.name = "on a line", .topology = true, .nsources = 2, .ntargets = 2};
@@ -129,7 +129,7 @@ static struct place on_a_line(void)
     return place;
 }
 
-/* From every rank to all greater ones: as many sources as targets only in the middle. */
+/* Make a graph with edges from every rank to all greater ranks. */
 static struct place on_a_graph(void)
 {
     struct place place = {.name = "on a graph", .topology = true, .nsources = harness_rank};

@@ -6,24 +6,24 @@
 
 #include "staged.h"
 
-/* A communicator to call on, with the peers of this rank there. */
+/* A communicator with the peers of this rank in it. */
 struct place {
     const char *name;
     MPI_Comm comm; /* MPI_COMM_NULL: not for this many ranks */
     bool inter, topology;
-    bool first_group; /* between groups: the one that roots are in */
+    bool first_group; /* between groups: this rank is in the group of the roots */
     int nsources, ntargets, sources[PEERS], targets[PEERS];
 };
 
 enum place_kind {
     PLACE_ALL,
     PLACE_BETWEEN,        /* two groups */
-    PLACE_LINE,           /* of neighbours */
-    PLACE_GRAPH,          /* of neighbours */
-    PLACES,               /* those of places_open */
-    PLACE_PARTS = PLACES, /* ranks of even numbers, those of odd ones */
+    PLACE_LINE,           /* with neighbours */
+    PLACE_GRAPH,          /* with neighbours */
+    PLACES,               /* number of kinds for places_open */
+    PLACE_PARTS = PLACES, /* even ranks and odd ranks */
     PLACE_REVERSED,
-    PLACE_GRID, /* not of neighbours: all call on it */
+    PLACE_GRID, /* without neighbour collectives */
     PLACE_KINDS
 };
 
@@ -35,16 +35,16 @@ void places_close(struct place places[PLACES]);
 /* Return true if the collective exists for this kind of communicator. */
 bool place_has(const struct place *place, const struct collective *what);
 
-/* A call there, without buffers and operation. Where types may differ from peer to peer, some are
- * `other`, which is no larger. Blocks are of a few elements, 5 extents apart at most. root: a
- * number for each rank from 0 on, or -1: the last one; larger numbers begin again. */
+/* Return a call in this place, without buffers and operation. If types may differ between peers,
+ * some are `other`, which must not be larger. Blocks have a few elements and are at most 5 extents
+ * apart. `root` is a number modulo the number of ranks, or -1 for the last rank. */
 struct call place_call(const struct place *place, enum form form, MPI_Datatype type,
                        MPI_Datatype other, int root);
 
-/* Factor for the number of elements and their distance; 0: none. */
+/* Multiply the numbers of elements and their distances by a factor, which may be 0. */
 void place_scale(struct call *x, int factor);
 
-/* The buffers as this collective and rank want them. */
+/* Set the buffers that this collective needs on this rank. */
 void place_buffers(const struct collective *what, struct call *x, bool in_place, char *send,
                    char *receive);
 

@@ -55,8 +55,8 @@ static void one_fault(const char *fault, bool everywhere, bool must_be_right)
     verdict(fault, must_be_right);
 }
 
-/* Entry points, the error that they answer with, how many of their calls are tried where calls are
- * served and where they are staged, and whether the user gets a report of each failure. */
+/* Entry points: the injected error, the number of their calls to test if MPI calls are served and
+ * if they are staged, and true if each failure must be reported to the user. */
 static const struct {
     const char *name, *code;
     int most, most_staged;
@@ -66,12 +66,12 @@ static const struct {
     {"cuMemHostRegister_v2", "2", 50, 0, true},
     {"cuStreamCreateWithPriority", "2", 20, 0, true},
     {"cuIpcGetMemHandle", "201", 10, 0, true},
-    {"cuIpcOpenMemHandle_v2", "217", 10, 0, false}, /* the way round it is */
+    {"cuIpcOpenMemHandle_v2", "217", 10, 0, false}, /* there is an alternative */
     {"cuMemcpyAsync", "700", 12, 12, true},
     {"cuMemcpy2DAsync_v2", "700", 0, 6, true},
     {"cuMemsetD8Async", "700", 6, 0, true},
     {"cuStreamSynchronize", "700", 12, 12, true},
-    {"cuStreamQuery", "700", 0, 4, true}, /* of kernels only where they take long */
+    {"cuStreamQuery", "700", 0, 4, true}, /* for kernels, only if they take long */
     {"cuLaunchKernel", "719", 6, 0, true},
     {"cuEventCreate", "2", 4, 4, true},
     {"cuEventRecord", "700", 6, 6, true},
@@ -108,13 +108,13 @@ static const char *const first_steps[] = {
     "cuCtxGetDevice=1:201",
 };
 #define FIRST_STEPS ((int) (sizeof first_steps / sizeof *first_steps))
-/* And when it launches the first kernels, in this order, and at the end. */
+/* The same when the process launches its first kernels, in this order, and at the end. */
 static const char *const later_steps[] = {"cuModuleLoadData=1:209", "cuModuleGetFunction=1:500",
                                           "cuModuleGetFunction=2:500", "cuFuncLoad=1:2"};
 #define LATER_STEPS ((int) (sizeof later_steps / sizeof *later_steps))
 static const char last_step[] = "cuModuleUnload=1:700";
 
-/* Why no fault of these is tried here. */
+/* Entry points without faults here, and the reason. */
 static const struct {
     const char *name, *reason;
 } elsewhere[] = {
@@ -164,7 +164,7 @@ static void every_entry_point_is_listed(void)
     }
 }
 
-/* Each at its first call, at all ranks alike. */
+/* Let each entry point fail at its first call on all ranks. */
 static void all_ranks(void)
 {
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
@@ -177,7 +177,7 @@ static void all_ranks(void)
     }
 }
 
-/* All that have calls to try in this mode. */
+/* Test all entry points that have calls in this mode. */
 static void all_calls(void)
 {
     every_entry_point_is_listed();
@@ -190,7 +190,7 @@ static void all_calls(void)
     }
 }
 
-/* The GPU's context becomes, or ceases to be, the calling thread's. */
+/* Make the GPU's primary context current in the calling thread, or undo this. */
 static bool use_context(bool use)
 {
     int (*retain)(void **, int), (*push)(void *), (*pop)(void **), (*release)(int);

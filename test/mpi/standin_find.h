@@ -3,7 +3,7 @@
 #ifndef GPURING_TEST_STANDIN_FIND_H
 #define GPURING_TEST_STANDIN_FIND_H
 
-/* *function: an entry point of the loaded driver by its name; the program ends if it has none. */
+/* Set *function to an entry point of the loaded driver. The program ends if there is none. */
 void standin_find(const char *name, void *function);
 
 #endif

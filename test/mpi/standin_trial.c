@@ -12,11 +12,11 @@
 #include "standin_find.h"
 
 #define ROUNDS 5 /* the last one for staged collectives only */
-#define BLOCK  3 /* elements of a block of its type, and from one to the next */
+#define BLOCK  3 /* of STRIDE elements of the type, BLOCK are data */
 #define STRIDE 5
 
 static const int counts[ROUNDS] = {40000, 3, 20000, 20000, 600 * STRIDE};
-static MPI_Datatype blocks; /* of counts[4] elements */
+static MPI_Datatype blocks; /* counts[4] elements */
 static float *input[ROUNDS], *output[ROUNDS], *host;
 
 struct trial_driver trial_driver;
@@ -56,7 +56,7 @@ void trial_finish(void)
     free(host);
 }
 
-/* One region may be kept until its peers have unmapped it, which the next communicator sees. */
+/* One region may be kept until its peers have unmapped it, which the next communicator detects. */
 void trial_is_usual(void)
 {
     usual = trial_driver.held() + 1;
@@ -95,7 +95,7 @@ static void prepare(void)
     }
 }
 
-/* The result of a call of this round: the folded contributions of ranks 0 .. this one. */
+/* Return the last rank whose contribution is in the result of a call of this round. */
 static int last_contributor(int round)
 {
     if (round == 4) {
@@ -104,13 +104,13 @@ static int last_contributor(int round)
     return trial_staged && (round == 1 || round == 2) ? harness_rank : harness_size - 1;
 }
 
-/* The contributions begin with this rank's. */
+/* Return the first rank whose contribution is in the result. */
 static int first_contributor(int round)
 {
     return trial_staged && round == 0 ? harness_size - 1 : 0;
 }
 
-/* In what order the sums are taken is of no interest: all are exact. */
+/* Return the expected value. Sums are exact, so their order does not matter. */
 static float expected(int round, int i)
 {
     float sum = 0;
@@ -124,7 +124,8 @@ static float expected(int round, int i)
     return sum;
 }
 
-/* poisoned: another rank sent bytes of 0xff instead of its data, and a sum of these. */
+/* Return true if the result is wrong. If `poisoned`, bytes of 0xff of another rank, and sums with
+ * them, are right. */
 static int is_wrong(int round, bool poisoned)
 {
     harness_read(host, output[round], (size_t) counts[round] * sizeof(float));
@@ -215,7 +216,7 @@ bool trial_here(const char *fault, bool last)
     }
     MPI_Comm_free(&comm);
     struck = trial_driver.reached();
-    /* Only lines of the log that are shown ask for an error's name. */
+    /* Only shown lines of the log query the name of an error. */
     if (struck && fault != NULL && fault[0] != '\0' && trial_driver.calls("cuGetErrorName") == 0) {
         trial_seen.unreported++;
         printf("# rank %d: %s: the log does not report it\n", harness_rank, fault);

@@ -20,30 +20,30 @@ struct trial_driver {
 extern struct trial_driver trial_driver;
 
 extern bool trial_staged; /* test staged collectives instead of MPI_Allreduce */
-extern int trial_calls;   /* of a communicator */
+extern int trial_calls;   /* calls per communicator */
 
 /* Results of this rank since the last reset. */
 extern struct trial_seen {
     long trials;
-    long errors;     /* calls that ended with one */
+    long errors;     /* calls that returned an error */
     long wrong;      /* calls that succeeded with wrong data */
-    long leaks;      /* trials after which more was held than before */
-    long unreported; /* faults that struck and were in no line of the log */
+    long leaks;      /* trials that did not release all resources */
+    long unreported; /* faults that struck and are not in the log */
 } trial_seen;
 void trial_reset(void);
 
-/* Buffers and the driver. Program ends if that is not the stand-in. */
+/* Find the driver and allocate buffers. The program ends if it is not the stand-in driver. */
 void trial_start(bool staged);
 void trial_finish(void);
 /* The process keeps its current resources forever. Anything more is a leak. */
 void trial_is_usual(void);
 
-/* One communicator, with this fault here; NULL: none. True if it was reached. last: this rank
- * frees the communicator some time after the others. */
+/* Run a trial on one communicator with this fault, or NULL, on this rank. Return true if the fault
+ * was reached. If `last`, this rank frees the communicator later than the others. */
 bool trial_here(const char *fault, bool last);
-/* The rank that a fault meets where it does not meet all; from trial_start on the last one. */
+/* The rank that gets faults that are not for all ranks. trial_start sets it to the last rank. */
 extern int trial_culprit;
-/* One communicator with this fault at that rank, or everywhere. */
+/* Run a trial on one communicator with this fault on trial_culprit, or on all ranks. */
 bool trial_run(const char *fault, bool everywhere);
 
 #endif

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# gpuring-run and libgpuring_aware.so, on the stand-in driver.
+# Test gpuring-run and libgpuring_aware.so on the stand-in driver.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 
@@ -33,7 +33,7 @@ check "from the build tree: its components" says "component_path='$built/.libs:S
 export GPURING_AWARE="$top_builddir/tools/.libs/libgpuring_aware.so"
 export OMPI_MCA_mca_base_component_path="$components:SYSTEM_DEFAULT:USER_DEFAULT"
 
-# asks_for TEXT EXPECTED ARGUMENTS...: what gpuring-run makes of arguments for mpirun.
+# asks_for TEXT EXPECTED ARGUMENTS...: check the command line that gpuring-run makes for mpirun.
 asks_for() {
     asks_text=$1 expected=$2
     shift 2
@@ -94,7 +94,7 @@ fi
 use_gpus 2
 export GPURING_STANDIN_REPORT="$work/report"
 
-# aware RANKS ARGUMENTS...: the program, by gpuring-run.
+# aware RANKS ARGUMENTS...: run the program `aware` with gpuring-run.
 aware() {
     ranks=$1
     shift
@@ -139,7 +139,7 @@ done
 unset OMPI_MCA_fcoll
 nothing_held "calls on files that fail leave nothing behind"
 
-# Profilers, between this library and Open MPI, and before this library.
+# Profilers that are loaded between this library and Open MPI, and before this library.
 calls='^profiler: 16 packs, 1 replacements, 2 writes$'
 rm -f "$work/file"
 GPURING_TEST_LOOK=1 LD_PRELOAD=$profiler aware 2 "$work"
@@ -149,7 +149,7 @@ GPURING_TEST_PRELOAD="$profiler:$GPURING_AWARE" aware 2 "$work"
 adopt_as_one "with a profiler before this library"
 check "it sees each call once" says "$calls"
 
-# Bindings that look functions up in their MPI library, for which they take this one.
+# Bindings that look up functions in their MPI library, which is replaced with this library.
 if [ -x /usr/bin/python3 ]; then
     run 60 "$gpuring_run" -n 1 "$top_srcdir/test/mpi/as_nodes.sh" 1 1 /usr/bin/python3 \
         "$top_srcdir/test/mpi/aware_ctypes.py" "$GPURING_AWARE"

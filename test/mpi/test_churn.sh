@@ -36,7 +36,7 @@ else
     skip "built without UCX" "several nodes"
 fi
 
-# Buffers in host memory in a process that has a driver: every call is looked at, and delegated.
+# Buffers are in host memory in a process with a driver: every call is checked and delegated.
 if [ -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
     use_gpus 1
     churn 4 1 "host memory beside GPUs"

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# Buffers of several CUDA contexts of a process, and contexts that are destroyed, on the stand-in
-# driver (test/standin): nothing here is a result of a GPU.
+# Test buffers of several CUDA contexts of a process, and contexts that are destroyed, on the stand-in driver
+# (test/standin). No result is from a GPU.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 
@@ -49,7 +49,7 @@ for how in reset again; do
     rm -f "$GPURING_STANDIN_REPORT"
 done
 
-# Every result is read once more.
+# Every result is also checked by the component.
 use_gpus 1
 GPURING_STANDIN_PROTECT=0 OMPI_MCA_coll_gpuring_check=data mpi 120 2 contexts own last
 adopt_as_one "check=data"

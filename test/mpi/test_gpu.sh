@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# MPI_Allreduce on device memory, on the stand-in driver (test/standin): nothing here is a result of
-# a GPU. The programs are those of the host device; host access to device memory is a fault there.
+# Test MPI_Allreduce on device memory of the stand-in driver (test/standin). No result is from a GPU. The
+# programs are those of the host device. An access of the host to device memory is a fault.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 
@@ -13,8 +13,8 @@ if [ ! -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
 fi
 
 small=0,1,2,3,1023,1024,1025
-# Small FIFOs: vectors need many chunks, and the stand-in has less memory to protect. It does so in
-# some runs of each program only: that takes most of their time.
+# Use small FIFOs, so that vectors need many chunks, and the stand-in driver has less memory to protect. It
+# protects memory only in some runs of each program, because this takes most of their time.
 export OMPI_MCA_coll_gpuring_buffer_size=64k
 
 use_gpus 1
@@ -83,8 +83,8 @@ adopt_as_one "p2p_level=LOC"
 unset OMPI_MCA_coll_gpuring_topo_file OMPI_MCA_coll_gpuring_verbose
 use_gpus 2
 
-# Lines of LL and LL128, slots (8 KiB here, 15 KiB of data with LL128), windows of them; one byte less
-# and more, from and to every offset.
+# Sizes of lines of LL and LL128, of slots (8 KiB here, 15 KiB of data with LL128) and of windows, and one byte
+# less and more, from and to every offset.
 edges=15,16,17,119,120,121,127,128,129,239,241,255,257,511,513
 edges=$edges,8191,8192,8193,15359,15360,15361,16383,16385,24575,24577,46079,46081,65535,65537
 for protocol in simple ll ll128; do
@@ -139,7 +139,7 @@ adopt "3 ranks, a mixture without agree=always"
 check "a mixture without agree=always: the message" says '\[mixed-memory\]'
 check "a mixture without agree=always: it names the ranks" says 'rank 2: '
 
-# Which GPUs a rank sees, and in which order, is its own affair.
+# Each rank may see other GPUs, in any order.
 use_gpus 4
 name=73000000-0000-0000-0000-0000000000
 export OMPI_MCA_coll_gpuring_verbose=1
@@ -153,7 +153,7 @@ GPURING_TEST_VISIBLE="3 GPU-${name}03 1 0" mpi 120 4 matrix -n 1,1000,70001 -f 6
 check "ranks that see one GPU by two names: they share it" says '\[shared-gpu\]'
 adopt_as_one "ranks that see one GPU by two names"
 
-# Two GPUs, divided: instances have no path to each other, also within a GPU.
+# Two GPUs are divided. Instances have no path to each other, not even within a GPU.
 use_gpus 2
 export GPURING_STANDIN_MIG=2
 GPURING_TEST_VISIBLE="MIG-${name}00 MIG-${name}01 MIG-${name}02 MIG-${name}03" \
@@ -174,7 +174,7 @@ for fault in cuIpcOpenMemHandle_v2=1:1 cuIpcOpenMemHandle_v2=1:400 cuIpcGetMemHa
 done
 unset OMPI_MCA_coll_gpuring_verbose
 
-# Memory of other sorts: no other process can map a pool's or mapped memory, nor needs to.
+# Memory of other sorts. No other process can map memory of pools or virtual memory calls, or needs to.
 for sort in managed pool vmm; do
     export GPURING_TEST_SORT=$sort
     mpi 120 3 matrix -n 1,1000,70001 -f 61 -s
@@ -191,7 +191,7 @@ GPURING_STANDIN_CONCURRENT=0 GPURING_STANDIN_PROTECT=0 OMPI_MCA_coll_gpuring_buf
     mpi 120 2 driver_calls
 adopt "2 ranks, the host must know that kernels have ended: questions to the driver"
 
-# A driver that is too old for the kernels: found at wire-up, also with one rank a node.
+# A driver that is too old for the kernels is detected at wire-up, also with one rank per node.
 for layout in "2 1" "2 2"; do
     ranks=${layout% *} nodes=${layout#* }
     GPURING_STANDIN_FAULTS=cuModuleLoadData=1:222 mpi 120 "$ranks" "n$nodes" matrix -n 1,1000 -f 97
@@ -200,7 +200,7 @@ for layout in "2 1" "2 2"; do
     adopt_as_one "$ranks ranks on $nodes nodes, kernels that the driver refuses: staged"
 done
 
-# The stock components do the work where no buffer is on a GPU, and without a driver.
+# The stock components serve calls without buffers on a GPU, and all calls if there is no driver.
 OMPI_MCA_coll_gpuring_timeout=8 mpi 120 2 mixed -u
 check "the same at the first call of a communicator: the message names the reason and the remedy" \
     says '\[no-answer\]'

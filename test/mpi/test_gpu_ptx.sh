@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# MPI_Allreduce on device memory with the kernels as nvcc has compiled them, run by the stand-in
-# driver's interpreter of PTX: nothing here is a result of a GPU.
+# Test MPI_Allreduce on device memory with the compiled kernels in the PTX interpreter of the stand-in driver.
+# No result is from a GPU.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 
@@ -37,7 +37,7 @@ done
 
 unset OMPI_MCA_coll_gpuring_topo_file
 
-# Lines, slots and windows; from and to every offset.
+# Sizes around lines, slots and windows, from and to every offset.
 edges=15,17,119,121,127,129,511,513,8191,8193,15359,15361,46081
 for algorithm in ring tree direct; do
     OMPI_MCA_coll_gpuring_algorithm=$algorithm mpi 120 3 matrix -m -n $edges -t MPI_UINT8_T -f 5 -s
@@ -53,7 +53,7 @@ export OMPI_MCA_coll_gpuring_algorithm=direct
 GPURING_STANDIN_EXCLUSIVE="$work/gpu" mpi 120 3 matrix -n 1,1000,20001 -f 97 -s
 adopt_as_one "3 ranks on one GPU that runs one kernel at a time"
 
-# The same where the first clock stands still, as a GPU's may for a while: the other one ends kernels.
+# The same when the first clock stops, which may happen on a GPU. The second clock ends kernels.
 sed 's/\(mov\.u64.*\), %globaltimer;/\1, 0;/' "$ptx" >"$work/still.ptx"
 if cmp -s "$ptx" "$work/still.ptx"; then not_ok "kernels that read no clock"; fi
 GPURING_STANDIN_PTX="$work/still.ptx" GPURING_STANDIN_EXCLUSIVE="$work/gpu" \
@@ -62,7 +62,7 @@ adopt_as_one "the same where the GPU's timer stands still"
 unset OMPI_MCA_coll_gpuring_algorithm
 nothing_held "all ranks give back what they took, and do nothing that a GPU would not let pass"
 
-# That these checks can fail: the kernel is named, and the run fails.
+# Check that faults are detected: the run must fail and name the kernel.
 awk '/st\.global\.v2\.u64/ { sub(/\],/, "+8],"); sub(/\+[0-9]+\+8\]/, "+8]") }
     { print }' "$ptx" >"$work/mutant.ptx"
 GPURING_STANDIN_PTX="$work/mutant.ptx" OMPI_MCA_coll_gpuring_timeout=10 \

@@ -37,7 +37,7 @@ adopt_as_one "4 ranks on 2 hosts: every 7th combination"
 check "the log says shared memory inside, network outside" says '\[serves\] .*shm\+(ucx|verbs)'
 hosts 240 2 matrix -n 1048579 -f 60 -s
 adopt_as_one "4 ranks on 2 hosts, 1 Mi + 3 elements"
-# All pairs of them are test_matrix.sh's.
+# test_matrix.sh tests all combinations.
 for pair in "ring simple" "tree ll" "direct ll128"; do
     algorithm=${pair% *} protocol=${pair#* }
     options="--mca coll_gpuring_algorithm $algorithm --mca coll_gpuring_protocol $protocol"
@@ -50,7 +50,7 @@ adopt_as_one "4 ranks on 2 hosts, non-blocking and persistent"
 hosts 120 2 threads
 adopt_as_one "4 ranks on 2 hosts, threads"
 
-# Bridges that both hosts have with the same address: a name that is known, and one that is not.
+# Both hosts have bridges with the same address. One bridge has a well-known name.
 export TWO_HOSTS_BRIDGES="docker0 abridge"
 options="--mca coll_gpuring_net ucx"
 hosts 240 2 matrix -n $small -f 60 -s
@@ -88,7 +88,7 @@ for rails in 1 2; do
     1) lanes='am\(tcp/[^ )]+\)' ;;
     2) lanes='am\(tcp/[^ )]+ tcp/[^ )]+\)' ;;
     esac
-    # UCX 1.23 connects both, and sends over as many as it may.
+    # UCX 1.23 connects both interfaces, and sends over the permitted number of them.
     cables=$(awk '$2 > 1000000' "$work/counters" | wc -l)
     check "both ranks use $rails of the interfaces" \
         test "$rails$cables" -eq 11 -o "$(grep -cE "cfg(\[|#).* $lanes" "$work/out")" -eq 2

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# Bad input from files and surroundings: a clear text, and a right result or an MPI error.
+# Test bad input from files and the environment: a clear message, and a right result or an MPI error.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 # shellcheck source=test/bad_files.sh

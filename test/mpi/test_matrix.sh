@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# The correctness matrix: ranks x simulated nodes x counts x types x operations, every algorithm
-# and protocol. Every result is compared at every position.
+# Run the correctness matrix: ranks x simulated nodes x counts x types x operations, with every algorithm and
+# protocol. Every element of every result is checked.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 
 small=0,1,2,3,1023,1024,1025
 
-# How elements are folded depends on neither the ranks nor the nodes: all types and operations twice.
+# Folding does not depend on ranks and nodes, so all types and operations are tested only twice.
 for sample in "2 1 1" "5 3 1" "1 1 5" "3 1 5" "4 1 5" "7 1 11" "2 2 5" "8 4 11"; do
     # shellcheck disable=SC2086
     set -- $sample

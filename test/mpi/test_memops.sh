@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# MPI immediately after work of the program on a default stream: copies that are synchronous by their
-# name alone, and kernels that still run. On the stand-in driver (test/standin): nothing here is a
-# result of a GPU.
+# Test MPI calls immediately after work of the program on a default stream: copies that are synchronous only in
+# name, and kernels that still run. Uses the stand-in driver (test/standin), so no result is from a GPU.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 
@@ -20,7 +19,7 @@ export OMPI_MCA_coll_gpuring_default_stream=none # so that copies end by other m
 for sort in device managed pool vmm context; do
     mpi 120 2 memops "$application" $sort copies
     adopt_as_one "2 ranks: $sort memory"
-    # Older drivers, and memory that the newest do not know either.
+    # Drivers that do not support this attribute.
     GPURING_STANDIN_FAULTS=nomemops=1 mpi 120 2 memops "$application" $sort copies
     adopt_as_one "2 ranks, without the driver's help: $sort memory"
 done

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# mpi4py and device memory, as CuPy and PyTorch bring it along, on the stand-in driver.
+# Test mpi4py with device memory, like that of CuPy and PyTorch, on the stand-in driver.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 

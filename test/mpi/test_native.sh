@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# Every collective in every form, against results that each rank computes: with the host device, and on
-# device memory of the stand-in driver (test/standin), where nothing of it may be staged; and several calls
-# at the same time, with host buffers at some ranks.
-# GPURING_NATIVE_SEED draws other calls, GPURING_NATIVE_EVERY=1 tries all combinations.
+# Test every collective in every form against results that each rank computes, with the host device and on
+# device memory of the stand-in driver (test/standin), where no call may be staged. Also tests several
+# concurrent calls with host buffers on some ranks.
+#
+# GPURING_NATIVE_SEED selects other calls, and GPURING_NATIVE_EVERY=1 runs all combinations.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 seed=${GPURING_NATIVE_SEED:-1}
@@ -17,7 +18,7 @@ native() { # RANKS EVERY GROUPS TEXT
     adopt_as_one "$1 ranks, $4"
 }
 
-# The test itself: with the stock components alone.
+# Test the program itself with only the stock components.
 run 240 "$MPIRUN" -n 3 --mca coll_gpuring_priority 0 "$programs/native" -s "$seed" -f 23
 adopt_as_one "3 ranks without the component"
 
@@ -32,8 +33,7 @@ unset OMPI_MCA_coll_gpuring_check OMPI_MCA_coll_gpuring_verbose
 native 4 17 15 "host device"
 native 5 23 10 "host device"
 native 8 61 5 "host device"
-# Many ranks exchange directly, on connections that are made when a call first needs them, and whose
-# memory has a bound.
+# Many ranks exchange data directly. Their connections are made at first use and have bounded memory.
 export OMPI_MCA_coll_gpuring_verbose=1
 for ranks in 20 72; do
     mpi 240 "$ranks" n5 many 2001
@@ -42,7 +42,7 @@ for ranks in 20 72; do
     check "direct connections of $ranks ranks take less than 8 MiB" test "${connections:-99}" -lt 8
 done
 unset OMPI_MCA_coll_gpuring_verbose
-# All calls in all forms, between fewer ranks that connect so late.
+# All calls in all forms between fewer ranks, also with connections at first use.
 export OMPI_MCA_coll_gpuring_direct_ranks=2
 native 4 41 10 "connected when it is needed"
 mpi 240 4 n2 native -s "$seed" -f 41 -m 10
@@ -74,7 +74,7 @@ use_gpus 2
 native 1 11 5 "device memory"
 native 2 5 60 "device memory"
 native 4 29 30 "device memory"
-# Between nodes ranks agree by messages on calls in which each may have its buffers anywhere.
+# Between nodes, ranks agree with messages on calls for which buffers may be anywhere on each rank.
 export OMPI_MCA_coll_gpuring_agree_size=1
 mpi 240 4 n2 native -s "$seed" -f "${GPURING_NATIVE_EVERY:-29}" -m 30
 adopt_as_one "4 ranks on 2 nodes, device memory"

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# mpi4py on the arrays of Numba, as its users have them, on the stand-in driver: nothing here is a
-# result of a GPU.
+# Test mpi4py with arrays of Numba on the stand-in driver. No result is from a GPU.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 

@@ -2,18 +2,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# Point-to-point calls on device memory, on the stand-in driver (test/standin), which faults where a
-# host follows device memory; by every PML that is here.
+# Test point-to-point calls on device memory of the stand-in driver (test/standin), with every installed PML. An
+# access of the host to device memory is a fault.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 
-# GPURING_SOAK_SEED: of other messages than those of every run of the tests; GPURING_SOAK_COUNT: how
-# many rounds.
+# GPURING_SOAK_SEED selects other random messages, and GPURING_SOAK_COUNT the number of rounds.
 seed=${GPURING_SOAK_SEED:-4001}
 count=${GPURING_SOAK_COUNT:-10}
 echo "# GPURING_SOAK_SEED=$seed GPURING_SOAK_COUNT=$count repeats this run"
 
-# The tests themselves: on host memory, with the stock components alone.
+# Test the programs themselves on host memory with only the stock components.
 run 120 "$MPIRUN" -n 3 --mca coll_gpuring_priority 0 "$programs/p2p" -f 1499
 adopt_as_one "3 ranks without the component, on host memory"
 run 120 "$MPIRUN" -n 3 --mca coll_gpuring_priority 0 "$programs/p2p_cases"
@@ -90,12 +89,12 @@ cases() {
 each_pml cases
 nothing_held "nor does any of the cases keep memory"
 
-# Large messages where they cannot go directly, or not by offers.
+# Large messages that cannot be sent directly, or not with offers.
 for fault in corrupt=1 nopeer=1; do
     GPURING_STANDIN_FAULTS=$fault mpi 60 2 p2p_offers chunks
     adopt_as_one "offers: $fault"
 done
-# At the sender, and at the receiver; the other one never gets there.
+# Faults of the sender and of the receiver, which the other rank does not reach.
 for fault in cuIpcGetMemHandle=1:801 cuIpcOpenMemHandle_v2=1:217; do
     GPURING_STANDIN_REPORT="$work/half" OMPI_MCA_coll_gpuring_verbose=1 \
         GPURING_STANDIN_FAULTS=$fault mpi 60 2 p2p_offers chunks
@@ -153,7 +152,7 @@ else
 fi
 unset OMPI_MCA_vprotocol OMPI_MCA_pml
 
-# Faults: of the copies to the host and to the GPU, and of the question whether they have ended.
+# Faults of copies to the host and to the GPU, and of polls for their end.
 for fault in cuMemcpy2DAsync_v2=1 cuMemcpy2DAsync_v2=2 cuMemcpy2DAsync_v2=13 cuMemcpy2DAsync_v2=15 \
     cuMemcpy2DAsync_v2=16 cuStreamQuery=1 cuStreamQuery=5; do
     GPURING_STANDIN_FAULTS=$fault:700 mpi 60 1 p2p_cases -e
@@ -166,7 +165,7 @@ adopt_as_one "no pinned memory"
 check "no pinned memory: the log warns" says 'gpuring WARN \[pin-limit\] '
 nothing_held "nor does pageable memory"
 
-# Memory lacks, at each call for it in turn; a rank that is killed; processes that are spawned.
+# Each memory allocation fails in turn; a rank is killed; processes are spawned.
 LD_PRELOAD="$top_builddir/test/mpi/.libs/memory_faults.so" mpi 120 1 p2p_faults memory
 adopt "one rank runs out of memory"
 check "the log says that memory lacks" says 'gpuring ERROR \[p2p-no-memory\] '

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# Parameters and performance variables: listed, described, checked, compared over ranks.
+# Test parameters and performance variables: their lists, descriptions and checks, and differences between
+# ranks.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 
-# "KIND NAME DEFAULT LOW HIGH" of every parameter, from the one list.
+# Get "KIND NAME DEFAULT LOW HIGH" of every parameter from the list in params.h.
 tr -d '\\\n' <"$top_srcdir/mca/coll_gpuring/params.h" |
     sed 's/\(INT\|SIZE\|CHOICE\|TEXT\)( */\n\1(/g' |
     sed -n 's/^\(INT\|SIZE\|CHOICE\|TEXT\)(\([a-z_0-9]*\), \([^,]*\), [1-9], [A-Z]*, *\(.*\)$/\1 \2 \3 \4/p' |
@@ -53,7 +54,8 @@ bad() { # TEXT WHERE(environment or file)
     done <"$work/bad"
     adopt_as_one "$text"
 }
-# numbers EXPRESSION: all parameters that are numbers but the priority, with a value of awk's.
+# numbers EXPRESSION: print all numeric parameters except for the priority, each with the value of an awk
+# expression.
 numbers() {
     awk "\$1 ~ /INT|SIZE/ && \$2 != \"priority\" { print \$2, $1 }" "$work/params" >"$work/bad"
 }
@@ -115,7 +117,8 @@ peers priority 0 90
 peers device host cuda
 peers device auto host
 
-# Too few descriptors for UCX, which would abort: no rank is served, and the message has the remedy.
+# There are too few descriptors for UCX, which would abort. All ranks must delegate, and the message must have
+# the remedy.
 for descriptors in 34 38 42; do
     OMPI_MCA_coll_gpuring_net=ucx run 60 "$MPIRUN" -n 2 --mca coll_gpuring_priority 90 \
         --mca coll_gpuring_device host "$top_srcdir/test/mpi/as_nodes.sh" 2 2 \
@@ -144,7 +147,7 @@ check "verbose 1 reports priority 0 on each rank" \
 check "a misspelt parameter is reported once" \
     test "$(grep -c 'WARN \[unknown-parameter\] coll_gpuring_prioritty ' "$work/out")" -eq 1
 
-# A component above has the calls. coll/tuned has priority 30.
+# A component with higher priority gets the calls. coll/tuned has priority 30.
 for priority in 20 90; do
     run 60 "$MPIRUN" -n 2 --mca coll_gpuring_priority "$priority" --mca coll_gpuring_device host \
         "$programs/matrix" -n 100 -f 50
@@ -179,7 +182,7 @@ for device in off auto cuda; do
 done
 device=host
 
-# The one line at first use.
+# The log has one line at the first use of a communicator.
 mpi 60 4 n2 matrix -n 100 -f 50 -s
 run 60 "$MPIRUN" -n 2 --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
     --mca coll_gpuring_verbose 1 "$programs/matrix" -n 100 -f 50 -s

@@ -44,7 +44,7 @@ else
     adopt "3 ranks"
 fi
 
-# The checks at run time: every result compared with a second path, all ranks' plans proven.
+# Run-time checks: every result is compared with that of a second path, and all plans are proven.
 OMPI_MCA_coll_gpuring_check=data mpi 120 3 matrix -n 1,1000,30000 -f 3 -s
 adopt_as_one "3 ranks, check=data"
 OMPI_MCA_coll_gpuring_check=data mpi 120 4 n2 nonblocking
@@ -53,7 +53,7 @@ OMPI_MCA_coll_gpuring_check=plans OMPI_MCA_coll_gpuring_verbose=1 mpi 120 5 matr
 adopt_as_one "5 ranks, check=plans"
 check "check=plans: the log says what was proven" says '\[plans-proven\] .*ring over 5 ranks '
 
-# Wire-up fails on all ranks together: calls are delegated, queued ones take the simple path.
+# The wire-up fails on all ranks. Calls are delegated, and queued calls use the simple path.
 export OMPI_MCA_coll_gpuring_net=none
 mpi 120 4 n2 nonblocking
 adopt_as_one "4 ranks on 2 nodes without a network, non-blocking"
@@ -62,7 +62,7 @@ mpi 120 4 n2 matrix -n 1,1000 -f 20
 adopt_as_one "4 ranks on 2 nodes without a network"
 unset OMPI_MCA_coll_gpuring_net
 
-# The same programs on the stock components: the tests themselves are right.
+# Test the programs themselves with only the stock components.
 run 120 "$MPIRUN" -n 4 --mca coll_gpuring_priority 0 "$programs/semantics"
 adopt_as_one "4 ranks without the component"
 run 120 "$MPIRUN" -n 4 --mca coll_gpuring_priority 0 "$programs/nonblocking"

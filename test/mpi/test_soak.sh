@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# A soak over UCX and shared memory: random calls of all collectives in all forms, with other datatypes
-# and memory at each rank, on several communicators, with algorithms and protocols of all kinds, ranks
-# that hang for a while, ranks that die; and on the stand-in driver (test/standin).
+# Run long random sequences of all collectives in all forms over UCX and shared memory, and on the stand-in
+# driver (test/standin). Datatypes and memory differ between ranks. There are several communicators, all
+# algorithms and protocols, ranks that hang for some time, and ranks that are killed.
 #
-# GPURING_SOAK_SEED: of other calls than those of every run of the tests; GPURING_SOAK_COUNT: how many in
-# all. No seed is left to chance here, for new ones find faults of Open MPI, too.
+# GPURING_SOAK_SEED selects other random calls, and GPURING_SOAK_COUNT their number. The default seed is
+# fixed, because new seeds have also found faults of Open MPI.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 

@@ -15,7 +15,7 @@ seed=${GPURING_SOAK_SEED:-5001}
 count=${GPURING_SOAK_COUNT:-120}
 echo "# GPURING_SOAK_SEED=$seed GPURING_SOAK_COUNT=$count repeats this run"
 
-# The test itself: on host memory, with the stock components alone.
+# Test the program itself on host memory with only the stock components.
 run 120 "$MPIRUN" -n 3 --mca coll_gpuring_priority 0 "$programs/soak_staged" -s "$seed" -c "$count"
 adopt_as_one "3 ranks without the component, on host memory"
 

@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# Collectives on device memory, served or staged, on the stand-in driver (test/standin), which faults
-# where a host follows device memory: every one of them, in every form, against the same call on host
-# memory.
+# Test every collective in every form, served or staged, on device memory of the stand-in driver
+# (test/standin). Results are compared with the same calls on host memory. An access of the host to device
+# memory is a fault.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 
-# The tests themselves: on host memory, with the stock components alone.
+# Test the programs themselves on host memory with only the stock components.
 run 240 "$MPIRUN" -n 3 --mca coll_gpuring_priority 0 "$programs/staged" -f 29
 adopt_as_one "3 ranks without the component, on host memory"
 run 240 "$MPIRUN" -n 3 --mca coll_gpuring_priority 0 "$programs/staged_cases"
@@ -46,7 +46,7 @@ mpi 240 2 staged_cases -t
 adopt "2 ranks"
 nothing_held "all memory of threads is given back"
 
-# Faults. Rows are copied by staging alone: before a call the first, after it the second.
+# Faults. Only staging copies rows: the first copy is before a call, and the second one after it.
 export OMPI_MCA_coll_gpuring_algorithm=previous
 for fault in cuMemcpy2DAsync_v2=1 cuMemcpy2DAsync_v2=2 cuMemcpy2DAsync_v2=3 cuMemcpy2DAsync_v2=4; do
     GPURING_STANDIN_FAULTS=$fault:700 mpi 240 1 staged_cases -e

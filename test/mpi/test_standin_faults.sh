@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# MPI_Allreduce on device memory while the driver fails, on the stand-in (test/standin): an error or
-# a fallback, never a wrong result, a hang or a leak. Nor a leak where the program frees nothing.
+# Test MPI_Allreduce on device memory while the stand-in driver (test/standin) injects faults. They must cause
+# an error or a fallback, and never a wrong result, a hang or a leak. There must be no leak even if the
+# program frees nothing.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 
@@ -34,7 +35,7 @@ faults() {
     unset GPURING_STANDIN_REPORT
 }
 
-# The program has the lists of what fails.
+# The program has the lists of faults.
 GPURING_TEST_SORT=pool faults 9 1 once
 faults 2 1 calls
 faults 3 2 -0 calls paths all

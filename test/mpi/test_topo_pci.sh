@@ -7,7 +7,7 @@
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 
-# as_hosts RANKS HOST-OF-RANK ARGS...: topo_pci_check on hosts named by the shell arithmetic expression.
+# as_hosts RANKS HOST-OF-RANK ARGS...: run topo_pci_check on hosts that a shell arithmetic expression names.
 as_hosts() {
     ranks=$1 place=$2
     shift 2
@@ -19,7 +19,8 @@ as_hosts() {
         exec "$@"' sh "$programs/topo_pci_check" "$@"
 }
 
-# neighbours TEXT BEFORE AFTER: the last run ended well, with these neighbours on other hosts.
+# neighbours TEXT BEFORE AFTER: check that the last run succeeded, with these numbers of neighbours on other
+# hosts.
 neighbours() {
     if [ "$status" -eq 0 ] && says "neighbours on other hosts: $2 $3\$"; then
         ok "$1: $2 before, $3 after"
@@ -28,7 +29,7 @@ neighbours() {
     fi
 }
 
-# Rows (or ranks in turn) become blocks: the figures are those of the best possible placement.
+# Rows (or round-robin ranks) become blocks. The figures are those of the best possible placement.
 as_hosts 16 'r / 4' cart 4,4 0,0
 neighbours "4x4 grid on 4 hosts of 4" 24 16
 as_hosts 16 'r % 4' cart 4,4 0,0
@@ -42,7 +43,7 @@ neighbours "ring of 8 dealt out over 2 hosts" 16 4
 as_hosts 12 'r % 3' cart 3,4 1,1
 neighbours "3x4 torus dealt out over 3 hosts" 42 24
 
-# A grid that is smaller than the communicator takes whole hosts; the others get MPI_COMM_NULL.
+# A grid that is smaller than the communicator uses whole hosts. The other ranks get MPI_COMM_NULL.
 as_hosts 6 'r % 3' cart 2,2 0,0
 neighbours "2x2 grid on 2 of 3 hosts of 2" 8 4
 
@@ -56,7 +57,7 @@ neighbours "one host" 0 0
 as_hosts 1 'r' cart 1 0
 neighbours "one rank" 0 0
 
-# Graphs: two components that are dealt out over the hosts fall apart into the hosts.
+# Graphs: the nodes of two components are distributed over the hosts, and then each component gets one host.
 as_hosts 8 'r / 4' graph 6
 check "graph on 2 hosts of 4" [ "$status" -eq 0 ]
 for seed in 1 2 3 4 5 6; do
@@ -68,8 +69,8 @@ done
 priority=0 as_hosts 16 'r / 4' cart 4,4 0,0
 neighbours "off by default" 24 24
 
-# Parameters are listed, and wrong values named. (By ompi_info: texts of a running job go through
-# mpirun, and that of 4.1.4 loses one in five.)
+# Parameters are listed, and wrong values are reported. (This uses ompi_info, because mpirun of 4.1.4 loses one
+# in five messages of a job.)
 run 60 "$OMPI_INFO" --param topo pci --level 9
 for name in priority domain verbose hostid; do
     check "ompi_info lists topo_pci_$name" says "topo_pci_$name"

@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# The channels of real machines in use: with the host device and a topology file the ranks take the
-# file's GPUs in order and run its rings and trees.
+# Test the channels of real machines. With the host device and a topology file, the ranks act as the file's GPUs
+# in order, and use its rings and trees.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 
-# NICs that are faster than the path between the sockets join the two parts of a node: one node of
-# two parts, two nodes of two parts, and whole nodes where no network may be used inside.
+# NICs that are faster than the path between the sockets connect the two parts of a node. Tests one node with
+# two parts, two nodes with two parts, and whole nodes if no network may be used within a node.
 for case in "4 1 ucx" "8 2 ucx" "4 1 none"; do
     # shellcheck disable=SC2086
     set -- $case
@@ -71,7 +71,7 @@ check "the topology dump can be read again" \
     "$top_builddir/tools/gpuring-topo" show --topo "$work/dump.xml"
 check "the graph dump names the channels" grep -q channel "$work/graph.xml"
 
-# Each rank sees its own GPU only: together they see the whole machine.
+# Each rank sees only its GPU. Together they see the whole machine.
 unset OMPI_MCA_coll_gpuring_topo_file
 views() { # as the last run, with the parameters given
     run 120 "$MPIRUN" -n 8 --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \

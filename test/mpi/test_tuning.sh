@@ -14,7 +14,7 @@ rules() { # LINE...: the file
     echo "gpuring-tuning 1" >"$file"
     printf '%s\n' "$@" >>"$file"
 }
-# For this memory, and any ranks: less than 1000 bytes are left, the rest is the ring's.
+# For this memory and any number of ranks, delegate less than 1000 bytes, and use rings for the rest.
 usual() { # MEMORY NODES
     rules "allreduce memory=$1 nodes=$2 ranks=2-9 bytes=0-999 previous" \
         "allreduce memory=* nodes=$2 ranks=* bytes=* ring"
@@ -88,7 +88,7 @@ check "a bad line is told: file, line and word" \
     says "$file, line 2: \[bad-algorithm\] 'previously'"
 adopt_as_one "a file with a bad line on all ranks is ignored"
 
-# two TEXT PATTERN FILE-OF-0 FILE-OF-1: an error on both.
+# two TEXT PATTERN FILE-OF-0 FILE-OF-1: check that both ranks get an error.
 two() {
     text=$1 pattern=$2
     run 60 "$MPIRUN" -n 2 --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \

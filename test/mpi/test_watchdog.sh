@@ -33,7 +33,7 @@ lost_rank late 4 2
 lost_rank killed 3 1
 lost_rank killed 3 3
 lost_rank stopped 3 1
-# While the connections of direct are made, which small vectors need.
+# The rank is lost while connections of direct exchanges are made, which small vectors need.
 export OMPI_MCA_coll_gpuring_direct_ranks=2
 lost_rank late 4 1 100000 1000
 lost_rank killed 4 2 100000 1000
@@ -51,7 +51,7 @@ run 60 "$MPIRUN" -n 2 --mca coll_gpuring_priority 90 --mca coll_gpuring_device h
     "$work/slow.sh" "$programs/matrix" -n 1,1000 -f 50 -s
 adopt_as_one "a rank that comes 3 seconds late without a timeout"
 
-# differs HOW RANKS CODE TEXT: ranks that do not make the same call learn it without a timeout.
+# differs HOW RANKS CODE TEXT: check that ranks detect different calls without a timeout.
 differs() {
     mpi 60 "$2" lost_rank differ "$1"
     adopt "$device memory, $4"

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# One rank alone runs out of memory while a communicator is wired up, at each call for memory in turn:
-# no rank may wait for it.
+# Each memory allocation of one rank fails in turn while a communicator is wired up. No rank may wait for it
+# forever.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 

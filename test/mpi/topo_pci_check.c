@@ -69,7 +69,7 @@ static int cells_of(int ndims, const int *dims)
     return cells;
 }
 
-/* The old rank of each rank of COMM: all different, all valid. */
+/* Return the old rank of each rank of COMM, after checking that they are a permutation. */
 static int *members_of(MPI_Comm comm)
 {
     int size, *members, *seen = calloc((size_t) world_size, sizeof(int));
@@ -86,7 +86,7 @@ static int *members_of(MPI_Comm comm)
     return members;
 }
 
-/* Both directions of every neighbour relation of the grid that joins two hosts. */
+/* Count neighbour relations of the grid between different hosts, in both directions. */
 static int grid_cut(MPI_Comm comm, int ndims, const int *members)
 {
     int mine = 0, all = 0, rank;
@@ -238,8 +238,8 @@ static unsigned next_random(unsigned *state)
     return *state >> 8;
 }
 
-/* Nodes of the same residue modulo the number of hosts talk much: bad for ranks placed in blocks.
- */
+/* Make a graph with much traffic between nodes of the same residue modulo the number of hosts,
+ * which is bad for ranks that are placed in blocks. */
 static void graph_make(struct graph *g, unsigned seed)
 {
     int stride = 2 + (int) (seed % 3);
@@ -280,7 +280,7 @@ static int graph_cut(const struct graph *g, const int *members)
     return cut;
 }
 
-/* The sources of NODE in the order of the sending nodes, with weights. */
+/* Get the sources of NODE in the order of the sending nodes, with weights. */
 static int sources_of(const struct graph *g, int node, int *sources, int *weights)
 {
     int count = 0;
@@ -327,7 +327,7 @@ static int by_pair(const void *a, const void *b)
     return memcmp(a, b, 2 * sizeof(int));
 }
 
-/* Equal lists; in any order unless ORDERED.  Weights are compared when WEIGHTED. */
+/* Check that two lists are equal, in any order unless ORDERED. Weights are compared if WEIGHTED. */
 static void lists_compare(int count, const int *got, const int *got_weight, const int *want,
                           const int *want_weight, int weighted, int ordered)
 {
@@ -351,7 +351,7 @@ static void lists_compare(int count, const int *got, const int *got_weight, cons
     free(b);
 }
 
-/* Rank r of the new communicator has the neighbours of node r, and they exchange the right data. */
+/* Check that rank r of the new communicator has the neighbours of node r, and exchange data. */
 static void graph_semantics(const struct graph *g, MPI_Comm comm, int adjacent, int weighted)
 {
     size_t room = (size_t) world_size * DEGREE_MAX + 1;

@@ -6,7 +6,7 @@
  * the ring for the others.
  *
  *   tuning        with that file
- *   tuning -p     with coll_gpuring_algorithm=previous: all sizes are left
+ *   tuning -p     with coll_gpuring_algorithm=previous: all sizes are delegated
  *   tuning -i     with a file that is ignored, or none: all sizes are served
  *   tuning -d     with files that differ: an error on all ranks
  */
@@ -65,7 +65,7 @@ static void vector_free(struct vector *vector)
     free(vector->host);
 }
 
-/* Counters at the last question. */
+/* Counters at the last call of counted(). */
 static struct {
     long long calls, ring, fallbacks;
 } seen;
@@ -77,7 +77,8 @@ static void count_from_here(void)
     seen.fallbacks = harness_pvar("coll_gpuring_fallbacks");
 }
 
-/* ring: calls of these that the ring ran, -1: any number. */
+/* Return true if the counters have changed by these numbers. `ring` is the number of calls over
+ * rings, or -1 for any number. */
 static bool counted(long long calls, long long ring, long long fallbacks)
 {
     long long calls_before = seen.calls, ring_before = seen.ring, before = seen.fallbacks;
@@ -94,7 +95,7 @@ static bool counted(long long calls, long long ring, long long fallbacks)
     return good;
 }
 
-/* Open MPI itself calls MPI_Iallreduce on the old communicator to make a new one. */
+/* Return a new communicator. Open MPI itself calls MPI_Iallreduce on the old one to create it. */
 static MPI_Comm fresh(void)
 {
     MPI_Comm comm;
@@ -142,7 +143,7 @@ static bool call(enum form form, int count, MPI_Comm comm)
     return good;
 }
 
-/* all: no size is served. */
+/* Make calls of each form. If `all`, no size must be served. */
 static void each_form(bool all)
 {
     static const int counts[] = {1, LEFT, SERVED, LARGEST};
@@ -167,7 +168,7 @@ static void each_form(bool all)
     }
 }
 
-/* First calls of a communicator. */
+/* Test the first calls on a communicator. */
 static void first_calls(void)
 {
     MPI_Comm comm = fresh();
@@ -222,7 +223,7 @@ static void at_different_times(bool wait)
     MPI_Comm_free(&comm);
 }
 
-/* Many calls under way, of both kinds of sizes, and blocking ones between. */
+/* Make many concurrent calls of both kinds of sizes, with blocking calls in between. */
 static void under_way(void)
 {
     struct vector vectors[MANY];

@@ -2,16 +2,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# two_hosts.sh MPIRUN-ARGUMENTS...: one mpirun over two hosts on this machine. Each host is a
-# network namespace with its own address, host name and /dev/shm; a veth pair is the cable. Ranks go
-# by --host gpra:N,gprb:N. Exit status 77: namespaces cannot be made here (the reason is printed).
+# two_hosts.sh MPIRUN-ARGUMENTS...: run mpirun over two hosts on this machine. Each host is a network namespace
+# with a separate address, host name and /dev/shm. A veth pair is the cable. Specify ranks with --host
+# gpra:N,gprb:N. The exit status is 77 with a reason if namespaces cannot be created.
 #
-# TWO_HOSTS_CABLES: how many cables there are (default 1). TWO_HOSTS_COUNTERS: a file for the bytes
-# that the first host has sent, a line for each cable: its interface and the number.
-# TWO_HOSTS_BRIDGES: names of interfaces that both hosts have besides, with the same address on both,
-# as the bridges of containers have. They exist before the cables and lead nowhere.
-# TWO_HOSTS_SETUP: a command that is run with the names of both namespaces and of the two
-# interfaces once they are up (to add delay, loss and so on).
+#   TWO_HOSTS_CABLES    number of cables (default 1)
+#   TWO_HOSTS_COUNTERS  a file for the bytes that the first host has sent: one line per cable with its
+#                       interface and the number
+#   TWO_HOSTS_BRIDGES   names of further interfaces with the same address on both hosts, like bridges of
+#                       containers; they are created before the cables and have no connection
+#   TWO_HOSTS_SETUP     a command that is called with the names of both namespaces and of the two interfaces
+#                       when they are up, for example to add delay and loss
 set -u
 : "${MPIRUN:=mpirun}"
 tag=gpr$$
@@ -97,7 +98,7 @@ quoted=
 for argument in "$@"; do
     quoted="$quoted '$(printf %s "$argument" | sed "s/'/'\\\\''/g")'"
 done
-# The same for PRRTE, of Open MPI 5.0 and later.
+# The same for PRRTE, which is part of Open MPI 5.0 and later.
 export PRTE_MCA_plm_ssh_agent="$folder/enter" PRTE_MCA_plm_ssh_no_tree_spawn=1
 export PRTE_MCA_prte_if_include="e$tag" PMIX_MCA_ptl_tcp_if_include=lo
 "$folder/enter" gpra "$MPIRUN --mca plm_rsh_agent '$folder/enter' --mca plm_rsh_no_tree_spawn 1 \

@@ -315,7 +315,8 @@ const struct harness_op *harness_op_named(const char *name)
     return op->name != NULL ? op : NULL;
 }
 
-/* Mixes position and rank, so that a shifted, swapped or repeated chunk shows everywhere. */
+/* Mix position and rank, so that a shifted, swapped or repeated chunk is detected at every
+ * position. */
 static unsigned long mix(size_t i, int rank)
 {
     uint64_t x = ((uint64_t) i + 1) * UINT64_C(0x9e3779b97f4a7c15) +

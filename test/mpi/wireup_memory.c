@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * wireup_memory RANK [nonblocking | second]: one memory allocation fails on this rank while a
- * communicator is connected, each of them in turn. second: while the connections of the direct
- * exchange are created, which a small vector needs. Every time all ranks finish together, with the
- * right result or with an MPI error. A non-blocking call without memory for its request has not
- * begun: it returns MPI_ERR_NO_MEM and is made again. Needs memory_faults.la preloaded.
+ * wireup_memory RANK [nonblocking | second]: let each memory allocation on this rank fail in turn
+ * while a communicator is connected. With `second`, they fail while the connections of direct
+ * exchanges are created, which a small vector needs. All ranks must finish with the right result or
+ * with an MPI error. A non-blocking call without memory for its request returns MPI_ERR_NO_MEM
+ * before it has started, and is made again. Needs memory_faults.la preloaded.
  */
 #include "harness.h"
 
@@ -27,7 +27,7 @@ enum form { BLOCKING, NONBLOCKING, SECOND };
 static const char *const form_names[] = {"blocking", "nonblocking", "second"};
 
 struct outcome {
-    int status; /* MPI's */
+    int status; /* error code of MPI */
     bool right;
 };
 
@@ -70,7 +70,7 @@ static struct outcome reduce(MPI_Comm comm, enum form form, int salt)
     return outcome;
 }
 
-/* A vector that uses a ring. */
+/* Reduce a vector that uses a ring. */
 static void reduce_large(MPI_Comm comm)
 {
     static int data[100 * COUNT];
@@ -95,7 +95,7 @@ static void gather(int mine, int *all)
     }
 }
 
-/* One round; true while the failing rank made `number` calls or more. */
+/* Run one round. Return true if the failing rank has made at least `number` allocations. */
 static bool round_of(int failing, long number, enum form form, bool *good, int *errors)
 {
     MPI_Comm comm;

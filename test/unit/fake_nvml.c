@@ -10,8 +10,7 @@
  *     GPURING_FAKE_NVML=no-driver   nvmlInit_v2 fails
  *     GPURING_FAKE_NVML=no-p2p      GPUs may not reach each other
  *     GPURING_FAKE_NVML=old         the kind of a link's far end is unknown
- *     GPURING_FAKE_NVML=c2c         the first GPU has three links to its processor, one of them
- * down
+ *     GPURING_FAKE_NVML=c2c         the first GPU has three links to its CPU, one of them is down
  */
 
 #include <stdio.h>
