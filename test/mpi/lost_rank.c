@@ -5,10 +5,13 @@
  *
  *   lost_rank late|killed|stopped [COUNT THEN]
  *         after some allreduces of COUNT elements, the last rank sleeps, kills itself or stops
- * itself instead of entering an allreduce of THEN elements lost_rank vote the last rank sleeps
- * before a broadcast, for which the others need its vote, and makes the call afterwards lost_rank
- * differ call|count|bcast the last rank makes another call than the others, an allreduce with a
- * smaller count, or a broadcast with a smaller count
+ *         itself instead of entering an allreduce of THEN elements
+ *   lost_rank vote
+ *         the last rank sleeps before a broadcast, for which the others need its vote, and makes
+ *         the call afterwards
+ *   lost_rank differ call|count|bcast
+ *         the last rank makes another call than the others, an allreduce with a smaller count, or a
+ *         broadcast with a smaller count
  *
  * The other ranks print "ok" lines if the call returns an error in time, if MPI is still usable,
  * and if communicators that do not contain the last rank still work.

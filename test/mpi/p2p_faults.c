@@ -5,10 +5,11 @@
  * and end.
  *
  *   p2p_faults memory   one rank; each allocation of the component fails once, so that a call
- * returns an error and can be made again; needs memory_faults.la preloaded p2p_faults failed   the
- * last rank kills itself while each other rank waits for it in a different call; needs Open MPI's
- * fault tolerance p2p_faults killed   the last rank kills itself with messages in flight, and the
- * others continue p2p_faults spawn    messages between parents and children
+ *                       returns an error and can be made again; needs memory_faults.la preloaded
+ *   p2p_faults failed   the last rank kills itself while each other rank waits for it in a
+ *                       different call; needs Open MPI's fault tolerance
+ *   p2p_faults killed   the last rank kills itself with messages in flight; the others continue
+ *   p2p_faults spawn    messages between parents and children
  */
 #include "harness.h"
 

@@ -309,8 +309,8 @@ static bool extract(unsigned type, uint64_t *restrict r, const uint64_t *a, cons
     return bits >= 32;
 }
 
-/* Select four of the eight bytes of a and b. Bit 3 of a selector replicates the sign of the byte.
- */
+/* Select four of the eight bytes of a and b. Bit 3 of a selector replicates the sign of the
+ * byte. */
 static bool permute(unsigned type, uint64_t *restrict r, const uint64_t *a, const uint64_t *b,
                     const uint64_t *choices)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Parser of directives, scopes and functions of PTX. It refuses everything that it does not know.
- */
+/* Parser of directives, scopes and functions of PTX. It refuses everything that it does not
+ * know. */
 #include "test/ptx/ptx_parser.h"
 
 #include <stdio.h>

@@ -163,8 +163,8 @@ static void add_reader(const struct ptx_block *block, uint32_t warp, struct ptx_
     }
 }
 
-/* Return true if a writer is suspect. *many is set if earlier reads of some bytes may still matter.
- */
+/* Return true if a writer is suspect. *many is set if earlier reads of some bytes may still
+ * matter. */
 static inline uint32_t read_bytes(const uint32_t *restrict writer, const uint32_t *restrict reader,
                                   uint32_t bytes, uint32_t mine, uint32_t floor, uint32_t *many)
 {

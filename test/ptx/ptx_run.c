@@ -201,8 +201,8 @@ bool ptx_exit(struct ptx_warp *warp, uint32_t pc, uint32_t lanes)
                                       block->machine->program->code[all->pc].line);
 }
 
-/* Return true if no thread waits at a barrier or has arrived at a barrier that was not completed.
- */
+/* Return true if no thread waits at a barrier or has arrived at a barrier that was not
+ * completed. */
 static bool left_well(struct ptx_block *block)
 {
     for (uint32_t b = 0; b < PTX_BARRIERS; b++) {

@@ -4,8 +4,8 @@
  * which all lanes of a warp make together. */
 #include "test/ptx/ptx_machine.h"
 
-/* Get the members of a shuffle or vote. All lanes at the instruction must specify the same members.
- */
+/* Get the members of a shuffle or vote. All lanes at the instruction must specify the same
+ * members. */
 static bool members_of(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t pc,
                        uint32_t active, uint32_t *members)
 {

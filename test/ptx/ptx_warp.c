@@ -378,8 +378,8 @@ static bool guarded(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t
     return true;
 }
 
-/* Choose the group that runs next, and find the instruction at which it meets other runnable lanes.
- */
+/* Choose the group that runs next, and find the instruction at which it meets other runnable
+ * lanes. */
 static uint32_t choose(struct ptx_warp *warp, uint32_t *pc, uint32_t *meeting)
 {
     uint32_t least = UINT32_MAX;

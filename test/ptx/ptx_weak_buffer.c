@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Buffer of strong stores: a heap, ordered by the time at which each becomes visible to all agents.
- */
+/* Buffer of strong stores: a heap, ordered by the time at which each becomes visible to all
+ * agents. */
 #include "test/ptx/ptx_weak_state.h"
 
 #include <stdlib.h>
@@ -131,8 +131,8 @@ static uint64_t merged(uint64_t old, uint64_t value, uint8_t mask)
     return (old & ~bits) | (value & bits);
 }
 
-/* Make the first store of the heap visible to all agents. It is also the first store to its word.
- */
+/* Make the first store of the heap visible to all agents. It is also the first store to its
+ * word. */
 static void arrive(struct ptx_weak *weak)
 {
     uint32_t store = weak->heap[0];

@@ -23,7 +23,7 @@ static uint32_t element(int rank, uint64_t block, uint64_t at)
     return (uint32_t) (1000003u * (unsigned) (rank + 1) + 10007u * block + 7u * at);
 }
 
-/* Which blocks are in a rank's input and output; the counts of blocks. */
+/* Return the count of a block in a rank's input, or in its output. */
 static uint64_t in_count(const struct collective_call *call, int rank, int block)
 {
     switch (call->collective) {

@@ -36,7 +36,7 @@ static struct wire wire_at(const struct fabric *fabric, size_t index)
                          .slots = base + slots_at(fabric)};
 }
 
-/* The receiver's number for the connection {from, to, key}. */
+/* Return the receiver's index of the connection {from, to, key}. */
 static uint32_t recv_find(const struct gpuring_plan *plan, int from, uint32_t key)
 {
     for (uint32_t i = 0; i < plan->nrecvs; i++) {
@@ -91,13 +91,13 @@ static void host_release(void *memory, int wires)
 static const struct fabric_memory host_memory = {host_alloc, host_release};
 const struct fabric_memory *fabric_memory = &host_memory;
 
-/* Room for `count` things of `size` bytes, which the host writes and executors read. */
+/* Allocate a table of `count` entries of `size` bytes, which the host writes and executors read. */
 static void *table(size_t count, size_t size)
 {
     return fabric_memory->alloc((count + 1) * size, 0);
 }
 
-/* The tables of one rank; returns the number of its lanes. */
+/* Create the tables of one rank, and return the number of its lanes. */
 static size_t create_rank(struct fabric_rank *rank, const struct gpuring_plan *plan)
 {
     rank->sends = table(plan->nsends, sizeof *rank->sends);

@@ -133,7 +133,7 @@ static void ack_async_event(struct ibv_async_event *event)
     (void) event;
 }
 
-/* Objects without much inside. */
+/* Create an object, or fail on demand. */
 static void *make(size_t bytes, bool fails)
 {
     void *object = fails ? NULL : calloc(1, bytes);
@@ -173,7 +173,7 @@ static int dealloc_pd(struct ibv_pd *pd)
     return unmake(pd);
 }
 
-/* Under the lock. */
+/* Create a registration. The caller holds the lock. */
 static struct ibv_mr *add_mr(struct ibv_pd *pd, void *base, size_t bytes, int access, bool gpu)
 {
     struct fake_mr *mr = make(sizeof *mr, FAILS(reg_mr));
@@ -345,7 +345,7 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr
     return qp != NULL ? &qp->qp : NULL;
 }
 
-/* The device that an address means; -1: none. */
+/* Return the device with this address, or -1. */
 static int device_at(const struct ibv_qp *qp, const struct ibv_ah_attr *address)
 {
     if (fake_device_of(qp->context)->grh && !address->is_global) {

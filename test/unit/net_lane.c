@@ -134,7 +134,7 @@ uint32_t lane_chunk_bytes(const struct lane_end *end, enum gpuring_protocol prot
     return (uint32_t) (step % 5 == 0 ? most : mix(step + 1) % (most + 1));
 }
 
-/* The bytes of a line-structured slot are a pattern as good as any: nets do not look at them. */
+/* Fill a slot with a pattern. It needs no valid lines, because nets do not read them. */
 static void fill(uint8_t *slot, uint64_t bytes, uint64_t seed)
 {
     for (uint64_t i = 0; i < bytes; i++) {

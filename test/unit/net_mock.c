@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * One fabric, one mutex. A link's two ends point at each other once connected; a message waits in
- * the queue of the receiving end until that end's net polls it out.
+ * There is one fabric with one mutex. The two ends of a connected link point at each other. A
+ * message waits in the queue of the receiving end until the net of that end polls it.
  */
 #include "test/unit/net_mock.h"
 
@@ -21,10 +21,10 @@ struct message {
     struct message *next;
     enum message_kind kind;
     enum gpuring_protocol protocol;
-    uint64_t step; /* of a credit: the head */
-    uint64_t head; /* of data: that of the pair */
+    uint64_t step; /* for credits, this is the head */
+    uint64_t head; /* for data, the head of the paired link */
     uint32_t bytes;
-    uint32_t delay; /* polls of the receiver */
+    uint32_t delay; /* remaining polls of the receiver */
 };
 
 struct ring_state {
@@ -32,7 +32,7 @@ struct ring_state {
     bool credit_news; /* credit has grown, by the pair's data */
 };
 
-/* Its status and text, and its counts of steps, are those that this process knows of. */
+/* A link. Its status, text and counts of steps are the view of this process. */
 struct gpuring_net_link {
     struct gpuring_net_base_link base;
     struct gpuring_net *net;

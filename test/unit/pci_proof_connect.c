@@ -62,7 +62,7 @@ static bool is_child(const struct pci_tree_position *place, int32_t rank)
     return false;
 }
 
-/* Hops from the root, following parents up to one whose depth is known. */
+/* Compute the depth of a rank by following its parents up to one whose depth is known. */
 static int check_depth(struct check *check, uint32_t rank)
 {
     uint32_t nranks = check->connect->nranks, hops = 0;
@@ -115,7 +115,7 @@ static int check_tree(struct check *check, uint32_t c, uint32_t which)
     return rc;
 }
 
-/* The trees over nodes: depth, and inner in one of them at most. */
+/* Check the trees over nodes: their depth, and that no node is inner in both. */
 static int check_node_trees(struct check *check)
 {
     uint32_t nnodes = check->connect->nnodes;

@@ -12,14 +12,14 @@
 
 #define CHUNK_ALIGN 128 /* bytes; as executors align chunks */
 
-/* A wire's chunks under way: when each arrived, and when each slot was given back. */
+/* Chunks in flight on a wire: the arrival of each chunk, and the release of each slot. */
 struct line {
     struct gpuring_simulate_link link;
     uint32_t sender, receiver; /* processes */
     uint64_t sent, received;
 };
 
-/* A lane's state: as the executor's, and its clock. */
+/* State of a lane: that of the executor, and a clock. */
 struct actor {
     uint64_t count, done; /* bytes of the part */
     uint64_t chunk, window;
@@ -91,7 +91,7 @@ static uint64_t chunk_of(const struct gpuring_plan_lane *lane, const struct acto
     return chunk;
 }
 
-/* Moves on to the next step that has a chunk; sets finished after the last one. */
+/* Advance to the next step with a chunk. Set `finished` after the last one. */
 static void actor_skip(const struct simulation *s, uint32_t index)
 {
     const struct gpuring_plan_lane *lane = s->network.processes[index].plan;
@@ -135,7 +135,7 @@ static double *slot_time(const struct simulation *s, double *times, uint32_t wir
     return &times[(uint64_t) wire * s->config->slots + step % s->config->slots];
 }
 
-/* When the next step can start, in *time; 0 if that depends on a step not yet run. */
+/* Set *time to the start of the next step. Return 0 if it depends on a step that has not run. */
 static int actor_ready(const struct simulation *s, uint32_t index, double *time)
 {
     const struct gpuring_process *process = &s->network.processes[index];
@@ -196,7 +196,7 @@ static void chunk_send(struct simulation *s, uint32_t wire, uint64_t bytes, doub
     s->result.bytes_sent += bytes;
 }
 
-/* Run the next step of a lane; those that may have waited for it are queued. */
+/* Run the next step of a lane, and queue the lanes that may have waited for it. */
 static void actor_run(struct simulation *s, struct event event)
 {
     const struct gpuring_process *process = &s->network.processes[event.process];

@@ -11,7 +11,7 @@
 
 #include "mca/coll_gpuring/util/status.h"
 
-/* A permutation of the ranks for each seed; seed 0 is the order of ranks. */
+/* Make a permutation of the ranks from a seed. Seed 0 gives the order of ranks. */
 static void permute(int *order, int n, uint32_t seed)
 {
     uint32_t state = seed * 2654435761u + 1;
@@ -39,7 +39,7 @@ static int position_of(const int *order, int n, int rank)
     return i;
 }
 
-/* A k-ary heap over order[]: the parent of position p is (p - 1) / k. */
+/* Return the parent in a k-ary heap over order[]: the parent of position p is (p - 1) / k. */
 static int heap_parent(const int *order, int position, int k)
 {
     return position == 0 ? -1 : order[(position - 1) / k];
@@ -65,7 +65,8 @@ static void reverse(int *order, int n)
     }
 }
 
-/* The second tree runs over the reversed order: its inner ranks are the first one's leaves. */
+/* Fill in a channel. The second tree uses the reversed order, so its inner ranks are leaves of the
+ * first. */
 static void channel_fill(struct gpuring_channel *channel, int rank, int n, uint32_t seed,
                          int *order)
 {

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Any element: integers and logicals in i (and whether they are signed), others in re and im; of a
- * pair re is the value and im the index. */
+/* An element. Integers and logicals are in i (with a flag if they are signed), and others in re and
+ * im. For pairs, re is the value and im the index. */
 struct value {
     uint64_t i;
     int is_signed;
@@ -39,7 +39,7 @@ static struct value input_value(uint32_t type, uint32_t op, int rank, uint64_t p
         value.re = (int) (h % 5) - 2;
         value.im = (int) (h >> 8 & 0x3ff);
         break;
-    default: /* powers of two for products, small integers else */
+    default: /* powers of two for products, and small integers otherwise */
         value.re = op == GPURING_OP_PROD ? (h & 1 ? -1.0L : 1.0L) * (h & 2 ? 2.0L : 1.0L)
                                          : (long double) (h % 17) - 8;
         value.im = op == GPURING_OP_PROD ? (h & 4 ? 1.0L : 0.0L) : (long double) (h >> 20 & 7) - 3;
@@ -48,7 +48,7 @@ static struct value input_value(uint32_t type, uint32_t op, int rank, uint64_t p
     return value;
 }
 
-/* binary16 and bfloat16 of values that they hold exactly, from 2^-14 on. */
+/* Return the binary16 or bfloat16 of a value that it represents exactly, from 2^-14 on. */
 static uint16_t bits_exact(long double value, int mantissa_bits, int bias)
 {
     int exponent;
