@@ -13,7 +13,7 @@ pci_test_libs = libpcigraph.la $(CMOCKA_LIBS) -lm
 pci_proof = test/unit/pci_proof_channels.c test/unit/pci_proof_connect.c test/unit/pci_proof.h
 
 unit_tests += test/unit/test_decisions
-test_unit_test_decisions_SOURCES = test/unit/test_decisions.c
+test_unit_test_decisions_SOURCES = test/unit/test_decisions.c test/unit/selection.h
 test_unit_test_decisions_LDADD = $(core_test_libs)
 
 unit_tests += test/unit/test_queue
@@ -30,7 +30,7 @@ test_unit_test_runs_SOURCES = test/unit/test_runs.c
 test_unit_test_runs_LDADD = $(core_test_libs)
 
 unit_tests += test/unit/test_tuning
-test_unit_test_tuning_SOURCES = test/unit/test_tuning.c
+test_unit_test_tuning_SOURCES = test/unit/test_tuning.c test/unit/selection.h
 test_unit_test_tuning_LDADD = $(core_test_libs)
 
 unit_tests += test/unit/test_local_channels

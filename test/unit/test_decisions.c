@@ -16,12 +16,12 @@
 
 #include "kernels/work.h"
 #include "mca/coll_gpuring/engine/engine.h"
-#include "mca/coll_gpuring/engine/select.h"
 #include "mca/coll_gpuring/serve/verify.h"
 #include "mca/coll_gpuring/topology/channels.h"
 #include "mca/coll_gpuring/topology/node_map.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
+#include "test/unit/selection.h"
 
 #define RANKS 64
 
@@ -189,16 +189,6 @@ static struct gpuring_select_config config_of(int nranks, int nnodes)
     };
 }
 
-/* Return true if calls of this size are delegated. */
-static bool delegates(const struct gpuring_select_config *config,
-                      enum gpuring_collective collective, uint64_t bytes)
-{
-    struct gpuring_selection choice;
-
-    gpuring_select(config, collective, bytes, 1, &choice);
-    return choice.delegated;
-}
-
 static void choice_follows_size(void **state)
 {
     struct gpuring_select_config pair = config_of(2, 1), eight = config_of(8, 1),
@@ -233,14 +223,6 @@ static void choice_follows_size(void **state)
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_RING);
 }
 
-static enum gpuring_algorithm bcast_by(const struct gpuring_select_config *config, uint64_t bytes)
-{
-    struct gpuring_selection choice;
-
-    gpuring_select(config, GPURING_COLLECTIVE_BCAST, bytes, 1, &choice);
-    return choice.algorithm;
-}
-
 /* Small vectors are sent directly, or through trees between many ranks, and large ones along
  * rings. */
 static void broadcasts_go_by_trees_between_many_ranks(void **state)
@@ -251,8 +233,8 @@ static void broadcasts_go_by_trees_between_many_ranks(void **state)
     (void) state;
     config.plans[GPURING_COLLECTIVE_BCAST] =
         1u << GPURING_ALGORITHM_RING | 1u << GPURING_ALGORITHM_TREE;
-    assert_int_equal(bcast_by(&config, 8), GPURING_ALGORITHM_TREE);
-    assert_int_equal(bcast_by(&config, 1 << 30), GPURING_ALGORITHM_RING);
+    assert_int_equal(algorithm_of_bcast(&config, 8), GPURING_ALGORITHM_TREE);
+    assert_int_equal(algorithm_of_bcast(&config, 1 << 30), GPURING_ALGORITHM_RING);
     assert_true(delegates(&config, GPURING_COLLECTIVE_BCAST, 8));
     config.host = false;
     assert_false(delegates(&config, GPURING_COLLECTIVE_BCAST, 8));
@@ -262,16 +244,16 @@ static void broadcasts_go_by_trees_between_many_ranks(void **state)
         model[i] = (struct gpuring_model_entry){.algorithm = GPURING_ALGORITHM_RING,
                                                 .protocol = GPURING_PROTOCOL_LL};
     }
-    assert_int_equal(bcast_by(&config, 8), GPURING_ALGORITHM_RING);
+    assert_int_equal(algorithm_of_bcast(&config, 8), GPURING_ALGORITHM_RING);
     /* Between nodes the model knows no direct exchange, inside one it does. */
     config.plans[GPURING_COLLECTIVE_BCAST] |= 1u << GPURING_ALGORITHM_DIRECT;
-    assert_int_equal(bcast_by(&config, 8), GPURING_ALGORITHM_DIRECT);
+    assert_int_equal(algorithm_of_bcast(&config, 8), GPURING_ALGORITHM_DIRECT);
     config.nnodes = 1;
-    assert_int_equal(bcast_by(&config, 8), GPURING_ALGORITHM_RING);
+    assert_int_equal(algorithm_of_bcast(&config, 8), GPURING_ALGORITHM_RING);
     config.model.known = false;
     config.nranks = 8;
-    assert_int_equal(bcast_by(&config, 8), GPURING_ALGORITHM_DIRECT);
-    assert_int_equal(bcast_by(&config, 128 << 10), GPURING_ALGORITHM_RING);
+    assert_int_equal(algorithm_of_bcast(&config, 8), GPURING_ALGORITHM_DIRECT);
+    assert_int_equal(algorithm_of_bcast(&config, 128 << 10), GPURING_ALGORITHM_RING);
 }
 
 /* Between more than 16 ranks, direct is offered for blocks and scans if there is no other

@@ -13,10 +13,10 @@
 
 #include <cmocka.h>
 
-#include "mca/coll_gpuring/engine/select.h"
 #include "mca/coll_gpuring/engine/tuning.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/util/status.h"
+#include "test/unit/selection.h"
 
 #define HEAD GPURING_TUNING_VERSION_LINE "\n"
 
@@ -369,16 +369,6 @@ static struct gpuring_select_config config_of(const struct gpuring_tuning *tunin
         config.model.entry[GPURING_COLLECTIVE_ALLGATHER][i].algorithm = GPURING_ALGORITHM_DIRECT;
     }
     return config;
-}
-
-/* Return true if calls of this size are delegated. */
-static bool delegates(const struct gpuring_select_config *config,
-                      enum gpuring_collective collective, uint64_t bytes)
-{
-    struct gpuring_selection choice;
-
-    gpuring_select(config, collective, bytes, 1, &choice);
-    return choice.delegated;
 }
 
 static void expect(const struct gpuring_select_config *config, uint64_t bytes, bool left,

@@ -64,15 +64,13 @@ static inline bool gpuring_call_bypasses(const mca_coll_gpuring_module_t *module
 /* ---- collective.c ---- */
 
 /*
- * Describe a call, and decide as much about it as this rank knows now. Returns NONE, or the reason
- * for delegating the call. On entry *call points to memory for the call. On return it points to the
- * call, which is in that memory or belongs to the module; the module keeps it until the next call
- * of the same collective. Sets *status to 0, or to GPURING_ERR_NOMEM (logged) if this rank cannot
- * take part. The caller must release the call in all cases.
+ * Describe a call to the engine, and decide as much about it as this rank knows now. Returns NONE,
+ * or the reason for delegating the call. On entry *call points to memory for the call. On return it
+ * points to the call, which is in that memory or belongs to the module; the module keeps it until
+ * the next call of the same collective. Sets *status to 0, or to GPURING_ERR_NOMEM (logged) if this
+ * rank cannot take part. The caller must release the call in all cases.
  */
-enum gpuring_reason gpuring_call_begin(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                                       enum gpuring_form form,
-                                       const struct gpuring_arguments *arguments,
+enum gpuring_reason gpuring_call_begin(struct gpuring_description *description,
                                        struct gpuring_call **call, int *status);
 
 /* Count a delegated call. For a reduction, warn if the order of operations that
@@ -89,23 +87,17 @@ static inline bool gpuring_reason_on_host(enum gpuring_reason reason)
 
 /* ---- describe.c ---- */
 
-/* Describe a call. Arguments and result are those of gpuring_call_begin. */
-enum gpuring_reason gpuring_call_describe(mca_coll_gpuring_module_t *module,
-                                          enum gpuring_staged what,
-                                          const struct gpuring_arguments *arguments,
+/* Describe a call to the engine. Result and pointers are those of gpuring_call_begin. */
+enum gpuring_reason gpuring_call_describe(struct gpuring_description *description,
                                           struct gpuring_call **call, int *status);
 
 /* ---- calls_request.c. The functions return MPI error codes ---- */
 
 /* Make a non-blocking or persistent call. */
-int gpuring_call_request(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                         enum gpuring_form form, struct gpuring_arguments *arguments,
-                         struct ompi_info_t *info, ompi_request_t **request);
+int gpuring_call_request(struct gpuring_description *description, ompi_request_t **request);
 
 /* Delegate such a call. The caller has counted it if it must be counted. */
-int gpuring_call_delegate(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                          enum gpuring_form form, struct gpuring_arguments *arguments,
-                          enum gpuring_reason reason, struct ompi_info_t *info,
+int gpuring_call_delegate(struct gpuring_description *description, enum gpuring_reason reason,
                           ompi_request_t **request);
 
 #endif

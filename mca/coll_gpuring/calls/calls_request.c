@@ -8,8 +8,7 @@
 struct queued_request {
     struct gpuring_stage_request stage;
     struct gpuring_item item;
-    enum gpuring_staged what;
-    struct gpuring_arguments arguments;
+    struct gpuring_description description; /* of a call that may be delegated later */
     bool already_counted; /* the pvar `fallbacks` included the call when it was made */
 };
 typedef struct queued_request queued_request_t;
@@ -56,9 +55,9 @@ static int delegate(struct gpuring_item *item)
 
     gpuring_call_release(&item->call);
     if (!self->already_counted) {
-        gpuring_call_delegated(item->module, self->what, item->reason);
+        gpuring_call_delegated(item->module, self->description.what, item->reason);
     }
-    result = gpuring_stage_later(&self->stage, item->module, self->what, &self->arguments);
+    result = gpuring_stage_later(&self->stage, &self->description);
     if (result == MPI_SUCCESS) {
         return GPURING_OK;
     }
@@ -86,39 +85,37 @@ static int request_restart(size_t count, ompi_request_t **requests)
 }
 
 /* Return a new request that is not started, or NULL without memory (logged). */
-static queued_request_t *create(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                                const struct gpuring_call *call, bool persistent)
+static queued_request_t *create(const struct gpuring_description *d,
+                                const struct gpuring_call *call)
 {
     queued_request_t *self = OBJ_NEW(queued_request_t);
 
     if (self == NULL) {
-        (void) gpuring_stage_log_memory(module, what, sizeof *self);
+        (void) gpuring_stage_log_memory(d->module, d->what, sizeof *self);
         return NULL;
     }
-    gpuring_request_construct(&self->stage.super, module->comm, persistent, request_free,
-                              request_restart);
+    gpuring_request_construct(&self->stage.super, d->module->comm, d->form == GPURING_PERSISTENT,
+                              request_free, request_restart);
     self->stage.outcome = MPI_SUCCESS;
-    self->what = what;
-    self->item = (struct gpuring_item){.module = module, .call = *call, .complete = complete};
+    self->description = *d;
+    self->item = (struct gpuring_item){.module = d->module, .call = *call, .complete = complete};
     return self;
 }
 
-static int queue_call(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                      const struct gpuring_arguments *arguments, struct gpuring_call *call,
+static int queue_call(const struct gpuring_description *d, struct gpuring_call *call,
                       enum gpuring_reason reason, ompi_request_t **request)
 {
-    queued_request_t *self = create(module, what, call, false);
+    queued_request_t *self = create(d, call);
 
     if (self == NULL) {
         gpuring_call_release(call);
         return MPI_ERR_NO_MEM;
     }
     self->already_counted = reason != GPURING_REASON_NONE;
-    self->arguments = *arguments;
     self->item.form = GPURING_NONBLOCKING;
     self->item.reason = reason;
     /* a call that will be served as soon as the calls before it have ended cannot be delegated */
-    if (gpuring_serve_decide(module, &self->item.call, GPURING_NONBLOCKING, false, &reason) !=
+    if (gpuring_serve_decide(d->module, &self->item.call, GPURING_NONBLOCKING, false, &reason) !=
         GPURING_RUN) {
         self->item.delegate = delegate;
     }
@@ -127,17 +124,17 @@ static int queue_call(mca_coll_gpuring_module_t *module, enum gpuring_staged wha
     return MPI_SUCCESS;
 }
 
-static int persistent_call(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                           struct gpuring_call *call, ompi_request_t **request)
+static int persistent_call(const struct gpuring_description *d, struct gpuring_call *call,
+                           ompi_request_t **request)
 {
-    queued_request_t *self = create(module, what, call, true);
+    queued_request_t *self = create(d, call);
 
     if (self == NULL) {
         gpuring_call_release(call);
         return MPI_ERR_NO_MEM;
     }
     self->item.form = GPURING_STARTED;
-    self->item.persistent = gpuring_persistent_make(&module->serve->queue);
+    self->item.persistent = gpuring_persistent_make(&d->module->serve->queue);
     *request = base(self);
     return MPI_SUCCESS;
 }
@@ -148,21 +145,18 @@ static bool waits(const mca_coll_gpuring_module_t *module)
     return module->serve != NULL && OPAL_UNLIKELY(gpuring_queue_undecided(&module->serve->queue));
 }
 
-int gpuring_call_delegate(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                          enum gpuring_form form, struct gpuring_arguments *arguments,
-                          enum gpuring_reason reason, struct ompi_info_t *info,
+int gpuring_call_delegate(struct gpuring_description *d, enum gpuring_reason reason,
                           ompi_request_t **request)
 {
-    if (waits(module)) {
-        if (form == GPURING_NONBLOCKING) {
-            return queue_call(module, what, arguments, &(struct gpuring_call){.memory = NULL},
-                              GPURING_REASON_MEMORY, request);
+    if (waits(d->module)) {
+        if (d->form == GPURING_NONBLOCKING) {
+            return queue_call(d, &(struct gpuring_call){.memory = NULL}, GPURING_REASON_MEMORY,
+                              request);
         }
-        gpuring_progress_decide(module);
+        gpuring_progress_decide(d->module);
     }
-    return gpuring_reason_on_host(reason)
-               ? gpuring_stage_call_previous(module, what, form, arguments, info, request)
-               : gpuring_stage_request(module, what, form, arguments, info, request);
+    return gpuring_reason_on_host(reason) ? gpuring_stage_call_previous(d, request)
+                                          : gpuring_stage_request(d, request);
 }
 
 /* Wait until this rank knows whether a persistent call can be served. Sets *reason to NONE, or to
@@ -180,40 +174,42 @@ static int decide_persistent(mca_coll_gpuring_module_t *module, struct gpuring_c
 /* Return true if Open MPI itself may have made this non-blocking call. Such calls have no place in
  * the program's order of calls. They are delegated without being counted, which is safe because the
  * previous module does not match non-blocking calls with blocking ones. */
-static bool is_internal(enum gpuring_staged what, const struct gpuring_arguments *a)
+static bool is_internal(const struct gpuring_description *d)
 {
+    const struct gpuring_arguments *a = &d->arguments;
+    enum gpuring_staged what = d->what;
+
     return what == GPURING_STAGED_bcast ? gpuring_compat_internal_bcast(a->rcount, a->rtype)
            : what == GPURING_STAGED_allreduce || what == GPURING_STAGED_reduce
                ? gpuring_compat_internal(a->rcount, a->rtype, a->op)
                : false;
 }
 
-int gpuring_call_request(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                         enum gpuring_form form, struct gpuring_arguments *arguments,
-                         struct ompi_info_t *info, ompi_request_t **request)
+int gpuring_call_request(struct gpuring_description *d, ompi_request_t **request)
 {
-    bool counts = gpuring_call_is_served(module, what) &&
-                  (form != GPURING_NONBLOCKING || !is_internal(what, arguments));
+    mca_coll_gpuring_module_t *module = d->module;
+    bool counts = gpuring_call_is_served(module, d->what) &&
+                  (d->form != GPURING_NONBLOCKING || !is_internal(d));
     enum gpuring_reason reason =
         gpuring_eligible_any() ? GPURING_REASON_UNKNOWN : GPURING_REASON_NO_DRIVER;
     struct gpuring_call room = {.memory = NULL}, *call = &room;
     int status = GPURING_OK;
 
     if (counts) {
-        module->calls += form == GPURING_NONBLOCKING;
-        if (!gpuring_call_bypasses(module, what, module->calls)) {
-            reason = gpuring_call_begin(module, what, form, arguments, &call, &status);
+        module->calls += d->form == GPURING_NONBLOCKING;
+        if (!gpuring_call_bypasses(module, d->what, module->calls)) {
+            reason = gpuring_call_begin(d, &call, &status);
         }
     }
     if (status == GPURING_OK && reason == GPURING_REASON_NONE) {
         if (module->state == GPURING_STATE_FAILED) {
             status = module->failure;
-        } else if (form == GPURING_NONBLOCKING) {
-            return queue_call(module, what, arguments, call, reason, request);
+        } else if (d->form == GPURING_NONBLOCKING) {
+            return queue_call(d, call, reason, request);
         } else {
             status = decide_persistent(module, call, &reason);
             if (status == GPURING_OK && reason == GPURING_REASON_NONE) {
-                return persistent_call(module, what, call, request);
+                return persistent_call(d, call, request);
             }
         }
     }
@@ -222,7 +218,7 @@ int gpuring_call_request(mca_coll_gpuring_module_t *module, enum gpuring_staged 
         return gpuring_compat_error(status);
     }
     if (counts) {
-        gpuring_call_delegated(module, what, reason);
+        gpuring_call_delegated(module, d->what, reason);
     }
-    return gpuring_call_delegate(module, what, form, arguments, reason, info, request);
+    return gpuring_call_delegate(d, reason, request);
 }

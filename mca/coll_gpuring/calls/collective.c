@@ -29,11 +29,11 @@ static enum gpuring_reason vote(module_t *self, struct gpuring_call *call,
     return gpuring_vote_cast(self, call, lasting);
 }
 
-enum gpuring_reason gpuring_call_begin(module_t *self, enum gpuring_staged what,
-                                       enum gpuring_form form, const struct gpuring_arguments *a,
-                                       struct gpuring_call **call, int *status)
+enum gpuring_reason gpuring_call_begin(struct gpuring_description *d, struct gpuring_call **call,
+                                       int *status)
 {
-    const struct gpuring_served *served = gpuring_served_of(what);
+    const struct gpuring_served *served = gpuring_served_of(d->what);
+    module_t *self = d->module;
     bool decide = gpuring_buffers_decide(), votes = served->votes && decide;
     enum gpuring_reason reason;
 
@@ -42,12 +42,12 @@ enum gpuring_reason gpuring_call_begin(module_t *self, enum gpuring_staged what,
         (*call)->memory = NULL;
         return GPURING_REASON_UNKNOWN; /* independent of where the buffers are */
     }
-    reason = gpuring_call_describe(self, what, a, call, status);
+    reason = gpuring_call_describe(d, call, status);
     if (votes) {
-        return *status == GPURING_OK ? vote(self, *call, reason, form == GPURING_PERSISTENT)
+        return *status == GPURING_OK ? vote(self, *call, reason, d->form == GPURING_PERSISTENT)
                                      : reason;
     }
-    if (decide && form != GPURING_PERSISTENT) {
+    if (decide && d->form != GPURING_PERSISTENT) {
         gpuring_mixed_memory_note(self, reason, *call);
     }
     return reason;
@@ -63,17 +63,18 @@ void gpuring_call_delegated(module_t *self, enum gpuring_staged what, enum gpuri
     }
 }
 
-static int blocking(module_t *self, enum gpuring_staged what, struct gpuring_arguments *a)
+static int blocking(struct gpuring_description *d)
 {
     struct gpuring_call room, *call = &room;
+    module_t *self = d->module;
     enum gpuring_reason reason;
     int status, delegated;
 
-    if (!gpuring_call_is_served(self, what)) {
-        return gpuring_stage_blocking(self, what, a);
+    if (!gpuring_call_is_served(self, d->what)) {
+        return gpuring_stage_blocking(d);
     }
     self->calls++;
-    reason = gpuring_call_begin(self, what, GPURING_BLOCKING, a, &call, &status);
+    reason = gpuring_call_begin(d, &call, &status);
     if (reason == GPURING_REASON_NONE && status == GPURING_OK) {
         status = gpuring_serve_blocking(self, call, &reason);
     }
@@ -81,18 +82,10 @@ static int blocking(module_t *self, enum gpuring_staged what, struct gpuring_arg
     if (OPAL_LIKELY(reason == GPURING_REASON_NONE)) {
         return OPAL_LIKELY(status == GPURING_OK) ? MPI_SUCCESS : gpuring_compat_error(status);
     }
-    gpuring_call_delegated(self, what, reason);
-    delegated = gpuring_reason_on_host(reason)
-                    ? gpuring_stage_call_previous(self, what, GPURING_BLOCKING, a, NULL, NULL)
-                    : gpuring_stage_blocking(self, what, a);
+    gpuring_call_delegated(self, d->what, reason);
+    delegated = gpuring_reason_on_host(reason) ? gpuring_stage_call_previous(d, NULL)
+                                               : gpuring_stage_blocking(d);
     return status == GPURING_OK ? delegated : gpuring_compat_error(status);
-}
-
-static int call(module_t *self, enum gpuring_staged what, enum gpuring_form form,
-                struct gpuring_arguments *a, struct ompi_info_t *info, ompi_request_t **request)
-{
-    return form == GPURING_BLOCKING ? blocking(self, what, a)
-                                    : gpuring_call_request(self, what, form, a, info, request);
 }
 
 /* Count a call that is delegated because this process cannot have GPU memory now. */
@@ -106,16 +99,29 @@ static void count_idle(module_t *self, enum gpuring_staged what)
 
 #define FIELD(type, name) .name = name
 
-#define ENTRY(function, name, list, form, info, request, ...)                                  \
-    int mca_coll_gpuring_##function(GPURING_LIST_##list(GPURING_ARGUMENT), GPURING_END_##form) \
+/* Begin to describe a call. The parts are not set here, because most calls do not need them. */
+#define DESCRIBE(d, self, name, FORM, persistent_info, ...)      \
+    do {                                                         \
+        (d).module = (self);                                     \
+        (d).what = GPURING_STAGED_##name;                        \
+        (d).form = (FORM);                                       \
+        (d).info = (persistent_info);                            \
+        (d).arguments = (struct gpuring_arguments){__VA_ARGS__}; \
+        (d).has_parts = false;                                   \
+    } while (0)
+
+#define ENTRY(function, name, list, FORM, info, request, ...)                                  \
+    int mca_coll_gpuring_##function(GPURING_LIST_##list(GPURING_ARGUMENT), GPURING_END_##FORM) \
     {                                                                                          \
         module_t *self = (module_t *) module;                                                  \
+        struct gpuring_description d;                                                          \
                                                                                                \
-        if (GPURING_##form != GPURING_BLOCKING ||                                              \
+        if (GPURING_##FORM != GPURING_BLOCKING ||                                              \
             !gpuring_call_bypasses(self, GPURING_STAGED_##name, self->calls + 1)) {            \
-            struct gpuring_arguments a = {GPURING_LIST_##list(FIELD), .comm = comm};           \
-                                                                                               \
-            return call(self, GPURING_STAGED_##name, GPURING_##form, &a, info, request);       \
+            DESCRIBE(d, self, name, GPURING_##FORM, info, GPURING_LIST_##list(FIELD),          \
+                     .comm = comm);                                                            \
+            return GPURING_##FORM == GPURING_BLOCKING ? blocking(&d)                           \
+                                                      : gpuring_call_request(&d, request);     \
         }                                                                                      \
         count_idle(self, GPURING_STAGED_##name);                                               \
         return GPURING_CALL_PREVIOUS(self, function, GPURING_LIST_##list(GPURING_VALUE),       \
@@ -142,21 +148,23 @@ static bool serves_barrier(const module_t *self)
 int mca_coll_gpuring_barrier(GPURING_END_BLOCKING)
 {
     module_t *self = (module_t *) module;
+    struct gpuring_description d;
 
-    return serves_barrier(self)
-               ? blocking(self, GPURING_STAGED_barrier, &(struct gpuring_arguments){.comm = comm})
-               : GPURING_CALL_PREVIOUS(self, barrier, comm);
+    if (!serves_barrier(self)) {
+        return GPURING_CALL_PREVIOUS(self, barrier, comm);
+    }
+    DESCRIBE(d, self, barrier, GPURING_BLOCKING, NULL, .comm = comm);
+    return blocking(&d);
 }
 
 static int barrier_request(module_t *self, enum gpuring_form form, struct ompi_communicator_t *comm,
                            struct ompi_info_t *info, ompi_request_t **request)
 {
-    struct gpuring_arguments a = {.comm = comm};
+    struct gpuring_description d;
 
-    return serves_barrier(self)
-               ? gpuring_call_request(self, GPURING_STAGED_barrier, form, &a, info, request)
-               : gpuring_call_delegate(self, GPURING_STAGED_barrier, form, &a,
-                                       GPURING_REASON_MEMORY, info, request);
+    DESCRIBE(d, self, barrier, form, info, .comm = comm);
+    return serves_barrier(self) ? gpuring_call_request(&d, request)
+                                : gpuring_call_delegate(&d, GPURING_REASON_MEMORY, request);
 }
 
 int mca_coll_gpuring_ibarrier(GPURING_END_NONBLOCKING)
@@ -176,10 +184,11 @@ int mca_coll_gpuring_reduce_local(GPURING_LIST_REDUCTION(GPURING_ARGUMENT),
 {
     module_t *self = (module_t *) module;
 
-    if (gpuring_memory_possible()) {
-        struct gpuring_arguments a = {GPURING_LIST_REDUCTION(FIELD)};
+    struct gpuring_description d;
 
-        return gpuring_stage_blocking(self, GPURING_STAGED_reduce_local, &a);
+    if (gpuring_memory_possible()) {
+        DESCRIBE(d, self, reduce_local, GPURING_BLOCKING, NULL, GPURING_LIST_REDUCTION(FIELD));
+        return gpuring_stage_blocking(&d);
     }
     return GPURING_CALL_PREVIOUS(self, reduce_local, GPURING_LIST_REDUCTION(GPURING_VALUE));
 }

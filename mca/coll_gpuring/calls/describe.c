@@ -61,7 +61,6 @@ static uint64_t known_count(const struct gpuring_served *served,
 
 /* One buffer of a call. */
 struct source {
-    const char *user;
     const struct gpuring_part *part;
     size_t element; /* bytes of an element of a reduction, whose blocks are adjacent; 0 if the
                        collective only moves data */
@@ -159,11 +158,11 @@ static bool reached(const struct gpuring_pointer *at)
  * data may be in several kinds of memory; then a byte on a GPU is preferred. */
 static const void *sample_of(const struct source *source)
 {
-    const void *found = source->user == MPI_BOTTOM && gpuring_memory_possible()
-                            ? gpuring_stage_find_on_gpu(source->user, source->part)
+    const void *found = source->part->user == MPI_BOTTOM && gpuring_memory_possible()
+                            ? gpuring_part_find_on_gpu(source->part)
                             : NULL;
 
-    return found != NULL ? found : gpuring_stage_address(source->user, source->span.low);
+    return found != NULL ? found : gpuring_stage_address(source->part->user, source->span.low);
 }
 
 static void locate(struct source *source, struct gpuring_call_buffer *buffer)
@@ -184,7 +183,7 @@ static bool must_pack(const struct source *source, const struct gpuring_call_buf
         return source->pack;
     }
     if (source->element == 0 &&
-        (source->user == MPI_BOTTOM || !gpuring_part_contiguous(source->part))) {
+        (source->part->user == MPI_BOTTOM || !gpuring_part_contiguous(source->part))) {
         return true;
     }
     return span.bytes < (size_t) (span.high - span.low) && !reached(&buffer->at);
@@ -203,10 +202,10 @@ static int lay_out(const struct source *source, struct gpuring_extent *extents,
                                      : gpuring_part_runs(source->part, runs);
         gpuring_runs_end(runs);
         buffer->runs = runs;
-        *address = source->user;
+        *address = source->part->user;
     } else {
         buffer->bytes = span.bytes > 0 ? (uint64_t) (span.high - span.low) : 0;
-        *address = span.bytes > 0 ? gpuring_stage_address(source->user, span.low) : NULL;
+        *address = span.bytes > 0 ? gpuring_stage_address(source->part->user, span.low) : NULL;
     }
     buffer->blocks =
         extents != NULL && is_many(source) ? table_of(source, extents) : stride_of(source);
@@ -215,48 +214,37 @@ static int lay_out(const struct source *source, struct gpuring_extent *extents,
 
 /* The buffers of a call while it is being described. */
 struct sources {
-    struct gpuring_stage stage;
     struct source in, out;
     bool tables; /* blocks need a table of extents */
     bool keeps;  /* in place: the root's block is already where it belongs */
 };
 
-static void find_sources(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                         const struct gpuring_arguments *a, const struct gpuring_call *call,
+static void find_sources(struct gpuring_description *d, const struct gpuring_call *call,
                          struct sources *found)
 {
-    const struct gpuring_served *served = gpuring_served_of(what);
+    const struct gpuring_served *served = gpuring_served_of(d->what);
     size_t element = served->reduces ? call->element_size : 0;
-    struct gpuring_stage *stage = &found->stage;
-    bool in_place, at_root = a->root == module->rank;
+    bool at_root = d->arguments.root == d->module->rank, in_place;
 
-    gpuring_stage_parts(stage, what, a);
-    in_place =
-        stage->receive.in.end > 0 && stage->receive.out.end > 0 && stage->send.user == MPI_IN_PLACE;
+    gpuring_description_parts(d);
+    in_place = d->receive_in.end > 0 && d->receive_out.end > 0 && d->send.user == MPI_IN_PLACE;
     found->in = (struct source){
-        .user = stage->send.user, .part = &stage->send.in, .element = element, .without = -1};
-    if (stage->send.in.end == 0) {
-        found->in.user = stage->receive.user;
-        found->in.part = &stage->receive.in;
-    }
-    found->out = (struct source){.user = stage->receive.user,
-                                 .part = &stage->receive.out,
-                                 .element = element,
-                                 .without = -1};
+        .part = d->send.end > 0 ? &d->send : &d->receive_in, .element = element, .without = -1};
+    found->out = (struct source){.part = &d->receive_out, .element = element, .without = -1};
     found->tables = served->sizes >= GPURING_SIZES_COUNTS;
     found->keeps = served->collective == GPURING_COLLECTIVE_GATHER && in_place;
-    if (served->collective == GPURING_COLLECTIVE_SCATTER && at_root &&
-        stage->receive.out.end == 0) {
-        found->in.without = module->rank;
+    if (served->collective == GPURING_COLLECTIVE_SCATTER && at_root && d->receive_out.end == 0) {
+        found->in.without = d->module->rank;
         found->tables = true;
     }
     /* In place, the result overwrites contributions to the blocks of other ranks. */
-    found->in.pack = what == GPURING_STAGED_reduce_scatter && in_place;
+    found->in.pack = d->what == GPURING_STAGED_reduce_scatter && in_place;
 }
 
-static int adapt(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                 struct sources *sources, struct gpuring_call *call)
+static int adapt(const struct gpuring_description *d, struct sources *sources,
+                 struct gpuring_call *call)
 {
+    const mca_coll_gpuring_module_t *module = d->module;
     size_t bytes =
         sizeof *call->memory + 2 * (size_t) module->nranks * sizeof *call->memory->extents;
     struct gpuring_extent *extents = NULL;
@@ -265,20 +253,19 @@ static int adapt(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
     int status;
 
     if (call->collective == GPURING_COLLECTIVE_EXSCAN && module->rank == 0) {
-        sources->stage.receive.out.end = 0; /* its location was needed, but nothing is stored */
+        /* its location was needed, but nothing is stored */
         sources->out.span = (struct gpuring_span){.bytes = 0};
     }
     sources->in.pack = must_pack(&sources->in, &call->in);
     sources->out.pack = must_pack(&sources->out, &call->out);
     /* The root's block is where it belongs, so it is copied only if the output is a packed copy. */
     if (sources->keeps && !sources->out.pack && reached(&call->out.at)) {
-        sources->stage.receive.in.end = 0;
         sources->in.span = (struct gpuring_span){.bytes = 0};
     }
     if (sources->tables || sources->in.pack || sources->out.pack) {
         call->memory = calloc(1, bytes);
         if (call->memory == NULL) {
-            return gpuring_stage_log_memory(module, what, bytes);
+            return gpuring_stage_log_memory(d->module, d->what, bytes);
         }
         extents = sources->tables ? call->memory->extents : NULL;
         in_runs = &call->memory->in_runs;
@@ -292,7 +279,7 @@ static int adapt(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
     }
     return status == GPURING_OK
                ? status
-               : gpuring_stage_log_memory(module, what, call->in.bytes + call->out.bytes);
+               : gpuring_stage_log_memory(d->module, d->what, call->in.bytes + call->out.bytes);
 }
 
 /*
@@ -333,7 +320,8 @@ static bool is_plain(const struct source *source)
     if (source->span.bytes == 0) {
         return part->end <= part->first || ompi_datatype_is_predefined(part->type);
     }
-    return !source->pack && source->user != MPI_BOTTOM && ompi_datatype_is_predefined(part->type) &&
+    return !source->pack && source->part->user != MPI_BOTTOM &&
+           ompi_datatype_is_predefined(part->type) &&
            (source->element > 0 || gpuring_part_contiguous(part)) &&
            source->span.bytes == (size_t) (source->span.high - source->span.low);
 }
@@ -348,35 +336,36 @@ static bool has_plain_shape(const mca_coll_gpuring_module_t *module, const struc
            is_plain(&sources->out);
 }
 
-static void keep_shape(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                       const struct gpuring_arguments *arguments, const struct sources *sources,
+static void keep_shape(const struct gpuring_description *d, const struct sources *sources,
                        struct gpuring_call *call)
 {
+    mca_coll_gpuring_module_t *module = d->module;
     struct gpuring_shape *shape;
 
     if (module->shapes == NULL) {
         module->shapes = calloc(GPURING_STAGED_ALWAYS * SHAPES, sizeof *module->shapes);
     }
     if (module->shapes != NULL) { /* otherwise the next call is described again */
-        shape = &module->shapes[what * SHAPES];
+        shape = &module->shapes[d->what * SHAPES];
         shape[1] = shape[0];
-        shape->arguments = *arguments;
+        shape->arguments = d->arguments;
         call->shape = ++module->nshapes;
         shape->described = *call;
         shape->in_low = sources->in.span.low;
         shape->out_low = sources->out.span.low;
-        shape->reads_send = sources->stage.send.in.end > 0;
+        shape->reads_send = sources->in.part == &d->send;
     }
 }
 
 /* Return the kept shape of a call, or NULL. */
-static struct gpuring_shape *find_shape(const mca_coll_gpuring_module_t *module,
-                                        enum gpuring_staged what, const struct gpuring_arguments *a)
+static struct gpuring_shape *find_shape(const struct gpuring_description *d)
 {
-    for (int i = 0; module->shapes != NULL && i < SHAPES; i++) {
-        struct gpuring_shape *shape = &module->shapes[what * SHAPES + i];
+    const mca_coll_gpuring_module_t *module = d->module;
 
-        if (has_shape(shape, a)) {
+    for (int i = 0; module->shapes != NULL && i < SHAPES; i++) {
+        struct gpuring_shape *shape = &module->shapes[d->what * SHAPES + i];
+
+        if (has_shape(shape, &d->arguments)) {
             return shape;
         }
     }
@@ -427,12 +416,12 @@ static enum gpuring_reason describe_barrier(struct gpuring_serve *serve, struct 
     return gpuring_eligible_memory(*call);
 }
 
-enum gpuring_reason gpuring_call_describe(mca_coll_gpuring_module_t *module,
-                                          enum gpuring_staged what,
-                                          const struct gpuring_arguments *arguments,
+enum gpuring_reason gpuring_call_describe(struct gpuring_description *d,
                                           struct gpuring_call **described, int *status)
 {
-    const struct gpuring_served *served = gpuring_served_of(what);
+    const struct gpuring_served *served = gpuring_served_of(d->what);
+    const struct gpuring_arguments *arguments = &d->arguments;
+    mca_coll_gpuring_module_t *module = d->module;
     enum gpuring_reason reason = GPURING_REASON_NONE;
     struct gpuring_call *call = *described;
     struct gpuring_shape *shape;
@@ -440,10 +429,10 @@ enum gpuring_reason gpuring_call_describe(mca_coll_gpuring_module_t *module,
     bool plain;
 
     *status = GPURING_OK;
-    if (what == GPURING_STAGED_barrier) {
+    if (d->what == GPURING_STAGED_barrier) {
         return describe_barrier(module->serve, described);
     }
-    shape = find_shape(module, what, arguments);
+    shape = find_shape(d);
     if (shape != NULL) {
         *described = &shape->described; /* copying it would take longer than a small call */
         return describe_alike(shape, arguments);
@@ -461,8 +450,8 @@ enum gpuring_reason gpuring_call_describe(mca_coll_gpuring_module_t *module,
         return reason;
     }
     call->count = known_count(served, module, arguments);
-    call->made = gpuring_differ_word((int) what, call);
-    find_sources(module, what, arguments, call, &sources);
+    call->made = gpuring_differ_word((int) d->what, call);
+    find_sources(d, call, &sources);
     locate(&sources.in, &call->in);
     locate(&sources.out, &call->out);
     reason = call->count == 0 ? GPURING_REASON_MEMORY : gpuring_eligible_memory(call);
@@ -470,10 +459,10 @@ enum gpuring_reason gpuring_call_describe(mca_coll_gpuring_module_t *module,
     if (plain || reason == GPURING_REASON_NONE ||
         (reason == GPURING_REASON_MEMORY && call->count > 0 && served->votes &&
          gpuring_forecast_may_serve(module, call))) {
-        *status = adapt(module, what, &sources, call);
+        *status = adapt(d, &sources, call);
     }
     if (plain && *status == GPURING_OK) {
-        keep_shape(module, what, arguments, &sources, call);
+        keep_shape(d, &sources, call);
     }
     return reason;
 }

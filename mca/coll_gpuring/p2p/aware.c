@@ -23,18 +23,13 @@ static bool serves(void)
     return gpuring_p2p_serves() || gpuring_compat_cuda_aware();
 }
 
-static struct gpuring_part elements(size_t count, MPI_Datatype type)
-{
-    return (struct gpuring_part){.blocks = 1, .end = 1, .count = count, .type = type};
-}
-
 /* An Open MPI that was built with CUDA takes GPU buffers itself. */
 static bool on_gpu(const void *buffer, size_t count, MPI_Datatype type)
 {
-    struct gpuring_part part = elements(count, type);
+    struct gpuring_part part = gpuring_part_elements(buffer, count, type);
 
     return gpuring_memory_possible() && !gpuring_compat_cuda_aware() &&
-           gpuring_stage_find_on_gpu(buffer, &part) != NULL;
+           gpuring_part_find_on_gpu(&part) != NULL;
 }
 
 static int log_memory(const char *function, size_t bytes)
@@ -109,6 +104,7 @@ static const char *consequence_of(unsigned use)
 static int begin(const char *function, const void *user, size_t count, MPI_Datatype type,
                  unsigned use, void **handle, void **host)
 {
+    struct gpuring_part part = gpuring_part_elements(user, count, type);
     struct staged *staged = calloc(1, sizeof *staged);
     size_t lacking = 0;
     int status = GPURING_OK;
@@ -118,10 +114,9 @@ static int begin(const char *function, const void *user, size_t count, MPI_Datat
         return log_memory(function, sizeof *staged);
     }
     staged->function = function;
-    staged->buffer.user = user;
-    staged->buffer.in = (use & GPURING_AWARE_IN) != 0 ? elements(count, type) : elements(0, type);
-    staged->buffer.out = (use & GPURING_AWARE_OUT) != 0 ? elements(count, type) : elements(0, type);
-    (void) gpuring_stage_buffer_find(&staged->buffer);
+    (void) gpuring_stage_buffer_init(&staged->buffer, user,
+                                     (use & GPURING_AWARE_IN) != 0 ? &part : NULL,
+                                     (use & GPURING_AWARE_OUT) != 0 ? &part : NULL);
     /* Memory is pinned for a GPU that is attached; the copy reports whether that worked. */
     (void) gpuring_process_attach(staged->buffer.on_gpu);
     if (gpuring_stage_buffer_reserve(&staged->buffer, &lacking) != GPURING_OK) {

@@ -10,22 +10,17 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-static struct gpuring_part elements(size_t count, struct ompi_datatype_t *type)
-{
-    return (struct gpuring_part){.blocks = 1, .end = 1, .count = count, .type = type};
-}
-
 bool gpuring_p2p_message_find(struct gpuring_p2p_message *message, const void *user, size_t count,
                               struct ompi_datatype_t *type)
 {
-    struct gpuring_part part = elements(count, type);
+    struct gpuring_part part = gpuring_part_elements(user, count, type);
 
     *message = (struct gpuring_p2p_message){
         .user = user,
         .count = count,
         .type = type,
         .bytes = count * type->super.size,
-        .gpu = gpuring_stage_find_on_gpu(user, &part),
+        .gpu = gpuring_part_find_on_gpu(&part),
     };
     return message->gpu != NULL;
 }
@@ -41,7 +36,7 @@ static int no_memory(const struct gpuring_p2p_message *message)
 
 int gpuring_p2p_message_describe(struct gpuring_p2p_message *message)
 {
-    struct gpuring_part part = elements(message->count, message->type);
+    struct gpuring_part part = gpuring_part_elements(message->user, message->count, message->type);
 
     message->size = message->bytes; /* as one element without gaps */
     if (!gpuring_part_contiguous(&part)) {
@@ -79,7 +74,7 @@ char *gpuring_p2p_message_landing(const struct gpuring_p2p_message *message)
     if (message->gpu != NULL) {
         return message->bounce->address;
     }
-    all = elements(message->count, message->type);
+    all = gpuring_part_elements(message->user, message->count, message->type);
     return gpuring_part_contiguous(&all) ? (char *) (uintptr_t) gpuring_stage_address(
                                                message->user, message->type->super.true_lb)
                                          : NULL;

@@ -11,13 +11,21 @@
 
 #define ALIGNMENT 64 /* an address in a bounce buffer equals the user's modulo this */
 
-bool gpuring_stage_buffer_find(struct gpuring_stage_buffer *buffer)
+bool gpuring_stage_buffer_init(struct gpuring_stage_buffer *buffer, const void *user,
+                               const struct gpuring_part *in, const struct gpuring_part *out)
 {
-    buffer->on_gpu = gpuring_stage_find_on_gpu(buffer->user, &buffer->in);
-    if (buffer->on_gpu == NULL) {
-        buffer->on_gpu = gpuring_stage_find_on_gpu(buffer->user, &buffer->out);
+    *buffer = (struct gpuring_stage_buffer){.user = user, .in = in, .out = out, .address = user};
+    buffer->on_gpu = in != NULL ? gpuring_part_find_on_gpu(in) : NULL;
+    if (buffer->on_gpu == NULL && out != NULL) {
+        buffer->on_gpu = gpuring_part_find_on_gpu(out);
     }
     return buffer->on_gpu != NULL;
+}
+
+/* Make the runs of a part that may be NULL. */
+static int make_runs(const struct gpuring_part *part, struct gpuring_runs *runs)
+{
+    return part != NULL ? gpuring_part_runs(part, runs) : GPURING_OK;
 }
 
 int gpuring_stage_buffer_reserve(struct gpuring_stage_buffer *buffer, size_t *lacking)
@@ -29,9 +37,9 @@ int gpuring_stage_buffer_reserve(struct gpuring_stage_buffer *buffer, size_t *la
     if (buffer->on_gpu == NULL) {
         return GPURING_OK;
     }
-    status = gpuring_part_runs(&buffer->in, &buffer->in_runs);
+    status = make_runs(buffer->in, &buffer->in_runs);
     if (status == GPURING_OK) {
-        status = gpuring_part_runs(&buffer->out, &buffer->out_runs);
+        status = make_runs(buffer->out, &buffer->out_runs);
     }
     if (status != GPURING_OK) {
         *lacking =

@@ -22,8 +22,9 @@ struct gpuring_stream;
 
 struct gpuring_stage_buffer {
     const char *user;
-    struct gpuring_part in, out; /* blocks that the call reads and writes; they may overlap */
-    const void *on_gpu;          /* one byte of these that is on a GPU, or NULL */
+    const struct gpuring_part *in, *out; /* blocks that the call reads and writes, which may
+                                            overlap; NULL: none */
+    const void *on_gpu;                  /* one byte of these that is on a GPU, or NULL */
 
     /* Passed to the previous module instead of `user`: `user`, or an address in `bounce`. */
     const char *address;
@@ -31,9 +32,10 @@ struct gpuring_stage_buffer {
     struct gpuring_runs in_runs, out_runs;
 };
 
-/* Set on_gpu from the user's buffer and its parts, and return true if it is on a GPU. This
- * allocates nothing. */
-bool gpuring_stage_buffer_find(struct gpuring_stage_buffer *buffer);
+/* Initialise a buffer, whose parts must remain valid until it has been reserved. Returns true if it
+ * is on a GPU. This allocates nothing. */
+bool gpuring_stage_buffer_init(struct gpuring_stage_buffer *buffer, const void *user,
+                               const struct gpuring_part *in, const struct gpuring_part *out);
 
 /* If the buffer is on a GPU, get its bounce buffer and set `address`. GPURING_ERR_NOMEM: `*lacking`
  * bytes of host memory could not be allocated. The buffer must be released even so. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The blocks of elements that a collective reads or writes in a buffer, in terms of its arguments.
- */
+/* The blocks of elements that a call reads or writes in a buffer, in terms of its arguments. */
 #ifndef GPURING_STAGE_PART_H
 #define GPURING_STAGE_PART_H
 
@@ -12,7 +11,7 @@
 
 /*
  * The buffer has `blocks` blocks, one for each rank or neighbour. The call touches blocks first to
- * end - 1. If end is 0, it touches none, and the buffer's pointer and types are undefined. The
+ * end - 1. If end is 0, it touches none, and the pointer and the types are undefined. The
  * fields that are set define the lengths of the blocks and where they begin; the others are NULL:
  *
  *     count                       all blocks have the same length, and are adjacent
@@ -21,6 +20,7 @@
  *     counts, addresses, types    displacements in bytes, as MPI_Aint
  */
 struct gpuring_part {
+    const char *user; /* the buffer */
     int blocks, first, end;
     size_t count;
     gpuring_counts_t counts;
@@ -29,6 +29,13 @@ struct gpuring_part {
     struct ompi_datatype_t *type; /* of every block; otherwise one for each block: */
     struct ompi_datatype_t *const *types;
 };
+
+/* Return the part that a message of `count` elements is. */
+static inline struct gpuring_part gpuring_part_elements(const void *user, size_t count,
+                                                        struct ompi_datatype_t *type)
+{
+    return (struct gpuring_part){.user = user, .blocks = 1, .end = 1, .count = count, .type = type};
+}
 
 /* Return true if all blocks have the same length and type, and are adjacent. In this case
  * gpuring_part_distance is the distance in bytes from one block to the next. */
@@ -71,6 +78,6 @@ static inline const char *gpuring_stage_address(const void *address, ptrdiff_t o
  * be in any memory. Therefore all runs are checked, which also makes their contexts known to the
  * device.
  */
-const void *gpuring_stage_find_on_gpu(const void *user, const struct gpuring_part *part);
+const void *gpuring_part_find_on_gpu(const struct gpuring_part *part);
 
 #endif

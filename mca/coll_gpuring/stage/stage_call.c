@@ -16,11 +16,18 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-bool gpuring_stage_is_on_gpu(struct gpuring_stage *stage)
+bool gpuring_stage_init(struct gpuring_stage *stage, struct gpuring_description *d)
 {
-    bool send = gpuring_stage_buffer_find(&stage->send);
+    bool send;
 
-    return gpuring_stage_buffer_find(&stage->receive) || send;
+    if (!d->has_parts) {
+        gpuring_description_parts(d);
+    }
+    *stage = (struct gpuring_stage){.module = d->module, .what = d->what};
+    send = gpuring_stage_buffer_init(&stage->send, d->arguments.sbuf, &d->send, NULL);
+    return gpuring_stage_buffer_init(&stage->receive, d->arguments.rbuf, &d->receive_in,
+                                     &d->receive_out) ||
+           send;
 }
 
 /* Attach the GPU of the first buffer, unless this process is attached already. */
@@ -98,7 +105,7 @@ static void account(mca_coll_gpuring_module_t *module, enum gpuring_staged what)
     }
 }
 
-int gpuring_stage_reserve(struct gpuring_stage *stage, struct gpuring_arguments *arguments)
+int gpuring_stage_reserve(struct gpuring_stage *stage, struct gpuring_description *d)
 {
     size_t lacking = 0;
     int status;
@@ -114,8 +121,8 @@ int gpuring_stage_reserve(struct gpuring_stage *stage, struct gpuring_arguments 
         gpuring_stage_release(stage);
         return gpuring_stage_log_memory(stage->module, stage->what, lacking);
     }
-    arguments->sbuf = stage->send.address;
-    arguments->rbuf = (void *) (uintptr_t) stage->receive.address;
+    d->arguments.sbuf = stage->send.address;
+    d->arguments.rbuf = (void *) (uintptr_t) stage->receive.address;
     account(stage->module, stage->what);
     return GPURING_OK;
 }
@@ -326,11 +333,13 @@ void gpuring_stage_close(void)
     CASE(i##name, name, list, NONBLOCKING, request) \
     CASE(name##_init, name, list, PERSISTENT, info, request)
 
-int gpuring_stage_call_previous(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                                enum gpuring_form form, const struct gpuring_arguments *arguments,
-                                struct ompi_info_t *info, ompi_request_t **request)
+int gpuring_stage_call_previous(const struct gpuring_description *d, ompi_request_t **request)
 {
-    switch ((int) what * GPURING_FUNCTION_FORMS + (int) form) {
+    const struct gpuring_arguments *arguments = &d->arguments;
+    mca_coll_gpuring_module_t *module = d->module;
+    struct ompi_info_t *info = d->info;
+
+    switch ((int) d->what * GPURING_FUNCTION_FORMS + (int) d->form) {
         GPURING_STAGED_COLLECTIVES(CASES)
     case NUMBER(reduce_local, BLOCKING):
         return GPURING_CALL_PREVIOUS(module, reduce_local, GPURING_LIST_REDUCTION(FIELD));
@@ -355,22 +364,20 @@ static int copy_out(struct gpuring_stage *stage)
         status == GPURING_OK ? end_out(stage, gpuring_process.device_ops->synchronize) : status);
 }
 
-int gpuring_stage_blocking(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                           struct gpuring_arguments *arguments)
+int gpuring_stage_blocking(struct gpuring_description *d)
 {
     struct gpuring_stage stage;
     int result;
 
-    gpuring_stage_describe(&stage, module, what, arguments);
-    if (!gpuring_stage_is_on_gpu(&stage)) {
-        return gpuring_stage_call_previous(module, what, GPURING_BLOCKING, arguments, NULL, NULL);
+    if (!gpuring_stage_init(&stage, d)) {
+        return gpuring_stage_call_previous(d, NULL);
     }
-    if (gpuring_stage_reserve(&stage, arguments) != GPURING_OK) {
+    if (gpuring_stage_reserve(&stage, d) != GPURING_OK) {
         return MPI_ERR_NO_MEM;
     }
     gpuring_stage_copy_in(&stage);
     gpuring_stage_wait_begin(&stage);
-    result = gpuring_stage_call_previous(module, what, GPURING_BLOCKING, arguments, NULL, NULL);
+    result = gpuring_stage_call_previous(d, NULL);
     wait_end(&stage);
     if (result == MPI_SUCCESS) {
         result = copy_out(&stage);

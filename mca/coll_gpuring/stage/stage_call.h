@@ -65,6 +65,19 @@ struct gpuring_arguments {
     struct ompi_communicator_t *comm;
 };
 
+/* A call of a collective. Its entry makes the only description of it; serving and staging read it,
+ * and the parts are found when one of them first needs them. */
+struct gpuring_description {
+    mca_coll_gpuring_module_t *module;
+    enum gpuring_staged what;
+    enum gpuring_form form;
+    struct ompi_info_t *info;           /* of a persistent call */
+    struct gpuring_arguments arguments; /* for the previous module */
+    bool has_parts;                     /* what it reads in the send buffer, and reads and writes in
+                                           the receive buffer: */
+    struct gpuring_part send, receive_in, receive_out;
+};
+
 struct gpuring_stage {
     mca_coll_gpuring_module_t *module;
     enum gpuring_staged what;
@@ -82,20 +95,18 @@ struct gpuring_stage {
     void (*complete)(struct gpuring_stage *stage);
 };
 
-/* Initialise a staged call from its arguments. */
-void gpuring_stage_describe(struct gpuring_stage *stage, mca_coll_gpuring_module_t *module,
-                            enum gpuring_staged what, const struct gpuring_arguments *arguments);
-/* Set only the user's buffers and their parts, and leave all other fields unchanged. */
-void gpuring_stage_parts(struct gpuring_stage *stage, enum gpuring_staged what,
-                         const struct gpuring_arguments *arguments);
+/* Find the parts of a call (stage_describe.c). */
+void gpuring_description_parts(struct gpuring_description *description);
 
-/* Return true if the call uses GPU memory at this rank. Otherwise nothing has to be released. */
-bool gpuring_stage_is_on_gpu(struct gpuring_stage *stage);
+/* Initialise a staged call. Returns true if the call uses GPU memory at this rank. Otherwise
+ * nothing has to be released. The description must remain valid until the call has been reserved.
+ */
+bool gpuring_stage_init(struct gpuring_stage *stage, struct gpuring_description *description);
 
-/* Get the bounce buffers, and put them into the arguments. GPURING_ERR_NOMEM (logged): this rank
- * cannot take part, and nothing has to be released. A GPU that fails is not an error here;
- * gpuring_stage_copy_in records it in stage->failed. */
-int gpuring_stage_reserve(struct gpuring_stage *stage, struct gpuring_arguments *arguments);
+/* Get the bounce buffers, and put them into the description's arguments. GPURING_ERR_NOMEM
+ * (logged): this rank cannot take part, and nothing has to be released. A GPU that fails is not an
+ * error here; gpuring_stage_copy_in records it in stage->failed. */
+int gpuring_stage_reserve(struct gpuring_stage *stage, struct gpuring_description *description);
 
 /* Start the call, or a persistent call again: attach the GPU, copy in, and wait for the copies. If
  * that fails (logged), stage->failed has the reason and all bytes to be copied are set to 0xff. */
@@ -121,18 +132,14 @@ void gpuring_stage_release(struct gpuring_stage *stage);
 int gpuring_stage_log_memory(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
                              size_t bytes);
 
-/* Call the previous module's function of this form. `info` and `request` are ignored if the form
- * does not have them. Returns an MPI error code. */
-int gpuring_stage_call_previous(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                                enum gpuring_form form, const struct gpuring_arguments *arguments,
-                                struct ompi_info_t *info, ompi_request_t **request);
+/* Call the previous module's function. `request` is ignored for blocking calls. Returns an MPI
+ * error code. */
+int gpuring_stage_call_previous(const struct gpuring_description *description,
+                                ompi_request_t **request);
 
 /* Make a call, staged if it uses GPU memory. They return MPI error codes. */
-int gpuring_stage_blocking(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                           struct gpuring_arguments *arguments);
-int gpuring_stage_request(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                          enum gpuring_form form, struct gpuring_arguments *arguments,
-                          struct ompi_info_t *info, ompi_request_t **request);
+int gpuring_stage_blocking(struct gpuring_description *description);
+int gpuring_stage_request(struct gpuring_description *description, ompi_request_t **request);
 
 /* The request of a staged call. */
 struct gpuring_stage_request {
@@ -146,7 +153,7 @@ struct gpuring_stage_request {
 /* Pass a non-blocking call, with or without GPU memory, to the previous module after the call has
  * returned to the user with `self` as its active request. The request holds a reference to the
  * communicator. Returns an MPI error code; after an error the caller completes the request. */
-int gpuring_stage_later(struct gpuring_stage_request *self, mca_coll_gpuring_module_t *module,
-                        enum gpuring_staged what, struct gpuring_arguments *arguments);
+int gpuring_stage_later(struct gpuring_stage_request *self,
+                        struct gpuring_description *description);
 
 #endif

@@ -16,7 +16,7 @@
 #include "mca/coll_gpuring/stage/stage_call.h"
 #include "mca/coll_gpuring/util/status.h"
 
-typedef struct gpuring_stage stage_t;
+typedef struct gpuring_description description_t;
 typedef const struct gpuring_arguments arguments_t;
 
 /* Return the number of ranks that a rank of this communicator exchanges data with. */
@@ -68,59 +68,60 @@ static void received(arguments_t *a, int n, struct gpuring_part *part)
     part->types = a->rtypes;
 }
 
-static void describe_bcast(stage_t *stage, arguments_t *a)
+static void describe_bcast(description_t *d, arguments_t *a)
 {
     enum role role = role_of(a);
 
     if (role == ROOT) {
-        received(a, 1, &stage->receive.in);
+        received(a, 1, &d->receive_in);
     } else if (role == OTHER) {
-        received(a, 1, &stage->receive.out);
+        received(a, 1, &d->receive_out);
     }
 }
 
 /* The input of a reduction: the send buffer, or the receive buffer in place. */
-static void reduction_input(stage_t *stage, arguments_t *a, int n)
+static void reduction_input(description_t *d, arguments_t *a, int n)
 {
-    received(a, n, stage->send.user == MPI_IN_PLACE ? &stage->receive.in : &stage->send.in);
+    received(a, n, a->sbuf == MPI_IN_PLACE ? &d->receive_in : &d->send);
 }
 
-static void describe_reduce(stage_t *stage, arguments_t *a)
+static void describe_reduce(description_t *d, arguments_t *a)
 {
     if (is_served(a)) {
-        reduction_input(stage, a, 1);
+        reduction_input(d, a, 1);
     }
     if (role_of(a) == ROOT) {
-        received(a, 1, &stage->receive.out);
+        received(a, 1, &d->receive_out);
     }
 }
 
-static void describe_allreduce(stage_t *stage, arguments_t *a)
+static void describe_allreduce(description_t *d, arguments_t *a)
 {
-    reduction_input(stage, a, 1);
-    received(a, 1, &stage->receive.out);
+    reduction_input(d, a, 1);
+    received(a, 1, &d->receive_out);
 }
 
-static void describe_exscan(stage_t *stage, arguments_t *a)
+static void describe_exscan(description_t *d, arguments_t *a)
 {
-    describe_allreduce(stage, a);
+    describe_allreduce(d, a);
     if (ompi_comm_rank(a->comm) == 0) {
-        stage->receive.in = stage->receive.out;
+        d->receive_in = d->receive_out;
     }
 }
 
-static void describe_reduce_local(stage_t *stage, arguments_t *a)
+static void describe_reduce_local(description_t *d, arguments_t *a)
 {
-    received(a, 1, &stage->receive.out);
-    stage->send.in = stage->receive.in = stage->receive.out;
+    received(a, 1, &d->receive_out);
+    d->receive_in = d->receive_out;
+    received(a, 1, &d->send);
 }
 
 /* MPI_Reduce_scatter and MPI_Reduce_scatter_block. */
-static void describe_reduce_scatter(stage_t *stage, arguments_t *a)
+static void describe_reduce_scatter(description_t *d, arguments_t *a)
 {
-    struct gpuring_part *own = &stage->receive.out;
+    struct gpuring_part *own = &d->receive_out;
 
-    reduction_input(stage, a, ompi_comm_size(a->comm));
+    reduction_input(d, a, ompi_comm_size(a->comm));
     received(a, 1, own);
     if (a->rcounts) {
         own->count = GPURING_COUNT_AT(a->rcounts, ompi_comm_rank(a->comm));
@@ -130,82 +131,82 @@ static void describe_reduce_scatter(stage_t *stage, arguments_t *a)
 
 /* The contribution of this rank to a gather: the send buffer, or in place its block of the receive
  * buffer. */
-static void gather_input(stage_t *stage, arguments_t *a)
+static void gather_input(description_t *d, arguments_t *a)
 {
-    if (stage->send.user == MPI_IN_PLACE) {
-        received(a, peers(a), &stage->receive.in);
-        stage->receive.in.first = ompi_comm_rank(a->comm);
-        stage->receive.in.end = stage->receive.in.first + 1;
+    if (a->sbuf == MPI_IN_PLACE) {
+        received(a, peers(a), &d->receive_in);
+        d->receive_in.first = ompi_comm_rank(a->comm);
+        d->receive_in.end = d->receive_in.first + 1;
     } else {
-        sent(a, 1, &stage->send.in);
+        sent(a, 1, &d->send);
     }
 }
 
 /* This function and the following ones also describe the v and w variants. */
-static void describe_allgather(stage_t *stage, arguments_t *a)
+static void describe_allgather(description_t *d, arguments_t *a)
 {
-    received(a, peers(a), &stage->receive.out);
-    gather_input(stage, a);
+    received(a, peers(a), &d->receive_out);
+    gather_input(d, a);
 }
 
-static void describe_gather(stage_t *stage, arguments_t *a)
+static void describe_gather(description_t *d, arguments_t *a)
 {
     if (role_of(a) == ROOT) {
-        received(a, peers(a), &stage->receive.out);
+        received(a, peers(a), &d->receive_out);
     }
     if (is_served(a)) {
-        gather_input(stage, a);
+        gather_input(d, a);
     }
 }
 
 /* Each rank receives a block, except a root that keeps its block in place. */
-static void describe_scatter(stage_t *stage, arguments_t *a)
+static void describe_scatter(description_t *d, arguments_t *a)
 {
     if (role_of(a) == ROOT) {
-        sent(a, peers(a), &stage->send.in);
+        sent(a, peers(a), &d->send);
     }
-    if (is_served(a) && !(role_of(a) == ROOT && stage->receive.user == MPI_IN_PLACE)) {
-        received(a, 1, &stage->receive.out);
+    if (is_served(a) && !(role_of(a) == ROOT && a->rbuf == MPI_IN_PLACE)) {
+        received(a, 1, &d->receive_out);
     }
 }
 
 /* In place, received blocks replace the blocks that were sent. */
-static void describe_alltoall(stage_t *stage, arguments_t *a)
+static void describe_alltoall(description_t *d, arguments_t *a)
 {
-    received(a, peers(a), &stage->receive.out);
-    if (stage->send.user == MPI_IN_PLACE) {
-        stage->receive.in = stage->receive.out;
+    received(a, peers(a), &d->receive_out);
+    if (a->sbuf == MPI_IN_PLACE) {
+        d->receive_in = d->receive_out;
     } else {
-        sent(a, peers(a), &stage->send.in);
+        sent(a, peers(a), &d->send);
     }
 }
 
 /* Describe a neighbourhood collective. Blocks of missing neighbours (MPI_PROC_NULL) keep their
  * contents. If the number of neighbours is unknown, the call touches nothing. */
-static void neighborhood(stage_t *stage, arguments_t *a, bool to_each)
+static void neighborhood(description_t *d, arguments_t *a, bool to_each)
 {
     int sources, targets;
 
     if (mca_topo_base_neighbor_count(a->comm, &sources, &targets) == OMPI_SUCCESS) {
-        sent(a, to_each ? targets : 1, &stage->send.in);
-        received(a, sources, &stage->receive.out);
-        stage->receive.in = stage->receive.out;
+        sent(a, to_each ? targets : 1, &d->send);
+        received(a, sources, &d->receive_out);
+        d->receive_in = d->receive_out;
     }
 }
 
-static void describe_neighbor_allgather(stage_t *stage, arguments_t *a)
+static void describe_neighbor_allgather(description_t *d, arguments_t *a)
 {
-    neighborhood(stage, a, false);
+    neighborhood(d, a, false);
 }
 
-static void describe_neighbor_alltoall(stage_t *stage, arguments_t *a)
+static void describe_neighbor_alltoall(description_t *d, arguments_t *a)
 {
-    neighborhood(stage, a, true);
+    neighborhood(d, a, true);
 }
 
-void gpuring_stage_parts(stage_t *stage, enum gpuring_staged what, arguments_t *arguments)
+void gpuring_description_parts(description_t *d)
 {
-    static void (*const describe[GPURING_STAGED_COUNT])(stage_t *, arguments_t *) = {
+    static void (*const describe[GPURING_STAGED_COUNT])(description_t *, arguments_t *) = {
         [GPURING_STAGED_bcast] = describe_bcast,
         [GPURING_STAGED_reduce] = describe_reduce,
         [GPURING_STAGED_allreduce] = describe_allreduce,
@@ -231,25 +232,12 @@ void gpuring_stage_parts(stage_t *stage, enum gpuring_staged what, arguments_t *
         [GPURING_STAGED_barrier] = NULL, /* it has no buffers */
     };
 
-    stage->send.user = arguments->sbuf;
-    stage->receive.user = arguments->rbuf;
-    stage->send.in = stage->send.out = (struct gpuring_part){.blocks = 0};
-    stage->receive.in = stage->receive.out = (struct gpuring_part){.blocks = 0};
-    if (describe[what] != NULL) {
-        describe[what](stage, arguments);
+    d->send = (struct gpuring_part){.user = d->arguments.sbuf};
+    d->receive_in = d->receive_out = (struct gpuring_part){.user = d->arguments.rbuf};
+    d->has_parts = true;
+    if (describe[d->what] != NULL) {
+        describe[d->what](d, &d->arguments);
     }
-}
-
-void gpuring_stage_describe(stage_t *stage, mca_coll_gpuring_module_t *module,
-                            enum gpuring_staged what, arguments_t *arguments)
-{
-    *stage = (struct gpuring_stage){
-        .module = module,
-        .what = what,
-        .send = {.address = arguments->sbuf},
-        .receive = {.address = arguments->rbuf},
-    };
-    gpuring_stage_parts(stage, what, arguments);
 }
 
 /* ---- Parts ---- */
@@ -396,7 +384,7 @@ static const void *find_any(const struct gpuring_part *part, ptrdiff_t first)
     return found;
 }
 
-const void *gpuring_stage_find_on_gpu(const void *user, const struct gpuring_part *part)
+const void *gpuring_part_find_on_gpu(const struct gpuring_part *part)
 {
     struct gpuring_block block = {.next = 0};
     const void *address;
@@ -406,9 +394,9 @@ const void *gpuring_stage_find_on_gpu(const void *user, const struct gpuring_par
         return NULL;
     }
     offset = block.offset + block.type->super.true_lb;
-    if (user == MPI_BOTTOM) {
+    if (part->user == MPI_BOTTOM) {
         return find_any(part, offset);
     }
-    address = gpuring_stage_address(user, offset);
+    address = gpuring_stage_address(part->user, offset);
     return gpuring_memory_on_gpu(address) ? address : NULL;
 }

@@ -139,8 +139,7 @@ static int request_free(ompi_request_t **request)
 }
 
 /* Reserve, copy in, and call the previous module. Returns an MPI error code. */
-static int begin(stage_request_t *self, enum gpuring_form form, struct gpuring_arguments *arguments,
-                 struct ompi_info_t *info)
+static int begin(stage_request_t *self, struct gpuring_description *d)
 {
     struct gpuring_stage *stage = &self->stage;
     int result;
@@ -150,61 +149,55 @@ static int begin(stage_request_t *self, enum gpuring_form form, struct gpuring_a
     self->outcome = MPI_SUCCESS;
     self->phase = GPURING_STAGE_IDLE;
     if (stage->send.on_gpu != NULL || stage->receive.on_gpu != NULL) {
-        if (gpuring_stage_reserve(stage, arguments) != GPURING_OK) {
+        if (gpuring_stage_reserve(stage, d) != GPURING_OK) {
             return MPI_ERR_NO_MEM;
         }
-        if (form == GPURING_NONBLOCKING) {
+        if (d->form == GPURING_NONBLOCKING) {
             gpuring_stage_copy_in(stage);
         }
     }
-    result = gpuring_stage_call_previous(stage->module, stage->what, form, arguments, info,
-                                         &self->inner);
+    result = gpuring_stage_call_previous(d, &self->inner);
     if (result != MPI_SUCCESS) {
         gpuring_stage_release(stage);
     }
     return result;
 }
 
-int gpuring_stage_request(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                          enum gpuring_form form, struct gpuring_arguments *arguments,
-                          struct ompi_info_t *info, ompi_request_t **request)
+int gpuring_stage_request(struct gpuring_description *d, ompi_request_t **request)
 {
     struct gpuring_stage stage;
     stage_request_t *self;
     int result;
 
-    gpuring_stage_describe(&stage, module, what, arguments);
-    if (!gpuring_stage_is_on_gpu(&stage)) {
-        return gpuring_stage_call_previous(module, what, form, arguments, info, request);
+    if (!gpuring_stage_init(&stage, d)) {
+        return gpuring_stage_call_previous(d, request);
     }
     self = OBJ_NEW(stage_request_t);
     if (self == NULL) {
-        (void) gpuring_stage_log_memory(module, what, sizeof *self);
+        (void) gpuring_stage_log_memory(d->module, d->what, sizeof *self);
         return MPI_ERR_NO_MEM;
     }
     self->stage = stage;
-    result = begin(self, form, arguments, info);
+    result = begin(self, d);
     if (result != MPI_SUCCESS) {
         OBJ_RELEASE(self);
         return result;
     }
-    gpuring_request_construct(&self->super, module->comm, form == GPURING_PERSISTENT, request_free,
-                              request_start);
-    if (form == GPURING_NONBLOCKING) {
+    gpuring_request_construct(&self->super, d->module->comm, d->form == GPURING_PERSISTENT,
+                              request_free, request_start);
+    if (d->form == GPURING_NONBLOCKING) {
         activate(self);
     }
     *request = base(self);
     return MPI_SUCCESS;
 }
 
-int gpuring_stage_later(stage_request_t *self, mca_coll_gpuring_module_t *module,
-                        enum gpuring_staged what, struct gpuring_arguments *arguments)
+int gpuring_stage_later(stage_request_t *self, struct gpuring_description *d)
 {
     int result;
 
-    gpuring_stage_describe(&self->stage, module, what, arguments);
-    (void) gpuring_stage_is_on_gpu(&self->stage);
-    result = begin(self, GPURING_NONBLOCKING, arguments, NULL);
+    (void) gpuring_stage_init(&self->stage, d);
+    result = begin(self, d);
     if (result == MPI_SUCCESS) {
         called(self);
     }
