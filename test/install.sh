@@ -46,22 +46,71 @@ explains() {
         ompi_info --param coll gpuring --level 9 2>&1 |
         grep -q '\[bad-value\].* coll_gpuring_timeout '
 }
-# say_version BINDIR COMPONENT-PATH: check that the tools and the components report this version.
+# say_version BINDIR COMPONENT-PATH: check that the tools report this version, and the components its
+# numbers.
 say_version() {
-    for tool in perf topo run; do
+    for tool in perf report run topo; do
         "$1/gpuring-$tool" --version | grep -q " $version\$" || return
     done
     for component in coll:gpuring topo:pci; do
         OMPI_MCA_mca_base_component_path=$2 ompi_info --parsable |
-            grep "^mca:$component:version:\"*component:$version\"*\$" || return
+            grep "^mca:$component:version:\"*component:$release\"*\$" || return
     done
 }
-packages_say_version() {
-    grep "^coll-gpuring ($version) " debian/changelog && grep "^$version " NEWS &&
-        grep "^    version(\"$version\")" "$recipe" && grep "/coll-gpuring-$version.tar.gz" "$recipe" &&
-        grep "^Version: *$version\$" "$base/prefixed/config/dist/coll-gpuring.spec"
-}
 recipe=config/dist/spack_repo/gpuring/packages/coll_gpuring/package.py
+source_has_release() {
+    grep "^coll-gpuring ($release\(~git\)*) " debian/changelog && grep "^$release " NEWS &&
+        grep "^    version(\"$release\"" "$recipe"
+}
+# distributed FOLDER VERSION: check the version in the files of a tarball.
+distributed() {
+    grep "^coll-gpuring ($2) " "$1/debian/changelog" && grep "/coll-gpuring-$2.tar.gz" "$1/$recipe" &&
+        grep "^Version: *$2\$" "$1/config/dist/coll-gpuring.spec" &&
+        [ "$(sh "$1/config/version.sh")" = "$2" ] && "$1/configure" --version | grep " $2\$"
+}
+# repository FOLDER: make a repository of one commit that contains the source tree.
+repository() {
+    mkdir -p "$1" || return
+    if [ -e .git ]; then
+        git ls-files -z | tar --null -T - -cf - | tar -xf - -C "$1"
+    else
+        tar --exclude=./build --exclude=./.tarball-version -cf - . | tar -xf - -C "$1"
+    fi
+    git -C "$1" init -q && git -C "$1" add -A &&
+        git -C "$1" -c user.name=test -c user.email=test@example.org commit -q -m "Test this tree"
+}
+# has_version FOLDER VERSION
+has_version() {
+    found=$(sh "$1/config/version.sh")
+    echo "$found, expected: $2"
+    [ "$found" = "$2" ]
+}
+# versions_of REPOSITORY: check the versions of a commit, a modified tree, an archive, a release, and a tree
+# without history.
+versions_of() {
+    commit=$release~git$(TZ=UTC git -C "$1" log -1 --date=format:%Y%m%d --format=%cd).$(git -C "$1" rev-parse --short=7 HEAD)
+    has_version "$1" "$commit" || return
+    echo >>"$1/README"
+    has_version "$1" "$commit.modified" && git -C "$1" checkout -q README || return
+    mkdir "$base/archive" && git -C "$1" archive HEAD | tar -xf - -C "$base/archive" &&
+        has_version "$base/archive" "$commit" || return
+    git -C "$1" tag "v$release" && has_version "$1" "$release" && git -C "$1" tag -d "v$release" || return
+    cp "$1/config/version.sh" "$base/archive/config" && has_version "$base/archive" "$release~git"
+}
+nothing_untracked() { # FOLDER
+    git -C "$1" status --porcelain | tee "$base/untracked"
+    ! [ -s "$base/untracked" ]
+}
+# A tarball of another commit than configure was made for would have the wrong version.
+stale_is_refused() { # FOLDER
+    echo >>"$1/README"
+    make -C "$1" distdir >"$base/stale" 2>&1 && return 1
+    git -C "$1" checkout -q README && grep "Run ./autogen.sh" "$base/stale"
+}
+another_folder_is_refused() { # SOURCE
+    mkdir -p "$base/another" && ! (cd "$base/another" && "$1/configure") >"$base/refusal" 2>&1 &&
+        grep 'source directory already configured; run "make distclean" there first' "$base/refusal"
+}
 # in_packages FOLDER: check that the lists of debian/ contain each file below FOLDER, and that each of
 # their entries matches a file.
 in_packages() {
@@ -107,10 +156,11 @@ done
 for page in doc/user/*.md; do
     check "$page is installed" test -f "$base/opt/share/doc/coll-gpuring/user/${page##*/}"
 done
-version=$(sed -n 's/^#define GPURING_VERSION  *"\(.*\)"/\1/p' "$base/prefixed/gpuring_config.h")
+version=$(sed -n 's/^#define GPURING_VERSION  *"\(.*\)"/\1/p' "$base/prefixed/gpuring_version.h")
+release=${version%%~*}
 check "tools and components say configure's version, $version" \
     say_version "$base/opt/bin" "$base/opt/lib/openmpi:SYSTEM_DEFAULT"
-check "so do the packages" packages_say_version
+check "NEWS, changelog and recipe are of $release" source_has_release
 check "no libtool archive is installed" none_named '*.la' "$base/opt"
 check "ompi_info finds the installed component" \
     lists "$base/opt/lib/openmpi:SYSTEM_DEFAULT" "$base"
@@ -135,12 +185,18 @@ check "make install as Debian's packages have it" make -C "$base/prefixed" insta
     docdir=/usr/share/doc/gpuring-tools
 check "the lists of debian/ are complete" in_packages "$base/debian"
 
-check "configure without everything optional" \
-    in_folder minimal --without-cuda --without-verbs --without-ucx
-check "make without everything optional" make -C "$base/minimal" -j "$jobs"
+# In the source tree itself, as in a clone.
+clone=$base/clone
+check "a repository of this tree" repository "$clone"
+check "the version follows the commit" versions_of "$clone"
+check "autogen.sh" "$clone/autogen.sh"
+check "configure without everything optional, in the source tree" \
+    sh -c "cd '$clone' && ./configure CFLAGS=-O1 --without-cuda --without-verbs --without-ucx"
+check "make without everything optional" make -C "$clone" -j "$jobs"
+check "configure in another folder is refused, with the remedy" another_folder_is_refused "$clone"
 openmpi=$(ompi_info --parsable --path pkglibdir | sed -n 's/^path:pkglibdir://p')
 check "without a prefix, the components go to Open MPI's folder" \
-    make -C "$base/minimal" install DESTDIR="$base/default"
+    make -C "$clone" install DESTDIR="$base/default"
 check "they are there" test -f "$base/default$openmpi/mca_coll_gpuring.so"
 
 check "an Open MPI that is not there is refused" refuses 'no .*/bin/mpicc' --with-mpi=/nowhere
@@ -149,18 +205,23 @@ check "an unknown sanitizer is refused" \
     refuses 'does not take -fsanitize=nonsense' --without-cuda --enable-sanitizers=nonsense
 
 same_doc() { # FOLDER: does it have all files of doc/?
-    diff -r "$source/doc" "$1/doc"
+    diff -r "$clone/doc" "$1/doc"
 }
-check "make distdir" make -C "$base/minimal" distdir
-check "it has all of doc/" same_doc "$(echo "$base"/minimal/coll-gpuring-*)"
-rm -rf "$base"/minimal/coll-gpuring-*
-
+check "make dist of a tree that has changed since autogen.sh is refused" stale_is_refused "$clone"
 # Run only two quick test programs: an earlier stage ran the whole suite, and lint checks that all files
 # are distributed.
 quick="test/unit/test_plan test/unit/test_pci_map"
-check "make distcheck" make -C "$base/minimal" distcheck -j "$jobs" \
+check "make distcheck" make -C "$clone" distcheck -j "$jobs" \
     DISTCHECK_CONFIGURE_FLAGS="--without-cuda CFLAGS=-O1" \
     TESTS="$quick" check_PROGRAMS="$quick" check_LTLIBRARIES=
+check "the build leaves no untracked file" nothing_untracked "$clone"
+version=$(sh "$clone/config/version.sh")
+check "the tarball unpacks" tar -C "$base" -xf "$clone/coll-gpuring-$version.tar.gz"
+check "it has all of doc/" same_doc "$base/coll-gpuring-$version"
+check "it keeps the version of the commit, $version" distributed "$base/coll-gpuring-$version" "$version"
+check "make distclean" make -C "$clone" distclean
+check "then configure in another folder works" \
+    sh -c "cd '$base/another' && '$clone/configure' --without-cuda && make -s kernels/fold.lo"
 
 rm -rf "$base"
 echo "1..$checks"

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "gpuring_config.h"
+#include "gpuring_version.h"
 #include "mca/coll_gpuring/params.h"
 
 enum { AS_SET, PREVIOUS };

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "gpuring-argument.h"
-#include "gpuring_config.h"
+#include "gpuring_version.h"
 
 static const char usage[] =
     "Usage: mpirun -n RANKS gpuring-perf [OPTION]...\n"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpuring_config.h"
+#include "gpuring_version.h"
 
 struct perf_report {
     const struct perf_options *options;

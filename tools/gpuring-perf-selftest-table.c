@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "gpuring-perf-selftest.h"
-#include "gpuring_config.h"
+#include "gpuring_version.h"
 
 static const struct {
     const char *column, *hint;

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "gpuring-topo-machine.h"
-#include "gpuring_config.h"
+#include "gpuring_version.h"
 #include "mca/topo_pci/xml/doc.h"
 #include "tools/render/pci_render.h"
 

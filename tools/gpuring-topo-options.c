@@ -11,7 +11,7 @@
 
 #include "gpuring-argument.h"
 #include "gpuring-topo.h"
-#include "gpuring_config.h"
+#include "gpuring_version.h"
 #include "mca/topo_pci/graph/pcigraph.h"
 #include "mca/topo_pci/predict/pci_predict.h"
 

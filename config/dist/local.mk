@@ -15,12 +15,12 @@ config/dist/gpuring: $(srcdir)/config/dist/modulefile.in Makefile
 	    -e 's,[@]pmix_componentdir[@],$(GPURING_PMIX_COMPONENTDIR),' \
 	    $(srcdir)/config/dist/modulefile.in >$@.new && mv $@.new $@
 
-EXTRA_DIST += \
+spack_recipe = config/dist/spack_repo/gpuring/packages/coll_gpuring/package.py
+EXTRA_DIST += $(spack_recipe) \
     config/dist/Containerfile \
     config/dist/Containerfile.dockerignore \
     config/dist/coll-gpuring.spec \
     config/dist/modulefile.in \
-    config/dist/spack_repo/gpuring/packages/coll_gpuring/package.py \
     config/dist/spack_repo/gpuring/packages/openmpi/package.py \
     config/dist/spack_repo/gpuring/repo.yaml \
     debian/changelog \

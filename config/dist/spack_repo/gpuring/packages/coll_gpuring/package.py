@@ -19,11 +19,10 @@ class CollGpuring(AutotoolsPackage, CudaPackage):
 
     # Nothing is downloaded: the tarball is in the working folder.
     manual_download = True
-    url = f"file://{os.getcwd()}/coll-gpuring-0.1.0.tar.gz"
 
     license("BSD-3-Clause")
 
-    version("0.1.0")
+    version("0.1.0", url=f"file://{os.getcwd()}/coll-gpuring-0.1.0.tar.gz")
 
     variant("verbs", default=True, description="InfiniBand and RoCE between nodes")
     variant("ucx", default=True, description="UCX between nodes")
