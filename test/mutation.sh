@@ -30,7 +30,8 @@ cases() {
     done
     [ "${GPURING_MUTATION:-first}" = first ] || return
     for collective in $served; do
-        echo "$collective, gpuring-perf: $perf -c $collective -b 1K -e 4K -n 2 -r 1 --settle 0"
+        case $collective in bcast | reduce | gather* | scatter*) root='-r 1' ;; *) root='' ;; esac
+        echo "$collective, gpuring-perf: $perf -c $collective -b 1K -e 4K -n 2 $root --settle 0"
     done
 }
 

@@ -119,29 +119,34 @@ const struct perf_collective *perf_collective_find(const char *name)
 
 enum factor { ONE, OTHERS, TWICE_OTHERS };
 
-/* Properties of a shape: it reduces, it sends and receives a block for each rank, bus bandwidth,
- * size. */
+/* Properties of a shape: it reduces, it has a root, it sends and receives a block for each rank,
+ * bus bandwidth, size. */
 static const struct {
-    bool reduces, sends_blocks, receives_blocks;
+    bool reduces, has_root, sends_blocks, receives_blocks;
     enum factor factor;
     const char *size;
 } shapes[] = {
-    [PERF_REDUCE_ALL] = {true, false, false, TWICE_OTHERS, "of the vector"},
-    [PERF_REDUCE_ROOT] = {true, false, false, ONE, "of the vector"},
-    [PERF_REDUCE_BLOCK] = {true, true, false, OTHERS, "what a rank contributes"},
-    [PERF_SCAN] = {true, false, false, ONE, "of the vector"},
-    [PERF_EXSCAN] = {true, false, false, ONE, "of the vector"},
-    [PERF_BCAST] = {false, false, false, ONE, "of the vector"},
-    [PERF_GATHER_ALL] = {false, false, true, OTHERS, "what a rank receives"},
-    [PERF_GATHER] = {false, false, true, OTHERS, "what the root receives"},
-    [PERF_SCATTER] = {false, true, false, OTHERS, "what the root sends"},
-    [PERF_ALLTOALL] = {false, true, true, OTHERS, "what a rank sends"},
-    [PERF_NO_DATA] = {false, false, false, ONE, "0"},
+    [PERF_REDUCE_ALL] = {true, false, false, false, TWICE_OTHERS, "of the vector"},
+    [PERF_REDUCE_ROOT] = {true, true, false, false, ONE, "of the vector"},
+    [PERF_REDUCE_BLOCK] = {true, false, true, false, OTHERS, "what a rank contributes"},
+    [PERF_SCAN] = {true, false, false, false, ONE, "of the vector"},
+    [PERF_EXSCAN] = {true, false, false, false, ONE, "of the vector"},
+    [PERF_BCAST] = {false, true, false, false, ONE, "of the vector"},
+    [PERF_GATHER_ALL] = {false, false, false, true, OTHERS, "what a rank receives"},
+    [PERF_GATHER] = {false, true, false, true, OTHERS, "what the root receives"},
+    [PERF_SCATTER] = {false, true, true, false, OTHERS, "what the root sends"},
+    [PERF_ALLTOALL] = {false, false, true, true, OTHERS, "what a rank sends"},
+    [PERF_NO_DATA] = {false, false, false, false, ONE, "0"},
 };
 
 bool perf_collective_reduces(const struct perf_collective *collective)
 {
     return shapes[collective->shape].reduces;
+}
+
+bool perf_collective_has_root(const struct perf_collective *collective)
+{
+    return shapes[collective->shape].has_root;
 }
 
 size_t perf_collective_send_blocks(const struct perf_collective *collective, size_t nranks)

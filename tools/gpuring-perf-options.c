@@ -206,17 +206,63 @@ static void report_option(const char *argument, int option)
     }
 }
 
+static const char *turns_of(const struct perf_options *options)
+{
+    return options->tune != NULL ? "--tuning" : options->compare ? "--compare" : NULL;
+}
+
+/* What leaves an option without effect, by the option's number. */
+enum {
+    WITH_SELFTEST = 1,
+    WITH_TURNS = 2, /* --tuning and --compare */
+    WITHOUT_DATA = 4,
+    WITHOUT_REDUCTION = 8,
+    WITHOUT_ROOT = 16,
+    WITHOUT_IN_PLACE = 32,
+};
+static const unsigned useless[OPTION_END] = {
+    ['c'] = WITH_SELFTEST,
+    ['b'] = WITH_SELFTEST | WITHOUT_DATA,
+    ['e'] = WITHOUT_DATA,
+    ['f'] = WITH_SELFTEST | WITHOUT_DATA,
+    ['i'] = WITH_SELFTEST | WITHOUT_DATA,
+    ['d'] = WITHOUT_DATA,
+    ['o'] = WITHOUT_REDUCTION,
+    ['r'] = WITH_SELFTEST | WITHOUT_ROOT,
+    ['n'] = WITH_SELFTEST,
+    ['w'] = WITH_SELFTEST | WITH_TURNS,
+    ['p'] = WITH_SELFTEST | WITHOUT_IN_PLACE,
+    [OPTION_SETTLE] = WITH_SELFTEST,
+    [OPTION_BARRIER] = WITH_SELFTEST | WITH_TURNS,
+    [OPTION_NO_CHECK] = WITHOUT_DATA,
+    [OPTION_PERCENTILES] = WITH_SELFTEST | WITH_TURNS,
+};
+
+/* Return the collective or the option that leaves `option` without effect, or NULL. */
+static const char *useless_with(int option, const struct perf_options *options)
+{
+    const struct perf_collective *collective = options->collective;
+    bool no_data = collective->shape == PERF_NO_DATA;
+    unsigned causes = (no_data ? WITHOUT_DATA : 0) |
+                      (no_data || collective->shape == PERF_BCAST ? WITHOUT_IN_PLACE : 0) |
+                      (perf_collective_reduces(collective) ? 0 : WITHOUT_REDUCTION) |
+                      (perf_collective_has_root(collective) ? 0 : WITHOUT_ROOT);
+
+    if (options->selftest && useless[option] & WITH_SELFTEST) {
+        return "--selftest";
+    }
+    if (turns_of(options) != NULL && useless[option] & WITH_TURNS) {
+        return turns_of(options);
+    }
+    /* Some of several collectives use every option. */
+    return !options->selftest && !options->all && useless[option] & causes ? collective->name
+                                                                           : NULL;
+}
+
 /* Reject options without an effect. */
 static int check_idle(const struct perf_options *options, const bool given[OPTION_END])
 {
-    const char *turns = options->tune != NULL ? "--tuning" : options->compare ? "--compare" : NULL;
-    const struct {
-        int option;
-        const char *name;
-    } alone[] = {
-        {'w', "--warmup"}, {OPTION_BARRIER, "--barrier"}, {OPTION_PERCENTILES, "--percentiles"}};
-
-    if (given[OPTION_ROUNDS] && turns == NULL) {
+    if (given[OPTION_ROUNDS] && turns_of(options) == NULL) {
         perf_message("[option-conflict] --rounds: does something with --tuning or --compare only");
         return -1;
     }
@@ -228,9 +274,12 @@ static int check_idle(const struct perf_options *options, const bool given[OPTIO
         perf_message("[option-conflict] --factor and --step: give one of them");
         return -1;
     }
-    for (size_t i = 0; turns != NULL && i < sizeof alone / sizeof *alone; i++) {
-        if (given[alone[i].option]) {
-            perf_message("[option-conflict] %s does nothing with %s", alone[i].name, turns);
+    for (size_t i = 0; long_options[i].name != NULL; i++) {
+        const char *with =
+            given[long_options[i].val] ? useless_with(long_options[i].val, options) : NULL;
+
+        if (with != NULL) {
+            perf_message("[option-conflict] --%s does nothing with %s", long_options[i].name, with);
             return -1;
         }
     }
@@ -241,15 +290,10 @@ static int check_idle(const struct perf_options *options, const bool given[OPTIO
 static int check_together(const struct perf_options *options)
 {
     bool any = !perf_collective_reduces(options->collective);
-    const char *turns = options->tune != NULL ? "--tuning" : options->compare ? "--compare" : NULL;
+    const char *turns = turns_of(options);
 
     if (options->min_bytes > options->max_bytes) {
         perf_message("[bad-option] --begin is above --end");
-        return -1;
-    }
-    if (options->in_place &&
-        (options->collective->shape == PERF_BCAST || options->collective->shape == PERF_NO_DATA)) {
-        perf_message("[bad-option] --in-place: %s does not have it", options->collective->name);
         return -1;
     }
     if (turns != NULL && (options->ntypes != 1 || options->nops != 1)) {

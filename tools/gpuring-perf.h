@@ -114,6 +114,7 @@ struct perf_collective {
 const struct perf_collective *perf_collective_find(const char *name);
 const struct perf_collective *perf_collective_at(size_t index);
 bool perf_collective_reduces(const struct perf_collective *collective);
+bool perf_collective_has_root(const struct perf_collective *collective);
 
 /* Return the number of blocks of `count` elements in the send buffer and in the receive buffer. */
 size_t perf_collective_send_blocks(const struct perf_collective *collective, size_t nranks);

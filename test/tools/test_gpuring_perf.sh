@@ -29,7 +29,7 @@ measured() { # RANKS ROWS COLLECTIVE ARGS...
     ranks=$1 wanted=$2
     shift 2
     # shellcheck disable=SC2086
-    perf "$ranks" "$ours" -b 0 -e 3000 -f 200 -r 1 $quick -c "$@"
+    perf "$ranks" "$ours" $quick -c "$@"
     check "$*: sizes from 0 on" all_right "$wanted"
 }
 swap=
@@ -37,11 +37,20 @@ for collective in $collectives; do # in place: one of the other forms
     first=i$collective second=${collective}_init rows=36
     [ -n "$swap" ] && swap= || swap=yes
     [ -n "$swap" ] || { first=$second && second=i$collective; }
-    case $collective in barrier) rows=1 place= ;; bcast) place= ;; *) place=-p ;; esac
-    measured 3 "$rows" "$collective" -d all -o all
+    size='-b 0 -e 3000 -f 200' some='-d int8,double,complex_double' root= place=-p all='-d all'
+    case $collective in
+    barrier) rows=1 place='' size='' some='' all='' ;;
+    bcast) root='-r 1' place='' ;;
+    gather* | scatter*) root='-r 1' ;;
+    reduce) root='-r 1' all='-d all -o all' ;;
+    allreduce | scan | exscan | reduce_*) all='-d all -o all' ;;
+    esac
     # shellcheck disable=SC2086
-    measured 2 $((rows / 7 + 1)) "$first" -d int8,double,complex_double -o sum $place
-    [ -n "$place" ] || measured 2 $((rows / 7 + 1)) "$second" -d double,complex_double -o prod
+    measured 3 "$rows" "$collective" $size $all $root
+    # shellcheck disable=SC2086
+    measured 2 $((rows / 7 + 1)) "$first" $size $some $root $place
+    # shellcheck disable=SC2086
+    [ -n "$place" ] || measured 2 $((rows / 7 + 1)) "$second" $size $some $root
 done
 # shellcheck disable=SC2086
 perf 2 "" -c allreduce -d all -o all -b 64 -e 64 $quick
@@ -123,8 +132,11 @@ refused '\[bad-option\] --root 1:' -c bcast -r 1
 refused '\[bad-option\] --iterations 0:' -n 0
 refused '\[bad-option\] --warmup many:' -w many
 refused '\[bad-option\] --memory disk:' -m disk
-refused '\[bad-option\] --in-place: bcast' -c bcast -p
-refused '\[bad-option\] --in-place: barrier' -c barrier -p
+refused '\[option-conflict\] --in-place does nothing with bcast' -c bcast -p
+refused '\[option-conflict\] --end does nothing with barrier' -c barrier
+refused '\[option-conflict\] --op does nothing with ialltoall' -c ialltoall -o max
+refused '\[option-conflict\] --root does nothing with allreduce' -r 0
+refused '\[option-conflict\] --root does nothing with --selftest' --selftest -r 0
 refused "\[bad-option\] '64'" 64
 refused '\[bad-option\] --nonsense is no option; try --help' --nonsense
 refused '\[cannot-write\] .*/nowhere/x.json: No such file' -j "$work/nowhere/x.json"

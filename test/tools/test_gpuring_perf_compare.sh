@@ -7,7 +7,7 @@
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 perf=$top_builddir/tools/gpuring-perf
-quick="--settle 0 -n 20 -b 4 -e 64K -f 16"
+quick="--settle 0 -n 20" sizes="-b 4 -e 64K -f 16"
 
 # compare RANKS "MPIRUN-OPTIONS" ARGS...
 compare() {
@@ -15,7 +15,7 @@ compare() {
     shift 2
     # shellcheck disable=SC2086
     run 100 "$MPIRUN" -n "$ranks" --mca coll_gpuring_priority 90 \
-        --mca coll_gpuring_device "$device" $options "$perf" --compare $quick "$@"
+        --mca coll_gpuring_device "$device" $options "$perf" --compare $quick $sizes "$@"
 }
 # Count the rows of the table that satisfy an expression of awk, and whose ratio (column 4) is within its
 # confidence interval (columns 5 and 6).
@@ -68,7 +68,9 @@ fi
 # compared sizes are larger.
 compare 2 "" -c ibcast -b 64 --rounds 1
 check "non-blocking broadcasts" test "$(rows '$7 == "gpuring"')" -eq 3
+swept=$sizes sizes=
 compare 2 "" -c barrier --rounds 1
+sizes=$swept
 check "barriers, between ranks that are connected" says '^ +0 .* gpuring direct/'
 
 compare 2 "--mca coll_gpuring_algorithm previous" --rounds 3
