@@ -301,7 +301,7 @@ int topo_html_print(FILE *out, const struct topo_machine *machine)
     fprintf(out, "%s</style></head>\n<body>", style);
     text_put(out, "<h1>", title, "</h1>\n");
     text_put(out, "<p class=\"note\">", machine->notes, "</p>\n");
-    fputs("<div class=\"page\">\n<section><h2>Machine</h2>\n", out);
+    fputs("<div class=\"page\">\n<section class=\"wide\"><h2>Machine</h2>\n", out);
     rc = pci_render_svg_machine(out, machine->graph);
     fputs("</section>\n", out);
     if (machine->gpus > 0) {

@@ -130,6 +130,7 @@ headings = re.findall("<h2>([^<]*)", text)
 for name, count in ("svg", 5), ("table", 4), ("pre", 1):
     assert names.count(name) == count, (name, names.count(name))
 assert len(headings) == 5 and headings[0] == "Machine", headings
+assert '<section class="wide"><h2>Machine' in text, "the picture of the machine has half the width"
 assert not {"script", "link", "img", "iframe", "object"} & set(names), names
 assert not re.search(r"(href|src|url\(|@import)", text), "something to fetch"
 assert set(re.findall(r"\w+://[^\"]*", text)) == {"http://www.w3.org/2000/svg"}, "an address"
