@@ -58,7 +58,7 @@ check "without coll/gpuring: right, and it says who served" \
     sh -c "grep -q '; wrong elements: 0$' '$work/out' &&
         grep -Eq '^# (served by other components|coll/gpuring served none)' '$work/out'"
 
-# The table.
+# Check the rows and columns of the table.
 # shellcheck disable=SC2086
 perf 2 "$ours" -b 0 -e 64 $quick -c alltoall -d double
 check "each size once, from 0 on" \

@@ -9,7 +9,7 @@
 perf=$top_builddir/tools/gpuring-perf
 quick="--settle 0 -n 20" sizes="-b 4 -e 64K -f 16"
 
-# compare RANKS "MPIRUN-OPTIONS" ARGS...
+# compare RANKS "MPIRUN-OPTIONS" ARGS...: run gpuring-perf --compare on the device $device.
 compare() {
     ranks=$1 options=$2
     shift 2

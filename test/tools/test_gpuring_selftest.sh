@@ -9,7 +9,7 @@
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 programs=$top_builddir/tools
 
-# selftest RANKS NODES ARGS...
+# selftest RANKS NODES ARGS...: run gpuring-perf --selftest on RANKS ranks of NODES simulated nodes.
 selftest() {
     ranks=$1 nodes=$2
     shift 2
@@ -75,7 +75,7 @@ done
 OMPI_MCA_coll=^gpuring selftest 2 1 -m host
 check "without the component it says so" sh -c "[ $status -eq 2 ] && grep -q '\[selftest-off\]' '$work/out'"
 
-# Two hosts.
+# Two hosts with separate network namespaces.
 run 120 "$top_srcdir/test/mpi/two_hosts.sh" -n 4 --host gpra:2,gprb:2 --map-by slot --mca pml ob1 \
     --mca btl self,vader,tcp -x OMPI_MCA_mca_base_component_path \
     "$programs/gpuring-perf" --selftest -m host --seconds 1 -e 32K
@@ -87,7 +87,7 @@ else
         test "$(pairs n--nnn- node) $(pairs n--nnn- network)" = "2 4"
 fi
 
-# GPUs.
+# GPUs of the stand-in driver.
 if [ ! -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
     skip "built without CUDA: there is no device layer to test" "GPUs"
     finish

@@ -45,7 +45,7 @@ cat >"$work/two.xml" <<'XML'
 </system>
 XML
 
-# This machine, whatever it is.
+# All commands on the machine that runs the test. Its content is unknown, so only the status is checked.
 run show
 grep -q ' 0 GPUs' "$work/out" && of_gpus=1 || of_gpus=0
 for command in show matrix channels predict report svg html dot xml; do
@@ -212,7 +212,7 @@ else
     skip "simulate ends its child" "this kernel does not list children (CONFIG_PROC_CHILDREN)"
 fi
 
-# GPUs that take no part are named, with the reason.
+# GPUs that are not used are listed with the reason.
 sed 's/ rank="1"//' "$work/two.xml" >"$work/unranked.xml"
 for command in show matrix channels predict dot svg html; do
     run $command -t "$work/two.xml" -g 1
@@ -286,7 +286,7 @@ check "nothing on standard input" tells "standard input: topology XML is empty"
 printf '<system version="1"><cpu' >"$work/torn.xml"
 run show -t "$work/torn.xml"
 check "a torn file is a message, not a crash" ends 1
-# A machine of 8 sockets: GPUS GPUs on a switch, and DISKS disks on each socket.
+# Print a machine with 8 sockets, GPUS GPUs in total on an NVSwitch, and DISKS disks on each socket.
 machine() { # GPUS DISKS
     awk -v gpus="$1" -v disks="$2" 'BEGIN {
         print "<system version=\"1\">"
@@ -333,7 +333,7 @@ check "a provider's template is called one" tells '\[template\]'
 run show -t "$work/template.xml"
 check "and shown with the advice" says "^This file has places for GPUs and no GPU: it is a template"
 
-# Devices that take no part, speeds that are not known, and a bus id of zeros.
+# Unused devices, unknown speeds, and a bus id of zeros.
 cat >"$work/odd.xml" <<'XML'
 <system version="1"><cpu numaid="0" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="85">
   <pci busid="0000:00:00.0" class="0x030200" link_speed="16.0 GT/s PCIe" link_width="16">
