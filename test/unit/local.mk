@@ -20,6 +20,11 @@ unit_tests += test/unit/test_queue
 test_unit_test_queue_SOURCES = test/unit/test_queue.c
 test_unit_test_queue_LDADD = $(core_test_libs)
 
+unit_tests += test/unit/test_task
+thread_tests += test/unit/test_task
+test_unit_test_task_SOURCES = test/unit/test_task.c
+test_unit_test_task_LDADD = $(core_test_libs)
+
 unit_tests += test/unit/test_oob
 test_unit_test_oob_SOURCES = test/unit/test_oob.c
 test_unit_test_oob_LDADD = $(core_test_libs)

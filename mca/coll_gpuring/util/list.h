@@ -53,6 +53,18 @@ static inline void gpuring_list_prepend(struct gpuring_list *head, struct gpurin
     gpuring_list_append(head->next, node);
 }
 
+/* Move all nodes of another list to the end of this one. */
+static inline void gpuring_list_append_all(struct gpuring_list *head, struct gpuring_list *from)
+{
+    if (!gpuring_list_empty(from)) {
+        from->next->prev = head->prev;
+        from->prev->next = head;
+        head->prev->next = from->next;
+        head->prev = from->prev;
+        gpuring_list_init(from);
+    }
+}
+
 /* Remove a node from its list, if it is in one. */
 static inline void gpuring_list_remove(struct gpuring_list *node)
 {

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* Tasks that opal_progress advances (progress/task.h). The test is opal_progress. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <sched.h>
+#include <time.h>
+
+#include "mca/coll_gpuring/progress/task.h"
+
+static int (*callback)(void);
+static int enrolled, enroll_fails;
+
+static int enroll(int (*function)(void))
+{
+    if (enroll_fails > 0) {
+        enroll_fails--;
+        return -1;
+    }
+    callback = function;
+    enrolled++;
+    return 0;
+}
+
+static int withdraw(int (*function)(void))
+{
+    assert_true(function == callback);
+    callback = NULL;
+    enrolled--;
+    return 0;
+}
+
+static int open_tasks(void **state)
+{
+    (void) state;
+    enroll_fails = 0;
+    gpuring_tasks_open(enroll, withdraw);
+    return 0;
+}
+
+static int close_tasks(void **state)
+{
+    (void) state;
+    gpuring_tasks_close();
+    assert_int_equal(enrolled, 0);
+    return 0;
+}
+
+/* A task that ends after a number of steps. */
+struct counted {
+    struct gpuring_task task;
+    int steps; /* that remain */
+    int advanced, completed;
+    int restarts;          /* that `complete` still makes */
+    bool nested;           /* its functions call the callback */
+    struct counted *other; /* started by `advance` */
+    int place;             /* of the last step, among the steps of all tasks */
+};
+
+static int places;
+
+static bool advance_counted(struct gpuring_task *task)
+{
+    struct counted *self = GPURING_LIST_ENTRY(task, struct counted, task);
+
+    self->advanced++;
+    self->place = places++;
+    if (self->nested) {
+        assert_int_equal(callback(), 0);
+    }
+    if (self->other != NULL) {
+        assert_true(gpuring_task_start(&self->other->task));
+        self->other = NULL;
+    }
+    return --self->steps <= 0;
+}
+
+static void complete_counted(struct gpuring_task *task)
+{
+    struct counted *self = GPURING_LIST_ENTRY(task, struct counted, task);
+
+    self->completed++;
+    if (self->restarts > 0) {
+        self->restarts--;
+        assert_true(gpuring_task_start(task));
+    }
+    if (self->nested) {
+        callback();
+    }
+}
+
+static struct counted counted_of(enum gpuring_task_kind kind, int steps)
+{
+    return (struct counted){
+        .task = {.kind = kind, .advance = advance_counted, .complete = complete_counted},
+        .steps = steps};
+}
+
+static void nothing_is_registered_before_the_first_task(void **state)
+{
+    struct counted one = counted_of(GPURING_TASK_REQUEST, 1);
+
+    (void) state;
+    assert_int_equal(enrolled, 0);
+    enroll_fails = 1;
+    assert_true(gpuring_task_start(&one.task));
+    assert_int_equal(enrolled, 0);
+    gpuring_task_stop(&one.task);
+    assert_true(gpuring_task_start(&one.task));
+    assert_int_equal(enrolled, 1);
+    assert_int_equal(callback(), 1);
+    assert_int_equal(callback(), 0);
+    assert_int_equal(one.advanced, 1);
+    assert_int_equal(one.completed, 1);
+    assert_true(gpuring_task_start(&one.task));
+    assert_int_equal(enrolled, 1);
+    assert_int_equal(callback(), 1);
+}
+
+static void each_call_advances_all_requests_and_one_queue(void **state)
+{
+    struct counted requests[3], queues[3];
+
+    (void) state;
+    for (int i = 0; i < 3; i++) {
+        requests[i] = counted_of(GPURING_TASK_REQUEST, i == 1 ? 1 : 3);
+        queues[i] = counted_of(GPURING_TASK_QUEUE, 2);
+        assert_true(gpuring_task_start(&requests[i].task));
+        assert_true(gpuring_task_start(&queues[i].task));
+        assert_false(gpuring_task_start(&queues[i].task));
+    }
+    assert_int_equal(callback(), 1); /* requests[1] ends */
+    assert_true(requests[0].place < requests[1].place && requests[1].place < requests[2].place);
+    assert_int_equal(callback(), 0);
+    assert_true(requests[0].place < requests[2].place);
+    assert_int_equal(callback(), 2); /* the other requests */
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(queues[i].advanced, 1);
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(callback(), 1);
+        assert_int_equal(queues[i].completed, 1);
+    }
+    assert_int_equal(callback(), 0);
+}
+
+static void a_task_may_start_tasks_and_progress(void **state)
+{
+    for (int kind = 0; kind < GPURING_TASK_KINDS; kind++) {
+        struct counted first = counted_of((enum gpuring_task_kind) kind, 2);
+        struct counted second = counted_of(GPURING_TASK_REQUEST, 2);
+
+        (void) state;
+        first.nested = kind == GPURING_TASK_REQUEST; /* a queue's step may advance requests */
+        first.other = &second;
+        first.restarts = 1;
+        assert_true(gpuring_task_start(&first.task));
+        for (int i = 0; i < 9; i++) {
+            callback();
+        }
+        assert_int_equal(first.completed, 2);
+        assert_int_equal(first.advanced, 3);
+        assert_int_equal(second.completed, 1);
+        assert_int_equal(second.advanced, 2);
+    }
+}
+
+static void a_stopped_task_does_not_complete(void **state)
+{
+    for (int kind = 0; kind < GPURING_TASK_KINDS; kind++) {
+        struct counted one = counted_of((enum gpuring_task_kind) kind, 2);
+
+        (void) state;
+        gpuring_task_stop(&one.task); /* idle */
+        assert_true(gpuring_task_start(&one.task));
+        callback();
+        gpuring_task_stop(&one.task);
+        callback();
+        assert_int_equal(one.advanced, 1);
+        assert_int_equal(one.completed, 0);
+    }
+}
+
+/* ---- Threads ---- */
+
+#define THREADS 4
+#define ROUNDS  200
+
+static int errors; /* atomic; cmocka's assertions work in the first thread only */
+
+static void expect(bool good)
+{
+    if (!good) {
+        __atomic_add_fetch(&errors, 1, __ATOMIC_RELAXED);
+    }
+}
+
+/* A task that several threads could advance. */
+struct shared {
+    struct gpuring_task task;
+    int *inside; /* number of threads that advance requests, or this queue; atomic */
+    int steps;   /* not atomic: the thread sanitizer notices if two threads advance the task */
+    bool endless, stopped;
+    int done; /* atomic */
+};
+
+static int inside_requests, inside_queue[2];
+
+static bool advance_shared(struct gpuring_task *task)
+{
+    struct shared *self = GPURING_LIST_ENTRY(task, struct shared, task);
+
+    expect(__atomic_add_fetch(self->inside, 1, __ATOMIC_ACQ_REL) == 1);
+    expect(!self->stopped);
+    sched_yield();
+    __atomic_sub_fetch(self->inside, 1, __ATOMIC_ACQ_REL);
+    return ++self->steps % 3 == 0 && !self->endless;
+}
+
+static void complete_shared(struct gpuring_task *task)
+{
+    struct shared *self = GPURING_LIST_ENTRY(task, struct shared, task);
+
+    __atomic_add_fetch(&self->done, 1, __ATOMIC_RELEASE);
+}
+
+static struct shared shared_of(enum gpuring_task_kind kind, int *inside)
+{
+    return (struct shared){
+        .task = {.kind = kind, .advance = advance_shared, .complete = complete_shared},
+        .inside = inside};
+}
+
+/* Start a request that ends, one that has to be stopped, and a queue that other threads start. */
+static void *start_and_wait(void *argument)
+{
+    struct shared *queue = argument;
+    struct shared ends = shared_of(GPURING_TASK_REQUEST, &inside_requests), endless = ends;
+
+    endless.endless = true;
+    for (int round = 0; round < ROUNDS; round++) {
+        endless.stopped = false;
+        (void) gpuring_task_start(&queue->task);
+        expect(gpuring_task_start(&ends.task));
+        expect(gpuring_task_start(&endless.task));
+        while (__atomic_load_n(&ends.done, __ATOMIC_ACQUIRE) == round) {
+            if (callback() == 0) {
+                sched_yield();
+            }
+        }
+        gpuring_task_stop(&endless.task);
+        endless.stopped = true;
+    }
+    return NULL;
+}
+
+static void threads_share_requests_and_queues(void **state)
+{
+    struct shared queues[2];
+    pthread_t threads[THREADS];
+    struct counted first = counted_of(GPURING_TASK_REQUEST, 1);
+
+    (void) state;
+    assert_true(gpuring_task_start(&first.task)); /* registers the callback */
+    for (int i = 0; i < 2; i++) {
+        queues[i] = shared_of(GPURING_TASK_QUEUE, &inside_queue[i]);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, start_and_wait, &queues[i % 2]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    assert_int_equal(errors, 0);
+    assert_int_equal(first.completed, 1);
+    for (int i = 0; i < 2; i++) {
+        gpuring_task_stop(&queues[i].task);
+        assert_true(queues[i].done > 0);
+    }
+}
+
+/* A queue whose step waits for the step of the other queue. */
+struct meeting {
+    struct gpuring_task task;
+    int *arrived; /* atomic */
+    bool met;
+};
+
+static bool advance_meeting(struct gpuring_task *task)
+{
+    struct meeting *self = GPURING_LIST_ENTRY(task, struct meeting, task);
+
+    __atomic_add_fetch(self->arrived, 1, __ATOMIC_RELEASE);
+    for (int ms = 0; ms < 60000 && !self->met; ms++) {
+        self->met = __atomic_load_n(self->arrived, __ATOMIC_ACQUIRE) == 2;
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    return true;
+}
+
+static void complete_meeting(struct gpuring_task *task)
+{
+    (void) task;
+}
+
+static void *progress_until_ended(void *argument)
+{
+    while (callback() == 0) {
+        sched_yield();
+    }
+    return argument;
+}
+
+static void two_threads_advance_two_queues(void **state)
+{
+    int arrived = 0;
+    struct meeting queues[2];
+    pthread_t thread;
+
+    (void) state;
+    for (int i = 0; i < 2; i++) {
+        queues[i] = (struct meeting){.task = {.kind = GPURING_TASK_QUEUE,
+                                              .advance = advance_meeting,
+                                              .complete = complete_meeting},
+                                     .arrived = &arrived};
+        assert_true(gpuring_task_start(&queues[i].task));
+    }
+    assert_int_equal(pthread_create(&thread, NULL, progress_until_ended, NULL), 0);
+    progress_until_ended(NULL);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(queues[0].met && queues[1].met);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(nothing_is_registered_before_the_first_task, open_tasks,
+                                        close_tasks),
+        cmocka_unit_test_setup_teardown(each_call_advances_all_requests_and_one_queue, open_tasks,
+                                        close_tasks),
+        cmocka_unit_test_setup_teardown(a_task_may_start_tasks_and_progress, open_tasks,
+                                        close_tasks),
+        cmocka_unit_test_setup_teardown(a_stopped_task_does_not_complete, open_tasks, close_tasks),
+        cmocka_unit_test_setup_teardown(threads_share_requests_and_queues, open_tasks, close_tasks),
+        cmocka_unit_test_setup_teardown(two_threads_advance_two_queues, open_tasks, close_tasks),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
