@@ -15,6 +15,7 @@
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/pvars.h"
+#include "mca/coll_gpuring/progress/task.h"
 #include "mca/coll_gpuring/serve/serve.h"
 #include "mca/coll_gpuring/stage/buffers.h"
 #include "mca/coll_gpuring/stage/stage_call.h"
@@ -119,6 +120,7 @@ static int component_open(void)
 {
     gpuring_identity_hostname(gpuring_process.hostname, sizeof gpuring_process.hostname);
     log_open();
+    gpuring_tasks_open(opal_progress_register, opal_progress_unregister);
     gpuring_peers_publish();
     return OMPI_SUCCESS;
 }
@@ -129,8 +131,7 @@ static int component_open(void)
 static int component_close(void)
 {
     gpuring_p2p_close();
-    gpuring_progress_close();
-    gpuring_stage_close();
+    gpuring_tasks_close();
     if (gpuring_process.modules > 0) {
         gpuring_warn("[not-freed] the program has not freed all communicators: their connections "
                      "end with the process");

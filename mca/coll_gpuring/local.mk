@@ -125,6 +125,8 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/params.h \
     mca/coll_gpuring/params_default.c \
     mca/coll_gpuring/module_state.h \
+    mca/coll_gpuring/progress/task.c \
+    mca/coll_gpuring/progress/task.h \
     mca/coll_gpuring/serve/decide.c \
     mca/coll_gpuring/serve/decide.h \
     mca/coll_gpuring/serve/forecast.h \

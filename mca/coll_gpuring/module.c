@@ -28,7 +28,6 @@ static void module_construct(mca_coll_gpuring_module_t *module)
 static void module_destruct(mca_coll_gpuring_module_t *module)
 {
     __atomic_fetch_sub(&gpuring_process.modules, 1, __ATOMIC_RELAXED);
-    gpuring_progress_forget(module->serve);
     gpuring_serve_close(module);
     gpuring_engine_destroy(module->second);
     gpuring_engine_destroy(module->engine);

@@ -56,15 +56,16 @@ struct counted {
     struct gpuring_task task;
     int steps; /* that remain */
     int advanced, completed;
-    int restarts;          /* that `complete` still makes */
-    bool nested;           /* its functions call the callback */
-    struct counted *other; /* started by `advance` */
-    int place;             /* of the last step, among the steps of all tasks */
+    int restarts;             /* that `complete` still makes */
+    bool nested;              /* its functions call the callback */
+    struct counted *other;    /* started by `advance` */
+    int place;                /* of the last step, among the steps of all tasks */
+    struct gpuring_list item; /* of a queue */
 };
 
 static int places;
 
-static bool advance_counted(struct gpuring_task *task)
+static bool advance_counted(struct gpuring_task *task, struct gpuring_list *items)
 {
     struct counted *self = GPURING_LIST_ENTRY(task, struct counted, task);
 
@@ -77,13 +78,24 @@ static bool advance_counted(struct gpuring_task *task)
         assert_true(gpuring_task_start(&self->other->task));
         self->other = NULL;
     }
-    return --self->steps <= 0;
+    if (--self->steps > 0) {
+        return false;
+    }
+    if (task->kind == GPURING_TASK_QUEUE) {
+        gpuring_list_append(items, &self->item);
+    }
+    return true;
 }
 
-static void complete_counted(struct gpuring_task *task)
+static void complete_counted(struct gpuring_task *task, struct gpuring_list *items)
 {
     struct counted *self = GPURING_LIST_ENTRY(task, struct counted, task);
 
+    if (task->kind == GPURING_TASK_QUEUE) {
+        assert_ptr_equal(items->next, &self->item);
+        gpuring_list_remove(&self->item);
+    }
+    assert_true(gpuring_list_empty(items));
     self->completed++;
     if (self->restarts > 0) {
         self->restarts--;
@@ -211,10 +223,11 @@ struct shared {
 
 static int inside_requests, inside_queue[2];
 
-static bool advance_shared(struct gpuring_task *task)
+static bool advance_shared(struct gpuring_task *task, struct gpuring_list *items)
 {
     struct shared *self = GPURING_LIST_ENTRY(task, struct shared, task);
 
+    (void) items;
     expect(__atomic_add_fetch(self->inside, 1, __ATOMIC_ACQ_REL) == 1);
     expect(!self->stopped);
     sched_yield();
@@ -222,10 +235,11 @@ static bool advance_shared(struct gpuring_task *task)
     return ++self->steps % 3 == 0 && !self->endless;
 }
 
-static void complete_shared(struct gpuring_task *task)
+static void complete_shared(struct gpuring_task *task, struct gpuring_list *items)
 {
     struct shared *self = GPURING_LIST_ENTRY(task, struct shared, task);
 
+    (void) items;
     __atomic_add_fetch(&self->done, 1, __ATOMIC_RELEASE);
 }
 
@@ -291,10 +305,11 @@ struct meeting {
     bool met;
 };
 
-static bool advance_meeting(struct gpuring_task *task)
+static bool advance_meeting(struct gpuring_task *task, struct gpuring_list *items)
 {
     struct meeting *self = GPURING_LIST_ENTRY(task, struct meeting, task);
 
+    (void) items;
     __atomic_add_fetch(self->arrived, 1, __ATOMIC_RELEASE);
     for (int ms = 0; ms < 60000 && !self->met; ms++) {
         self->met = __atomic_load_n(self->arrived, __ATOMIC_ACQUIRE) == 2;
@@ -303,9 +318,10 @@ static bool advance_meeting(struct gpuring_task *task)
     return true;
 }
 
-static void complete_meeting(struct gpuring_task *task)
+static void complete_meeting(struct gpuring_task *task, struct gpuring_list *items)
 {
     (void) task;
+    (void) items;
 }
 
 static void *progress_until_ended(void *argument)

@@ -358,7 +358,6 @@ void gpuring_p2p_close(void)
 {
     bool all = true;
 
-    gpuring_p2p_requests_close();
     gpuring_p2p_slots_close();
     if (!installed) {
         return;

@@ -10,19 +10,8 @@ OBJ_CLASS_INSTANCE(p2p_request_t, ompi_request_t, NULL, NULL);
 
 pthread_mutex_t gpuring_p2p_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static struct {                  /* guarded by the lock; only `mover` removes requests */
-    struct gpuring_list copying; /* P2P_COPYING_IN, in the order of the calls */
-    struct gpuring_list moving;  /* all later phases */
-    bool mover;                  /* a thread is in the progress callback; atomic */
-    bool registered;
-} active = {.copying = GPURING_LIST_INIT(active.copying),
-            .moving = GPURING_LIST_INIT(active.moving)};
-
-/* May be called without the lock. */
-static bool is_empty(const struct gpuring_list *list)
-{
-    return __atomic_load_n(&list->next, __ATOMIC_RELAXED) == list;
-}
+/* Sends in phase P2P_COPYING_IN, in the order of the calls. Guarded by the lock. */
+static struct gpuring_list copying = GPURING_LIST_INIT(copying);
 
 void gpuring_p2p_release(p2p_request_t *self)
 {
@@ -41,8 +30,8 @@ void gpuring_p2p_release(p2p_request_t *self)
 static bool is_first(const struct gpuring_list *node, const struct ompi_communicator_t *comm,
                      int peer)
 {
-    for (struct gpuring_list *n = active.copying.next; n != node; n = n->next) {
-        const p2p_request_t *other = GPURING_LIST_ENTRY(n, p2p_request_t, node);
+    for (struct gpuring_list *n = copying.next; n != node; n = n->next) {
+        const p2p_request_t *other = GPURING_LIST_ENTRY(n, p2p_request_t, turn);
 
         if (other->envelope.comm == comm && other->envelope.peer == peer) {
             return false;
@@ -53,11 +42,11 @@ static bool is_first(const struct gpuring_list *node, const struct ompi_communic
 
 void gpuring_p2p_request_wait_turn(const struct ompi_communicator_t *comm, int peer)
 {
-    bool first = is_empty(&active.copying);
+    bool first = __atomic_load_n(&copying.next, __ATOMIC_RELAXED) == &copying;
 
     while (!first) {
         pthread_mutex_lock(&gpuring_p2p_lock);
-        first = is_first(&active.copying, comm, peer);
+        first = is_first(&copying, comm, peer);
         pthread_mutex_unlock(&gpuring_p2p_lock);
         if (!first) {
             opal_progress();
@@ -175,8 +164,7 @@ static bool issue_copied(p2p_request_t *self, int status)
     }
     self->status.MPI_ERROR = code;
     self->phase = P2P_MOVING;
-    gpuring_list_remove(&self->node);
-    gpuring_list_append(&active.moving, &self->node);
+    gpuring_list_remove(&self->turn);
     return code != MPI_SUCCESS;
 }
 
@@ -187,13 +175,8 @@ static bool advance(p2p_request_t *self)
     int status = GPURING_OK;
     bool done;
 
-    if (self->phase == P2P_MOVING) {
-        if (!gpuring_request_done(self->inner)) {
-            return false;
-        }
-        if (gpuring_p2p_end_inner(self)) {
-            return true;
-        }
+    if (self->phase == P2P_MOVING && gpuring_p2p_end_inner(self)) {
+        return true;
     }
     if (self->phase == P2P_OFFERED || self->phase == P2P_FETCHING) {
         pthread_mutex_unlock(&gpuring_p2p_lock);
@@ -209,7 +192,7 @@ static bool advance(p2p_request_t *self)
     }
     if (self->phase == P2P_COPYING_IN) {
         return (status != GPURING_OK ||
-                is_first(&self->node, self->envelope.comm, self->envelope.peer)) &&
+                is_first(&self->turn, self->envelope.comm, self->envelope.peer)) &&
                issue_copied(self, status);
     }
     if (status != GPURING_OK) {
@@ -218,10 +201,9 @@ static bool advance(p2p_request_t *self)
     return true;
 }
 
-/* Move a complete request, which is in no list, to `done`. Call with the lock held. If Open MPI's
- * fault tolerance has set an error and cancelled the request, this is not a cancellation by the
- * program. */
-static void finish(p2p_request_t *self, struct gpuring_list *done)
+/* Prepare the completion of a request. Call with the lock held. If Open MPI's fault tolerance has
+ * set an error and cancelled the request, this is not a cancellation by the program. */
+static void finish(p2p_request_t *self)
 {
     int code = gpuring_p2p_base(self)->req_status.MPI_ERROR;
 
@@ -234,80 +216,51 @@ static void finish(p2p_request_t *self, struct gpuring_list *done)
     self->super.req_pml_complete = true;
     self->finishing = true;
     self->finisher = pthread_self();
-    gpuring_list_append(done, &self->node);
 }
 
-/* Complete requests. Runs unlocked, because completion may call another component or free a
- * communicator. */
-static int complete_all(struct gpuring_list *done)
+/* A look at the PML's request takes no lock: only this function changes the phase. */
+static bool advance_task(struct gpuring_task *task, struct gpuring_list *items)
 {
-    p2p_request_t *self;
-    int count = 0;
+    p2p_request_t *self = GPURING_LIST_ENTRY(task, p2p_request_t, task);
+    bool ends;
 
-    while ((self = GPURING_LIST_FIRST(done, p2p_request_t, node)) != NULL) {
-        gpuring_list_remove(&self->node);
-        if (!self->envelope.sends) {
-            gpuring_p2p_peers_received(self->status._ucount);
-        }
-        if (self->freed) {
-            gpuring_p2p_release(self);
-        } else {
-            ompi_request_complete(gpuring_p2p_base(self), true);
-        }
-        count++;
-    }
-    return count;
-}
-
-static void advance_all(struct gpuring_list *list, struct gpuring_list *done)
-{
-    struct gpuring_list *next;
-
-    for (struct gpuring_list *node = list->next; node != list; node = next) {
-        p2p_request_t *self = GPURING_LIST_ENTRY(node, p2p_request_t, node);
-
-        next = node->next;
-        if (advance(self)) {
-            gpuring_list_remove(node);
-            finish(self, done);
-        }
-    }
-}
-
-/* opal_progress calls this, possibly from several threads at the same time and from within PML
- * functions that the callback itself has called. */
-static int progress_callback(void)
-{
-    struct gpuring_list done = GPURING_LIST_INIT(done);
-
-    if ((is_empty(&active.moving) && is_empty(&active.copying)) ||
-        __atomic_exchange_n(&active.mover, true, __ATOMIC_ACQUIRE)) {
-        return 0;
+    (void) items;
+    if (self->phase == P2P_MOVING && !gpuring_request_done(self->inner)) {
+        return false;
     }
     pthread_mutex_lock(&gpuring_p2p_lock);
-    advance_all(&active.copying, &done);
-    advance_all(&active.moving, &done);
+    ends = advance(self);
+    if (ends) {
+        finish(self);
+    }
     pthread_mutex_unlock(&gpuring_p2p_lock);
-    __atomic_store_n(&active.mover, false, __ATOMIC_RELEASE);
-    return complete_all(&done);
+    return ends;
+}
+
+/* Complete a request. This may call another component or free a communicator. */
+static void complete_task(struct gpuring_task *task, struct gpuring_list *items)
+{
+    p2p_request_t *self = GPURING_LIST_ENTRY(task, p2p_request_t, task);
+
+    (void) items;
+    if (!self->envelope.sends) {
+        gpuring_p2p_peers_received(self->status._ucount);
+    }
+    if (self->freed) {
+        gpuring_p2p_release(self);
+    } else {
+        ompi_request_complete(gpuring_p2p_base(self), true);
+    }
 }
 
 void gpuring_p2p_enlist(p2p_request_t *self)
 {
-    bool copying = self->phase == P2P_COPYING_IN;
-
-    pthread_mutex_lock(&gpuring_p2p_lock);
-    gpuring_list_append(copying ? &active.copying : &active.moving, &self->node);
-    if (!active.registered) {
-        active.registered = opal_progress_register(progress_callback) == OPAL_SUCCESS;
+    if (self->phase == P2P_COPYING_IN) {
+        pthread_mutex_lock(&gpuring_p2p_lock);
+        gpuring_list_append(&copying, &self->turn);
+        pthread_mutex_unlock(&gpuring_p2p_lock);
     }
-    pthread_mutex_unlock(&gpuring_p2p_lock);
-}
-
-void gpuring_p2p_requests_close(void)
-{
-    if (active.registered) {
-        opal_progress_unregister(progress_callback);
-        active.registered = false;
-    }
+    self->task = (struct gpuring_task){
+        .kind = GPURING_TASK_REQUEST, .advance = advance_task, .complete = complete_task};
+    (void) gpuring_task_start(&self->task);
 }

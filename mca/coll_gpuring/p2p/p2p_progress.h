@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Requests of this component that are in progress. The progress callback advances them, one thread
- * at a time. The phases:
+ * Requests of this component that are in progress. Tasks (progress/task.h) advance them. The
+ * phases:
  *
  *     P2P_IDLE          a persistent request that is not started
  *     P2P_COPYING_IN    a send whose data is being copied to the bounce buffer, or which waits for
@@ -22,7 +22,7 @@
 
 #include "mca/coll_gpuring/p2p/offer.h"
 #include "mca/coll_gpuring/p2p/p2p_request.h"
-#include "mca/coll_gpuring/util/list.h"
+#include "mca/coll_gpuring/progress/task.h"
 #include "ompi/mca/pml/base/pml_base_request.h"
 
 struct p2p_request {
@@ -37,7 +37,8 @@ struct p2p_request {
     bool freed;     /* the program has freed it before it was complete */
     bool finishing; /* `finisher` is completing it, without the lock */
     pthread_t finisher;
-    struct gpuring_list node; /* of `copying` or `moving` */
+    struct gpuring_task task; /* while the request is not P2P_IDLE */
+    struct gpuring_list turn; /* among the sends in phase P2P_COPYING_IN */
 };
 typedef struct p2p_request p2p_request_t;
 OBJ_CLASS_DECLARATION(p2p_request_t);
@@ -54,8 +55,7 @@ extern pthread_mutex_t gpuring_p2p_lock;
  * Returns an MPI error code. */
 int gpuring_p2p_issue(p2p_request_t *self);
 
-/* Hand the request to the progress callback. A send in phase P2P_COPYING_IN waits for earlier
- * sends. */
+/* Start the request's task. A send in phase P2P_COPYING_IN waits for earlier sends. */
 void gpuring_p2p_enlist(p2p_request_t *self);
 
 /* Called by `begin` in p2p_request.c and by p2p_progress.c. The result is true if the receive ends

@@ -43,6 +43,4 @@ void gpuring_p2p_request_wait_turn(const struct ompi_communicator_t *comm, int p
  * copy before the call returns. */
 void gpuring_p2p_request_unseen_sends(void);
 
-void gpuring_p2p_requests_close(void);
-
 #endif

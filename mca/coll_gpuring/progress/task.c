@@ -51,7 +51,8 @@ static void take_tasks(struct lane *lane, struct gpuring_list *taken)
 }
 
 /* Advance tasks, and move those that end to another list. */
-static void advance_tasks(struct gpuring_list *taken, struct gpuring_list *ended)
+static void advance_tasks(struct gpuring_list *taken, struct gpuring_list *ended,
+                          struct gpuring_list *items)
 {
     struct gpuring_list *next;
 
@@ -59,7 +60,7 @@ static void advance_tasks(struct gpuring_list *taken, struct gpuring_list *ended
         struct gpuring_task *task = GPURING_LIST_ENTRY(node, struct gpuring_task, node);
 
         next = node->next;
-        if (task->advance(task)) {
+        if (task->advance(task, items)) {
             gpuring_list_remove(node);
             gpuring_list_append(ended, node);
         }
@@ -84,20 +85,24 @@ static void return_tasks(struct lane *lane, struct gpuring_list *taken)
     update_any(lane);
 }
 
-/* Complete tasks. Call with the lock held. Releases the lock while it completes a task. Returns the
- * number of tasks. */
-static int complete_tasks(struct gpuring_list *ended)
+/* Complete tasks. Call with the lock held. Releases the lock before it completes a task. Returns
+ * the number of tasks. */
+static int complete_tasks(struct gpuring_list *ended, struct gpuring_list *items)
 {
     struct gpuring_task *task;
     int count = 0;
 
     while ((task = GPURING_LIST_FIRST(ended, struct gpuring_task, node)) != NULL) {
+        if (count++ > 0) {
+            pthread_mutex_lock(&lock);
+        }
         gpuring_list_remove(&task->node);
         task->state = GPURING_TASK_IDLE;
         pthread_mutex_unlock(&lock);
-        task->complete(task);
-        count++;
-        pthread_mutex_lock(&lock);
+        task->complete(task, items);
+    }
+    if (count == 0) {
+        pthread_mutex_unlock(&lock);
     }
     return count;
 }
@@ -105,21 +110,21 @@ static int complete_tasks(struct gpuring_list *ended)
 static int lane_progress(struct lane *lane)
 {
     struct gpuring_list taken = GPURING_LIST_INIT(taken), ended = GPURING_LIST_INIT(ended);
-    int count = 0;
+    struct gpuring_list items = GPURING_LIST_INIT(items);
 
     if (!__atomic_load_n(&lane->any, __ATOMIC_RELAXED) || pthread_mutex_trylock(&lock) != 0) {
         return 0;
     }
     take_tasks(lane, &taken);
-    if (!gpuring_list_empty(&taken)) {
+    if (gpuring_list_empty(&taken)) {
         pthread_mutex_unlock(&lock);
-        advance_tasks(&taken, &ended);
-        pthread_mutex_lock(&lock);
-        return_tasks(lane, &taken);
-        count = complete_tasks(&ended);
+        return 0;
     }
     pthread_mutex_unlock(&lock);
-    return count;
+    advance_tasks(&taken, &ended, &items);
+    pthread_mutex_lock(&lock);
+    return_tasks(lane, &taken);
+    return complete_tasks(&ended, &items);
 }
 
 /* Called by opal_progress, possibly by several threads at the same time, and from within `advance`

@@ -30,12 +30,19 @@
 
 enum gpuring_task_kind { GPURING_TASK_REQUEST, GPURING_TASK_QUEUE, GPURING_TASK_KINDS };
 
+struct gpuring_task;
+
+/* Perform the steps that are possible now. Return true if the task ends. A queue appends its calls
+ * that have finished to `items`, and ends whenever it has appended some. */
+typedef bool (*gpuring_task_advance_t)(struct gpuring_task *task, struct gpuring_list *items);
+/* Complete the request, or the items of the queue. The task is idle and may be started again. */
+typedef void (*gpuring_task_complete_t)(struct gpuring_task *task, struct gpuring_list *items);
+
 /* A member of the structure that it advances. All zero: idle. */
 struct gpuring_task {
     enum gpuring_task_kind kind;
-    /* Perform the steps that are possible now. Return true if the task ends. */
-    bool (*advance)(struct gpuring_task *task);
-    void (*complete)(struct gpuring_task *task); /* the task is idle and may be started again */
+    gpuring_task_advance_t advance;
+    gpuring_task_complete_t complete;
 
     /* Guarded by the lock of task.c: */
     struct gpuring_list node;

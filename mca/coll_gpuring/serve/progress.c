@@ -8,13 +8,6 @@
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup/wireup.h"
 
-/* Modules whose queues have items with requests. The lock guards all fields. */
-static struct {
-    pthread_mutex_t lock;
-    struct gpuring_list serves;
-    bool registered;
-} working = {.lock = PTHREAD_MUTEX_INITIALIZER, .serves = GPURING_LIST_INIT(working.serves)};
-
 /* Make sure that the next item is the next one on all ranks. Returns 0 if it is, GPURING_AGAIN
  * while the ranks gather, or an error with which the module must fail. */
 static int order_progress(mca_coll_gpuring_module_t *module)
@@ -156,26 +149,25 @@ static void finish_next(struct gpuring_serve *serve, int status, struct gpuring_
     gpuring_queue_finish(&serve->queue, status, finished);
 }
 
-/* Advance a queue until its next item has to wait. Returns the number of items that finished. */
-static int queue_progress(mca_coll_gpuring_module_t *module)
+/* Advance a queue until its next item has to wait. Appends items to `finished` that must be
+ * completed. Returns the number of items that have left the queue. */
+static int queue_progress(mca_coll_gpuring_module_t *module, struct gpuring_list *finished)
 {
     struct gpuring_serve *serve = module->serve;
-    struct gpuring_list finished;
     int count = 0;
 
     if (pthread_mutex_trylock(&serve->queue.lock) != 0) {
         return 0; /* another thread advances this queue */
     }
-    gpuring_list_init(&finished);
     while (!gpuring_queue_empty(&serve->queue)) {
         enum gpuring_state before = module->state;
         int status = next_progress(module);
 
         if (status == DELEGATED) {
-            gpuring_queue_delegate(&serve->queue, &finished);
+            gpuring_queue_delegate(&serve->queue, finished);
             count++;
         } else if (status != GPURING_AGAIN) {
-            finish_next(serve, status, &finished);
+            finish_next(serve, status, finished);
             count++;
         } else if (module->state == before) {
             status = gpuring_watchdog_look(module);
@@ -191,75 +183,70 @@ static int queue_progress(mca_coll_gpuring_module_t *module)
         __atomic_store_n(&serve->progress, gpuring_watchdog_progress(module), __ATOMIC_RELAXED);
     }
     pthread_mutex_unlock(&serve->queue.lock);
-    gpuring_queue_complete(&finished);
     return count;
 }
 
-/* Return the first module with work, and move it to the end of the list. With the lock. */
-static struct gpuring_serve *take_turn(void)
+/* Advance a queue in a thread that made or waits for a call. */
+static void progress_and_complete(mca_coll_gpuring_module_t *module)
 {
-    struct gpuring_serve *serve;
+    struct gpuring_list finished = GPURING_LIST_INIT(finished);
 
-    while ((serve = GPURING_LIST_FIRST(&working.serves, struct gpuring_serve, node)) != NULL) {
-        gpuring_list_remove(&serve->node);
-        if (!gpuring_queue_empty(&serve->queue)) {
-            gpuring_list_append(&working.serves, &serve->node);
-            return serve;
-        }
-    }
-    return NULL;
+    (void) queue_progress(module, &finished);
+    gpuring_queue_complete(&finished);
 }
 
-/* Called by opal_progress, possibly by several threads at the same time. Each call advances one
- * queue, in turn. It holds a reference to the communicator, because finishing the last item may
- * free it. */
-static int progress_callback(void)
-{
-    struct ompi_communicator_t *comm = NULL;
-    struct gpuring_serve *serve;
-    int count;
+/* ---- The task of a queue, for items with requests. While it is not idle, it holds a reference to
+ * the communicator ---- */
 
-    if (__atomic_load_n(&working.serves.next, __ATOMIC_RELAXED) == &working.serves ||
-        pthread_mutex_trylock(&working.lock) != 0) {
-        return 0;
-    }
-    serve = take_turn();
-    if (serve != NULL) {
-        comm = serve->module->comm;
-        OBJ_RETAIN(comm);
-    }
-    pthread_mutex_unlock(&working.lock);
-    if (serve == NULL) {
-        return 0;
-    }
-    count = queue_progress(serve->module);
+static bool advance_queue(struct gpuring_task *task, struct gpuring_list *items)
+{
+    struct gpuring_serve *serve = GPURING_LIST_ENTRY(task, struct gpuring_serve, task);
+    int count = queue_progress(serve->module, items);
+
     if (count == 0 && opal_progress_yield_when_idle) {
         gpuring_backoff_nap(&serve->pause, __atomic_load_n(&serve->progress, __ATOMIC_RELAXED));
     }
-    OBJ_RELEASE(comm);
-    return count;
+    return count > 0 || gpuring_queue_empty(&serve->queue);
+}
+
+/* Complete items, after starting the task again if the queue is not empty. */
+static void complete_items(struct gpuring_task *task, struct gpuring_list *items)
+{
+    struct gpuring_serve *serve = GPURING_LIST_ENTRY(task, struct gpuring_serve, task);
+    struct ompi_communicator_t *comm = serve->module->comm;
+    bool restarted = !gpuring_queue_empty(&serve->queue) && gpuring_task_start(task);
+
+    gpuring_queue_complete(items);
+    if (!restarted) {
+        OBJ_RELEASE(comm);
+    }
+}
+
+void gpuring_progress_init(struct gpuring_serve *serve)
+{
+    serve->task = (struct gpuring_task){
+        .kind = GPURING_TASK_QUEUE, .advance = advance_queue, .complete = complete_items};
 }
 
 void gpuring_progress_start(struct gpuring_item *item)
 {
-    struct gpuring_serve *serve = item->module->serve;
+    mca_coll_gpuring_module_t *module = item->module;
+    struct gpuring_serve *serve = module->serve;
 
     gpuring_queue_add(&serve->queue, item);
-    pthread_mutex_lock(&working.lock);
-    if (!gpuring_list_linked(&serve->node)) {
-        gpuring_list_append(&working.serves, &serve->node);
+    progress_and_complete(module);
+    if (!gpuring_queue_empty(&serve->queue)) {
+        OBJ_RETAIN(module->comm);
+        if (!gpuring_task_start(&serve->task)) {
+            OBJ_RELEASE(module->comm);
+        }
     }
-    if (!working.registered) {
-        working.registered = opal_progress_register(progress_callback) == OPAL_SUCCESS;
-    }
-    pthread_mutex_unlock(&working.lock);
-    queue_progress(serve->module);
 }
 
 /* Perform one step of a waiting thread: advance the queue and MPI, or give the core to others. */
 static void wait_step(mca_coll_gpuring_module_t *module, struct gpuring_backoff *pause)
 {
-    queue_progress(module);
+    progress_and_complete(module);
     opal_progress();
     gpuring_backoff(pause, __atomic_load_n(&module->serve->progress, __ATOMIC_RELAXED), false);
 }
@@ -286,23 +273,4 @@ void gpuring_progress_decide(mca_coll_gpuring_module_t *module)
     while (gpuring_queue_undecided(&module->serve->queue)) {
         wait_step(module, &pause);
     }
-}
-
-void gpuring_progress_forget(struct gpuring_serve *serve)
-{
-    if (serve != NULL) {
-        pthread_mutex_lock(&working.lock);
-        gpuring_list_remove(&serve->node);
-        pthread_mutex_unlock(&working.lock);
-    }
-}
-
-void gpuring_progress_close(void)
-{
-    pthread_mutex_lock(&working.lock);
-    if (working.registered) {
-        opal_progress_unregister(progress_callback);
-        working.registered = false;
-    }
-    pthread_mutex_unlock(&working.lock);
 }

@@ -17,6 +17,7 @@ int gpuring_serve_open(mca_coll_gpuring_module_t *module)
         return GPURING_ERR_NOMEM;
     }
     gpuring_queue_init(&serve->queue);
+    gpuring_progress_init(serve);
     serve->module = module;
     module->serve = serve;
     module->oob = gpuring_oob_create(module->comm);
@@ -31,6 +32,7 @@ void gpuring_serve_close(mca_coll_gpuring_module_t *module)
     if (serve == NULL) {
         return;
     }
+    gpuring_task_stop(&serve->task); /* MPI_COMM_WORLD may end with calls in flight */
     gpuring_queue_fini(&serve->queue);
     gpuring_wireup_free(module->wireup);
     gpuring_oob_free(module->oob);

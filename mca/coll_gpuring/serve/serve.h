@@ -9,6 +9,7 @@
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/pvars.h"
+#include "mca/coll_gpuring/progress/task.h"
 #include "mca/coll_gpuring/serve/forecast.h"
 #include "mca/coll_gpuring/serve/persistent_order.h"
 #include "mca/coll_gpuring/serve/queue.h"
@@ -27,8 +28,10 @@ struct gpuring_watchdog {
 struct gpuring_serve {
     struct mca_coll_gpuring_module_t *module;
     struct gpuring_queue queue;
-    struct gpuring_list node;     /* in the list of modules with work for the progress callback */
-    struct gpuring_backoff pause; /* of that callback */
+    struct gpuring_task task; /* advances the queue in opal_progress */
+    struct gpuring_list
+        finished; /* items that the task must complete; guarded by the queue's lock */
+    struct gpuring_backoff pause; /* of the task */
     uint64_t progress; /* gpuring_watchdog_progress when a thread last left the queue; atomic, used
                           to choose the length of pauses */
     struct gpuring_watchdog watchdog;
@@ -72,12 +75,13 @@ int gpuring_execute_item(struct mca_coll_gpuring_module_t *module, struct gpurin
 void gpuring_execute_fail(struct mca_coll_gpuring_module_t *module, int status);
 
 /*
- * ---- progress.c: advance queues. Threads that wait for an item do so, and a callback in
- * opal_progress does so for items with requests. Queues of different communicators are independent.
+ * ---- progress.c: advance queues. Threads that wait for an item do so, and a task
+ * (progress/task.h) does so for items with requests. Queues of different communicators are
+ * independent.
  * ----
  */
 
-/* Queue an item (see gpuring_queue_add) that the callback advances. */
+/* Queue an item (see gpuring_queue_add) that the task advances. */
 void gpuring_progress_start(struct gpuring_item *item);
 
 /* Queue a call and wait for its end. Returns its status. Sets *reason to NONE, or to the reason for
@@ -89,10 +93,8 @@ int gpuring_progress_call(struct mca_coll_gpuring_module_t *module, const struct
  * delegated, because the previous module must get earlier calls first. */
 void gpuring_progress_decide(struct mca_coll_gpuring_module_t *module);
 
-/* forget: remove a module from the callback's list, because it is about to be freed; NULL is
- * allowed. close: unregister the callback. */
-void gpuring_progress_forget(struct gpuring_serve *serve);
-void gpuring_progress_close(void);
+/* Called by gpuring_serve_open. */
+void gpuring_progress_init(struct gpuring_serve *serve);
 
 /* ---- mixed_memory.c ---- */
 

@@ -206,20 +206,11 @@ void gpuring_stage_release(struct gpuring_stage *stage)
     gpuring_stage_buffer_release(&stage->receive);
 }
 
-/* ---- Calls whose previous module may wait for other ranks. A progress callback watches all of
- * them, and advances the calls with a request ---- */
+/* ---- Calls whose previous module may wait for other ranks ---- */
 
 #define LOOKS_PER_CLOCK 64
 #define REPORT_SECONDS  300                  /* without coll_gpuring_timeout */
 #define AWAY            (5 * GPURING_SECOND) /* if MPI was not called for this long, waits begin again */
-
-static struct {
-    pthread_mutex_t lock; /* guards all fields */
-    struct gpuring_list list;
-    bool registered;
-    unsigned looks;
-    uint64_t last; /* time of the last look at the clock */
-} watched = {.lock = PTHREAD_MUTEX_INITIALIZER, .list = GPURING_LIST_INIT(watched.list)};
 
 /* Warn that the previous module waits for other ranks, which no timeout ends. */
 static void report_stall(struct gpuring_stage *stage, uint64_t waited)
@@ -234,92 +225,41 @@ static void report_stall(struct gpuring_stage *stage, uint64_t waited)
                  (unsigned long long) (waited / GPURING_SECOND));
 }
 
-static void look(uint64_t now)
+void gpuring_stage_watch(struct gpuring_stage *stage)
 {
     uint64_t limit =
         gpuring_params.timeout > 0 ? (uint64_t) gpuring_params.timeout : REPORT_SECONDS;
-    bool away = now - watched.last >= AWAY;
-    struct gpuring_stage *stage;
+    uint64_t now;
 
-    watched.last = now;
-    GPURING_LIST_EACH(stage, &watched.list, struct gpuring_stage, node)
-    {
-        if (away) {
-            stage->since = now;
-        } else if (!stage->reported && now - stage->since >= limit * GPURING_SECOND) {
-            report_stall(stage, now - stage->since);
-        }
+    if (++stage->looks % LOOKS_PER_CLOCK != 0) {
+        return;
     }
+    now = gpuring_now_ns();
+    if (now - stage->last >= AWAY) {
+        stage->since = now;
+    } else if (!stage->reported && now - stage->since >= limit * GPURING_SECOND) {
+        report_stall(stage, now - stage->since);
+    }
+    stage->last = now;
 }
 
-/* Complete these calls without the lock, because that may call a user's callback or free a
- * communicator. */
-static int complete_all(struct gpuring_list *done)
+/* The task of a blocking call, which ends when the previous module's function returns. */
+static bool advance_blocking(struct gpuring_task *task, struct gpuring_list *items)
 {
-    struct gpuring_stage *stage;
-    int count = 0;
-
-    while ((stage = GPURING_LIST_FIRST(done, struct gpuring_stage, node)) != NULL) {
-        gpuring_list_remove(&stage->node);
-        stage->complete(stage);
-        count++;
-    }
-    return count;
+    (void) items;
+    gpuring_stage_watch(GPURING_LIST_ENTRY(task, struct gpuring_stage, task));
+    return false;
 }
 
-/* Called by opal_progress, possibly by several threads at the same time. */
-static int progress_callback(void)
+void gpuring_stage_wait_begin(struct gpuring_stage *stage, gpuring_task_advance_t advance,
+                              gpuring_task_complete_t complete)
 {
-    struct gpuring_list done = GPURING_LIST_INIT(done), *next;
-
-    if (__atomic_load_n(&watched.list.next, __ATOMIC_RELAXED) == &watched.list ||
-        pthread_mutex_trylock(&watched.lock) != 0) {
-        return 0;
-    }
-    for (struct gpuring_list *node = watched.list.next; node != &watched.list; node = next) {
-        struct gpuring_stage *stage = GPURING_LIST_ENTRY(node, struct gpuring_stage, node);
-
-        next = node->next;
-        if (stage->advance != NULL && stage->advance(stage)) {
-            gpuring_list_remove(node);
-            gpuring_list_append(&done, node);
-        }
-    }
-    if (++watched.looks % LOOKS_PER_CLOCK == 0) {
-        look(gpuring_now_ns());
-    }
-    pthread_mutex_unlock(&watched.lock);
-    return complete_all(&done);
-}
-
-void gpuring_stage_wait_begin(struct gpuring_stage *stage)
-{
-    pthread_mutex_lock(&watched.lock);
-    stage->since = gpuring_now_ns();
+    stage->since = stage->last = gpuring_now_ns();
+    stage->looks = 0;
     stage->reported = false;
-    if (gpuring_list_empty(&watched.list)) {
-        watched.last = stage->since;
-    }
-    gpuring_list_append(&watched.list, &stage->node);
-    if (!watched.registered) {
-        watched.registered = opal_progress_register(progress_callback) == OPAL_SUCCESS;
-    }
-    pthread_mutex_unlock(&watched.lock);
-}
-
-static void wait_end(struct gpuring_stage *stage)
-{
-    pthread_mutex_lock(&watched.lock);
-    gpuring_list_remove(&stage->node);
-    pthread_mutex_unlock(&watched.lock);
-}
-
-void gpuring_stage_close(void)
-{
-    if (watched.registered) {
-        opal_progress_unregister(progress_callback);
-        watched.registered = false;
-    }
+    stage->task = (struct gpuring_task){
+        .kind = GPURING_TASK_REQUEST, .advance = advance, .complete = complete};
+    (void) gpuring_task_start(&stage->task);
 }
 
 #define NUMBER(name, FORM) (GPURING_STAGED_##name * GPURING_FUNCTION_FORMS + (int) GPURING_##FORM)
@@ -376,9 +316,9 @@ int gpuring_stage_blocking(struct gpuring_description *d)
         return MPI_ERR_NO_MEM;
     }
     gpuring_stage_copy_in(&stage);
-    gpuring_stage_wait_begin(&stage);
+    gpuring_stage_wait_begin(&stage, advance_blocking, NULL);
     result = gpuring_stage_call_previous(d, NULL);
-    wait_end(&stage);
+    gpuring_task_stop(&stage.task);
     if (result == MPI_SUCCESS) {
         result = copy_out(&stage);
     }

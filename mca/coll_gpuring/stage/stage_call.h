@@ -34,9 +34,9 @@
 #define GPURING_STAGE_CALL_H
 
 #include "mca/coll_gpuring/module.h"
+#include "mca/coll_gpuring/progress/task.h"
 #include "mca/coll_gpuring/request.h"
 #include "mca/coll_gpuring/stage/host_copy.h"
-#include "mca/coll_gpuring/util/list.h"
 
 enum gpuring_staged {
 #define GPURING_STAGED_ENUM(name, arguments) GPURING_STAGED_##name,
@@ -85,14 +85,12 @@ struct gpuring_stage {
     struct gpuring_stream *stream;
     int failed; /* 0, or the gpuring_status of the copy that failed on this rank */
 
-    /* Used while the previous module may wait for other ranks (stage_call.c): */
-    struct gpuring_list node;
-    uint64_t since;
+    /* Used while the previous module may wait for other ranks (gpuring_stage_watch). Times are in
+     * nanoseconds. */
+    struct gpuring_task task;
+    uint64_t since, last; /* time at which the wait began, and of the last look at the clock */
+    unsigned looks;
     bool reported; /* the long wait was logged */
-    /* Both functions are NULL for a blocking call. advance performs a step and returns true when
-     * the result is in the user's buffer. complete then completes the request, without the lock. */
-    bool (*advance)(struct gpuring_stage *stage);
-    void (*complete)(struct gpuring_stage *stage);
 };
 
 /* Find the parts of a call (stage_describe.c). */
@@ -116,12 +114,13 @@ void gpuring_stage_copy_in(struct gpuring_stage *stage);
 int gpuring_stage_start_out(struct gpuring_stage *stage);
 int gpuring_stage_poll_out(struct gpuring_stage *stage);
 
-/* Watch a call while the previous module may wait for other ranks. A wait of more than
- * coll_gpuring_timeout is logged, or of 300 seconds if that parameter is 0. */
-void gpuring_stage_wait_begin(struct gpuring_stage *stage);
-
-/* Stop watching calls. Called at the end of the process. */
-void gpuring_stage_close(void);
+/* Start the task of a call, with these functions, when the previous module may begin to wait for
+ * other ranks. */
+void gpuring_stage_wait_begin(struct gpuring_stage *stage, gpuring_task_advance_t advance,
+                              gpuring_task_complete_t complete);
+/* Called at each step of the task. Logs a wait of more than coll_gpuring_timeout, or of 300 seconds
+ * if that parameter is 0. */
+void gpuring_stage_watch(struct gpuring_stage *stage);
 
 /* rest: return the stream to the pool. release: return the stream and the bounce buffers. No copy
  * may be running. */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Non-blocking and persistent staged calls. The progress callback in stage_call.c advances them.
- * The user's request holds the previous module's request, which uses the bounce buffers. Its
- * phases:
+ * Non-blocking and persistent staged calls. A task (progress/task.h) advances them. The
+ * user's request holds the previous module's request, which uses the bounce buffers. Its phases:
  *
  *     IDLE       a persistent call that is not active
  *     CALLING    until the previous module's request is complete
@@ -40,10 +39,13 @@ static int end_inner(stage_request_t *self)
 
 /* Advance a call. Returns true when it is done. A persistent call keeps its bounce buffers for the
  * next start. */
-static bool advance(struct gpuring_stage *stage)
+static bool advance_request(struct gpuring_task *task, struct gpuring_list *items)
 {
-    stage_request_t *self = GPURING_LIST_ENTRY(stage, stage_request_t, stage);
+    stage_request_t *self = GPURING_LIST_ENTRY(task, stage_request_t, stage.task);
     int status = GPURING_OK;
+
+    (void) items;
+    gpuring_stage_watch(&self->stage);
 
     if (self->phase == GPURING_STAGE_CALLING) {
         if (!gpuring_request_done(self->inner)) {
@@ -70,11 +72,12 @@ static bool advance(struct gpuring_stage *stage)
 }
 
 /* Complete the request. This may call a user's callback or free the communicator. */
-static void complete(struct gpuring_stage *stage)
+static void complete_request(struct gpuring_task *task, struct gpuring_list *items)
 {
-    stage_request_t *self = GPURING_LIST_ENTRY(stage, stage_request_t, stage);
+    stage_request_t *self = GPURING_LIST_ENTRY(task, stage_request_t, stage.task);
     struct ompi_communicator_t *comm = base(self)->req_mpi_object.comm;
 
+    (void) items;
     base(self)->req_status.MPI_ERROR = self->outcome;
     ompi_request_complete(base(self), true);
     OBJ_RELEASE(comm); /* retained when the request became active */
@@ -84,7 +87,7 @@ static void complete(struct gpuring_stage *stage)
 static void called(stage_request_t *self)
 {
     self->phase = GPURING_STAGE_CALLING;
-    gpuring_stage_wait_begin(&self->stage);
+    gpuring_stage_wait_begin(&self->stage, advance_request, complete_request);
 }
 
 static void activate(stage_request_t *self)
@@ -144,8 +147,6 @@ static int begin(stage_request_t *self, struct gpuring_description *d)
     struct gpuring_stage *stage = &self->stage;
     int result;
 
-    stage->advance = advance;
-    stage->complete = complete;
     self->outcome = MPI_SUCCESS;
     self->phase = GPURING_STAGE_IDLE;
     if (stage->send.on_gpu != NULL || stage->receive.on_gpu != NULL) {
