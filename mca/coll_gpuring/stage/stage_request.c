@@ -46,7 +46,6 @@ static bool advance_request(struct gpuring_task *task, struct gpuring_list *item
 
     (void) items;
     gpuring_stage_watch(&self->stage);
-
     if (self->phase == GPURING_STAGE_CALLING) {
         if (!gpuring_request_done(self->inner)) {
             return false;
