@@ -37,7 +37,7 @@ for collective in $collectives; do # in place: one of the other forms
     first=i$collective second=${collective}_init rows=36
     [ -n "$swap" ] && swap= || swap=yes
     [ -n "$swap" ] || { first=$second && second=i$collective; }
-    size='-b 0 -e 3000 -f 200' some='-d int8,double,complex_double' root= place=-p all='-d all'
+    size='-b 0 -e 3000 -f 200' some='-d int8,double,complex_double' root='' place=-p all='-d all'
     case $collective in
     barrier) rows=1 place='' size='' some='' all='' ;;
     bcast) root='-r 1' place='' ;;
