@@ -2,7 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * Progress of the calls that are in flight. Open MPI calls opal_progress whenever a thread waits in
- * MPI, and opal_progress calls this component once, for all of its tasks:
+ * MPI, and opal_progress calls one function of this component, which advances all tasks:
  *
  *     requests    staged calls (stage/) and messages on GPU memory (p2p/). Their steps are short.
  *                 One thread at a time advances all of them, in the order of their start.
