@@ -10,7 +10,7 @@
  *   BLOCK_UNROLL, BLOCK_ROLLED        pragmas that unroll the next loop, or do not; or nothing
  *   BLOCK_PACKS, BLOCK_LINES          packs (Simple) and lines (LL128) in flight for each thread
  *   BLOCK_COPY_PACKS                  packs in flight for each thread if nothing is folded
- *   BLOCK_OPERANDS                    operands (LL) in flight for each thread
+ *   BLOCK_OPERANDS, BLOCK_UNITS       operands (LL) in flight for each thread, and units of each
  *   BLOCK_LINE_THREADS                threads that share an LL128 line: 8, or 1
  *   exec_fold(x, a, b)                folds two packs element by element
  *   block_load_pack(p), block_store_pack(p, v)       16 aligned bytes, ordinary accesses
@@ -287,7 +287,7 @@ EXEC_FN int block_simple(EXEC *x, const struct exec_piece *piece)
     return EXEC_OK;
 }
 
-/* Data of one thread in a batch of LL: 8 bytes (2 lines), or one element of 16 (4 lines). */
+/* A unit of data of LL: 8 bytes (2 lines), or one element of 16 (4 lines). */
 struct block_unit {
     uint64_t lines[4];
 };
@@ -345,52 +345,156 @@ EXEC_FN void block_unit_send(const EXEC *x, uint8_t *lines, struct exec_pack pac
     }
 }
 
-/* Fold this thread's unit of all operands, with a few loads in flight. Return 0 if an operand is
- * missing when patience is over. */
-EXEC_FN int block_unit_gather(EXEC *x, const struct exec_piece *piece, uint64_t at,
-                              struct exec_pack *sum)
+/* The place of unit u of a thread whose first unit is at `at`. Neighbouring threads have
+ * neighbouring units. */
+EXEC_FN uint64_t block_unit_at(const EXEC *x, uint64_t at, uint32_t u)
 {
-    uint64_t left = piece->bytes - at;
+    return at + u * 8 * block_unit_words(x) * exec_nthreads(x);
+}
 
+/* Return nonzero if the unit lies beyond the chunk's end, which a thread's first one never does. */
+EXEC_FN int block_unit_beyond(const EXEC *x, const struct exec_piece *piece, uint64_t at,
+                              uint32_t u)
+{
+    return u > 0 && block_unit_at(x, at, u) >= piece->bytes;
+}
+
+/* Bytes of data in the unit that begins at `at`. */
+EXEC_FN uint64_t block_unit_bytes(const EXEC *x, const struct exec_piece *piece, uint64_t at)
+{
+    uint64_t unit = 8 * block_unit_words(x), left = piece->bytes - at;
+
+    return left < unit ? left : unit;
+}
+
+EXEC_FN void block_units_load(const EXEC *x, const struct exec_piece *piece, uint32_t index,
+                              uint64_t at, struct block_unit *units)
+{
+    BLOCK_UNROLL
+    for (uint32_t u = 0; u < BLOCK_UNITS; u++) {
+        if (!block_unit_beyond(x, piece, at, u)) {
+            block_unit_load(x, exec_operand(x, piece, index) + 2 * block_unit_at(x, at, u),
+                            &units[u]);
+        }
+    }
+}
+
+EXEC_FN int block_units_ready(const EXEC *x, const struct exec_piece *piece, uint32_t flag,
+                              uint64_t at, const struct block_unit *units)
+{
+    int ready = 1;
+
+    BLOCK_UNROLL
+    for (uint32_t u = 0; u < BLOCK_UNITS; u++) {
+        if (!block_unit_beyond(x, piece, at, u)) {
+            ready &= block_unit_ready(x, &units[u], flag, piece->bytes - block_unit_at(x, at, u));
+        }
+    }
+    return ready;
+}
+
+/* Receive this thread's units of an operand, which were loaded once. Return 0 if they are missing
+ * when patience is over. */
+EXEC_FN int block_units_receive(EXEC *x, const struct exec_piece *piece, uint32_t index,
+                                uint64_t at, struct block_unit *units, struct exec_pack *values)
+{
+    uint32_t flag = (uint32_t) (x->lane->recvs[piece->operands[index]].step + 1);
+
+    while (!block_units_ready(x, piece, flag, at, units)) {
+        if (!exec_poll(x)) {
+            exec_note_wait(x, GPURING_WAIT_RECV, piece->operands[index]);
+            return 0;
+        }
+        block_units_load(x, piece, index, at, units);
+    }
+    BLOCK_UNROLL
+    for (uint32_t u = 0; u < BLOCK_UNITS; u++) {
+        values[u] = block_unit_data(&units[u]);
+    }
+    return 1;
+}
+
+/* Load this thread's units of an operand in this rank's own memory. */
+EXEC_FN void block_units_input(const EXEC *x, const struct exec_piece *piece, uint32_t index,
+                               uint64_t at, struct exec_pack *values)
+{
+    BLOCK_UNROLL
+    for (uint32_t u = 0; u < BLOCK_UNITS; u++) {
+        uint64_t place = block_unit_at(x, at, u);
+        const struct exec_pack zero = {{0, 0}};
+
+        values[u] = block_unit_beyond(x, piece, at, u)
+                        ? zero
+                        : block_load(exec_operand(x, piece, index) + place,
+                                     block_unit_bytes(x, piece, place), 0);
+    }
+}
+
+/* Fold this thread's units of all operands, with a few loads in flight. Return 0 if an operand is
+ * missing when patience is over. */
+EXEC_FN int block_units_gather(EXEC *x, const struct exec_piece *piece, uint64_t at,
+                               struct exec_pack *sums)
+{
     for (uint32_t group = 0; group < piece->step->noperands; group += BLOCK_OPERANDS) {
-        struct block_unit units[BLOCK_OPERANDS];
+        struct block_unit units[BLOCK_OPERANDS][BLOCK_UNITS] = {0};
 
         BLOCK_UNROLL
         for (uint32_t k = 0; k < BLOCK_OPERANDS; k++) {
             uint32_t i = group + k;
 
             if (i < piece->step->noperands && !gpuring_ref_own(piece->operands[i])) {
-                block_unit_load(x, exec_operand(x, piece, i) + 2 * at, &units[k]);
+                block_units_load(x, piece, i, at, units[k]);
             }
         }
         BLOCK_UNROLL
         for (uint32_t k = 0; k < BLOCK_OPERANDS; k++) {
             uint32_t i = group + k;
-            struct exec_pack value;
+            struct exec_pack values[BLOCK_UNITS];
 
             if (i >= piece->step->noperands) {
                 continue;
             }
             if (gpuring_ref_own(piece->operands[i])) {
-                value =
-                    block_load(exec_operand(x, piece, i) + at,
-                               left < 8 * block_unit_words(x) ? left : 8 * block_unit_words(x), 0);
-            } else {
-                uint32_t flag = (uint32_t) (x->lane->recvs[piece->operands[i]].step + 1);
-
-                while (!block_unit_ready(x, &units[k], flag, left)) {
-                    if (!exec_poll(x)) {
-                        exec_note_wait(x, GPURING_WAIT_RECV, piece->operands[i]);
-                        return 0;
-                    }
-                    block_unit_load(x, exec_operand(x, piece, i) + 2 * at, &units[k]);
-                }
-                value = block_unit_data(&units[k]);
+                block_units_input(x, piece, i, at, values);
+            } else if (!block_units_receive(x, piece, i, at, units[k], values)) {
+                return 0;
             }
-            *sum = i == 0 ? value : exec_fold(x, *sum, value);
+            BLOCK_UNROLL
+            for (uint32_t u = 0; u < BLOCK_UNITS; u++) {
+                if (!block_unit_beyond(x, piece, at, u)) {
+                    sums[u] = i == 0 ? values[u] : exec_fold(x, sums[u], values[u]);
+                }
+            }
         }
     }
     return 1;
+}
+
+/* Store this thread's units in the output and in all destinations. */
+EXEC_FN void block_units_put(const EXEC *x, const struct exec_piece *piece, uint64_t at,
+                             const struct exec_pack *sums)
+{
+    uint8_t *output = exec_output(x, piece);
+
+    BLOCK_UNROLL
+    for (uint32_t u = 0; output != NULL && u < BLOCK_UNITS; u++) {
+        uint64_t place = block_unit_at(x, at, u);
+
+        if (!block_unit_beyond(x, piece, at, u)) {
+            block_store(output + place, sums[u], block_unit_bytes(x, piece, place));
+        }
+    }
+    for (uint32_t i = 0; i < piece->step->nsends; i++) {
+        uint8_t *slot = exec_send_slot(x, piece, i);
+        uint32_t flag = (uint32_t) (x->lane->sends[piece->sends[i]].step + 1);
+
+        BLOCK_UNROLL
+        for (uint32_t u = 0; u < BLOCK_UNITS; u++) {
+            if (!block_unit_beyond(x, piece, at, u)) {
+                block_unit_send(x, slot + 2 * block_unit_at(x, at, u), sums[u], flag);
+            }
+        }
+    }
 }
 
 /* Write stale flags to the pairs of lines `from` to `to` of a slot. */
@@ -424,35 +528,28 @@ EXEC_FN void block_ll_clean(const EXEC *x, const struct exec_piece *piece)
     }
 }
 
-/* Bytes of a unit for each thread. */
+/* Bytes of the units of all threads. */
 EXEC_FN uint64_t block_ll_batch(const EXEC *x)
 {
-    return 8 * block_unit_words(x) * exec_nthreads(x);
+    return block_unit_at(x, 0, BLOCK_UNITS);
 }
 
 EXEC_FN int block_ll(EXEC *x, const struct exec_piece *piece)
 {
-    uint64_t unit = 8 * block_unit_words(x), batch = block_ll_batch(x);
-    uint8_t *output = exec_output(x, piece);
-
     if (x->bytes == 0 && !x->brief) {
         block_ll_clean(x, piece);
     }
-    for (; x->bytes < piece->bytes; x->bytes += batch) {
-        uint64_t at = x->bytes + unit * exec_thread(x);
+    for (; x->bytes < piece->bytes; x->bytes += block_ll_batch(x)) {
+        uint64_t at = x->bytes + 8 * block_unit_words(x) * exec_thread(x);
         int active = at < piece->bytes;
-        struct exec_pack sum = {{0, 0}};
+        struct exec_pack sums[BLOCK_UNITS] = {{{0, 0}}};
 
         exec_progress(x);
-        if (!exec_all(x, !active || block_unit_gather(x, piece, at, &sum))) {
+        if (!exec_all(x, !active || block_units_gather(x, piece, at, sums))) {
             return EXEC_WAIT;
         }
-        if (active && output != NULL) {
-            block_store(output + at, sum, piece->bytes - at < unit ? piece->bytes - at : unit);
-        }
-        for (uint32_t i = 0; active && i < piece->step->nsends; i++) {
-            block_unit_send(x, exec_send_slot(x, piece, i) + 2 * at, sum,
-                            (uint32_t) (x->lane->sends[piece->sends[i]].step + 1));
+        if (active) {
+            block_units_put(x, piece, at, sums);
         }
     }
     return EXEC_OK;
