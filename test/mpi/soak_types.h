@@ -33,8 +33,8 @@ struct soak_type {
     MPI_Aint low, high; /* first byte of an element, and end of its last byte */
 };
 
-/* Draw a random type with `cells` cells, of which `elements` consecutive elements do not overlap.
- */
+/* Draw a random type with `cells` cells, of which `elements` consecutive elements do not
+ * overlap. */
 struct soak_type soak_type_draw(const struct soak_signature *signature, int cells, int elements,
                                 uint64_t *state);
 /* Convert the type for use with MPI_BOTTOM, with elements from this address on. */

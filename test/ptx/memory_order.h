@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The cases of memory_order: their random parameters, and the network between the nodes of a case.
- */
+/* The cases of memory_order: their random parameters, and the network between the nodes of a
+ * case. */
 #ifndef GPURING_PTX_MEMORY_ORDER_H
 #define GPURING_PTX_MEMORY_ORDER_H
 

@@ -114,8 +114,8 @@ void ptx_set_pc(struct ptx_warp *warp, uint32_t lanes, uint32_t pc);
  * return false. */
 bool ptx_unwritten(struct ptx_warp *warp, uint32_t pc, uint32_t lanes);
 
-/* ptx_sync.c: these lanes have reached a shuffle or vote. Return false if the launch was stopped.
- */
+/* ptx_sync.c: these lanes have reached a shuffle or vote. Return false if the launch was
+ * stopped. */
 bool ptx_sync(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t pc, uint32_t active);
 
 /*
@@ -128,8 +128,8 @@ bool ptx_race_read(struct ptx_block *block, uint32_t warp, uint64_t address, uin
                    uint32_t thread, uint32_t *other);
 bool ptx_race_write(struct ptx_block *block, uint32_t warp, uint64_t address, uint32_t bytes,
                     uint32_t thread, uint32_t *other);
-/* The same for shared memory. *unwritten is true if no thread has written the bytes in this launch.
- */
+/* The same for shared memory. *unwritten is true if no thread has written the bytes in this
+ * launch. */
 bool ptx_race_read_shared(struct ptx_block *block, uint32_t warp, uint32_t at, uint32_t bytes,
                           uint32_t thread, uint32_t *other, bool *unwritten);
 bool ptx_race_write_shared(struct ptx_block *block, uint32_t warp, uint32_t at, uint32_t bytes,
@@ -152,7 +152,7 @@ bool ptx_weak_store(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t
                     uint32_t active, const uint64_t *address);
 void ptx_weak_fence(struct ptx_warp *warp, uint8_t scope, uint32_t lanes);
 /* ptx_weak_agents.c: start a launch, and return false if this is impossible. End a launch after its
- * blocks have ended, and return false if some of their stores are not visible so far. */
+ * blocks have ended, and return false if some of their stores are not visible yet. */
 bool ptx_weak_start(struct ptx_machine *machine);
 bool ptx_weak_ended(struct ptx_machine *machine);
 /* See ptx_race_arrive and ptx_race_barrier. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* How many descriptors this process has open: tests compare before and after. After cmocka.h. */
+/* Count of open descriptors of this process, which tests compare before and after. Include cmocka.h
+ * first. */
 #ifndef TEST_DESCRIPTORS_H
 #define TEST_DESCRIPTORS_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The plans of all ranks connected within one process: FIFOs are ordinary memory, or that of a GPU.
- * For the tests of executors, which run the ranks' works in turn in one thread, or each in a
- * separate thread, or all as lanes of one work.
+ * A fabric connects the plans of all ranks within one process. FIFOs are in host memory or in GPU
+ * memory. Tests of executors run the ranks' works in turn in one thread, in a separate thread each,
+ * or all as lanes of one work.
  */
 #ifndef GPURING_TEST_FABRIC_H
 #define GPURING_TEST_FABRIC_H
@@ -18,15 +18,15 @@ struct fabric_memory {
     void (*release)(void *memory, int wires);
 };
 
-/* For all fabrics that are created from then on; memory of the host at first. */
+/* Memory for all fabrics that are created afterwards. The default is host memory. */
 extern const struct fabric_memory *fabric_memory;
 
 struct fabric_rank {
     struct gpuring_fifo_end *sends;
     struct gpuring_fifo_end *recvs;
-    struct gpuring_step *steps; /* of all lanes, one after the other */
+    struct gpuring_step *steps; /* steps of all lanes, one after the other */
     uint16_t *refs;
-    struct gpuring_lane *lanes; /* those of all ranks follow each other */
+    struct gpuring_lane *lanes; /* in one array for all ranks */
     struct gpuring_work work;
 };
 
@@ -50,7 +50,7 @@ void fabric_create(struct fabric *fabric, const struct test_plans *plans,
                    enum gpuring_protocol protocol, uint64_t slot_bytes, uint32_t nslots);
 void fabric_destroy(struct fabric *fabric);
 
-/* Let all connections have carried `step` chunks already; in memory of the host only. */
+/* Set the counters of all connections as if `step` chunks had been sent. Only for host memory. */
 void fabric_start_at(struct fabric *fabric, uint64_t step);
 
 /* Fill in the work of one rank and restart its lanes. */

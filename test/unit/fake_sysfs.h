@@ -4,8 +4,8 @@
 #define FAKE_SYSFS_H
 
 /*
- * Builds a /proc and /sys of an invented machine below a folder, for hwloc (HWLOC_FSROOT) and for
- * discovery.  Failures end the test program with a message.
+ * Build /proc and /sys of an invented machine below a folder, for hwloc (HWLOC_FSROOT) and for
+ * discovery. Failures end the test program with a message.
  */
 
 struct fake_pci {
@@ -20,7 +20,7 @@ struct fake_pci {
     int width;
 };
 
-/* A file below ROOT; its folders are made. */
+/* Write a file below ROOT, and create its folders. */
 void fake_put(const char *root, const char *path, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void fake_link(const char *root, const char *path, const char *target);
@@ -35,7 +35,7 @@ void fake_verbs(const char *root, const char *path, const char *name, const char
 void fake_interface(const char *root, const char *path, const char *name, unsigned flags,
                     int speed);
 
-/* A new empty folder below TMPDIR, and its removal with all it holds. */
+/* Create a new folder below TMPDIR, and remove it with its content. */
 char *fake_root_new(void);
 void fake_root_remove(char *root);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * A stand-in for libibverbs and its devices: reliable connections between the nets of one process,
- * with the checks that a real device makes (keys, ranges, posted receives, room of queues) and with
- * faults on demand. It has only the functions that the net `verbs` uses.
+ * A test double of libibverbs and its devices: reliable connections between the nets of one
+ * process, with the checks of a real device (keys, ranges, posted receives, room of queues) and
+ * with faults on demand. It has only the functions that the net `verbs` uses.
  */
 #ifndef TEST_FAKE_VERBS_H
 #define TEST_FAKE_VERBS_H
@@ -30,11 +30,11 @@ struct fake_device {
     bool grh; /* addresses need a global route header */
 };
 
-/* Which call fails, counted over all devices from fake_verbs_reset on; 0: none. */
+/* Numbers of the calls that fail, counted over all devices since fake_verbs_reset. 0: none. */
 struct fake_faults {
     unsigned open_device, alloc_pd, create_channel, reg_mr, create_cq, create_qp, modify_qp;
     unsigned post_send;        /* the n-th send with an immediate value is refused with ... */
-    unsigned post_probe;       /* the n-th send without is refused with ... */
+    unsigned post_probe;       /* the n-th send without one is refused with ... */
     int post_send_error;       /* ... this errno */
     unsigned complete;         /* the n-th send completes with ... */
     enum ibv_wc_status status; /* ... this status, ... */
@@ -46,16 +46,16 @@ struct fake_faults {
     uint64_t seed;
 };
 
-/* Devices and faults from now on; forgets everything that happened. No net may be open. */
+/* Set devices and faults, and reset everything else. No net may be open. */
 void fake_verbs_reset(const struct fake_device *devices, int ndevices,
                       const struct fake_faults *faults);
 void fake_verbs_set_faults(const struct fake_faults *faults);
 
-/* The cable of a device is pulled: sends wait, until fake_verbs_expire lets their retries end. */
+/* Pull the cable of a device. Its sends wait until fake_verbs_expire ends their retries. */
 void fake_verbs_pull(int device);
 void fake_verbs_expire(void);
 
-/* An asynchronous event of a device; of its youngest queue pair, or of port 1. */
+/* Raise an asynchronous event of a device, of its newest queue pair, or of port 1. */
 void fake_verbs_event(int device, enum ibv_event_type type);
 
 /* Break the device: its queue pairs no longer send, receive or report anything, not even errors. */
@@ -66,16 +66,17 @@ void fake_verbs_mute(int device);
 void fake_verbs_haunt(void);
 
 /*
- * Registrations of more than a page are of a GPU's memory from now on, which devices register by
- * peer memory, by dma-buf (descriptor FAKE_DMABUF), both or not at all. If `lazy`, the writes of a
- * device are visible only after it has read from the memory.
+ * From now on, treat registrations of more than a page as GPU memory. Devices can register it
+ * through peer memory, through dma-buf (descriptor FAKE_DMABUF), in both ways or not at all. If
+ * `lazy`, the writes of a device are visible only after it has read from the memory.
  */
 #define FAKE_DMABUF 77
 void fake_verbs_gpu(bool peer_memory, bool dmabuf, bool lazy);
 /* Identify GPU memory with this function instead of by size, and copy it with that function. */
 void fake_verbs_gpu_memory(int (*on_gpu)(const void *address),
                            void (*copy)(void *to, const void *from, size_t bytes));
-/* Registrations of a GPU's memory by dma-buf, and reads, since the reset. */
+/* Return the number of registrations of GPU memory through dma-buf, or of reads, since the
+ * reset. */
 unsigned fake_verbs_dmabufs(void);
 unsigned fake_verbs_reads(void);
 
@@ -84,9 +85,10 @@ unsigned fake_verbs_reads(void);
 int fake_verbs_objects(void);
 /* Return the number of sends since the reset, and how many of them were signaled or inline. */
 unsigned fake_verbs_sends(unsigned *reported, unsigned *inlined);
-/* Queue pairs killed by doom since the reset. */
+/* Return the number of queue pairs that `doom` has killed since the reset. */
 unsigned fake_verbs_kills(void);
-/* How often a send found no receive, a wrong key or range, or a full queue: must stay 0. */
+/* Return the number of sends without a receive, with a wrong key or range, or to a full queue. Must
+ * be 0. */
 unsigned fake_verbs_violations(void);
 
 #endif

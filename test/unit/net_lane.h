@@ -19,7 +19,7 @@
 struct lane_end {
     const struct gpuring_net_ops *ops;
     struct gpuring_proxy *proxy;
-    struct gpuring_proxy_group group; /* of this end alone */
+    struct gpuring_proxy_group group; /* has only this end */
     struct gpuring_net_link *link;
     enum gpuring_net_direction direction;
     int failed;
@@ -34,11 +34,12 @@ struct lane_end {
     uint64_t step[GPURING_PROTOCOL_COUNT];
 };
 
-/* 0 or a negative status. The net must have been added to the proxy (NULL: no proxy). */
+/* Create an end. Return 0 or a negative status. The net must have been added to the proxy (NULL: no
+ * proxy). */
 int lane_end_create(struct lane_end *end, const struct gpuring_net_ops *ops,
                     struct gpuring_net *net, int device, struct gpuring_proxy *proxy,
                     enum gpuring_net_direction direction, uint32_t nslots, uint64_t slot_bytes);
-/* The same in a GPU's memory, as the net knows it. */
+/* The same with slots in memory that the net treats as GPU memory. */
 int lane_end_create_in(struct lane_end *end, const struct gpuring_net_ops *ops,
                        struct gpuring_net *net, int device, struct gpuring_proxy *proxy,
                        enum gpuring_net_direction direction, uint32_t nslots, uint64_t slot_bytes,
@@ -47,23 +48,24 @@ int lane_end_create_in(struct lane_end *end, const struct gpuring_net_ops *ops,
 int lane_connect(struct lane_end *sender, struct gpuring_net *sender_net, const char *sender_name,
                  struct lane_end *receiver, struct gpuring_net *receiver_net,
                  const char *receiver_name);
-/* Connect one end with what came from the other process, and give it to its proxy. */
+/* Connect one end with the handles of the other process, and add it to its proxy. */
 int lane_end_connect(struct lane_end *end, const void *process_handle, size_t process_bytes,
                      const void *handle, size_t bytes, const char *peer_name);
-/* Returns the result of gpuring_proxy_remove. */
+/* Destroy an end. Return the result of gpuring_proxy_remove. */
 int lane_end_destroy(struct lane_end *end, double seconds);
 
-/* Bytes of the chunk of a step: from 0 to the slot's payload, in an order that looks random. */
+/* Return the pseudo-random size of the chunk of a step, from 0 to the slot's payload. */
 uint32_t lane_chunk_bytes(const struct lane_end *end, enum gpuring_protocol protocol,
                           uint64_t step);
 
-/* Send the next chunk: 0, or GPURING_ERR_* when the end failed or the deadline passed. */
+/* Send the next chunk. Return 0, or GPURING_ERR_* if the end failed or the deadline has passed. */
 int lane_send(struct lane_end *end, enum gpuring_protocol protocol, uint64_t seed);
-/* Receive the next chunk; GPURING_ERR_DATA if it is not what lane_send sends with this seed. */
+/* Receive the next chunk. Return GPURING_ERR_DATA if it differs from the chunk of lane_send with
+ * this seed. */
 int lane_recv(struct lane_end *end, enum gpuring_protocol protocol, uint64_t seed);
 
-/* A thread that sends a chunk, then receives one, `count` times; or, if not `first`, the other way
- * round: one operation of its proxy. lane_exchange_join returns how it ended. */
+/* A thread that sends a chunk and then receives one, `count` times, as one operation of its proxy.
+ * If not `first`, it receives before it sends. lane_exchange_join returns its status. */
 struct lane_exchange {
     struct lane_end *send, *receive;
     enum gpuring_protocol protocol;

@@ -15,7 +15,7 @@
 
 extern const struct gpuring_net_ops gpuring_net_mock;
 
-/* Counted over the whole fabric from gpuring_mock_reset on; 0: never. */
+/* Faults, counted over the whole fabric since gpuring_mock_reset. 0: never. */
 struct gpuring_mock_faults {
     uint64_t seed;           /* of all chances below */
     uint32_t delay_polls;    /* a message waits for up to this number of polls of its receiver;
@@ -36,7 +36,7 @@ void gpuring_mock_kill(struct gpuring_net *net);
 /* Let the process of `net` hang or run again: its messages wait, and no link fails. */
 void gpuring_mock_stall(struct gpuring_net *net, bool stalled);
 
-/* How often a user broke the contract of net.h: a step out of order or without a free slot. */
+/* Return the number of violations of net.h by users: steps out of order or without a free slot. */
 uint64_t gpuring_mock_violations(void);
 /* Return the number of credits that were separate messages. */
 uint64_t gpuring_mock_credits(void);

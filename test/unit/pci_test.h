@@ -11,7 +11,7 @@
 
 #include "mca/topo_pci/graph/pcigraph.h"
 
-/* The document of TEXT; the test fails when there is none. */
+/* Return the document of TEXT. Fail the test if TEXT is refused. */
 static inline struct pci_doc *doc_of(const char *text)
 {
     struct pci_doc *doc = NULL;
@@ -22,7 +22,7 @@ static inline struct pci_doc *doc_of(const char *text)
     return doc;
 }
 
-/* The graph of TEXT under RULES (NULL: defaults). */
+/* Return the graph of TEXT with RULES (NULL: defaults). */
 static inline struct pci_graph *graph_of(const char *text, const struct pci_path_rules *rules)
 {
     struct pci_graph *graph = NULL;
@@ -78,7 +78,8 @@ static inline bool remarked(const struct pci_graph *graph, const char *part)
     return false;
 }
 
-/* One path as text, "PXB 24 4": class, bandwidth in GB/s, hops. Overwritten by the fourth call. */
+/* Return a path as text, "PXB 24 4": class, bandwidth in GB/s, hops. The fourth later call
+ * overwrites it. */
 static inline const char *path_text(const struct pci_graph *graph, enum pci_node_type from,
                                     uint32_t i, enum pci_node_type to, uint32_t j)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The simulator: how long the plans of all ranks take on links of given latency and bandwidth. It
- * runs every step of every lane in the order of time; the model of a step that starts at t with a
- * chunk of b bytes:
+ * The simulator computes the time of the plans of all ranks on links with given latency and
+ * bandwidth. It runs every step of every lane in the order of time. The model of a step that starts
+ * at t with a chunk of b bytes is:
  *
  *   the lane is busy until     t + step_us + b / lane_bandwidth
  *   each send occupies a link  from max(t, link free) for b x wire_factor / link bandwidth
  *   the chunk has arrived at   max(lane done, link done) + link latency
- *   a received slot is free    when the lane is done, and known to be so one latency later
+ *   a received slot is free    when the lane is done; the sender knows it one latency later
  *
  * A step starts when its lane is free, its operands have arrived and its destinations have free
  * slots. Links that share a wire (a NIC, a PCI link) share a `resource`, which serves one chunk at
@@ -27,13 +27,13 @@ struct gpuring_simulate_link {
 
 struct gpuring_simulate_config {
     uint64_t bytes;        /* of the vector */
-    uint64_t chunk_bytes;  /* of a chunk at most; a multiple of 128 */
+    uint64_t chunk_bytes;  /* maximum bytes of a chunk, a multiple of 128 */
     uint32_t slots;        /* per connection */
     double wire_factor;    /* bytes on the wire per byte of data: Simple 1, LL 2, LL128 128/120 */
     double step_us;        /* fixed cost of a step */
     double lane_bandwidth; /* bytes per microsecond that a lane moves; > 0 */
     uint32_t nresources;
-    /* The link that a connection of lane `lane` of rank `from` uses towards rank `to`. */
+    /* Get the link for a connection of lane `lane` from rank `from` to rank `to`. */
     void (*link)(void *context, int from, uint32_t lane, int to,
                  struct gpuring_simulate_link *link);
     void *context;
@@ -48,7 +48,7 @@ struct gpuring_simulate_result {
 };
 
 /*
- * Returns 0 with *result; GPURING_ERR_ARG if the configuration is out of range; GPURING_ERR_DATA
+ * Return 0 with *result; GPURING_ERR_ARG if the configuration is out of range; GPURING_ERR_DATA
  * with the reason in text if the plans do not fit together or deadlock; GPURING_ERR_NOMEM.
  */
 int gpuring_plan_simulate(const struct gpuring_plan *const *plans, int nranks,

@@ -14,19 +14,20 @@ struct test_plans {
     struct gpuring_plan **plans; /* [nranks] */
 };
 
-/* Plans of `algorithm` on `nchannels` channels (stripes, for two-shot; ignored by direct); fails
- * the test when a builder refuses. */
+/* Build plans of `algorithm` on `nchannels` channels (stripes for two-shot, ignored by direct).
+ * Fail the test if a builder refuses. */
 void test_plans_build(struct test_plans *plans, enum gpuring_algorithm algorithm, int nranks,
                       uint32_t nchannels);
-/* Plans of trees that are chains in rank order. */
+/* Build plans of trees that are chains in rank order. */
 void test_plans_build_chains(struct test_plans *plans, int nranks, uint32_t nchannels);
-/* Plans of any other collective on the connections of such plans; in_order: trees are chains. */
+/* Build plans of another collective on the connections of such plans. If in_order, trees are
+ * chains. */
 void test_plans_build_on(struct test_plans *plans, enum gpuring_collective collective,
                          enum gpuring_algorithm algorithm, int nranks, uint32_t nchannels, int root,
                          bool in_order);
 void test_plans_free(struct test_plans *plans);
 
-/* The checker's verdict on them. */
+/* Return the result of the checker. */
 int test_plans_check(const struct test_plans *plans, uint32_t slots, char *text, size_t size);
 
 #endif

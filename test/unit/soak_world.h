@@ -36,8 +36,8 @@ struct soak_member {
     struct gpuring_lane *lanes[SOAK_ALGORITHMS][GPURING_PROTOCOL_COUNT];
     pthread_t thread;
     bool tried;
-    int status; /* of the first collective that failed */
-    int calls;  /* that ended well */
+    int status; /* status of the first failed collective */
+    int calls;  /* number of successful collectives */
     char text[512];
 };
 
@@ -61,14 +61,14 @@ struct soak_world {
 /* splitmix64, by its published recurrence. */
 uint64_t soak_random(uint64_t *state);
 
-/* Open everything; fails the test if that fails. Faults of the mock net must not forbid it. */
+/* Open everything, or fail the test. The faults of the mock net must permit this. */
 void soak_world_open(struct soak_world *world, uint64_t seed, int calls_per_group,
                      double try_seconds);
 /* Transfer the first chunks of all connections, which must arrive. */
 void soak_world_try(struct soak_world *world);
-/* All ranks know that of each other. */
+/* Notify the transports of all members that the wire-up is complete. */
 void soak_world_settle(struct soak_world *world);
-/* Joins no threads; those of the members must have ended. */
+/* Close everything. The threads of the members must have been joined. */
 void soak_world_close(struct soak_world *world);
 
 /* Bytes of a slot of the groups' FIFOs. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Two processes' nets `verbs`, both in this one, on devices that exist in it only (fake_verbs.h),
- * with links between them and lanes that use the links; and the log that they write.
+ * Two nets `verbs`, which act as two processes, on devices that exist only in this process
+ * (fake_verbs.h), with links between them, lanes that use the links, and the log of both.
  */
 #ifndef TEST_VERBS_WORLD_H
 #define TEST_VERBS_WORLD_H
@@ -34,7 +34,7 @@ extern const struct fake_device world_roce, world_roce_next, world_roce_last, wo
 extern const struct fake_faults world_no_faults;
 extern const struct gpuring_net_config world_defaults;
 
-/* The first of each pair of ends sends; it is of process 0. */
+/* Process 0 has the sending end of each link, and process 1 the receiving end. */
 struct world {
     struct gpuring_net *net[2];
     struct gpuring_proxy *proxy[2];
@@ -42,23 +42,24 @@ struct world {
     int nlinks;
 };
 
-/* Link n is on device n % ndevices. config: NULL for the defaults. */
+/* Open the nets and connect links. Link n is on device n % ndevices. If `config` is NULL, use
+ * defaults. */
 void world_open(struct world *world, const struct fake_device *devices, int ndevices, int nlinks,
                 const struct gpuring_net_config *config);
-/* With slots in a GPU's memory; the caller has reset the devices. */
+/* The same with slots in GPU memory. The caller has reset the devices. */
 void world_open_in(struct world *world, int ndevices, int nlinks,
                    const struct gpuring_net_config *config, const struct gpuring_device_nic *gpu);
-/* Nothing is left, and the devices saw nothing wrong. */
+/* Close everything. Check that nothing is leaked, and that the devices have seen no violation. */
 void world_close(struct world *world);
 
-/* Both ends of a link at work with `count` chunks; *sent and *received: how it ended. */
+/* Transfer `count` chunks over a link. *sent and *received are the statuses of its ends. */
 void world_transfer(struct world *world, int link, enum gpuring_protocol protocol, int count,
                     int *sent, int *received);
-/* The same until one end has failed; the other gets a report, as a transport would send it, and
- * need not find out by itself, which takes seconds. */
+/* The same until one end has failed. The other end gets a report, like that of a transport, because
+ * it would need seconds to detect the failure itself. */
 void world_break(struct world *world, int link, enum gpuring_protocol protocol, int count,
                  int *sent, int *received);
-/* As world_transfer with each protocol, one after the other; it must end well. */
+/* Call world_transfer with each protocol. It must succeed. */
 void world_transfer_well(struct world *world, int link, int count);
 /* The same with all protocols at the same time. Returns true if it succeeded with the right data.
  */
@@ -74,13 +75,13 @@ void world_back_close(struct world_back *back);
  * the same time. Returns true if it succeeded with the right data. */
 bool world_exchange(struct world *world, struct world_back *back, int count);
 
-/* A rail as it is now: the proxy's thread changes it under the gate. */
+/* Return a copy of a rail. The proxy's thread changes rails while it holds the gate. */
 struct gpuring_verbs_rail world_rail(const struct lane_end *end, unsigned rail);
 
-/* Waits with a deadline. */
+/* Wait until an end has failed, at most until a deadline. */
 void until_failed(struct lane_end *end);
 void until_sleeping(const struct gpuring_proxy *proxy);
-/* Both are kept awake meanwhile. */
+/* Wait until the log has a text, and keep both proxies awake. */
 void until_logged(struct world *world, const char *text);
 
 bool log_has(const char *text);
