@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What a neighbour has to know of the connections with it: the connect info in a connect info
- * (transport_internal.h). Little endian hosts only meet little endian hosts (AllGather 1 compares),
- * so fields travel as they are.
+ * Connect info: the description of this rank's ends of connections that it sends to a neighbour
+ * (transport_internal.h). AllGather 1 ensures that all hosts have the same byte order, so fields
+ * are sent in host order.
  */
 
 #include <stdlib.h>
@@ -14,7 +14,8 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define PROCESS_HANDLE_ROOM 4096 /* UCX worker addresses are the longest: hundreds of bytes */
+#define PROCESS_HANDLE_ROOM 4096 /* UCX worker addresses are the longest, with hundreds of bytes \
+                                  */
 
 size_t gpuring_transport_connect_info_room(uint32_t nconns, bool remote)
 {
@@ -25,7 +26,7 @@ size_t gpuring_transport_connect_info_room(uint32_t nconns, bool remote)
            (remote ? PROCESS_HANDLE_ROOM : 0);
 }
 
-/* What all connect infos of this rank begin with. */
+/* Fill in the header, which is equal in all connect infos of this rank. */
 static int fill_header(struct gpuring_transport *transport,
                        struct gpuring_connect_info_header *header)
 {
@@ -45,7 +46,7 @@ static int fill_header(struct gpuring_transport *transport,
     if (transport->region != NULL) {
         status = config->device_ops->export(config->device, transport->region, &header->region);
         if (status == GPURING_ERR_UNSUPPORTED && transport->probes) {
-            memset(&header->region, 0, sizeof header->region); /* nobody can map it */
+            memset(&header->region, 0, sizeof header->region); /* it cannot be mapped */
             status = GPURING_OK;
         }
     }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The first chunk of every connection between nodes, before any operation: does the network carry
- * it, and to the right end? It is step 0 of the FIFO of protocol simple; operations begin with
- * step 1 there.
+ * The first chunk of every connection between nodes, sent before any operation, proves that the
+ * network delivers data to the right end. It is step 0 of the FIFO of protocol simple; operations
+ * begin with step 1.
  *
  *   0        16     20   24       28    32
  *   | id[2]  | from | to | plan   | key |
  *
- * A rank that is through keeps its progress thread at work until all are: a peer whose chunk has
- * arrived here may not know it yet, and needs an answer if its path has failed.
+ * A rank that has finished keeps its progress thread active until all ranks have. A peer may not
+ * know yet that its chunk has arrived here, and needs an answer if its path has failed.
  */
 #include <stdio.h>
 #include <string.h>
@@ -19,8 +19,9 @@
 #include "mca/coll_gpuring/util/status.h"
 
 /*
- * Longer than the nets' own timeouts, which say more: verbs gives a path up after its timeout times
- * its tries, by default 1.07 s x 7, then takes a spare; devices may wait four times as long.
+ * Longer than the timeouts of the nets, whose messages contain more information. verbs abandons a
+ * path after its timeout times its tries, 1.07 s x 7 by default, and then uses a spare. Devices may
+ * wait four times as long.
  */
 #define TRY_SECONDS 60.0
 
@@ -52,7 +53,7 @@ static const struct gpuring_fifo_end *fifo_of(const struct gpuring_transport *tr
            (conn - transport->conns);
 }
 
-/* To or from slots, wherever they lie; done when it returns. */
+/* Copy to or from slots in any memory, and wait for completion. */
 static int copy(const struct gpuring_transport *transport, const struct gpuring_conn *conn,
                 void *to, const void *from)
 {
@@ -86,14 +87,15 @@ static int begin(struct gpuring_transport *transport)
 
             status = copy(transport, conn, send->slots, &note);
             send->tail->size[0] = sizeof note;
-            /* Partner: the proxy's acquire load. */
+            /* Pairs with the proxy's acquire load. */
             __atomic_store_n(&send->tail->tail, GPURING_TRY_STEPS, __ATOMIC_RELEASE);
         }
     }
     return status;
 }
 
-/* 0: the chunk is out and its slot free again, or it has come; GPURING_AGAIN; or it is wrong. */
+/* Check a connection. Return 0 if its chunk was sent and its slot is free again, or if it was
+ * received; GPURING_AGAIN; or an error if the chunk is wrong. */
 static int look(struct gpuring_transport *transport, const struct gpuring_conn *conn)
 {
     const struct note note = make_note(transport, conn);
@@ -101,7 +103,7 @@ static int look(struct gpuring_transport *transport, const struct gpuring_conn *
     struct note come;
     int status;
 
-    /* Partners: the proxy's release stores. */
+    /* Pairs with the proxy's release stores. */
     if (conn->direction == GPURING_NET_SEND) {
         return __atomic_load_n(&fifo_of(transport, conn)->head->head, __ATOMIC_ACQUIRE) > 0
                    ? GPURING_OK
@@ -109,7 +111,7 @@ static int look(struct gpuring_transport *transport, const struct gpuring_conn *
     }
     recv = fifo_of(transport, conn);
     if (__atomic_load_n(&recv->head->head, __ATOMIC_RELAXED) >
-        0) { /* our own store: it was right */
+        0) { /* already checked: this is our store */
         return GPURING_OK;
     }
     if (__atomic_load_n(&recv->tail->tail, __ATOMIC_ACQUIRE) == 0) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Who is at the other end, is it alive, what was it last seen doing; and how to stop everybody. */
+/* Identity, liveness and last known activity of peers, and stopping all of them. */
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -50,12 +50,12 @@ const volatile uint32_t *gpuring_transport_abort_word(const struct gpuring_trans
     return &transport->page->abort;
 }
 
-/* Stop the owner of the page; the first status wins. */
+/* Stop the owner of the page. The first status is kept. */
 static void abort_page(struct gpuring_status_page *page, int status)
 {
     uint32_t running = 0;
 
-    /* Partner: the executors' acquire load of work->abort and gpuring_transport_health. */
+    /* Pairs with the executors' acquire load of work->abort and with gpuring_transport_health. */
     __atomic_compare_exchange_n(&page->abort, &running, (uint32_t) -status, 0, __ATOMIC_RELEASE,
                                 __ATOMIC_RELAXED);
 }
@@ -92,12 +92,12 @@ int gpuring_transport_health(struct gpuring_transport *transport, char *text, si
     return gpuring_remote_health(transport, text, size);
 }
 
-#define OPERATIONS_PER_CORE 16 /* operations between questions on which core we are */
+#define OPERATIONS_PER_CORE 16 /* operations between queries of the current core */
 
 void gpuring_transport_publish(struct gpuring_transport *transport, uint64_t operation,
                                enum gpuring_activity activity)
 {
-    /* Release: pairs with word_at in made.c. */
+    /* This release pairs with word_at in made.c. */
     __atomic_store_n(&transport->page->operation, operation, __ATOMIC_RELEASE);
     __atomic_store_n(&transport->page->activity, (uint32_t) activity, __ATOMIC_RELAXED);
     if (activity == GPURING_ACTIVITY_RUNNING && operation % OPERATIONS_PER_CORE == 1) {
@@ -121,15 +121,15 @@ bool gpuring_transport_shares_core(const struct gpuring_transport *transport)
 
 void gpuring_transport_note_call(struct gpuring_transport *transport, uint64_t call, bool on_gpu)
 {
-    /* Release: pairs with on_hosts_at. */
+    /* This release pairs with on_hosts_at. */
     __atomic_store_n(on_gpu ? &transport->page->on_gpu : &transport->page->on_hosts, call,
                      __ATOMIC_RELEASE);
 }
 
-/* Did the owner give host buffers to this call? */
+/* Return true if the page's owner passed host buffers to this call. */
 static bool on_hosts_at(const struct gpuring_status_page *page, uint64_t call)
 {
-    /* Acquire: pairs with gpuring_transport_note_call, so that on_gpu is no older. */
+    /* This acquire pairs with gpuring_transport_note_call, so that on_gpu is not older. */
     uint64_t on_hosts = __atomic_load_n(&page->on_hosts, __ATOMIC_ACQUIRE);
     uint64_t on_gpu = __atomic_load_n(&page->on_gpu, __ATOMIC_RELAXED);
 

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What each rank of the node does in which operation: a word for each of the last
- * GPURING_OPERATIONS_KEPT operations, on the status page of the rank. Transports do not look into
- * the words: they are equal on all ranks unless the program breaks MPI's rules (serve/differ.h).
+ * Words that describe the last GPURING_OPERATIONS_KEPT operations of each rank of the node, on the
+ * rank's status page. Transports do not interpret the words, which are equal on all ranks unless
+ * the program violates MPI's rules (serve/differ.h).
  */
 #include "mca/coll_gpuring/transport/transport_internal.h"
 
 void gpuring_transport_make(struct gpuring_transport *transport, uint64_t operation, uint64_t word)
 {
-    /* Release: behind the store of the operation before this one, see word_at. */
+    /* This release orders the word after the store of the previous operation, see word_at. */
     __atomic_store_n(&transport->page->made[operation % GPURING_OPERATIONS_KEPT], word,
                      __ATOMIC_RELEASE);
 }
 
-/* The word of an operation, or 0: the owner has not started it, or so long ago that the word may
- * have been replaced. */
+/* Return the word of an operation, or 0 if the owner has not started it, or if the word may have
+ * been replaced since. */
 static uint64_t word_at(const struct gpuring_status_page *page, uint64_t operation)
 {
     uint64_t word, last;
 
-    /* Acquire: pairs with gpuring_transport_publish, which follows gpuring_transport_make. */
+    /* This acquire pairs with gpuring_transport_publish, which follows gpuring_transport_make. */
     if (__atomic_load_n(&page->operation, __ATOMIC_ACQUIRE) < operation) {
         return 0;
     }
     word = __atomic_load_n(&page->made[operation % GPURING_OPERATIONS_KEPT], __ATOMIC_ACQUIRE);
-    /* The owner replaces the word after it has published the operation before the next that uses
-     * this place. */
+    /* The next operation that uses this place replaces the word. Before that, the owner publishes
+     * the operation that precedes it. */
     last = __atomic_load_n(&page->operation, __ATOMIC_RELAXED);
     return last < operation + GPURING_OPERATIONS_KEPT - 1 ? word : 0;
 }

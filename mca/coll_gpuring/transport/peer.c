@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Connections inside a node: both ends map the receiver's block (slots and tails) and the
- * sender's block (heads), in the memory of their devices (shared memory for the host device, CUDA
- * IPC for GPUs) or, where those do not reach each other, in host memory.
+ * Connections inside a node. Both ends map the receiver's block (slots and tails) and the sender's
+ * block (heads). The blocks are in the memory of their devices (shared memory for the host device,
+ * CUDA IPC for GPUs), or in host memory if the devices cannot access each other.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ struct gpuring_peer *gpuring_peer_find(const struct gpuring_transport *transport
                    gpuring_peer_compare);
 }
 
-/* Where the other end's block lies; proves that it lies within the peer's memory. */
+/* Find the other end's block, and check that it is inside the peer's memory. */
 static int find_end(struct gpuring_transport *transport, struct gpuring_conn *conn,
                     const struct gpuring_connect_info *connect_info)
 {
@@ -75,7 +75,7 @@ static int map_page(struct gpuring_transport *transport, struct gpuring_peer *pe
     return GPURING_OK;
 }
 
-/* Its memory: where there is a probe, a peer that cannot be mapped is one that fails the probe. */
+/* Map the peer's memory. If there is a probe, a peer that cannot be mapped counts as failing it. */
 static int map_region(struct gpuring_transport *transport, struct gpuring_peer *peer,
                       const struct gpuring_connect_info_header *header)
 {
@@ -83,7 +83,7 @@ static int map_region(struct gpuring_transport *transport, struct gpuring_peer *
     void *mapped = NULL;
     int status;
 
-    if (transport->probes && header->region.size == 0) { /* it cannot be exported */
+    if (transport->probes && header->region.size == 0) { /* the peer could not export its memory */
         return GPURING_OK;
     }
     peer->unmappable = transport->probes && config->may_map != NULL &&

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Memory of another GPU that could be mapped need not be what it seems: PCI access control or an
- * IOMMU between two GPUs can lose or change what one writes to the other, without any error. So a
- * kernel, the same that will carry all data, writes a pattern into a block of its own in the memory
- * of every peer and publishes it; when all ranks have said that theirs ran, each reads its blocks
- * by copies of its own GPU, and reports what has arrived.
+ * Probe of mapped memory of other GPUs. PCI access control or an IOMMU between two GPUs can lose or
+ * change data that one writes to the other, without any error. Therefore the kernel that will
+ * transfer all data writes a pattern to a separate block in the memory of every peer and publishes
+ * it. When all ranks have reported that their kernels ran, each rank reads its blocks with copies
+ * of its GPU, and reports the patterns that have arrived.
  *
  *   block of the writer with local rank p, at p * GPURING_PROBE_BLOCK in the reader's peer region:
  *   0      384    512
@@ -25,16 +25,16 @@
 #define SLOT_BYTES    (GPURING_PROBE_BLOCK - SLOT_OFFSET)
 #define SLOT_WORDS    (SLOT_BYTES / sizeof(uint32_t))
 #define PATIENCE_NS   UINT64_C(10000000)
-#define LIMIT_SECONDS 20 /* for a kernel that waits behind those of the application */
-#define WARNINGS      8  /* of one process; there may be many communicators with many pairs */
+#define LIMIT_SECONDS 20 /* for a kernel that waits for kernels of the application */
+#define WARNINGS      8  /* per process; there may be many communicators with many pairs */
 
 struct report {
-    uint32_t missing; /* bits 1 << plan: it connects a rank of the node that is not marked */
+    uint32_t missing; /* bits 1 << plan, for plans that connect an unmarked rank of the node */
     uint8_t marks[];  /* a bit for each local rank */
 };
 
-/* What the kernel reads, in pinned memory: the job, then a lane for every peer that is written to,
- * then what its lane reads. */
+/* Input of the kernel in pinned memory: the job, then a lane for every peer to write to, then the
+ * target of each lane. */
 struct target {
     struct gpuring_fifo_head head __attribute__((aligned(128)));
     uint32_t input[SLOT_WORDS];
@@ -43,7 +43,7 @@ struct target {
 struct job {
     struct gpuring_work work;
     struct gpuring_step step;
-    uint16_t refs[8]; /* operand, destination; the rest is room */
+    uint16_t refs[8]; /* operand, destination; the rest is padding */
     struct gpuring_lane lanes[];
 };
 
@@ -90,7 +90,7 @@ static bool marked(const struct gpuring_transport *transport, const void *report
     return has_mark(report + sizeof(struct report), local);
 }
 
-/* Differs between wire-ups, ranks, directions and positions. */
+/* Return a word that differs between wire-ups, ranks, directions and positions. */
 static uint32_t pattern(const struct gpuring_transport *transport, int writer, int reader,
                         size_t word)
 {
@@ -101,7 +101,7 @@ static uint32_t pattern(const struct gpuring_transport *transport, int writer, i
     return (uint32_t) (x >> 32);
 }
 
-/* Where the targets begin, from the job on. */
+/* Return the offset of the targets from the beginning of the job. */
 static size_t targets_at(size_t count)
 {
     return (sizeof(struct job) + count * sizeof(struct gpuring_lane) + 127) / 128 * 128;
@@ -136,7 +136,7 @@ static void fill_lane(const struct gpuring_transport *transport, const struct gp
     };
 }
 
-/* Fills marks with those who will be written to. */
+/* Fill in the job, and mark the peers that it writes to. */
 static void fill_job(struct gpuring_transport *transport, struct job *job, uint32_t count)
 {
     struct target *target = (struct target *) (void *) ((uint8_t *) job + targets_at(count));
@@ -166,7 +166,7 @@ static void fill_job(struct gpuring_transport *transport, struct job *job, uint3
     }
 }
 
-/* The kernel waits for nobody, but the GPU may be busy with the application's. */
+/* Poll the kernel. It waits for no other rank, but the GPU may be busy with the application. */
 static int poll_job(const struct gpuring_device_ops *ops, struct gpuring_stream *stream,
                     struct gpuring_work *work)
 {
@@ -185,7 +185,8 @@ static int poll_job(const struct gpuring_device_ops *ops, struct gpuring_stream 
     return status;
 }
 
-/* However it ends, the kernel has left when this returns: what it writes to is unmapped next. */
+/* Run the job. The kernel has ended in every case when this returns, because its targets may be
+ * unmapped next. */
 static int run_job(const struct gpuring_device_ops *ops, struct gpuring_stream *stream,
                    struct gpuring_work *work)
 {
@@ -229,7 +230,8 @@ int gpuring_probe_write(struct gpuring_transport *transport)
     return status;
 }
 
-/* The blocks of this rank's region, in pinned memory that the caller frees; NULL if none. */
+/* Read the blocks of this rank's region to pinned memory that the caller frees; NULL if there are
+ * none. */
 static int read_blocks(const struct gpuring_transport *transport, void **blocks)
 {
     const struct gpuring_transport_config *config = &transport->config;

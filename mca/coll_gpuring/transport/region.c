@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The end of a peer region. A driver does not say what becomes of device memory that is freed while
- * other processes have it mapped, and ranks free a communicator when they like. So importers count
- * themselves on the exporter's status page, and memory that is still mapped is kept in a list, with
- * that page, until it is not: looked at whenever a transport comes or goes, and at the end.
+ * Freeing a peer region. The driver does not specify what happens to device memory that is freed
+ * while other processes have it mapped, and ranks free a communicator at different times. Therefore
+ * importers count themselves on the exporter's status page. Memory that is still mapped is kept in
+ * a list together with that page. The list is checked whenever a transport is created or destroyed,
+ * and at the end.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@ struct kept {
     const struct gpuring_device_ops *ops;
     struct gpuring_device *device;
     void *region;
-    struct gpuring_device *host; /* of the page, for it alone */
+    struct gpuring_device *host; /* device of the page only */
     struct gpuring_status_page *page;
 };
 
@@ -29,7 +30,7 @@ static struct gpuring_list all = GPURING_LIST_INIT(all);
 
 void gpuring_region_mapped(struct gpuring_status_page *page, int change)
 {
-    /* Release: the mapping is closed before the exporter sees it so; partner: still_mapped. */
+    /* This release orders closing the mapping before the count. It pairs with still_mapped. */
     (void) __atomic_add_fetch(&page->mappings, (uint32_t) change, __ATOMIC_ACQ_REL);
 }
 
@@ -65,7 +66,7 @@ void gpuring_region_give_back(struct gpuring_transport *transport)
     }
 }
 
-/* The next one that no peer has mapped; NULL: there is none. */
+/* Remove and return a region that no peer has mapped; NULL: there is none. */
 static struct kept *take_unmapped(void)
 {
     struct kept *kept, *found = NULL;
@@ -112,7 +113,7 @@ void gpuring_transport_finish(unsigned int milliseconds)
         (void) nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
         gpuring_region_look();
     }
-    /* A process died with it, or hangs: the end of this one frees it. */
+    /* The importing process has died or hangs. The end of this process frees the memory. */
     while ((kept = GPURING_LIST_FIRST(&all, struct kept, node)) != NULL) {
         gpuring_list_remove(&kept->node);
         free_page(kept);

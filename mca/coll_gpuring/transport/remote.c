@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Connections between nodes: each end has a block of its own in the net region; a link of the net
- * carries slots from block to block, driven by the proxy.
+ * Connections between nodes. Each end has a separate block in the net region. A link of the net,
+ * driven by the proxy, transfers slots from block to block.
  *
- * Where the slots lie: in the device's memory, if that is a GPU's and the network device of the
- * connection reaches it (GPUDirect RDMA), else in pinned memory of the host, to and from which
- * kernels copy ("staged"). Each end decides for itself; counters are always in the host's memory,
- * for the proxy works with them, and flagged lines are looked at only after the tail, as everywhere
- * between nodes. It has never run on hardware.
+ * The slots are in GPU memory if the network device of the connection can access it (GPUDirect
+ * RDMA), and otherwise in pinned host memory, to and from which kernels copy. Each end decides for
+ * itself. Counters are always in host memory, because the proxy uses them. Flagged lines are only
+ * read after the tail, as everywhere between nodes. GPUDirect RDMA has never run on hardware.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,12 +18,12 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define REMOVE_SECONDS 2.0 /* what destroy grants what is in flight, and good-byes, in all */
+#define REMOVE_SECONDS 2.0 /* total time limit in destroy for data in flight and good-byes */
 
-/* Allocations of so much begin with a page of the GPU, which drivers pin as a whole. */
+/* Allocations of this size begin at a page of the GPU, which drivers pin as a whole. */
 #define DIRECT_UNIT ((size_t) 2 << 20)
 
-/* Are this kind of device and this net able to work together at all? */
+/* Return true if this kind of device and this net can work together. */
 static bool able(const struct gpuring_transport_config *config)
 {
     return config->device_ops->nic_access != NULL && config->net_ops->device_memory != NULL;
@@ -51,7 +50,7 @@ static size_t slots_bytes(const struct gpuring_transport *transport,
     return block->bytes - block->slots[0];
 }
 
-/* Does the connection's network device take the region? Each is asked once. */
+/* Return true if the connection's network device can access the region. Try each device once. */
 static bool reached(const struct gpuring_transport *transport, const struct gpuring_conn *conn)
 {
     const struct gpuring_net_memory memory = {.base = transport->direct_region,
@@ -253,7 +252,7 @@ static int connect_end(struct gpuring_transport *transport, const struct gpuring
     return GPURING_OK;
 }
 
-/* How many connections of this end go before `conn` among those of its plan with its peer. */
+/* Return the number of this end's connections before `conn` in the same plan with the same peer. */
 static uint32_t turn_of(const struct gpuring_transport *transport, const struct gpuring_conn *conn)
 {
     uint32_t turn = 0;
@@ -268,8 +267,8 @@ static uint32_t turn_of(const struct gpuring_transport *transport, const struct 
 }
 
 /*
- * A connection to the peer and one from it, of the same plan, by the order of their keys, which are
- * the same at the other end: it pairs the same two.
+ * Pair each connection to the peer with one from it in the same plan, in the order of their keys.
+ * The keys are the same at the other end, which therefore forms the same pairs.
  */
 static void pair_ends(const struct gpuring_transport *transport, const struct gpuring_peer *peer)
 {
@@ -308,7 +307,7 @@ int gpuring_remote_health(struct gpuring_transport *transport, char *text, size_
 {
     for (uint32_t i = 0; i < transport->nconns; i++) {
         const struct gpuring_conn *conn = &transport->conns[i];
-        /* Partner: the proxy's release store after it wrote the text. */
+        /* Pairs with the proxy's release store after it has written the text. */
         int failed = __atomic_load_n(&conn->failed, __ATOMIC_ACQUIRE);
 
         if (failed != GPURING_OK) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What executors read of a transport: steps, and connections with their parts of the blocks
- * (transport_internal.h), both put where that is fast (device.h: upload).
+ * Tables of a transport that executors read: steps, and connections with their parts of the blocks
+ * (transport_internal.h). They are stored in memory that executors read fast (device.h: upload).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,22 +12,22 @@
 #include "mca/coll_gpuring/util/status.h"
 
 /*
- * The tables are put one after the other into an image, which is uploaded at once: an allocation,
- * a copy and a synchronisation for each of some hundred tables would take milliseconds.
+ * An image of all tables, which is uploaded in one step, because an allocation, a copy and a
+ * synchronisation for each of some hundred tables would take milliseconds.
  */
 struct image {
-    uint8_t *at, *bytes; /* NULL: only the size is wanted */
+    uint8_t *at, *bytes; /* bytes NULL: only compute the size */
     size_t used;
 };
 
-/* Append a table; where executors will find it. */
+/* Append a table, and return its address for executors. */
 static const void *add(const struct gpuring_transport *transport, struct image *image,
                        const void *table, size_t bytes)
 {
     uintptr_t where = (uintptr_t) image->at + image->used;
 
     if (transport->config.device_ops->upload == NULL) {
-        return table; /* executors read it where it is */
+        return table; /* executors read it in place */
     }
     if (image->bytes != NULL && bytes > 0) {
         memcpy(image->bytes + image->used, table, bytes);
@@ -36,7 +36,7 @@ static const void *add(const struct gpuring_transport *transport, struct image *
     return (const void *) where;
 }
 
-/* The tables of the plans first .. end - 1, and if these are not one that was added, all FIFOs. */
+/* Add the tables of the plans first .. end - 1, and all FIFOs unless this is a plan added later. */
 static void add_tables(struct gpuring_transport *transport, struct image *image, int first, int end)
 {
     size_t fifos = GPURING_PROTOCOL_COUNT * transport->nconns * sizeof *transport->fifos;
@@ -62,7 +62,7 @@ static int upload(struct gpuring_transport *transport, int first, int end, void 
     struct image image = {.at = NULL};
     int status;
 
-    add_tables(transport, &image, first, end); /* how much is it? */
+    add_tables(transport, &image, first, end); /* computes the size */
     if (image.used == 0) {
         return GPURING_OK;
     }
@@ -76,7 +76,7 @@ static int upload(struct gpuring_transport *transport, int first, int end, void 
     free(image.bytes);
     if (status == GPURING_OK) {
         image = (struct image){.at = *where};
-        add_tables(transport, &image, first, end); /* where is it? */
+        add_tables(transport, &image, first, end); /* computes the addresses */
     }
     return status;
 }

@@ -10,7 +10,7 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* List these ends of a plan, from `at` on. */
+/* List ends of a plan, starting at `at`. */
 static void add_ends(struct gpuring_transport *transport, int plan,
                      enum gpuring_net_direction direction, const struct gpuring_plan_conn *named,
                      uint32_t count, uint32_t at)
@@ -28,7 +28,7 @@ static void add_ends(struct gpuring_transport *transport, int plan,
     }
 }
 
-/* The plans, all ends of connections that they name, and the tables of these. */
+/* List the plans, all ends of their connections, and the tables of these. */
 static int list_plans(struct gpuring_transport *transport, const struct gpuring_plan *const *plans)
 {
     uint32_t nrecvs = 0, nsends = 0, total;
@@ -54,7 +54,7 @@ static int list_plans(struct gpuring_transport *transport, const struct gpuring_
     for (int i = 0; i < transport->nplans; i++) {
         struct gpuring_plan_ends *ends = &transport->ends[i];
 
-        ends->first_send += nrecvs; /* behind all receiving ends */
+        ends->first_send += nrecvs; /* after all receiving ends */
         add_ends(transport, i, GPURING_NET_RECV, plans[i]->recvs, plans[i]->nrecvs,
                  ends->first_recv);
         add_ends(transport, i, GPURING_NET_SEND, plans[i]->sends, plans[i]->nsends,
@@ -63,7 +63,7 @@ static int list_plans(struct gpuring_transport *transport, const struct gpuring_
     return GPURING_OK;
 }
 
-/* The distinct ranks at the other ends, sorted. */
+/* List the distinct ranks at the other ends, sorted. */
 static void list_peers(struct gpuring_transport *transport)
 {
     uint32_t total = transport->nconns;
@@ -82,7 +82,7 @@ static void list_peers(struct gpuring_transport *transport)
     transport->npeers = kept;
 }
 
-/* Where this rank and its peers stand among the ranks of their nodes. */
+/* Find the positions of this rank and its peers among the ranks of their nodes. */
 static int find_locals(struct gpuring_transport *transport)
 {
     const struct gpuring_transport_config *config = &transport->config;
@@ -140,7 +140,7 @@ static struct gpuring_block make_block(const struct gpuring_fifo_config *fifo)
     return block;
 }
 
-/* Give every connection of this node its block; remote.c does that for the others. */
+/* Assign a block to every connection inside this node. remote.c does this for the others. */
 static void place_blocks(struct gpuring_transport *transport)
 {
     size_t at = transport->probes && transport->nlocal > 1
@@ -189,7 +189,7 @@ static int create_memory(struct gpuring_transport *transport)
         transport->own_host = status == GPURING_OK;
     }
     if (status == GPURING_OK && transport->probes && transport->region_bytes > 0) {
-        /* A memory file has no pages before they are used. */
+        /* A memory file has no pages until they are used. */
         status = gpuring_device_host.alloc(transport->host, transport->region_bytes, &memory);
         transport->staged = status == GPURING_OK ? memory : NULL;
     }

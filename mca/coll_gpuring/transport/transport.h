@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The connections of one communicator at one rank: creates the FIFOs that the plans name, lets
- * the neighbours know how to reach them (one connect info each), connects, and binds plans to them.
+ * The connections of one communicator at one rank. A transport creates the FIFOs of the plans,
+ * describes them to the neighbours (with one connect info each), connects, and binds plans to them.
  *
- * Order of calls: create, connect info, (they travel), connect, the probe if there is one, try,
- * wired, then bind as often as wanted, destroy.
+ * Order of calls: create, connect_info (the caller exchanges these), connect, the probe if there is
+ * one, try, wired, then bind any number of times, destroy.
  *
- * Threads: one at a time per transport, except the functions about the abort word.
+ * Threads: only one at a time per transport, except for the functions on the abort word.
  */
 #ifndef GPURING_TRANSPORT_TRANSPORT_H
 #define GPURING_TRANSPORT_TRANSPORT_H
@@ -24,15 +24,15 @@
 
 struct gpuring_transport;
 
-/* What a rank is doing, as its peers see it. */
+/* Activity of a rank that its peers can see. */
 enum gpuring_activity {
     GPURING_ACTIVITY_OUTSIDE, /* in no operation; `operation` is the last one finished */
     GPURING_ACTIVITY_RUNNING, /* in `operation` */
-    GPURING_ACTIVITY_FAILED,  /* `operation` failed; this rank serves no more */
+    GPURING_ACTIVITY_FAILED,  /* `operation` failed; this rank no longer serves */
     GPURING_ACTIVITY_CLOSED,  /* the communicator was freed here */
 };
 
-/* Room of the FIFOs of a plan's connections, equal on all ranks (compared in AllGather 1). */
+/* Sizes of the FIFOs of a plan's connections, equal on all ranks (compared in AllGather 1). */
 struct gpuring_fifo_config {
     uint32_t nslots[GPURING_PROTOCOL_COUNT];     /* powers of two from 2, see gpuring_fifo_end */
     uint32_t spread;                             /* 1: see gpuring_fifo_end */
@@ -47,144 +47,150 @@ struct gpuring_transport_config {
     const struct gpuring_fifo_config *fifo; /* [nplans]; read during create only */
     const struct gpuring_device_ops *device_ops;
     struct gpuring_device *device;
-    /* May this rank map the memory of the GPU of this rank of its node? Else both go
-     * through host memory. Read until connected. NULL: yes. */
+    /* Return true if this rank may map the GPU memory of a rank of its node. Otherwise both use
+     * host memory. Called until connected. NULL: always true. */
     bool (*may_map)(void *context, int local_rank);
     void *may_map_context;
     const struct gpuring_net_ops *net_ops; /* NULL if all ranks are of one node */
     struct gpuring_net *net;
-    /* Which of the net's devices a connection of this channel of the plan uses, and whether that
-     * may reach the device's memory directly, to send from it or to receive into it. Read during
-     * create only. NULL: the first one, and it may not. */
+    /* Return the net's device for a connection of this channel. *direct: it may access the device's
+     * memory directly, to send from it or receive into it. Only called during create. NULL: the
+     * first device, without direct access. */
     int (*net_device)(void *context, enum gpuring_algorithm algorithm, uint32_t channel,
                       enum gpuring_net_direction direction, bool *direct);
     void *net_device_context;
     struct gpuring_proxy *proxy; /* needed with net_ops */
-    double try_seconds;          /* gpuring_transport_try gives up after so long; 0: default */
+    double try_seconds;          /* time limit of gpuring_transport_try; 0: default */
 };
 
-/* plans: every plan that may ever be bound; they must outlive the transport. */
+/* Create a transport. plans: the plans that may be bound; they must outlive the transport. */
 int gpuring_transport_create(const struct gpuring_transport_config *config,
                              const struct gpuring_plan *const *plans, int nplans,
                              struct gpuring_transport **transport);
 
 /*
- * The ranks at the other ends of this rank's connections, its neighbours, and the connect info to
- * each of them. Neighbours are mutual: each connect info is answered by one.
+ * This rank's neighbours, which are the ranks at the other ends of its connections, and the connect
+ * info to each of them. If one rank is a neighbour of another, the reverse is also true, so each
+ * rank sends and receives the same number of connect infos.
  */
 struct gpuring_transport_connect_info {
-    int peer;      /* rank */
-    uint8_t *data; /* to it; the transport's, until it is connected */
+    int peer;      /* rank of the neighbour */
+    uint8_t *data; /* for the neighbour; owned by the transport until it is connected */
     size_t bytes;
-    size_t room; /* the most that its connect info to this rank has */
+    size_t room; /* maximum size of the neighbour's connect info */
 };
 int gpuring_transport_neighbours(const struct gpuring_transport *transport);
 const struct gpuring_transport_connect_info *gpuring_transport_connect_info(
     const struct gpuring_transport *transport, int neighbour);
-/* The most that a connect info to a rank has that so many connections go to. */
+/* Return the maximum size of the connect info for a rank with `nconns` connections. */
 size_t gpuring_transport_connect_info_room(uint32_t nconns, bool remote);
 
-/* Connect with a neighbour, by the connect info that came from it; then, once with all of them. */
+/* Connect with a neighbour, using its connect info. Call gpuring_transport_connected once after
+ * all. */
 int gpuring_transport_connect(struct gpuring_transport *transport, int neighbour,
                               const void *connect_info, size_t bytes);
 int gpuring_transport_connected(struct gpuring_transport *transport);
 
 /*
- * The probe: memory of other GPUs is used only after a pattern, written by a kernel as all data
- * will be, has arrived. connect has written it; then two exchanges of one report per rank follow:
+ * The probe: memory of other GPUs is only used after a pattern has arrived that a kernel writes in
+ * the same way as data. gpuring_transport_connected writes it. Then all ranks exchange one report
+ * each, twice:
  *
- *   report, (exchange: all have written), verify, report, (exchange: what arrived), finish
+ *   report, (exchange: all have written), verify, report, (exchange: arrived patterns), finish
  *
- * Pairs of ranks between which a pattern did not arrive in both directions are connected through
- * pinned host memory, with a warning. probe_bytes: the size of a report, the same on all ranks; 0:
- * there is no probe, and connect was all. reports: those of all ranks, in their order.
+ * If a pattern did not arrive in both directions, the two ranks are connected through pinned host
+ * memory, with a warning. probe_bytes returns the size of a report, which is the same on all ranks.
+ * 0: there is no probe. reports: those of all ranks, in rank order.
  */
 size_t gpuring_transport_probe_bytes(const struct gpuring_transport *transport);
 void gpuring_transport_probe_report(const struct gpuring_transport *transport, void *report);
 int gpuring_transport_probe_verify(struct gpuring_transport *transport, const void *reports);
 int gpuring_transport_probe_finish(struct gpuring_transport *transport, const void *reports);
 
-/* After the probe: number of ranks that this rank and they have mapped, but what one writes does
- * not arrive at the other. */
+/* After the probe, return the number of ranks whose memory is mutually mapped although data that
+ * one rank writes does not arrive at the other. */
 unsigned int gpuring_transport_silent(const struct gpuring_transport *transport);
 
-/* After the probe: return true if some pair of ranks that the plan connects, on any node, uses host
- * memory, where 128-byte stores of a GPU need not stay whole. The same on all ranks. */
+/* After the probe, return true if any pair of ranks that the plan connects, on any node, uses host
+ * memory, where 128-byte stores of a GPU may be split. Equal on all ranks. */
 bool gpuring_transport_uses_host_fallback(const struct gpuring_transport *transport, int plan);
 
 /*
- * All ranks have connected (the caller knows that from an agreement): send a first chunk over each
- * connection between nodes, and wait for those of others. To be called until it is not
- * GPURING_AGAIN, and before any operation. An error (`text` then says what and with whom) means
- * that the network does not connect the ranks.
+ * Send a first chunk over each connection between nodes, and wait for those of others. Call this
+ * after an agreement that all ranks have connected, and before any operation, until the result is
+ * not GPURING_AGAIN. An error means that the network does not connect the ranks; `text` describes
+ * the error and the peer.
  */
 int gpuring_transport_try(struct gpuring_transport *transport, char *text, size_t size);
 
-/* All ranks have connected and tried (the caller knows that from an agreement): gives back what
- * only that needed, such as file descriptors, and ends the network's progress on its behalf. */
+/* Release the resources that only connecting and trying needed, such as file descriptors, and end
+ * the network's progress for them. Call this after an agreement that all ranks have finished both.
+ */
 void gpuring_transport_wired(struct gpuring_transport *transport);
 
 /* Fill the plan's lanes with its steps and this protocol's connections. The caller sets first,
- * count, chunk and zeroes the state. GPURING_ERR_UNSUPPORTED if the protocol has no room. */
+ * count and chunk, and zeroes the state. Returns GPURING_ERR_UNSUPPORTED if the protocol has no
+ * slots. */
 int gpuring_transport_bind(struct gpuring_transport *transport, int plan,
                            enum gpuring_protocol protocol, struct gpuring_lane *lanes);
 
 /*
- * A further plan, on the connections of plan `base`; it must outlive the transport, or be removed.
- * Returns 0 and its number in *plan; GPURING_ERR_NOMEM: also if there are GPURING_TRANSPORT_MORE.
- * May allocate and copy on the device.
+ * Add a plan that uses the connections of plan `base`. It must outlive the transport or be removed.
+ * Returns 0 and its number in *plan, or GPURING_ERR_NOMEM, also if there are already
+ * GPURING_TRANSPORT_MORE. May allocate and copy on the device.
  */
 #define GPURING_TRANSPORT_MORE 64
 int gpuring_transport_add(struct gpuring_transport *transport, const struct gpuring_plan *more,
                           int base, int *plan);
 void gpuring_transport_remove(struct gpuring_transport *transport, int plan);
 
-/* Who is at the other end, for messages: "rank 3 (host b, pid 17) by shared memory". */
+/* Describe the other end for messages: "rank 3 (host b, pid 17) by shared memory". */
 void gpuring_transport_peer_text(const struct gpuring_transport *transport, int plan, uint32_t lane,
                                  enum gpuring_lane_wait wait, uint32_t ref, char *text,
                                  size_t size);
 
-/* The other end's rank, or -1. */
+/* Return the other end's rank, or -1. */
 int gpuring_transport_peer_rank(const struct gpuring_transport *transport, int plan, uint32_t lane,
                                 enum gpuring_lane_wait wait, uint32_t ref);
 
-/* The word that stops this rank's executors, -gpuring_status or 0. Any peer of the node, the proxy,
- * or this rank sets it, for the life of the transport. */
+/* Return the word that stops this rank's executors: the negated gpuring_status, or 0. Any
+ * peer of the node, the proxy, or this rank may set it. Valid as long as the transport. */
 const volatile uint32_t *gpuring_transport_abort_word(const struct gpuring_transport *transport);
 
-/* Stop everybody whom this rank is connected with; they stop theirs. Does not wait. */
+/* Stop all ranks that this rank is connected with. They stop their peers in turn. Does not wait. */
 void gpuring_transport_abort(struct gpuring_transport *transport, int status);
 
-/* To be called every millisecond or so while an operation waits: are peers alive and links whole?
- * Returns 0 or the error, with one line of text for the message. */
+/* Check that peers are alive and links work. Call this about every millisecond while an operation
+ * waits. Returns 0 or an error, with one line of text for the message. */
 int gpuring_transport_health(struct gpuring_transport *transport, char *text, size_t size);
 
-/* Publish what this rank is doing, for its peers' messages. */
+/* Publish this rank's activity for its peers' messages. */
 void gpuring_transport_publish(struct gpuring_transport *transport, uint64_t operation,
                                enum gpuring_activity activity);
 
-/* Publish what this rank does in an operation, in a word that is not 0 and must be equal on all
- * ranks; before gpuring_transport_publish. */
+/* Publish a word that describes this rank's operation, is not 0, and must be equal on all ranks.
+ * Call this before gpuring_transport_publish. */
 void gpuring_transport_make(struct gpuring_transport *transport, uint64_t operation, uint64_t word);
 
-/* The word of another rank's operation of that number; 0: not known here. */
+/* Return the word of another rank's operation with this number; 0: unknown. */
 uint64_t gpuring_transport_made(const struct gpuring_transport *transport, int rank,
                                 uint64_t operation);
 
-/* The first rank whose word for an operation is known and differs, with *other its word; or -1. */
+/* Return the first rank whose word for an operation is known and differs, and *other, its word; or
+ * -1. */
 int gpuring_transport_differs(const struct gpuring_transport *transport, uint64_t operation,
                               uint64_t word, uint64_t *other);
 
-/* This rank makes its call number `call`, with buffers on a GPU or in host memory. Thread: that of
- * the call. */
+/* Record that this rank makes its call number `call`, with buffers on a GPU or in host memory.
+ * Thread: that of the call. */
 void gpuring_transport_note_call(struct gpuring_transport *transport, uint64_t call, bool on_gpu);
 
-/* A rank of this node that gave host buffers to this call; -1: none that is known. */
+/* Return a rank of this node that is known to have passed host buffers to this call, or -1. */
 int gpuring_transport_on_hosts(const struct gpuring_transport *transport, uint64_t call);
 
 /*
- * ---- votes.c: where are the buffers of a call, which each rank may have where it likes ----
- * Each rank that makes such a call votes; ranks with host buffers do not wait for the others.
+ * ---- votes.c: location of the buffers in calls where it may differ between ranks ----
+ * Each rank votes in such a call. Ranks with host buffers do not wait for the others.
  */
 enum gpuring_vote {
     GPURING_VOTE_UNKNOWN, /* not yet given */
@@ -193,51 +199,53 @@ enum gpuring_vote {
     GPURING_VOTE_GPU,
 };
 
-/* Can the ranks vote? Each must see all others, on one node. The same on all ranks. */
+/* Return true if the ranks can vote: all are on one node and connected with each other. Equal on
+ * all ranks. */
 bool gpuring_transport_can_vote(const struct gpuring_transport *transport);
 
 /*
- * Vote in call `number`, which counts such calls from 1; the vote that was given: it is HOST where
- * other ranks are so far behind that there is no room for another one. Who votes HOST needs no
- * result; the others ask for it, in the order of their calls.
+ * Vote in call `number`, which counts such calls from 1. Return the recorded vote, which is HOST
+ * instead of another one if there is no room because other ranks are many calls late. A rank that
+ * votes HOST needs no result. The others poll for it, in the order of their calls.
  */
 enum gpuring_vote gpuring_transport_vote_cast(struct gpuring_transport *transport, uint64_t number,
                                               enum gpuring_vote vote);
 
-/* The result: HOST if a rank has voted so, or all NONE; GPU; or UNKNOWN, *missing: a rank whose
- * vote is awaited. own: this rank's vote, not HOST. */
+/* Return the result: HOST if any rank has voted HOST or all have voted NONE; GPU; or UNKNOWN with
+ * *missing, a rank that has not voted yet. own: this rank's vote, which is not HOST. */
 enum gpuring_vote gpuring_transport_vote_poll(struct gpuring_transport *transport, uint64_t number,
                                               enum gpuring_vote own, int *missing);
 
-/* Was a peer last seen on this thread's core? Who waits for it should yield at once. So it is when
- * processes have just started, until the scheduler spreads them. */
+/* Return true if a peer was last seen on this thread's core, so that a waiting thread should yield
+ * immediately. This happens when processes have just started, until the scheduler distributes them.
+ */
 bool gpuring_transport_shares_core(const struct gpuring_transport *transport);
 
-/* Describe what a peer was last seen doing, in operation *operation; "unknown (it is on another
- * node)" and 0 where that cannot be seen. */
+/* Describe a peer's last known activity, in operation *operation, or "unknown (it is on another
+ * node)" and 0 if it is not visible. */
 void gpuring_transport_peer_state(const struct gpuring_transport *transport, int peer,
                                   uint64_t *operation, char *text, size_t size);
 
-/* Bracket an operation: wakes and releases the proxy if any connection is remote. */
+/* Begin and end an operation: wake and release the proxy if any connection is remote. */
 void gpuring_transport_begin(struct gpuring_transport *transport);
 void gpuring_transport_end(struct gpuring_transport *transport);
 
-/* For a thread that waits for the operation: move network connections on by itself, at once. */
+/* Progress network connections immediately in the calling thread, which waits for the operation. */
 void gpuring_transport_help(struct gpuring_transport *transport);
 
-/* Bytes of device and host memory that this transport holds (shown at verbose 1). */
+/* Return the bytes of device and host memory of this transport (logged at verbose level 1). */
 uint64_t gpuring_transport_memory(const struct gpuring_transport *transport);
 
-/* One word for logs: "shm", "peer", "ucx", "shm+verbs"... */
+/* Write one word for logs: "shm", "peer", "ucx", "shm+verbs"... */
 void gpuring_transport_name(const struct gpuring_transport *transport, char *text, size_t size);
 
-/* Local; bounded in time (2 s for what is in flight and for good-byes, on all connections
- * together). NULL is allowed. Device memory that peers have not unmapped yet is given back later.
+/* Destroy the transport. Local, with a total time limit of 2 s for data in flight and good-byes on
+ * all connections. NULL is allowed. Device memory that peers have not unmapped yet is freed later.
  */
 void gpuring_transport_destroy(struct gpuring_transport *transport);
 
-/* Before the device is closed: wait, so long at most, until peers have unmapped the memory of
- * transports that were destroyed, and give it back. No other thread uses a transport. */
+/* Wait at most this time until peers have unmapped the memory of destroyed transports, and free it.
+ * Call this before the device is closed, when no other thread uses a transport. */
 void gpuring_transport_finish(unsigned int milliseconds);
 
 #endif

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Votes on the status pages. Who votes HOST stores the number of the call, and no more: a rank may
- * make any number of such calls before others come to the first of them. Other votes are written
- * down, as ballots. In calls up to `voted` the owner has voted HOST where there is no ballot.
+ * Votes on the status pages. A rank that votes HOST only stores the number of the call, so that it
+ * can make any number of such calls before others reach the first of them. Other votes are stored
+ * as ballots. In calls up to `voted` without a ballot, the owner has voted HOST.
  *
- * A ballot is replaced when all other ranks are known to need it no more: when they have voted
- * themselves, and know the results of their own votes other than HOST until then. Until that is so
- * the owner votes HOST in place of what it would.
+ * A ballot may be replaced after all other ranks have voted and know the results of their votes
+ * other than HOST up to that call, because they then no longer need it. Until then, the owner votes
+ * HOST instead of its actual vote.
  */
 #include "mca/coll_gpuring/transport/transport_internal.h"
 
-/* Votes other than HOST: the call's number, and whether the owner has data in it. */
+/* Return the ballot of a vote other than HOST: the call's number, and if the owner has data. */
 static uint64_t ballot(uint64_t number, enum gpuring_vote vote)
 {
     return number << 1 | (vote == GPURING_VOTE_GPU);
@@ -22,10 +22,11 @@ bool gpuring_transport_can_vote(const struct gpuring_transport *transport)
     return transport->npeers == transport->config.nranks - 1 && transport->nremote == 0;
 }
 
-/* Does the owner of the page ask no more for votes in this call, and those before it? */
+/* Return true if the page's owner no longer needs votes in this call and earlier ones. */
 static bool needs_no_more(const struct gpuring_status_page *page, uint64_t number)
 {
-    /* Acquire: last_open is no older. Of last_known, acquire: it has read the ballots. */
+    /* Acquire, so that last_open is not older. Acquire last_known, so that the owner has read the
+     * ballots. */
     uint64_t voted = __atomic_load_n(&page->voted, __ATOMIC_ACQUIRE);
     uint64_t last_open = __atomic_load_n(&page->last_open, __ATOMIC_RELAXED);
     uint64_t last_known = __atomic_load_n(&page->last_known, __ATOMIC_ACQUIRE);
@@ -33,7 +34,7 @@ static bool needs_no_more(const struct gpuring_status_page *page, uint64_t numbe
     return voted >= number && (last_known >= number || last_known >= last_open);
 }
 
-/* May a ballot for this call be written down? */
+/* Return true if a ballot for this call may be stored. */
 static bool has_room(const struct gpuring_transport *transport, uint64_t number)
 {
     uint64_t before = transport->page->ballots[number % GPURING_BALLOTS] >> 1;
@@ -59,7 +60,7 @@ enum gpuring_vote gpuring_transport_vote_cast(struct gpuring_transport *transpor
                          __ATOMIC_RELAXED);
         __atomic_store_n(&page->last_open, number, __ATOMIC_RELAXED);
     }
-    /* Release: pairs with vote_of and needs_no_more. */
+    /* This release pairs with vote_of and needs_no_more. */
     __atomic_store_n(&page->voted, number, __ATOMIC_RELEASE);
     return vote;
 }
@@ -75,7 +76,7 @@ static enum gpuring_vote vote_of(const struct gpuring_status_page *page, uint64_
                                   : GPURING_VOTE_NONE;
 }
 
-/* The result, but not for good. */
+/* Count the current votes. */
 static enum gpuring_vote count_votes(const struct gpuring_transport *transport, uint64_t number,
                                      enum gpuring_vote own, int *missing)
 {
@@ -103,7 +104,7 @@ enum gpuring_vote gpuring_transport_vote_poll(struct gpuring_transport *transpor
     enum gpuring_vote result = count_votes(transport, number, own, missing);
 
     if (result != GPURING_VOTE_UNKNOWN) {
-        /* Release: pairs with needs_no_more; the ballots were read before. */
+        /* This release pairs with needs_no_more, so that the ballots are read before. */
         __atomic_store_n(&transport->page->last_known, number, __ATOMIC_RELEASE);
     }
     return result;
