@@ -6,9 +6,9 @@
 #include "mca/coll_gpuring/engine/engine.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define SMALLEST ((size_t) 64 << 10) /* that is allocated to be kept; larger ones double */
+#define SMALLEST ((size_t) 64 << 10) /* smallest allocation that is kept; it grows by doubling */
 
-/* Memory to be kept, of at least so many bytes; what it held is of no interest. */
+/* Make the kept memory at least `bytes` large, without preserving its contents. */
 static int grow(const struct gpuring_engine *engine, struct gpuring_bounce *bounce, size_t bytes)
 {
     size_t room = SMALLEST;
@@ -24,7 +24,7 @@ static int grow(const struct gpuring_engine *engine, struct gpuring_bounce *boun
     return status;
 }
 
-/* Room for a copy. */
+/* Get memory for a copy. */
 static int take(const struct gpuring_engine *engine, struct gpuring_bounce *bounce, size_t bytes,
                 void **memory)
 {
@@ -42,7 +42,7 @@ static int take(const struct gpuring_engine *engine, struct gpuring_bounce *boun
     return status;
 }
 
-/* Is this buffer to be worked on in a copy? */
+/* Return true if the call must work on a copy of this buffer. */
 static bool needs_copy(const struct gpuring_engine *engine,
                        const struct gpuring_call_buffer *buffer)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* One call of a collective, in the engine's own terms. No MPI. */
+/* The description of a call of a collective for the engine. No MPI. */
 #ifndef GPURING_ENGINE_CALL_H
 #define GPURING_ENGINE_CALL_H
 
@@ -13,33 +13,34 @@
 #include "mca/coll_gpuring/plan/plan.h"
 
 /*
- * One buffer of a call. Collectives that only move data count in bytes (type BYTE), of which any
- * datatype consists.
+ * One buffer of a call. Collectives that only move data count in bytes (type BYTE) for every
+ * datatype.
  */
 struct gpuring_call_buffer {
-    struct gpuring_pointer at;    /* where it is */
-    const void *sample;           /* an address of its data, of which `at` speaks; NULL: none */
-    uint64_t bytes;               /* from its address on: all that the call touches, and what lies
-                                     between; 0: it is not used */
-    struct gpuring_blocks blocks; /* of collectives that have blocks; offsets within these bytes */
-    struct gpuring_runs *runs;    /* NULL; or its data lies in these pieces, and the call works on a
-                                     packed copy of `bytes` bytes */
+    struct gpuring_pointer at; /* where it is */
+    const void *sample;        /* address of its data that `at` describes; NULL: none */
+    uint64_t bytes;            /* range from its address that contains all data of the call; 0: the
+                                  buffer is not used */
+    struct gpuring_blocks blocks; /* for collectives with blocks; offsets within these bytes */
+    struct gpuring_runs *runs; /* pieces of the data, if the call works on a packed copy of `bytes`
+                                  bytes; otherwise NULL */
 };
 
-/* What a call may need beside the user's memory; freed with the call. */
+/* Memory owned by the call. */
 struct gpuring_call_memory {
     struct gpuring_runs in_runs, out_runs;
-    struct gpuring_extent extents[]; /* those of the input, then those of the output */
+    struct gpuring_extent extents[]; /* of the input, then of the output */
 };
 
-/* How a call runs (select.h). */
+/* The selected way to run a call (select.h). */
 struct gpuring_selection {
-    bool delegated; /* by the previous component; all ranks select that */
+    bool delegated; /* left to the previous component, equally on all ranks */
     enum gpuring_algorithm algorithm;
     enum gpuring_protocol protocol;
     uint32_t channels; /* of the plan, for gpuring_plan_first_lanes */
     uint64_t chunk;    /* elements */
-    uint64_t slice; /* elements that fit a slot if chunks are larger, otherwise 0: kernels/work.h */
+    uint64_t slice;    /* elements of a slot if chunks are larger than a slot, otherwise 0:
+                          kernels/work.h */
 };
 
 /* Whom this rank has to ask yet where other ranks have the buffers of a call, see
@@ -51,20 +52,20 @@ enum gpuring_asks {
     GPURING_ASKS_MESSAGES, /* by which they agree */
 };
 
-/* A collective as the engine runs it. */
+/* A call of a collective. */
 struct gpuring_call {
     enum gpuring_collective collective;
     const char *name; /* "MPI_Allgatherv", for messages */
     int root;         /* of rooted collectives, else 0 */
     const void *input;
-    void *output;   /* in place: equal to input, or they overlap as MPI has it */
-    uint64_t count; /* elements of the vector; or of the longest block, if all ranks know that, else
-                       GPURING_COUNT_UNKNOWN */
+    void *output;   /* in place: equal to input, or overlapping as MPI specifies */
+    uint64_t count; /* elements of the vector or of the longest block; GPURING_COUNT_UNKNOWN if not
+                       all ranks know it */
     uint32_t type;  /* enum gpuring_type */
     uint32_t op;    /* enum gpuring_op */
     uint32_t element_size; /* bytes */
     struct gpuring_call_buffer in, out;
-    struct gpuring_call_memory *memory; /* NULL: it needs none */
+    struct gpuring_call_memory *memory; /* NULL: none */
     bool selected;                      /* `choice` is set */
     struct gpuring_selection choice;
     enum gpuring_asks asks;
@@ -79,20 +80,20 @@ struct gpuring_call {
 
 #define GPURING_COUNT_UNKNOWN UINT64_MAX
 
-/* Bytes of the vector, or of the longest block, which choose how the call runs. */
+/* Return the bytes of the vector or of the longest block, which determine the selection. */
 static inline uint64_t gpuring_call_bytes(const struct gpuring_call *call)
 {
     return call->count == GPURING_COUNT_UNKNOWN ? GPURING_COUNT_UNKNOWN
                                                 : call->count * call->element_size;
 }
 
-/* Bytes of the call at this rank, for statistics. */
+/* Return the bytes of the call at this rank, for statistics. */
 static inline uint64_t gpuring_call_moves(const struct gpuring_call *call)
 {
     return call->in.bytes > call->out.bytes ? call->in.bytes : call->out.bytes;
 }
 
-/* True if a GPU has a part in it. */
+/* Return true if any buffer of the call is on a GPU. */
 static inline bool gpuring_call_on_gpu(const struct gpuring_call *call)
 {
     return gpuring_pointer_on_gpu(call->out.at.kind) || gpuring_pointer_on_gpu(call->in.at.kind);

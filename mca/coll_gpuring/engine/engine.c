@@ -10,16 +10,16 @@
 #include "mca/coll_gpuring/util/status.h"
 
 /*
- * With LL all lanes of a direct exchange together hold LL_ROUND bytes of data in a slot each, so
- * that a call of so much is one round.
+ * With LL, the slots of all lanes of a direct exchange contain LL_ROUND bytes of data together, so
+ * that a call of this size needs one round.
  */
 #define LL_ROUND (32 << 10)
 
 /*
- * Rings of flagged lines in shared memory of hosts, for small vectors. A rank that sends more than
- * it receives runs ahead by as many calls as its ring has slots. That decides how often ranks that
- * share a core take turns (doc/results/collectives.md). Slots a power of two apart would have their
- * first lines in few sets of a cache.
+ * FIFOs of flagged lines in shared memory of hosts, for small vectors. A rank that sends more than
+ * it receives can be ahead by as many calls as the FIFO has slots, which determines how often ranks
+ * that share a core switch (doc/results/collectives.md). The distance of slots is not a power of
+ * two, because their first lines would then use few sets of a cache.
  */
 static const struct {
     uint32_t nslots;
@@ -50,11 +50,11 @@ static int build_plans(struct gpuring_engine *engine, const struct gpuring_engin
 }
 
 /*
- * How long a lane waits before it gives way: looks without result on the host, about a microsecond,
- * so that small operations finish in the first poll; few where the core may be needed by the rank
- * that is waited for, and between nodes, where what is waited for arrives when the caller helps the
- * proxy, after the poll: one where all others are on other nodes. On a GPU nanoseconds: short where
- * other ranks cannot run beside (without MPS).
+ * Patience of a lane. On the host, it is a number of unsuccessful polls. The usual number takes
+ * about a microsecond, so that small operations finish in the first call of poll. It is smaller if
+ * the awaited rank may need the core, and between nodes, where data arrives when the caller
+ * progresses the proxy after the poll; it is 1 if all other ranks are on other nodes. On a GPU, it
+ * is in nanoseconds, and short if ranks share the GPU without MPS and cannot run simultaneously.
  */
 #define LOOKS                256
 #define LOOKS_NETWORK        16
@@ -90,10 +90,10 @@ static bool is_exchange(enum gpuring_algorithm algorithm)
 }
 
 /*
- * Room of the slots. In shared memory of hosts a ring's connection has HOST_SHARE times what
- * coll_gpuring_buffer_size says, and all connections of a rank in an exchange have that together.
- * So it is more than the cache of one core, which chunks that spread over it need (kernels/fifo.h),
- * and not many times as much. Slots of LEAST_HOST_BYTES are copied about as fast as larger ones.
+ * Size of the slots. In shared memory of hosts, a connection of a ring has HOST_SHARE times
+ * coll_gpuring_buffer_size, and so have all connections of a rank in an exchange together. This is
+ * larger than the cache of one core, which chunks with rotating offsets require (kernels/fifo.h),
+ * but not much larger. Slots of LEAST_HOST_BYTES are copied about as fast as larger ones.
  */
 #define HOST_SHARE       2
 #define LEAST_HOST_BYTES (16 << 10)
@@ -110,17 +110,17 @@ static uint64_t host_slot(const struct gpuring_select_config *config,
 }
 
 /*
- * Inside a node of GPUs an algorithm has the less of it the more connections its lanes have, for
- * they share the links: rings what coll_gpuring_buffer_size says, trees with their
- * four connections a half of that, exchanges with all ranks a quarter, which is still twice what a
- * connection has under way (450 GB/s among 7 peers of 8 lanes, 4 us). LL128 has none where it is
- * not to be used. Between many ranks all connections of an exchange together have what a few have
- * between few ranks, however many the ranks are.
+ * Inside a node of GPUs, the size decreases with the number of connections of the algorithm's
+ * lanes, because they share the links. Rings have coll_gpuring_buffer_size, trees with their four
+ * connections half of it, and exchanges with all ranks a quarter, which is still twice the data
+ * that a connection has in flight (450 GB/s for 7 peers of 8 lanes, 4 us). LL128 has no slots if it
+ * is not used. With many ranks, all connections of an exchange have a constant size together,
+ * regardless of the number of ranks.
  */
-#define SHARED_ROOM       64 /* connections of Simple: 64 MiB, of 1024 ranks each has slots of 8 KiB */
+#define SHARED_ROOM       64  /* connections of Simple: 64 MiB; slots of 8 KiB with 1024 ranks */
 #define SHARED_LINES      8   /* connections of LL and LL128 */
-#define HOST_SHARED_SLOTS 64  /* of LL and LL128 on hosts, in place of host_lines */
-#define LEAST_SLOT_BYTES  512 /* eight fill a page; lines of less hold no chunk of 128 bytes */
+#define HOST_SHARED_SLOTS 64  /* of LL and LL128 on hosts, instead of host_lines */
+#define LEAST_SLOT_BYTES  512 /* eight per page; a chunk of 128 bytes needs as many */
 
 static bool shares_room(const struct gpuring_select_config *config,
                         enum gpuring_algorithm algorithm)
@@ -252,10 +252,10 @@ int gpuring_engine_transport(struct gpuring_engine *engine,
     return gpuring_transport_create(&config, plans, nplans, &engine->transport);
 }
 
-#define WORK_BYTES 128 /* room of the work in front of the lanes */
+#define WORK_BYTES 128 /* room for the work before the lanes */
 _Static_assert(sizeof(struct gpuring_work) <= WORK_BYTES, "lanes begin on a line of their own");
 
-/* Executors on a GPU read works and lanes in pinned memory of the host. */
+/* Place the lanes. Executors on a GPU read works and lanes in pinned host memory. */
 static int bind_lanes(struct gpuring_engine *engine)
 {
     struct gpuring_lane *next;
@@ -296,7 +296,8 @@ void gpuring_engine_destroy(struct gpuring_engine *engine)
         return;
     }
     if (engine->stream != NULL) {
-        engine->device_ops->stream_destroy(engine->stream); /* so nothing runs on what goes next */
+        engine->device_ops->stream_destroy(
+            engine->stream); /* nothing uses the memory freed below afterwards */
     }
     engine->device_ops->free(engine->device, engine->bounce_input.kept);
     engine->device_ops->free(engine->device, engine->bounce_output.kept);

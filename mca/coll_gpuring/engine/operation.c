@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Running one operation of an engine; see engine.h. */
+/* Operations of an engine; see engine.h. */
 #include <string.h>
 
 #include "kernels/work.h"
@@ -10,7 +10,7 @@
 #include "mca/coll_gpuring/engine/program.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* What the lanes of a vector do: their parts of it. */
+/* Assign its part of the vector to each lane. */
 static void begin_vector(const struct gpuring_plan *plan, const struct gpuring_call *call,
                          uint64_t parts, uint32_t nlanes, struct gpuring_lane *lanes)
 {
@@ -22,7 +22,7 @@ static void begin_vector(const struct gpuring_plan *plan, const struct gpuring_c
     }
 }
 
-/* The longest of a buffer's blocks. */
+/* Return the length of a buffer's longest block. */
 static uint64_t longest_block(const struct gpuring_call_buffer *buffer, int nranks)
 {
     uint64_t longest = 0;
@@ -35,8 +35,8 @@ static uint64_t longest_block(const struct gpuring_call_buffer *buffer, int nran
     return longest;
 }
 
-/* What the lanes of blocks do: at most such a share of each. Returns the number of those that may
- * have a share of any, at least one. */
+/* Assign a share of every block to each lane. Return the number of lanes that may have data, at
+ * least one. */
 static uint32_t begin_blocks(const struct gpuring_plan *plan, const struct gpuring_call *call,
                              uint64_t parts, uint32_t nlanes, struct gpuring_lane *lanes)
 {
@@ -55,7 +55,7 @@ static uint32_t begin_blocks(const struct gpuring_plan *plan, const struct gpuri
     return used;
 }
 
-/* Tables of blocks lie where the executor reads them. */
+/* Place tables of blocks in memory of the executor. */
 static int place_tables(struct gpuring_engine *engine, struct gpuring_work *work)
 {
     struct gpuring_blocks *blocks[] = {&work->in, &work->out};
@@ -92,8 +92,8 @@ static int find_program(struct gpuring_engine *engine, const struct gpuring_call
     return gpuring_program_find(engine, call->collective, algorithm, call->root, &engine->program);
 }
 
-/* Fill in what follows from the call's shape: plan, lanes and work. The fields are stored one by
- * one, because a copy of the whole work would wait for the stores before it. */
+/* Fill in plan, lanes and work, which depend only on the call's shape. Store the members one by
+ * one, because a copy of the whole work would wait for earlier stores. */
 static int prepare(struct gpuring_engine *engine, const struct gpuring_call *call)
 {
     const struct gpuring_selection *choice = &call->choice;
@@ -135,7 +135,8 @@ static int prepare(struct gpuring_engine *engine, const struct gpuring_call *cal
                                                            : place_tables(engine, work);
 }
 
-/* What is each call's own: buffers that the executor reaches, and the state of the lanes. */
+/* Fill in the data of an individual call: buffers that the executor can access, and state of the
+ * lanes. */
 static void fill_work(struct gpuring_work *work, const void *input, void *output)
 {
     for (uint32_t i = 0; i < work->nlanes; i++) {
@@ -183,9 +184,10 @@ int gpuring_operation_start(struct gpuring_engine *engine, const struct gpuring_
 }
 
 /*
- * Compare this rank's call with that of the rank that the first lane receives from. Flagged lines
- * carry no size: a rank with a smaller count than its sender's would end without an error. Kernels
- * take microseconds, in which this costs nothing; on the host it would cost a small call's time.
+ * Compare this rank's call with that of the rank from which the first lane receives. Flagged lines
+ * contain no size, so a rank with a smaller count than its sender would finish without an error.
+ * This costs nothing while a kernel runs for microseconds. On the host it would take as long as a
+ * small call.
  */
 static int compare(struct gpuring_engine *engine)
 {
@@ -226,7 +228,7 @@ void gpuring_operation_stop(struct gpuring_engine *engine)
 
 void gpuring_operation_finish(struct gpuring_engine *engine, int status)
 {
-    if (engine->running) { /* else a call has failed that waited for its turn */
+    if (engine->running) { /* otherwise a call has failed that was still waiting */
         gpuring_bounce_end(engine);
         gpuring_transport_end(engine->transport);
         engine->running = false;

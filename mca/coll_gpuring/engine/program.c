@@ -10,7 +10,7 @@
 #include "mca/coll_gpuring/util/status.h"
 
 struct gpuring_programs {
-    struct gpuring_plan_input input; /* but for base and root */
+    struct gpuring_plan_input input; /* except base and root */
     struct gpuring_channel *channels;
     uint16_t *order;
     struct gpuring_program program[GPURING_PROGRAMS]; /* plan NULL: unused */
@@ -99,13 +99,13 @@ int gpuring_program_bind(const struct gpuring_engine *engine, struct gpuring_pro
         status = gpuring_transport_bind(engine->transport, program->index,
                                         (enum gpuring_protocol) p, program->lanes[p]);
         if (status == GPURING_ERR_UNSUPPORTED) {
-            status = GPURING_OK; /* no room: it is never chosen */
+            status = GPURING_OK; /* no slots: it is never selected */
         }
     }
     return status;
 }
 
-/* A rank's places in the channels, from the order of all ranks in them. */
+/* Get a rank's positions in the channels from the order of all ranks. */
 static void positions_of(const struct gpuring_plan_input *input, int rank,
                          struct gpuring_channel *channels)
 {
@@ -135,7 +135,7 @@ static void positions_of(const struct gpuring_plan_input *input, int rank,
     }
 }
 
-/* Another rank's plan of the same kind as this one. */
+/* Build another rank's plan that corresponds to this one. */
 static int build_other(const struct gpuring_programs *programs, const struct gpuring_plan *own,
                        int rank, struct gpuring_channel *channels, struct gpuring_plan **plan)
 {
@@ -156,7 +156,7 @@ static int build_other(const struct gpuring_programs *programs, const struct gpu
     return status;
 }
 
-/* coll_gpuring_check=plans: a plan and those of all other ranks are proven before it runs. */
+/* With coll_gpuring_check=plans, prove a plan and those of all other ranks before it is used. */
 static int prove(const struct gpuring_programs *programs, const struct gpuring_plan *own)
 {
     const struct gpuring_plan_input *input = &programs->input;
@@ -241,7 +241,7 @@ int gpuring_program_find(struct gpuring_engine *engine, enum gpuring_collective 
 
         if (known->plan == NULL) {
             oldest = known;
-            break; /* those behind are unused, too */
+            break; /* all later ones are unused, too */
         }
         if (known->plan->collective == collective && known->plan->algorithm == algorithm &&
             known->plan->root == root) {

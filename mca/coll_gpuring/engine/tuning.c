@@ -26,7 +26,7 @@ static const char *const collectives[] = {PCI_COLLECTIVES(TEXT_OF) NULL};
 #undef TEXT_OF
 #define ALL_MEMORIES ((1u << GPURING_TUNING_MEMORIES) - 1)
 
-/* One line of which words are taken, and where to complain. */
+/* A line whose words are read, and the buffer for an error message. */
 struct line {
     char text[GPURING_TUNING_MAX_LINE + 1];
     char *rest;
@@ -45,7 +45,7 @@ __attribute__((format(printf, 2, 3))) static int complain(const struct line *lin
     return GPURING_ERR_ARG;
 }
 
-/* *found: the number of the name that the word is; `wrong` begins the message if it is none. */
+/* Find the number of a name. `wrong` is the beginning of the message for an unknown word. */
 static int parse_name(const struct line *line, const char *wrong, const char *const *names,
                       const char *word, int *found)
 {
@@ -63,7 +63,7 @@ static int parse_name(const struct line *line, const char *wrong, const char *co
     return complain(line, "%s '%s' is unknown; known are %s", wrong, word, known);
 }
 
-/* Copy a line; # ends it. */
+/* Copy a line up to the first #. */
 static int line_start(struct line *line, const char *text, size_t length)
 {
     const char *comment = memchr(text, '#', length);
@@ -88,7 +88,7 @@ static int line_start(struct line *line, const char *text, size_t length)
     return 0;
 }
 
-/* The next word; "" at the end. */
+/* Return the next word, or "" at the end. */
 static const char *next_word(struct line *line)
 {
     const char *word;
@@ -111,7 +111,7 @@ static bool number(const char **at, uint64_t *value)
     return errno == 0;
 }
 
-/* N, N-M, N- or *. */
+/* Parse N, N-M, N- or *. */
 static bool parse_span(const char *text, struct gpuring_tuning_span *span)
 {
     *span = (struct gpuring_tuning_span){0, UINT64_MAX};
@@ -132,7 +132,7 @@ static bool parse_span(const char *text, struct gpuring_tuning_span *span)
            (number(&text, &span->last) && *text == '\0' && span->first <= span->last);
 }
 
-/* memory=.. nodes=.. ranks=.. bytes=.. */
+/* Parse memory=.. nodes=.. ranks=.. bytes=.. */
 static int parse_conditions(struct line *line, struct gpuring_tuning_rule *rule)
 {
     static const char *const names[] = {"memory=", "nodes=", "ranks=", "bytes="};
@@ -162,7 +162,7 @@ static int parse_conditions(struct line *line, struct gpuring_tuning_rule *rule)
     return 0;
 }
 
-/* previous, or ALGORITHM [PROTOCOL]. */
+/* Parse previous, or ALGORITHM [PROTOCOL]. */
 static int parse_server(struct line *line, struct gpuring_tuning_rule *rule)
 {
     const char *word = next_word(line);
@@ -209,7 +209,7 @@ int gpuring_tuning_line(const char *text, size_t length, struct gpuring_tuning_r
     return status == 0 ? 1 : status;
 }
 
-/* The first line with words is the version's. */
+/* Check the first line with words, which must be the version. */
 static int parse_version(const char *text, size_t length, bool *found, char *error, size_t size)
 {
     struct line line = {.error = error, .size = size};
@@ -228,7 +228,7 @@ static int parse_version(const char *text, size_t length, bool *found, char *err
     return status;
 }
 
-/* Rules of the text into room for GPURING_TUNING_MAX_RULES; *line: the number of the last one. */
+/* Parse the rules into an array of GPURING_TUNING_MAX_RULES. *line: the number of the last line. */
 static int parse_lines(const char *text, size_t bytes, struct gpuring_tuning *tuning,
                        unsigned *line, char *error, size_t size)
 {
@@ -319,7 +319,7 @@ int gpuring_tuning_read(const char *path, struct gpuring_tuning *tuning, char *e
     return status;
 }
 
-/* ---- What follows from the rules ---- */
+/* ---- Using the rules ---- */
 
 static void span_text(const struct gpuring_tuning_span *span, char *text, size_t size)
 {
@@ -332,7 +332,7 @@ static void span_text(const struct gpuring_tuning_span *span, char *text, size_t
     }
 }
 
-/* The size and who serves it: "0-4095 ring simple". */
+/* Write the sizes of a rule and what serves them: "0-4095 ring simple". */
 static int range_text(const struct gpuring_tuning_rule *rule, char *text, size_t size)
 {
     bool named = rule->protocol != GPURING_PARAM_PROTOCOL_AUTO;

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Tuning files: measured rules that say which algorithm and protocol serve a size, or that the
- * component that would serve without us does. No MPI; gpuring-perf writes them.
+ * Tuning files: measured rules that select an algorithm and protocol for a size, or the component
+ * that would serve without us. gpuring-perf writes them. No MPI.
  *
  *   gpuring-tuning 1
  *   allreduce memory=host nodes=2 ranks=2 bytes=0-4095 previous
  *   allgather memory=* nodes=2- ranks=* bytes=65536- ring simple     # a comment
  *
- * A rule a line, in this order of words; the first one that matches counts. It is for a collective
- * in all its forms: allgather is also MPI_Allgatherv, reduce_scatter MPI_Reduce_scatter_block.
- * Numbers are N, N-M, N- or *; memory is host, cuda or *; bytes are those of the vector, or of all
- * ranks' blocks together. What serves is `previous`, or an algorithm and, if wanted, a protocol, by
- * the names of coll_gpuring_algorithm and _protocol; auto: as without a file.
+ * Each line has one rule with its words in this order, and the first rule that matches applies. A
+ * rule covers a collective in all its forms: allgather includes MPI_Allgatherv, and reduce_scatter
+ * includes MPI_Reduce_scatter_block. Numbers are N, N-M, N- or *; memory is host, cuda or *; bytes
+ * are those of the vector, or of all ranks' blocks together. The last words are `previous`, or an
+ * algorithm and an optional protocol, with the names of coll_gpuring_algorithm and _protocol. auto
+ * means the same as no file.
  */
 #ifndef GPURING_ENGINE_TUNING_H
 #define GPURING_ENGINE_TUNING_H
@@ -28,7 +29,7 @@
 enum gpuring_tuning_memory { GPURING_TUNING_HOST, GPURING_TUNING_CUDA, GPURING_TUNING_MEMORIES };
 
 struct gpuring_tuning_span {
-    uint64_t first, last; /* both included; UINT64_MAX: without an end */
+    uint64_t first, last; /* both included; UINT64_MAX: no end */
 };
 
 struct gpuring_tuning_rule {
@@ -45,39 +46,42 @@ struct gpuring_tuning {
 };
 
 /*
- * Read text of `bytes` bytes, or a file. Returns 0, or a negative gpuring_status: *error then says
- * what is wrong, in which line and word, and what may stand there; the file version puts the path
- * in front. `error` has room for `size` bytes. gpuring_tuning_clear gives the rules back.
+ * Read text of `bytes` bytes, or a file. Return 0 or a negative gpuring_status. After an error,
+ * *error (of `size` bytes) describes it, with line, word and permitted values; gpuring_tuning_read
+ * adds the path. gpuring_tuning_clear frees the rules.
  */
 int gpuring_tuning_parse(const char *text, size_t bytes, struct gpuring_tuning *tuning, char *error,
                          size_t size);
 int gpuring_tuning_read(const char *path, struct gpuring_tuning *tuning, char *error, size_t size);
 void gpuring_tuning_clear(struct gpuring_tuning *tuning);
 
-/* The whole of a file, with a zero behind it; NULL: none, *error says why. The caller frees it. */
+/* Return the contents of a file with a final NUL, which the caller frees. NULL: *error has the
+ * reason. */
 char *gpuring_tuning_load(const char *path, size_t *bytes, char *error, size_t size);
 
-/* One line without its end: 1 and the rule, 0 if it holds none, or negative and *error. */
+/* Parse one line without its newline. Return 1 and the rule, 0 if there is none, or a negative
+ * value and *error. */
 int gpuring_tuning_line(const char *text, size_t length, struct gpuring_tuning_rule *rule,
                         char *error, size_t size);
 
-/* The rule as a line of a file, without its end; the number of characters, as snprintf. */
+/* Write the rule as a line of a file, without a newline. Return the number of characters, as
+ * snprintf. */
 int gpuring_tuning_text(const struct gpuring_tuning_rule *rule, char *text, size_t size);
 
 #define GPURING_TUNING_VERSION_LINE "gpuring-tuning 1"
 
-/* Equal for equal rules, whatever else is in the files. */
+/* Return a fingerprint that is equal for equal rules, regardless of other contents of the files. */
 #define GPURING_TUNING_NONE   UINT64_C(0)                                 /* no file was given */
 #define GPURING_TUNING_BROKEN UINT64_C(1)                                 /* it cannot be used */
 uint64_t gpuring_tuning_fingerprint(const struct gpuring_tuning *tuning); /* neither of these */
 
-/* Those of the rules that are for a kind of memory and a number of nodes and ranks, in their order:
- * few, as a rule. gpuring_tuning_clear gives them back. 0 or GPURING_ERR_NOMEM. */
+/* Get the rules for a kind of memory and a number of nodes and ranks, usually few, in their order.
+ * Return 0 or GPURING_ERR_NOMEM. gpuring_tuning_clear frees them. */
 int gpuring_tuning_match(const struct gpuring_tuning *tuning, enum gpuring_tuning_memory memory,
                          uint64_t nodes, uint64_t ranks, struct gpuring_tuning *matching);
 
-/* Of such rules the first one for a size; one that names nothing (auto) if there is none. tuning
- * may be NULL. */
+/* Return the first of these rules for a size, or a rule that selects nothing (auto) if there is
+ * none. tuning may be NULL. */
 static inline const struct gpuring_tuning_rule *gpuring_tuning_at(
     const struct gpuring_tuning *tuning, int collective, uint64_t bytes)
 {
@@ -94,10 +98,10 @@ static inline const struct gpuring_tuning_rule *gpuring_tuning_at(
     return &nothing;
 }
 
-/* "allreduce 0-4095 previous, allgather 4096- ring simple", cut where the room ends. */
+/* Write "allreduce 0-4095 previous, allgather 4096- ring simple", truncated to `size`. */
 void gpuring_tuning_summary(const struct gpuring_tuning *matching, char *text, size_t size);
 
-/* Does any rule of a collective name it (enum gpuring_param_algorithm)? */
+/* Return true if any rule of a collective selects this algorithm (enum gpuring_param_algorithm). */
 bool gpuring_tuning_names(const struct gpuring_tuning *tuning, int collective, int algorithm);
 
 #endif
