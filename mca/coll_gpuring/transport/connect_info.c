@@ -14,8 +14,7 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define PROCESS_HANDLE_ROOM 4096 /* UCX worker addresses are the longest, with hundreds of bytes \
-                                  */
+#define PROCESS_HANDLE_ROOM 4096 /* UCX worker addresses are the longest: hundreds of bytes */
 
 size_t gpuring_transport_connect_info_room(uint32_t nconns, bool remote)
 {

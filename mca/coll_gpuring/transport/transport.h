@@ -53,9 +53,9 @@ struct gpuring_transport_config {
     void *may_map_context;
     const struct gpuring_net_ops *net_ops; /* NULL if all ranks are of one node */
     struct gpuring_net *net;
-    /* Return the net's device for a connection of this channel. *direct: it may access the device's
-     * memory directly, to send from it or receive into it. Only called during create. NULL: the
-     * first device, without direct access. */
+    /* Which of the net's devices a connection of this channel of the plan uses, and whether that
+     * may reach the device's memory directly, to send from it or to receive into it. Read during
+     * create only. NULL: the first one, and it may not. */
     int (*net_device)(void *context, enum gpuring_algorithm algorithm, uint32_t channel,
                       enum gpuring_net_direction direction, bool *direct);
     void *net_device_context;
@@ -233,7 +233,7 @@ void gpuring_transport_end(struct gpuring_transport *transport);
 /* Progress network connections immediately in the calling thread, which waits for the operation. */
 void gpuring_transport_help(struct gpuring_transport *transport);
 
-/* Return the bytes of device and host memory of this transport (logged at verbose level 1). */
+/* Bytes of device and host memory that this transport holds (shown at verbose 1). */
 uint64_t gpuring_transport_memory(const struct gpuring_transport *transport);
 
 /* Write one word for logs: "shm", "peer", "ucx", "shm+verbs"... */

@@ -256,7 +256,7 @@ void gpuring_remote_destroy(struct gpuring_transport *transport);
 void gpuring_transport_try_end(struct gpuring_transport *transport); /* also if it was not begun */
 /* Return 0, or the error of the first failed link with its text. */
 int gpuring_remote_health(struct gpuring_transport *transport, char *text, size_t size);
-/* Notify the ranks of other nodes that this rank has given up. */
+/* Report to the ranks of other nodes that this one gives up. */
 void gpuring_remote_abort(struct gpuring_transport *transport, int status);
 
 /* Return the slots of a protocol. */
