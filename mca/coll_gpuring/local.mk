@@ -71,10 +71,9 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/net/cores.c \
     mca/coll_gpuring/net/cores.h \
     mca/coll_gpuring/net/gate.h \
-    mca/coll_gpuring/net/interfaces.c \
-    mca/coll_gpuring/net/interfaces.h \
     mca/coll_gpuring/net/net_list.c \
     mca/coll_gpuring/net/net_list.h \
+    mca/coll_gpuring/net/mpi/mpi_net.c \
     mca/coll_gpuring/net/net.h \
     mca/coll_gpuring/net/nics.c \
     mca/coll_gpuring/net/proxy/proxy_internal.h \

@@ -37,7 +37,8 @@
     V(LEVEL_NVL, "NVL")         \
     V(LEVEL_PIX, "PIX") V(LEVEL_PXB, "PXB") V(LEVEL_PHB, "PHB") V(LEVEL_SYS, "SYS")
 #define GPURING_VALUES_net(V) \
-    V(NET_AUTO, "auto") V(NET_VERBS, "verbs") V(NET_UCX, "ucx") V(NET_NONE, "none")
+    V(NET_AUTO, "auto")       \
+    V(NET_VERBS, "verbs") V(NET_UCX, "ucx") V(NET_MPI, "mpi") V(NET_NONE, "none")
 #define GPURING_VALUES_mtu(V) /* in the order of enum ibv_mtu */ \
     V(MTU_AUTO, "auto")                                          \
     V(MTU_256, "256")                                            \
@@ -128,8 +129,8 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
            "Farthest path on which a network device accesses GPU memory directly; auto: the "      \
            "topology decides")                                                                     \
     CHOICE(net, 0, 2, SHARED, net,                                                                 \
-           "Network between nodes: verbs, ucx, none, or auto (verbs where it reaches all nodes, "  \
-           "otherwise ucx)")                                                                       \
+           "Network between nodes: verbs, ucx, mpi, none, or auto (verbs or ucx where an RDMA "    \
+           "device connects all nodes, otherwise messages of MPI)")                                \
     TEXT(                                                                                          \
         verbs_hca, "", 3, LOCAL,                                                                   \
         "Network devices to use, or after ^ not to use: mlx5_0:1,mlx5_2 or ^mlx5_1; default: all") \

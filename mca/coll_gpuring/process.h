@@ -12,6 +12,7 @@
 #include "mca/coll_gpuring/compat.h"
 #include "mca/coll_gpuring/device/device.h"
 #include "mca/coll_gpuring/engine/tuning.h"
+#include "mca/coll_gpuring/net/proxy/proxy.h"
 
 struct gpuring_process {
     bool threads;   /* MPI_THREAD_MULTIPLE */
@@ -23,6 +24,8 @@ struct gpuring_process {
     uint64_t tuning_fingerprint;
 
     unsigned modules; /* number of modules; atomic */
+
+    struct gpuring_proxy_counts net_counts; /* atomic */
 
     pthread_mutex_t lock;                        /* guards the following fields */
     const struct gpuring_device_ops *device_ops; /* NULL: no device, nothing is served */

@@ -2,28 +2,11 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/pvars.h"
 
-#include "mca/coll_gpuring/net/proxy/proxy.h"
+#include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/util/status.h"
 
 unsigned long long gpuring_pvar_values[GPURING_PVAR_COUNT];
 void (*gpuring_pvar_previous_text)(char *text, size_t room);
-
-typedef uint64_t (*net_counter_fn)(const struct gpuring_proxy *proxy);
-static net_counter_fn net_bytes = gpuring_proxy_bytes, net_retries = gpuring_proxy_retries;
-
-/* Read a counter of the proxy. The variable's context is the function that returns it. */
-static int get_net_value(const struct mca_base_pvar_t *pvar, void *value, void *object)
-{
-    const net_counter_fn *counter = pvar->ctx;
-    struct gpuring_proxy *proxy;
-
-    (void) object;
-    pthread_mutex_lock(&gpuring_process.lock);
-    proxy = gpuring_process.proxy;
-    *(unsigned long long *) value = proxy != NULL ? (*counter)(proxy) : 0;
-    pthread_mutex_unlock(&gpuring_process.lock);
-    return OPAL_SUCCESS;
-}
 
 static int get_previous(const struct mca_base_pvar_t *pvar, void *value, void *object)
 {
@@ -80,9 +63,9 @@ int gpuring_pvars_register(const mca_base_component_t *component)
                             &gpuring_pvar_values[GPURING_PVAR_##name]) < 0;
     GPURING_LEVEL_PVARS(REGISTER)
 #undef REGISTER
-#define REGISTER(name, help)                                                                    \
-    failed |= pvar_register(component, #name, help, MCA_BASE_PVAR_CLASS_COUNTER, get_net_value, \
-                            &name) < 0;
+#define REGISTER(name, help)                                                           \
+    failed |= pvar_register(component, #name, help, MCA_BASE_PVAR_CLASS_COUNTER, NULL, \
+                            &gpuring_process.net_counts.name) < 0;
     GPURING_NET_PVARS(REGISTER)
 #undef REGISTER
 #define REGISTER(name, help) failed |= text_register(component, #name, help, get_##name) < 0;

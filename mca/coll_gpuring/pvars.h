@@ -31,7 +31,7 @@
       "Ranks whose GPU memory is mapped, but does not receive what is written to it")            \
     X(wireups, "Communicators that were wired up")
 
-/* Counters of the proxy, which are read there. */
+/* Counters of the proxies, in gpuring_process.net_counts. */
 #define GPURING_NET_PVARS(X)                                    \
     X(net_bytes, "Bytes that this process sent over a network") \
     X(net_retries, "Network transfers that were repeated after a fault")

@@ -6,11 +6,6 @@
 # with a separate address, host name and /dev/shm. A veth pair is the cable. Specify ranks with --host
 # gpra:N,gprb:N. The exit status is 77 with a reason if namespaces cannot be created.
 #
-#   TWO_HOSTS_CABLES    number of cables (default 1)
-#   TWO_HOSTS_COUNTERS  a file for the bytes that the first host has sent: one line per cable with its
-#                       interface and the number
-#   TWO_HOSTS_BRIDGES   names of further interfaces with the same address on both hosts, like bridges of
-#                       containers; they are created before the cables and have no connection
 #   TWO_HOSTS_SETUP     a command that is called with the names of both namespaces and of the two interfaces
 #                       when they are up, for example to add delay and loss
 set -u
@@ -39,44 +34,22 @@ trap 'exit 1' HUP INT TERM
 
 ip netns add "$a" 2>"$folder/err" || cannot "$(cat "$folder/err")"
 ip netns add "$b" || exit 1
-bridges=0
-for bridge in ${TWO_HOSTS_BRIDGES:-}; do
-    for host in "$a" "$b"; do
-        ip -n "$host" link add "$bridge" type veth peer name "p$bridge" || exit 1
-        ip -n "$host" addr add "172.17.$bridges.1/24" dev "$bridge"
-        ip -n "$host" link set "$bridge" up
-        ip -n "$host" link set "p$bridge" up
-    done
-    bridges=$((bridges + 1))
-done
 ip link add "e$tag" netns "$a" type veth peer name "e$tag" netns "$b" 2>"$folder/err" ||
     cannot "$(cat "$folder/err")"
-cable=1
-while [ "$cable" -lt "${TWO_HOSTS_CABLES:-1}" ]; do
-    ip link add "e$tag$cable" netns "$a" type veth peer name "e$tag$cable" netns "$b" || exit 1
-    cable=$((cable + 1))
-done
-interfaces=$(ip -n "$a" -o link show type veth | sed -n "s/^[0-9]*: \(e${tag}[0-9]*\)[@:].*/\1/p")
 number=1
 for host in "$a" "$b"; do
     ip -n "$host" link set lo up
-    net=7
-    for interface in $interfaces; do
-        ip -n "$host" addr add "10.213.$net.$number/24" dev "$interface"
-        ip -n "$host" link set "$interface" up
-        net=$((net + 1))
-    done
+    ip -n "$host" addr add "10.213.7.$number/24" dev "e$tag"
+    ip -n "$host" link set "e$tag" up
     number=$((number + 1))
 done
 # The kernel reports a new cable up to a second late; UCX and Open MPI ignore interfaces until then.
 for host in "$a" "$b"; do
-    for interface in $interfaces; do
-        tries=0
-        until ip -n "$host" link show dev "$interface" | grep -q 'state UP'; do
-            tries=$((tries + 1))
-            [ "$tries" -lt 100 ] || cannot "the interface $interface does not come up"
-            sleep 0.1
-        done
+    tries=0
+    until ip -n "$host" link show dev "e$tag" | grep -q 'state UP'; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 100 ] || cannot "the interface e$tag does not come up"
+        sleep 0.1
     done
 done
 [ -z "${TWO_HOSTS_SETUP:-}" ] || $TWO_HOSTS_SETUP "$a" "$b" "e$tag" || exit 1
@@ -103,10 +76,3 @@ export PRTE_MCA_plm_ssh_agent="$folder/enter" PRTE_MCA_plm_ssh_no_tree_spawn=1
 export PRTE_MCA_prte_if_include="e$tag" PMIX_MCA_ptl_tcp_if_include=lo
 "$folder/enter" gpra "$MPIRUN --mca plm_rsh_agent '$folder/enter' --mca plm_rsh_no_tree_spawn 1 \
     --mca oob_tcp_if_include e$tag --mca btl_tcp_if_include e$tag $quoted"
-status=$?
-if [ -n "${TWO_HOSTS_COUNTERS:-}" ]; then
-    for interface in $interfaces; do
-        echo "$interface $(ip netns exec "$a" cat "/sys/class/net/$interface/statistics/tx_bytes")"
-    done >"$TWO_HOSTS_COUNTERS"
-fi
-exit $status

@@ -32,10 +32,8 @@ check "net=auto: devices made by software are told, and what to do about them" \
 # shellcheck disable=SC2086
 auto "one host has no active port" --host a,b -n 2 \
     "$work/by" 1 "env OMPI_MCA_coll_gpuring_verbs_hca=^rxe0" $matrix
-check "net=auto: ucx, and the log names the host without a port" \
-    says '\[network\] ucx .*\[no-rdma-port\] b '
-check "net=auto: ucx leaves devices alone that are made by software" \
-    says '\[ucx-no-rdma\] UCX on [ab] .*\[rdma-software\]'
+check "net=auto: mpi, and the log names the host without a port" \
+    says '\[network\] mpi .*\[no-rdma-port\] b '
 
 # One host has a port, but may not register memory, so all ranks must start the wire-up again.
 cat >"$work/locked" <<'END'
@@ -48,10 +46,8 @@ chmod +x "$work/locked"
 auto "one host cannot register memory" --host a,b -n 2 "$work/by" 1 "$work/locked" $matrix
 check "net=auto: verbs is tried first" says '\[network\] verbs '
 check "net=auto: the host says what is wrong" says '\[no-registration\] b .* 64 KiB'
-check "net=auto: then ucx on all ranks" \
-    says '\[network\] ucx .*\[verbs-failed\] .*rank 1 on b'
-check "net=auto: which leaves RDMA alone" \
-    says '\[ucx-no-rdma\] UCX on [ab] .*\[verbs-failed\]'
+check "net=auto: then mpi on all ranks" \
+    says '\[network\] mpi .*\[rdma-failed\] .*rank 1 on b'
 
 # The NICs of this node are faster than the path between its sockets, so verbs connects the parts of the
 # node. If verbs fails, the node is used as a whole and needs no network.

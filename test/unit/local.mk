@@ -142,6 +142,10 @@ unit_tests += test/unit/test_net_choice
 test_unit_test_net_choice_SOURCES = test/unit/test_net_choice.c
 test_unit_test_net_choice_LDADD = $(core_test_libs)
 
+unit_tests += test/unit/test_net_mpi
+test_unit_test_net_mpi_SOURCES = test/unit/test_net_mpi.c $(net_lane_sources)
+test_unit_test_net_mpi_LDADD = $(core_test_libs)
+
 unit_tests += test/unit/test_net_list
 test_unit_test_net_list_SOURCES = test/unit/test_net_list.c
 test_unit_test_net_list_LDADD = $(core_test_libs)

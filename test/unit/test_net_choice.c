@@ -100,7 +100,6 @@ static void expect(int wish, const struct rank *ranks, int nranks, const char *f
     assert_int_equal(choice.one_net, one_net);
     assert_int_equal(choice.kind, kind);
     assert_int_equal(choice.spare, spare);
-    assert_int_equal(choice.no_rdma, kind == GPURING_NET_KIND_UCX && failed != NULL);
     if (strstr(choice.why, why) == NULL) {
         fail_msg("\"%s\" is not in \"%s\"", why, choice.why);
     }
@@ -118,25 +117,25 @@ static void test_auto(void **state)
     expect(GPURING_PARAM_NET_AUTO, ranks, 4, NULL, GPURING_NET_KIND_VERBS, true, "rxe0:1");
 
     /* It was tried in vain. */
-    expect(GPURING_PARAM_NET_AUTO, ranks, 4, "rank 3 on b reports: timed out", GPURING_NET_KIND_UCX,
-           false, "[verbs-failed] verbs did not connect the ranks: rank 3 on b reports: timed out");
+    expect(GPURING_PARAM_NET_AUTO, ranks, 4, "rank 3 on b reports: timed out", GPURING_NET_KIND_MPI,
+           false, "[rdma-failed] RDMA did not connect the ranks: rank 3 on b reports: timed out");
 
     /* One rank without a port, or without verbs, is enough. */
     ranks[3].nnics = 0;
-    expect(GPURING_PARAM_NET_AUTO, ranks, 4, NULL, GPURING_NET_KIND_UCX, false,
+    expect(GPURING_PARAM_NET_AUTO, ranks, 4, NULL, GPURING_NET_KIND_MPI, false,
            "[no-rdma-port] b ");
     ranks[3] = rank_of(1, "b", ethernet, 2);
     ranks[1].verbs = false;
-    expect(GPURING_PARAM_NET_AUTO, ranks, 4, NULL, GPURING_NET_KIND_UCX, false,
+    /* UCX by the ports, if all ranks have both. */
+    expect(GPURING_PARAM_NET_AUTO, ranks, 4, NULL, GPURING_NET_KIND_UCX, true,
            "[no-verbs] rank 1 on a ");
-
-    /* Nothing to fall back to. */
-    ranks[1].verbs = true;
     ranks[2].ucx = false;
-    expect(GPURING_PARAM_NET_AUTO, ranks, 4, NULL, GPURING_NET_KIND_VERBS, false, "rxe0");
+    expect(GPURING_PARAM_NET_AUTO, ranks, 4, NULL, GPURING_NET_KIND_MPI, false,
+           "[no-verbs] rank 1 on a ");
+    ranks[2].ucx = true;
     ranks[3].nnics = 0;
-    expect(GPURING_PARAM_NET_AUTO, ranks, 4, NULL, GPURING_NET_KIND_NONE, false,
-           "[no-ucx] rank 2 on b ");
+    expect(GPURING_PARAM_NET_AUTO, ranks, 4, NULL, GPURING_NET_KIND_MPI, false,
+           "[no-verbs] rank 1 on a ");
 }
 
 /* Ports of different networks: pairs on different nodes count, wherever they are in the list. */
@@ -148,14 +147,14 @@ static void test_networks(void **state)
     fill();
     ranks[0] = rank_of(0, "a", infiniband, 2);
     ranks[1] = rank_of(1, "b", ethernet, 2);
-    expect(GPURING_PARAM_NET_AUTO, ranks, 2, NULL, GPURING_NET_KIND_UCX, false,
+    expect(GPURING_PARAM_NET_AUTO, ranks, 2, NULL, GPURING_NET_KIND_MPI, false,
            "[rdma-networks] no RDMA port of a ");
     ranks[0] = rank_of(0, "a", both, 2);
     expect(GPURING_PARAM_NET_AUTO, ranks, 2, NULL, GPURING_NET_KIND_VERBS, true, "mlx5_0");
 
     /* a reaches b and c, but b and c do not reach each other. */
     ranks[2] = rank_of(2, "c", infiniband, 1);
-    expect(GPURING_PARAM_NET_AUTO, ranks, 3, NULL, GPURING_NET_KIND_UCX, false,
+    expect(GPURING_PARAM_NET_AUTO, ranks, 3, NULL, GPURING_NET_KIND_MPI, false,
            "[rdma-networks] no RDMA port of b ");
 
     /* Ranks of a node need not reach each other by the network; other nodes' ranks must. */
@@ -163,7 +162,7 @@ static void test_networks(void **state)
     ranks[1] = rank_of(0, "a", infiniband + 1, 1);
     ranks[2] = rank_of(1, "b", infiniband, 1);
     expect(GPURING_PARAM_NET_AUTO, ranks, 2, NULL, GPURING_NET_KIND_VERBS, true, "");
-    expect(GPURING_PARAM_NET_AUTO, ranks, 3, NULL, GPURING_NET_KIND_UCX, false, "of rank 1");
+    expect(GPURING_PARAM_NET_AUTO, ranks, 3, NULL, GPURING_NET_KIND_MPI, false, "of rank 1");
     ranks[2] = rank_of(1, "b", infiniband, 2);
     expect(GPURING_PARAM_NET_AUTO, ranks, 3, NULL, GPURING_NET_KIND_VERBS, true, "");
 }
@@ -178,6 +177,7 @@ static void test_asked(void **state)
     ranks[0] = rank_of(0, "a", ethernet, 1);
     ranks[1] = rank_of(1, "b", ethernet, 0);
     expect(GPURING_PARAM_NET_UCX, ranks, 2, NULL, GPURING_NET_KIND_UCX, false, "[net-asked]");
+    expect(GPURING_PARAM_NET_MPI, ranks, 2, NULL, GPURING_NET_KIND_MPI, false, "[net-asked]");
     expect(GPURING_PARAM_NET_VERBS, ranks, 2, NULL, GPURING_NET_KIND_NONE, false,
            "[no-rdma-port] b ");
     expect(GPURING_PARAM_NET_NONE, ranks, 2, NULL, GPURING_NET_KIND_NONE, false, "[net-none]");
@@ -187,33 +187,11 @@ static void test_asked(void **state)
     expect(GPURING_PARAM_NET_UCX, ranks, 2, NULL, GPURING_NET_KIND_NONE, false, "[no-ucx]");
 }
 
-/* An address counts as shared if another node has it, whatever the ranks of the own node have. */
-static void test_shared_addresses(void **state)
-{
-    static struct gpuring_rank_info blocks[3];
-    const struct gpuring_gathered rank_infos = {
-        .nranks = 3, .bytes = sizeof blocks[0], .blocks = (uint8_t *) blocks};
-    const int node[] = {0, 0, 1};
-    uint32_t shared[GPURING_HELLO_ADDRESSES];
-
-    (void) state;
-    blocks[0].addresses[0] = blocks[1].addresses[0] = htonl(0x0a000001); /* of the node */
-    blocks[2].addresses[0] = htonl(0x0a000002);
-    blocks[0].addresses[1] = blocks[1].addresses[1] = htonl(0xac110001); /* of a bridge */
-    blocks[2].addresses[GPURING_HELLO_ADDRESSES - 1] = htonl(0xac110001);
-    for (int rank = 0; rank < 3; rank++) {
-        assert_int_equal(gpuring_net_shared_addresses(&rank_infos, node, rank, shared), 1);
-        assert_int_equal(shared[0], htonl(0xac110001));
-    }
-    blocks[2].addresses[GPURING_HELLO_ADDRESSES - 1] = 0;
-    assert_int_equal(gpuring_net_shared_addresses(&rank_infos, node, 0, shared), 0);
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reach), cmocka_unit_test(test_auto), cmocka_unit_test(test_networks),
-        cmocka_unit_test(test_asked), cmocka_unit_test(test_shared_addresses)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_reach), cmocka_unit_test(test_auto),
+                                       cmocka_unit_test(test_networks),
+                                       cmocka_unit_test(test_asked)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,6 @@
 /* Lists of network devices, and reading them from a made-up /sys. */
 #include <arpa/inet.h>
 #include <limits.h>
-#include <net/if.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,7 +13,6 @@
 
 #include <cmocka.h>
 
-#include "mca/coll_gpuring/net/interfaces.h"
 #include "mca/coll_gpuring/net/net_list.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -254,53 +252,6 @@ static void test_many_nics(void **state)
     assert_string_equal(nics[GPURING_NICS_MAX - 1].name, "ib25");
 }
 
-static int choose(const char *names, const uint32_t *shared, int nshared, char *kept, size_t size)
-{
-    struct gpuring_interface interfaces[8];
-    char copy[64], *rest = copy, *name;
-    int count = 0;
-
-    snprintf(copy, sizeof copy, "%s", names);
-    while ((name = strsep(&rest, " ")) != NULL) {
-        interfaces[count] = (struct gpuring_interface){.ipv4 = (uint32_t) count + 1};
-        snprintf(interfaces[count++].name, sizeof interfaces->name, "%s", name);
-    }
-    count = gpuring_interfaces_choose(interfaces, count, shared, nshared);
-    kept[0] = '\0';
-    for (int i = 0; i < count; i++) {
-        size_t used = strlen(kept);
-
-        snprintf(kept + used, size - used, "%s%s", i > 0 ? " " : "", interfaces[i].name);
-    }
-    return count;
-}
-
-/* Interfaces are numbered from 1, which is their address, too. */
-static void test_bridges(void **state)
-{
-    const uint32_t second[] = {2}, all[] = {3, 1, 2};
-    struct gpuring_interface found[GPURING_INTERFACES_MAX];
-    char kept[64];
-    int count;
-
-    (void) state;
-    assert_int_equal(choose("docker0 eth0 virbr0", NULL, 0, kept, sizeof kept), 1);
-    assert_string_equal(kept, "eth0");
-    assert_int_equal(choose("eth0 cni0 ib0", second, 1, kept, sizeof kept), 2);
-    assert_string_equal(kept, "eth0 ib0");
-    /* Nodes that are simulated on one host share all addresses. */
-    assert_int_equal(choose("docker0 eth0 cni0", all, 3, kept, sizeof kept), 2);
-    assert_string_equal(kept, "eth0 cni0");
-    assert_int_equal(choose("docker0", NULL, 0, kept, sizeof kept), 1);
-    assert_int_equal(choose("docker0 virbr0", all, 3, kept, sizeof kept), 2);
-
-    count = gpuring_interfaces_find(found);
-    for (int i = 0; i < count; i++) {
-        assert_string_not_equal(found[i].name, "lo");
-        assert_true(if_nametoindex(found[i].name) != 0);
-    }
-}
-
 static void test_hidden_sys(void **state)
 {
     struct gpuring_net_devices devices = {.count = 0};
@@ -318,7 +269,6 @@ int main(void)
         cmocka_unit_test(test_interfaces), cmocka_unit_test(test_only_loopback),
         cmocka_unit_test(test_ports),      cmocka_unit_test(test_hidden_sys),
         cmocka_unit_test(test_nics),       cmocka_unit_test(test_many_nics),
-        cmocka_unit_test(test_bridges),
     };
 
     return cmocka_run_group_tests(tests, make_root, remove_root);

@@ -22,7 +22,6 @@
 #include "mca/coll_gpuring/net/ucx/ucx_internal.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
-#include "test/unit/descriptors.h"
 #include "test/unit/net_lane.h"
 
 #define NSLOTS 4
@@ -301,38 +300,6 @@ static bool refuses_few_descriptors(const struct gpuring_net_config *config)
            log_says("[few-descriptors]");
 }
 
-/* The same if each peer needs separate sockets. */
-static bool refuses_too_many_peers(const struct gpuring_net_config *config)
-{
-    static uint8_t process[16384], handle[GPURING_NET_HANDLE_BYTES];
-    size_t bytes = sizeof process, handle_bytes;
-    struct rlimit limit, low;
-    struct lane_end end;
-    struct gpuring_net *net;
-    bool good;
-
-    if (setenv("UCX_TLS", "tcp", 1) != 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0 ||
-        gpuring_net_ucx.open(config, &net) != GPURING_OK) {
-        return false;
-    }
-    low = limit;
-    low.rlim_cur = (rlim_t) open_descriptors() + 33;
-    good = gpuring_net_ucx.process_handle(net, process, &bytes) == GPURING_OK &&
-           lane_end_create(&end, &gpuring_net_ucx, net, 0, NULL, GPURING_NET_SEND, NSLOTS, 128) ==
-               GPURING_OK;
-    handle_bytes = gpuring_net_ucx.link_handle(end.link, handle);
-    good = good && setrlimit(RLIMIT_NOFILE, &low) == 0 &&
-           lane_end_connect(&end, process, bytes, handle, handle_bytes, "myself") ==
-               GPURING_ERR_FILES &&
-           log_says("for connections to 1 processes by TCP");
-    good = setrlimit(RLIMIT_NOFILE, &limit) == 0 && good &&
-           lane_end_connect(&end, process, bytes, handle, handle_bytes, "myself") == GPURING_OK;
-    lane_end_destroy(&end, 0);
-    gpuring_net_ucx.close(net);
-    unsetenv("UCX_TLS");
-    return good;
-}
-
 static bool abilities_side(int fd, bool sender, uint64_t slot_bytes)
 {
     const struct gpuring_net_config usual = {.gate = &gate, .local_host = "here"};
@@ -345,8 +312,7 @@ static bool abilities_side(int fd, bool sender, uint64_t slot_bytes)
     good = check(gpuring_ucx_load(&why) == GPURING_OK, "load");
     good = good && check(device_memory(&usual, true), "a UCX with CUDA") &&
            check(device_memory(&usual, false), "a UCX without CUDA");
-    good = good && check(refuses_few_descriptors(&usual), "too few descriptors") &&
-           check(refuses_too_many_peers(&usual), "too few descriptors for peers");
+    good = good && check(refuses_few_descriptors(&usual), "too few descriptors");
     gpuring_ucx.ucp_worker_create = refuse_worker;
     good = good && check(gpuring_net_ucx.open(&usual, &net) == GPURING_ERR_NOMEM, "no worker") &&
            check(log_says("[ucx-call] UCX on here cannot create a worker"), "text of no worker");

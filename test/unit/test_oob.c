@@ -167,7 +167,8 @@ static bool mock_cancel(struct gpuring_message *message)
     return true;
 }
 
-static const struct gpuring_message_ops mock = {mock_start, mock_finish, mock_cancel};
+static const struct gpuring_message_ops mock = {
+    .start = mock_start, .finish = mock_finish, .cancel = mock_cancel};
 
 static void world_begin(int n, unsigned seed)
 {

@@ -170,6 +170,7 @@ static int collective(struct soak_member *member, const struct collective *c,
         lanes[i].done = lanes[i].bytes = 0;
         lanes[i].step = lanes[i].status = lanes[i].wait = lanes[i].wait_ref = 0;
     }
+    gpuring_transport_use(member->transport, (int) c->algorithm, c->protocol);
     gpuring_transport_begin(member->transport);
     status = run_work(member, &work, help);
     gpuring_transport_end(member->transport);

@@ -149,6 +149,7 @@ static void reduce(struct rank *ranks, enum gpuring_protocol protocol)
         cuda_copy(ranks[r].device, (void *) (uintptr_t) ranks[r].buffer, host, sizeof host);
         ranks[r].work = cuda_work(ranks[r].transport, ranks[r].plan, ranks[r].tables,
                                   ranks[r].buffer, COUNT, protocol, SLOT_BYTES);
+        gpuring_transport_use(ranks[r].transport, 0, protocol);
         gpuring_transport_begin(ranks[r].transport);
         assert_int_equal(ops->launch(ranks[r].stream, ranks[r].work), GPURING_OK);
     }

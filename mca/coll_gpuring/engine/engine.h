@@ -46,6 +46,7 @@ struct gpuring_engine {
     struct gpuring_tuning tuning; /* which select points to */
 
     bool running;                    /* an operation was started and has not been finished */
+    bool ran;                        /* all of its lanes have ended */
     uint64_t operation;              /* number of the current or last operation, from 1 */
     const char *name;                /* of that operation, "MPI_Allreduce" */
     uint64_t made;                   /* its word, see serve/differ.h; 0: unknown */

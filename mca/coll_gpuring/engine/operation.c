@@ -131,6 +131,7 @@ static int prepare(struct gpuring_engine *engine, const struct gpuring_call *cal
     work->in = call->in.blocks;
     work->out = call->out.blocks;
     engine->prepared = call->shape;
+    gpuring_transport_use(engine->transport, engine->program->index, choice->protocol);
     return engine->device_ops->kind == GPURING_DEVICE_HOST ? GPURING_OK
                                                            : place_tables(engine, work);
 }
@@ -169,6 +170,7 @@ int gpuring_operation_start(struct gpuring_engine *engine, const struct gpuring_
     gpuring_transport_publish(engine->transport, engine->operation, GPURING_ACTIVITY_RUNNING);
     gpuring_transport_begin(engine->transport);
     engine->running = true;
+    engine->ran = false;
     if (call->shape == 0 || call->shape != engine->prepared) {
         status = prepare(engine, call);
     }
@@ -206,10 +208,13 @@ static int compare(struct gpuring_engine *engine)
 
 int gpuring_operation_poll(struct gpuring_engine *engine, const struct gpuring_call *call)
 {
-    int status = engine->device_ops->poll(engine->stream, engine->work);
+    int status = engine->ran ? GPURING_OK : engine->device_ops->poll(engine->stream, engine->work);
 
     if (status == GPURING_AGAIN) {
         gpuring_transport_help(engine->transport);
+    } else if (status == GPURING_OK) {
+        engine->ran = true;
+        status = gpuring_transport_unsent(engine->transport) ? GPURING_AGAIN : GPURING_OK;
     }
     if (!engine->compared && status >= GPURING_OK) {
         int compared = compare(engine);

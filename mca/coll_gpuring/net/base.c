@@ -62,6 +62,7 @@ int gpuring_net_base_add(struct gpuring_net_base *net, struct gpuring_net_base_l
     link->direction = direction;
     for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
         link->count[p].memory = memory->ring[p];
+        link->count[p].window = memory->ring[p].nslots;
     }
     return GPURING_OK;
 }

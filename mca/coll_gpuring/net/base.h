@@ -13,11 +13,12 @@
 #include "mca/coll_gpuring/net/net.h"
 #include "mca/coll_gpuring/util/list.h"
 
-/* Counts of steps, which only grow. On a sending link, done <= posted <= credit + nslots, and
- * posted
- * <= the lane's tail. */
+/* Counts of steps, which only grow. On a sending link, done <= posted <= credit + window, and
+ * posted <= the lane's tail. */
 struct gpuring_net_count {
     struct gpuring_net_ring memory;
+    uint32_t window;   /* steps that may be posted beyond the peer's head: nslots, unless the net
+                          can store more at the peer */
     uint64_t posted;   /* sending: given to the net by the proxy */
     uint64_t done;     /* sending: slots before it are no longer read; receiving: have arrived */
     uint64_t credit;   /* sending: the peer's head; receiving: our head, as last returned */
@@ -34,7 +35,8 @@ struct gpuring_net_base_link {
     char peer_name[128];
     char text[640];
     /* Valid from gpuring_proxy_add to _remove: */
-    struct gpuring_list node;
+    struct gpuring_list node;           /* in the group's list, links in use first */
+    uint32_t used;                      /* bits 1 << protocol; see gpuring_proxy_use */
     struct gpuring_proxy_group *group;  /* NULL: the proxy does not have the link */
     struct gpuring_net_base_link *pair; /* see gpuring_proxy_pair; NULL: none */
     int *failed; /* the owner's copy of status, stored with release after `text` */

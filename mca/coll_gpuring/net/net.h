@@ -2,7 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * The table of operations of a net, which moves FIFO slots between nodes. Implementations: verbs,
- * ucx, mock.
+ * ucx, mpi, mock.
  *
  * A net handles connections ("links") and knows nothing of operations. The sending side posts slot
  * s of a protocol's ring, and the receiving side returns credits. net/proxy/proxy.h draws how the
@@ -35,6 +35,7 @@
 #include "kernels/fifo.h"
 #include "mca/coll_gpuring/device/device.h"
 #include "mca/coll_gpuring/net/gate.h"
+#include "mca/coll_gpuring/util/message.h"
 
 struct gpuring_net;      /* an opened net of a process */
 struct gpuring_net_link; /* one direction of one connection */
@@ -83,16 +84,17 @@ struct gpuring_net_config {
     int verbs_mtu;             /* maximum, an enum ibv_mtu; 0: the port's */
     int verbs_qps;             /* queue pairs of a link that carry slots; 0: one */
     int verbs_spares;          /* further ports that a link may fail over to */
-    bool ucx_no_rdma;          /* UCX must not use RDMA devices */
-    /* IPv4 addresses of this host that another node also has, in network byte order. UCX does not
-     * use their interfaces. Read by open only. */
-    const uint32_t *shared_addresses;
-    int nshared_addresses;
-    const char *local_host; /* for messages */
+    /* Net mpi: the messages, their communicator, this process's rank in it, and the number of this
+     * net among those of the communicator, 0 or 1. */
+    const struct gpuring_message_ops *messages;
+    struct ompi_communicator_t *comm;
+    int rank, number;
+    const char *local_host; /* for log messages */
 };
 
 struct gpuring_net_ops {
     const char *name;
+    bool carries_credit; /* post transmits `head` */
 
     int (*open)(const struct gpuring_net_config *config, struct gpuring_net **net);
     void (*close)(struct gpuring_net *net); /* all links closed before */
@@ -132,6 +134,9 @@ struct gpuring_net_ops {
      * after the net was polled. Gate. NULL if there is nothing to do.
      */
     int (*link_leave)(struct gpuring_net_link *link);
+    /* Return true if the net may still access the link's memory after link_close, so that it must
+     * not be freed. Called after link_leave, before link_close. Gate. NULL: never. */
+    bool (*link_holds)(struct gpuring_net_link *link);
     /* Destroy a link in any state. Posts that have not completed may be lost. NULL is allowed. */
     void (*link_close)(struct gpuring_net_link *link);
     /*
@@ -152,6 +157,9 @@ struct gpuring_net_ops {
     int (*post)(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t step,
                 uint32_t bytes, bool more, uint64_t head);
     int (*credit)(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t head);
+    /* Gate. Progress one protocol of a link that operations use. Called before each post or credit
+     * that may follow. NULL: poll does everything. */
+    void (*look)(struct gpuring_net_link *link, enum gpuring_protocol protocol);
     /* Gate. Progress the network. Returns the number of events, 0 if nothing has happened. */
     int (*poll)(struct gpuring_net *net);
     /* Gate. Return 0 if all posts and credits leave without further polls of this process, and
@@ -162,6 +170,8 @@ struct gpuring_net_ops {
     int (*arm)(struct gpuring_net *net, int *fd);
 };
 
+/* Messages of MPI (net/mpi/mpi_net.c). A net of this kind belongs to one communicator. */
+extern const struct gpuring_net_ops gpuring_net_mpi;
 #if GPURING_HAVE_VERBS
 extern const struct gpuring_net_ops gpuring_net_verbs;
 #endif

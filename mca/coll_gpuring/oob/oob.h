@@ -32,11 +32,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct ompi_communicator_t;
-struct ompi_request_t;
+#include "mca/coll_gpuring/util/message.h"
 
 /* Must be incremented whenever a message between ranks or the layout of a FIFO changes. */
-#define GPURING_WIRE_VERSION 15
+#define GPURING_WIRE_VERSION 16
 
 /* Result of a gathering. The block of rank r is at blocks + r * bytes. Allocated by malloc. */
 struct gpuring_gathered {
@@ -51,32 +50,11 @@ static inline void *gpuring_gathered_block(const struct gpuring_gathered *gather
 }
 void gpuring_gathered_clear(struct gpuring_gathered *gathered);
 
-/* ---- Messages, through MPI's point-to-point layer (oob_message.c) or a test's own ---- */
+/* ---- Tags of the messages (util/message.h) ---- */
 
 /* Open MPI's collectives use the tags from -10 downwards (coll_tags.h), -1 is MPI_ANY_TAG; a user's
  * wildcard receive matches no negative tag. */
 enum { GPURING_TAG_GATHER = -9, GPURING_TAG_LETTER = -8 };
-
-struct gpuring_message {
-    int peer;
-    bool sent; /* true: this rank sends it; false: this rank receives it */
-    void *data;
-    size_t bytes;                   /* of a receive: the room, then the number of bytes received */
-    struct ompi_request_t *request; /* NULL: not started, or complete */
-};
-
-struct gpuring_message_ops {
-    /* 0 or GPURING_ERR_NET (logged). */
-    int (*start)(struct ompi_communicator_t *comm, int tag, struct gpuring_message *message);
-
-    /* Return GPURING_AGAIN while the message is in flight. When it is complete, return 0 or
-     * GPURING_ERR_NET (logged). A message longer than the room also returns 0, with bytes ==
-     * SIZE_MAX. */
-    int (*finish)(struct gpuring_message *message);
-
-    /* Cancel the message. Returns false if the network may still use its memory. */
-    bool (*cancel)(struct gpuring_message *message);
-};
 
 /* ---- Gatherings ---- */
 
@@ -129,6 +107,9 @@ struct gpuring_oob {
     bool connect_infos_started;
     int connect_infos_status;
 };
+
+/* MPI's point-to-point layer (oob_message.c). */
+extern const struct gpuring_message_ops gpuring_message_mpi;
 
 /* Create the object for one communicator (oob_message.c). Returns NULL without memory. */
 struct gpuring_oob *gpuring_oob_create(struct ompi_communicator_t *comm);

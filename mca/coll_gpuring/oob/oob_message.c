@@ -61,13 +61,35 @@ static bool message_cancel(struct gpuring_message *message)
     return true;
 }
 
+static void message_progress(void)
+{
+    opal_progress();
+}
+
+/*
+ * Non-blocking collectives count their tags down from about -30. They reach the lowest tag that the
+ * PML transmits only after as many calls on one communicator as there are tags, when they would
+ * collide with the tags of the application anyway.
+ */
+static int message_lowest_tag(void)
+{
+    return -mca_pml.pml_max_tag;
+}
+
+const struct gpuring_message_ops gpuring_message_mpi = {
+    .start = message_start,
+    .finish = message_finish,
+    .cancel = message_cancel,
+    .progress = message_progress,
+    .lowest_tag = message_lowest_tag,
+};
+
 struct gpuring_oob *gpuring_oob_create(struct ompi_communicator_t *comm)
 {
-    static const struct gpuring_message_ops ops = {message_start, message_finish, message_cancel};
     struct gpuring_oob *oob = calloc(1, sizeof *oob);
 
     if (oob != NULL) {
-        *oob = (struct gpuring_oob){.ops = &ops,
+        *oob = (struct gpuring_oob){.ops = &gpuring_message_mpi,
                                     .comm = comm,
                                     .rank = ompi_comm_rank(comm),
                                     .nranks = ompi_comm_size(comm)};

@@ -52,13 +52,13 @@ static int wait_operation(mca_coll_gpuring_module_t *module, const struct gpurin
 {
     struct gpuring_engine *engine = module->running;
     struct gpuring_backoff pause = {.vain = 0};
+    unsigned per_mpi = gpuring_transport_by_mpi(engine->transport) ? 1 : LOOKS_PER_MPI, looks = 0;
     bool crowded = engine->oversubscribed, yielded;
-    unsigned looks = 0;
     int status;
 
     do {
-        yielded = looks % LOOKS_PER_MPI == 0 && opal_progress_yield_when_idle;
-        if (looks % LOOKS_PER_MPI == 0) {
+        yielded = looks % per_mpi == 0 && opal_progress_yield_when_idle;
+        if (looks % per_mpi == 0) {
             opal_progress(); /* yields the core itself if MPI is configured to do so */
         }
         if (!engine->oversubscribed && looks % LOOKS_PER_CORE == 0) {

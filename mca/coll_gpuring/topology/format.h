@@ -35,8 +35,7 @@ enum gpuring_capability {
     GPURING_CAPABILITY_FILE = 8,  /* the topology is from a file */
 };
 
-#define GPURING_HELLO_NICS      4 /* ports, one of each network; further ones are not announced */
-#define GPURING_HELLO_ADDRESSES 4 /* IPv4 addresses; further ones are not compared */
+#define GPURING_HELLO_NICS 4 /* ports, one of each network; further ones are not announced */
 
 /*
  * In large jobs, these blocks need most of a rank's memory during the wire-up. Members after
@@ -55,12 +54,10 @@ struct gpuring_rank_info {
     struct gpuring_nic nics[GPURING_HELLO_NICS];
     uint64_t id[2]; /* unique; rank 0's is that of the wire-up */
     struct gpuring_device_identity device;
-    uint32_t addresses[GPURING_HELLO_ADDRESSES]; /* IPv4, network byte order; 0: none */
     int64_t shared[GPURING_SHARED_COUNT]; /* parameters of scope SHARED, in the list's order */
 };
-_Static_assert(sizeof(struct gpuring_rank_info) == 168 + 8 * GPURING_SHARED_COUNT +
-                                                       32 * GPURING_HELLO_NICS +
-                                                       4 * GPURING_HELLO_ADDRESSES,
+_Static_assert(sizeof(struct gpuring_rank_info) ==
+                   168 + 8 * GPURING_SHARED_COUNT + 32 * GPURING_HELLO_NICS,
                "travels between ranks");
 
 static inline const struct gpuring_rank_info *gpuring_rank_info_of(

@@ -51,7 +51,7 @@ static bool all_reach(const struct gpuring_gathered *rank_infos, const int *node
     return true;
 }
 
-/* Return true if verbs can be used. Write the reason, or a remark on the use, to `why`. */
+/* Return true if verbs connects the ranks. why: the ports, or why it does not. */
 static bool verbs_possible(const struct gpuring_gathered *rank_infos, const int *node, char *why,
                            size_t size)
 {
@@ -110,70 +110,62 @@ static bool ucx_possible(const struct gpuring_gathered *rank_infos, char *why, s
     return true;
 }
 
+/* UCX, by an RDMA device: the same ports must reach each other as for verbs. */
+static bool ucx_reaches(const struct gpuring_gathered *rank_infos, const int *node)
+{
+    char why[160];
+    int a, b;
+
+    for (int i = 0; i < rank_infos->nranks; i++) {
+        if (gpuring_rank_info_of(rank_infos, i)->nnics == 0) {
+            return false;
+        }
+    }
+    return ucx_possible(rank_infos, why, sizeof why) && all_reach(rank_infos, node, &a, &b);
+}
+
+/* The network that the user has asked for, or none, with the reason. */
+static enum gpuring_net_kind asked(int wish, const struct gpuring_gathered *rank_infos,
+                                   const int *node, char *why, size_t size)
+{
+    enum gpuring_net_kind kind = GPURING_NET_KIND_NONE;
+
+    if (wish == GPURING_PARAM_NET_NONE) {
+        snprintf(why, size, "[net-none] coll_gpuring_net=none");
+        return kind;
+    }
+    if (wish == GPURING_PARAM_NET_MPI) {
+        kind = GPURING_NET_KIND_MPI;
+    } else if (wish == GPURING_PARAM_NET_VERBS && verbs_possible(rank_infos, node, why, size)) {
+        kind = GPURING_NET_KIND_VERBS;
+    } else if (wish == GPURING_PARAM_NET_UCX && ucx_possible(rank_infos, why, size)) {
+        kind = GPURING_NET_KIND_UCX;
+    }
+    if (kind != GPURING_NET_KIND_NONE) {
+        snprintf(why, size, "[net-asked] as coll_gpuring_net asks");
+    }
+    return kind;
+}
+
 void gpuring_net_choose(int wish, const struct gpuring_gathered *rank_infos, const int *node,
                         const char *failed, struct gpuring_net_choice *choice)
 {
-    char verbs[320] = "", ucx[160] = "";
-    bool verbs_fits = verbs_possible(rank_infos, node, verbs, sizeof verbs);
-    bool ucx_fits = ucx_possible(rank_infos, ucx, sizeof ucx);
-    const char *before = "", *why = failed != NULL ? failed : verbs, *behind = "";
-
     memset(choice, 0, sizeof *choice);
     choice->one_net = true;
     for (int rank = 0; rank < rank_infos->nranks;
          rank++) { /* one port of each network, see format.h */
         choice->one_net = choice->one_net && gpuring_rank_info_of(rank_infos, rank)->nnics <= 1;
     }
-    if (wish == GPURING_PARAM_NET_NONE) {
-        why = "[net-none] coll_gpuring_net=none";
-    } else if (wish == GPURING_PARAM_NET_VERBS || wish == GPURING_PARAM_NET_UCX) {
-        bool fits = wish == GPURING_PARAM_NET_VERBS ? verbs_fits : ucx_fits;
-
-        why = wish == GPURING_PARAM_NET_VERBS ? verbs : ucx;
-        if (fits) {
-            choice->kind =
-                wish == GPURING_PARAM_NET_VERBS ? GPURING_NET_KIND_VERBS : GPURING_NET_KIND_UCX;
-            why = "[net-asked] as coll_gpuring_net asks";
-        }
-    } else if (verbs_fits && failed == NULL) {
+    if (wish != GPURING_PARAM_NET_AUTO) {
+        choice->kind = asked(wish, rank_infos, node, choice->why, sizeof choice->why);
+    } else if (failed != NULL) {
+        choice->kind = GPURING_NET_KIND_MPI;
+        snprintf(choice->why, sizeof choice->why,
+                 "[rdma-failed] RDMA did not connect the ranks: %s", failed);
+    } else if (verbs_possible(rank_infos, node, choice->why, sizeof choice->why)) {
         choice->kind = GPURING_NET_KIND_VERBS;
-        choice->spare = ucx_fits;
-    } else if (ucx_fits) {
-        choice->kind = GPURING_NET_KIND_UCX;
-        choice->no_rdma = failed != NULL;
-        before = failed != NULL ? "[verbs-failed] verbs did not connect the ranks: " : "";
     } else {
-        behind = ucx;
+        choice->kind = ucx_reaches(rank_infos, node) ? GPURING_NET_KIND_UCX : GPURING_NET_KIND_MPI;
     }
-    snprintf(choice->why, sizeof choice->why, "%s%s%s%s", before, why,
-             behind[0] != '\0' ? "; " : "", behind);
-}
-
-static bool another_node_has(const struct gpuring_gathered *rank_infos, const int *node, int rank,
-                             uint32_t address)
-{
-    for (int other = 0; other < rank_infos->nranks; other++) {
-        const uint32_t *theirs = gpuring_rank_info_of(rank_infos, other)->addresses;
-
-        for (int i = 0; node[other] != node[rank] && i < GPURING_HELLO_ADDRESSES; i++) {
-            if (theirs[i] == address) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-int gpuring_net_shared_addresses(const struct gpuring_gathered *rank_infos, const int *node,
-                                 int rank, uint32_t shared[GPURING_HELLO_ADDRESSES])
-{
-    const uint32_t *mine = gpuring_rank_info_of(rank_infos, rank)->addresses;
-    int count = 0;
-
-    for (int i = 0; i < GPURING_HELLO_ADDRESSES; i++) {
-        if (mine[i] != 0 && another_node_has(rank_infos, node, rank, mine[i])) {
-            shared[count++] = mine[i];
-        }
-    }
-    return count;
+    choice->spare = wish == GPURING_PARAM_NET_AUTO && choice->kind != GPURING_NET_KIND_MPI;
 }

@@ -228,6 +228,44 @@ int gpuring_remote_create(struct gpuring_transport *transport)
     return GPURING_OK;
 }
 
+static void set_used(struct gpuring_conn *conn, uint32_t protocols)
+{
+    if (conn->used != protocols) {
+        conn->used = protocols;
+        gpuring_proxy_use(conn->link, protocols);
+    }
+}
+
+void gpuring_remote_rest(struct gpuring_transport *transport)
+{
+    for (uint32_t i = 0; i < transport->nconns; i++) {
+        if (transport->conns[i].remote) {
+            set_used(&transport->conns[i], 0);
+        }
+    }
+}
+
+static void use_ends(struct gpuring_conn *conns, uint32_t count, enum gpuring_protocol protocol)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (conns[i].remote) {
+            set_used(&conns[i], conns[i].used | 1u << protocol);
+        }
+    }
+}
+
+void gpuring_transport_use(struct gpuring_transport *transport, int plan,
+                           enum gpuring_protocol protocol)
+{
+    struct gpuring_plan_ends *ends = &transport->ends[plan];
+
+    if (transport->nremote > 0 && (ends->used >> protocol & 1) == 0) {
+        use_ends(transport->conns + ends->first_recv, ends->plan->nrecvs, protocol);
+        use_ends(transport->conns + ends->first_send, ends->plan->nsends, protocol);
+        ends->used |= 1u << protocol;
+    }
+}
+
 static int connect_end(struct gpuring_transport *transport, const struct gpuring_peer *peer,
                        struct gpuring_conn *conn, const struct gpuring_connect_info *connect_info)
 {
@@ -249,6 +287,7 @@ static int connect_end(struct gpuring_transport *transport, const struct gpuring
     }
     gpuring_conn_bind(transport, conn, block, block);
     gpuring_proxy_add(&transport->group, conn->link, &conn->failed);
+    set_used(conn, 1u << GPURING_PROTOCOL_SIMPLE); /* the first chunk */
     return GPURING_OK;
 }
 
@@ -297,7 +336,7 @@ int gpuring_remote_connect(struct gpuring_transport *transport, const struct gpu
             status = connect_end(transport, peer, &transport->conns[i], connect_info);
         }
     }
-    if (status == GPURING_OK) {
+    if (status == GPURING_OK && transport->config.net_ops->carries_credit) {
         pair_ends(transport, peer);
     }
     return status;
@@ -327,16 +366,36 @@ void gpuring_remote_abort(struct gpuring_transport *transport, int status)
     }
 }
 
-void gpuring_remote_destroy(struct gpuring_transport *transport)
+/* Close the links. Returns false if the net may still access their memory. */
+static bool close_links(struct gpuring_transport *transport)
 {
-    gpuring_proxy_remove(&transport->group, REMOVE_SECONDS);
+    const struct gpuring_net_ops *ops = transport->config.net_ops;
+    bool all = true;
+
     for (uint32_t i = 0; i < transport->nconns; i++) {
-        if (transport->conns[i].link != NULL) {
-            transport->config.net_ops->link_close(transport->conns[i].link);
+        struct gpuring_net_link *link = transport->conns[i].link;
+
+        if (link != NULL) {
+            all = (ops->link_holds == NULL || !ops->link_holds(link)) && all;
+            ops->link_close(link);
         }
     }
+    return all;
+}
+
+void gpuring_remote_destroy(struct gpuring_transport *transport)
+{
+    const struct gpuring_transport_config *config = &transport->config;
+    bool closed;
+
+    gpuring_proxy_remove(&transport->group, REMOVE_SECONDS);
+    closed = close_links(transport);
     free_direct(transport);
-    if (transport->net_region != NULL) {
-        transport->config.device_ops->free_pinned(transport->config.device, transport->net_region);
+    if (transport->net_region != NULL && closed) {
+        config->device_ops->free_pinned(config->device, transport->net_region);
+    }
+    if (config->own_net) {
+        config->net_ops->close(config->net);
+        gpuring_proxy_destroy(config->proxy, 0);
     }
 }

@@ -288,6 +288,7 @@ int gpuring_transport_connected(struct gpuring_transport *transport)
 void gpuring_transport_wired(struct gpuring_transport *transport)
 {
     gpuring_transport_try_end(transport);
+    gpuring_remote_rest(transport);
     if (transport->region != NULL && transport->config.device_ops->unexport != NULL) {
         transport->config.device_ops->unexport(transport->config.device, transport->region);
     }
@@ -368,6 +369,16 @@ void gpuring_transport_help(struct gpuring_transport *transport)
     if (transport->nremote > 0) {
         gpuring_proxy_help(transport->config.proxy);
     }
+}
+
+bool gpuring_transport_unsent(struct gpuring_transport *transport)
+{
+    return transport->nremote > 0 && gpuring_proxy_unsent(&transport->group);
+}
+
+bool gpuring_transport_by_mpi(const struct gpuring_transport *transport)
+{
+    return transport->nremote > 0 && transport->config.net_ops == &gpuring_net_mpi;
 }
 
 void gpuring_transport_end(struct gpuring_transport *transport)

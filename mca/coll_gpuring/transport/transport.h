@@ -53,6 +53,7 @@ struct gpuring_transport_config {
     void *may_map_context;
     const struct gpuring_net_ops *net_ops; /* NULL if all ranks are of one node */
     struct gpuring_net *net;
+    bool own_net; /* the transport closes the net and destroys the proxy, even if create fails */
     /* Which of the net's devices a connection of this channel of the plan uses, and whether that
      * may reach the device's memory directly, to send from it or to receive into it. Read during
      * create only. NULL: the first one, and it may not. */
@@ -133,6 +134,11 @@ void gpuring_transport_wired(struct gpuring_transport *transport);
  * slots. */
 int gpuring_transport_bind(struct gpuring_transport *transport, int plan,
                            enum gpuring_protocol protocol, struct gpuring_lane *lanes);
+
+/* Let the network progress the plan's connections of this protocol. Must be called before an
+ * operation that runs them. */
+void gpuring_transport_use(struct gpuring_transport *transport, int plan,
+                           enum gpuring_protocol protocol);
 
 /*
  * Add a plan that uses the connections of plan `base`. It must outlive the transport or be removed.
@@ -232,6 +238,13 @@ void gpuring_transport_end(struct gpuring_transport *transport);
 
 /* Progress network connections immediately in the calling thread, which waits for the operation. */
 void gpuring_transport_help(struct gpuring_transport *transport);
+
+/* Return true if the operation must not end yet, because the network has no thread that sends what
+ * is left. Progresses the network. */
+bool gpuring_transport_unsent(struct gpuring_transport *transport);
+
+/* Return true if the network progresses only when MPI does. */
+bool gpuring_transport_by_mpi(const struct gpuring_transport *transport);
 
 /* Bytes of device and host memory that this transport holds (shown at verbose 1). */
 uint64_t gpuring_transport_memory(const struct gpuring_transport *transport);

@@ -95,7 +95,8 @@ struct gpuring_conn {
     bool may_direct; /* the NIC may be able to access the device's memory */
     uint8_t *direct; /* its slots in the direct region; NULL: they are in its block */
     struct gpuring_net_link *link;
-    int failed; /* written by the proxy with release, read by health with acquire */
+    uint32_t used; /* bits 1 << protocol, as given to the proxy */
+    int failed;    /* written by the proxy with release, read by health with acquire */
 };
 
 /* Another rank that this rank is connected with. */
@@ -124,7 +125,8 @@ struct gpuring_plan_ends {
     struct gpuring_block block;       /* of its connections */
     const struct gpuring_step *steps; /* of all lanes, uploaded */
     const uint16_t *refs;
-    void *tables; /* that hold these, of a plan that was added later */
+    void *tables;  /* that hold these, of a plan that was added later */
+    uint32_t used; /* bits 1 << protocol: see gpuring_transport_use */
 };
 
 struct gpuring_transport {
@@ -256,6 +258,8 @@ void gpuring_remote_destroy(struct gpuring_transport *transport);
 void gpuring_transport_try_end(struct gpuring_transport *transport); /* also if it was not begun */
 /* Return 0, or the error of the first failed link with its text. */
 int gpuring_remote_health(struct gpuring_transport *transport, char *text, size_t size);
+/* Let the proxy look at no connection until gpuring_transport_use. */
+void gpuring_remote_rest(struct gpuring_transport *transport);
 /* Report to the ranks of other nodes that this one gives up. */
 void gpuring_remote_abort(struct gpuring_transport *transport, int status);
 

@@ -237,17 +237,12 @@ int gpuring_wireup_transport(mca_coll_gpuring_module_t *module, struct gpuring_w
     int status;
 
     if (wireup->map.nnodes > 1) {
-        struct gpuring_net_base *net;
-
-        status = gpuring_network_open(wireup, module->rank, &net);
+        status = gpuring_network_open(module, wireup, &config);
         if (status != GPURING_OK) {
             return status;
         }
-        config.net_ops = net->ops;
-        config.net = (struct gpuring_net *) net;
         find_devices(&wireup->channels, &wireup->local.nics, wireup->net.one_net, &devices,
                      &config);
-        config.proxy = gpuring_process.proxy;
         config.try_seconds = try_seconds(&wireup->net);
     }
     status = gpuring_engine_transport(wireup->engine, &config);

@@ -20,9 +20,9 @@
 #include "gpuring_config.h"
 
 #define CLOSE_SECONDS 2.0 /* for transfers in flight when the process ends */
-#define NETWORKS      (GPURING_NET_KIND_UCX + 2)
+#define NETWORKS      (GPURING_NET_KIND_UCX + 1)
 
-static struct gpuring_net_base *networks[NETWORKS]; /* see place_of; under gpuring_process.lock */
+static struct gpuring_net_base *networks[NETWORKS]; /* by kind; under gpuring_process.lock */
 static struct gpuring_gate gate = GPURING_GATE_INIT;
 
 /* Log that RDMA emulated by software is often slower than TCP. */
@@ -31,9 +31,9 @@ static void advise(enum gpuring_net_kind kind)
     if (kind == GPURING_NET_KIND_VERBS && gpuring_process.tuning.count == 0 &&
         gpuring_net_only_software("/sys")) {
         gpuring_info("[rdma-software] the RDMA devices of host %s are made by software (rxe, siw): "
-                     "coll_gpuring_net=ucx, which uses TCP then, is often faster, and at many "
-                     "sizes so is the component that serves without coll/gpuring; measure with "
-                     "gpuring-perf --tuning FILE, and set coll_gpuring_tuning_file to FILE",
+                     "coll_gpuring_net=mpi is often faster, and at many sizes so is the "
+                     "component that serves without coll/gpuring; measure with gpuring-perf "
+                     "--tuning FILE, and set coll_gpuring_tuning_file to FILE",
                      gpuring_process.hostname);
     }
 }
@@ -62,7 +62,7 @@ bool gpuring_network_inside(const struct gpuring_wireup *wireup, int rank)
 
 int gpuring_network_choose(struct gpuring_wireup *wireup, int rank, const char *failed)
 {
-    static const char *const names[] = {"none", "verbs", "ucx"};
+    static const char *const names[] = {"none", "verbs", "ucx", "mpi"};
     struct gpuring_net_choice *choice = &wireup->net;
 
     gpuring_net_choose(gpuring_params.net, &wireup->rank_infos, wireup->map.node, failed, choice);
@@ -93,8 +93,7 @@ static const struct gpuring_net_ops *ops_of(enum gpuring_net_kind kind)
         return &gpuring_net_ucx;
     }
 #endif
-    (void) kind;
-    return NULL;
+    return kind == GPURING_NET_KIND_MPI ? &gpuring_net_mpi : NULL;
 }
 
 /* Find the cores near any of the net's devices. */
@@ -114,6 +113,7 @@ static int start_proxy(const struct gpuring_wireup *wireup, int rank,
 {
     const int *node = wireup->map.node;
     struct gpuring_proxy_config config = {.gate = &gate,
+                                          .counts = &gpuring_process.net_counts,
                                           .cores = gpuring_params.proxy_cpu,
                                           .spin_us = gpuring_params.proxy_spin,
                                           .yield_us = gpuring_params.proxy_yield};
@@ -127,13 +127,6 @@ static int start_proxy(const struct gpuring_wireup *wireup, int rank,
     }
     find_near(devices, &config.near);
     return gpuring_proxy_create(&config, &gpuring_process.proxy);
-}
-
-/* Return the element for a choice. The array is indexed by kind. Its last element is UCX without
- * RDMA devices, because another communicator may use UCX with them. */
-static struct gpuring_net_base **place_of(const struct gpuring_net_choice *choice)
-{
-    return &networks[choice->kind + (choice->no_rdma ? 1 : 0)];
 }
 
 /* Open a net. Call with the lock held. */
@@ -152,9 +145,6 @@ static int open_net(const struct gpuring_wireup *wireup, int rank)
         .verbs_traffic_class = gpuring_params.verbs_tc,
         .verbs_pkey = gpuring_params.verbs_pkey,
         .verbs_mtu = gpuring_params.verbs_mtu,
-        .ucx_no_rdma = wireup->net.no_rdma,
-        .shared_addresses = wireup->shared_addresses,
-        .nshared_addresses = wireup->nshared_addresses,
         .local_host = gpuring_process.hostname,
     };
     struct gpuring_net *net;
@@ -168,22 +158,58 @@ static int open_net(const struct gpuring_wireup *wireup, int rank)
     }
     if (status == GPURING_OK) {
         gpuring_proxy_add_net(gpuring_process.proxy, net);
-        *place_of(&wireup->net) = (struct gpuring_net_base *) net;
+        networks[wireup->net.kind] = (struct gpuring_net_base *) net;
     }
     return status;
 }
 
-int gpuring_network_open(const struct gpuring_wireup *wireup, int rank,
-                         struct gpuring_net_base **net)
+/* Open a net of messages, with a proxy of its own, for one communicator. */
+static int open_messages(const mca_coll_gpuring_module_t *module,
+                         const struct gpuring_wireup *wireup,
+                         struct gpuring_transport_config *transport)
 {
-    struct gpuring_net_base *const *place = place_of(&wireup->net);
+    const struct gpuring_proxy_config proxy_config = {.progress = gpuring_message_mpi.progress,
+                                                      .counts = &gpuring_process.net_counts};
+    struct gpuring_net_config config = {
+        .messages = &gpuring_message_mpi,
+        .comm = module->comm,
+        .rank = module->rank,
+        .number = wireup->second,
+        .local_host = gpuring_process.hostname,
+    };
+    int status = gpuring_proxy_create(&proxy_config, &transport->proxy);
+
+    if (status != GPURING_OK) {
+        return status;
+    }
+    config.gate = gpuring_proxy_gate(transport->proxy);
+    status = gpuring_net_mpi.open(&config, &transport->net);
+    if (status != GPURING_OK) {
+        gpuring_proxy_destroy(transport->proxy, 0);
+        return status;
+    }
+    gpuring_proxy_add_net(transport->proxy, transport->net);
+    transport->own_net = true;
+    return GPURING_OK;
+}
+
+int gpuring_network_open(const mca_coll_gpuring_module_t *module,
+                         const struct gpuring_wireup *wireup,
+                         struct gpuring_transport_config *transport)
+{
+    struct gpuring_net_base **net = &networks[wireup->net.kind];
     int status = GPURING_OK;
 
-    pthread_mutex_lock(&gpuring_process.lock);
-    if (*place == NULL) {
-        status = open_net(wireup, rank);
+    transport->net_ops = ops_of(wireup->net.kind);
+    if (wireup->net.kind == GPURING_NET_KIND_MPI) {
+        return open_messages(module, wireup, transport);
     }
-    *net = *place;
+    pthread_mutex_lock(&gpuring_process.lock);
+    if (*net == NULL) {
+        status = open_net(wireup, module->rank);
+    }
+    transport->net = (struct gpuring_net *) *net;
+    transport->proxy = gpuring_process.proxy;
     pthread_mutex_unlock(&gpuring_process.lock);
     return status;
 }

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "mca/coll_gpuring/net/interfaces.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/topology/identity.h"
 #include "mca/coll_gpuring/util/log.h"
@@ -32,33 +31,6 @@ static int fill_nics(struct gpuring_rank_info *rank_info)
     return count < 0 ? count : GPURING_OK;
 }
 
-/* Append the addresses of interfaces that are, or are not, those of a PCI device. Bridges with a
- * well-known name are left out anyway, so they need not be compared. */
-static int add_addresses(struct gpuring_rank_info *rank_info, int filled, bool of_pci)
-{
-    struct gpuring_interface found[GPURING_INTERFACES_MAX];
-    int count = gpuring_interfaces_find(found);
-
-    for (int i = 0; i < count && filled < GPURING_HELLO_ADDRESSES; i++) {
-        char bus_id[16];
-
-        gpuring_net_pci_bus_id("/sys", "net", found[i].name, bus_id);
-        if (found[i].ipv4 != 0 && (bus_id[0] != '\0') == of_pci &&
-            gpuring_interface_leads_out(found[i].name)) {
-            rank_info->addresses[filled++] = found[i].ipv4;
-        }
-    }
-    return filled;
-}
-
-/* Bridges are virtual, so the virtual interfaces come first. */
-static void fill_addresses(struct gpuring_rank_info *rank_info)
-{
-    int filled = add_addresses(rank_info, 0, false);
-
-    (void) add_addresses(rank_info, filled, true);
-}
-
 static int fill(struct gpuring_rank_info *rank_info)
 {
     struct gpuring_local_topology view;
@@ -80,7 +52,6 @@ static int fill(struct gpuring_rank_info *rank_info)
     gpuring_identity_unique(rank_info->id);
     gpuring_identity_hostname(rank_info->hostname, sizeof rank_info->hostname);
     gpuring_params_shared(rank_info->shared);
-    fill_addresses(rank_info);
     status = fill_nics(rank_info);
     return status != GPURING_OK
                ? status

@@ -25,11 +25,9 @@ struct gpuring_wireup {
     struct gpuring_gathered rank_infos; /* AllGather 1, complete; later trimmed */
     struct gpuring_plans_facts facts;   /* the facts from them that plans need */
     struct gpuring_node_map map;
-    struct gpuring_node_map whole; /* if the map divides nodes into parts: the whole nodes */
-    struct gpuring_net_choice net; /* with several nodes, or parts of them */
-    uint32_t shared_addresses[GPURING_HELLO_ADDRESSES]; /* gpuring_net_shared_addresses */
-    int nshared_addresses;
-    struct gpuring_local_channels local;       /* of this node */
+    struct gpuring_node_map whole;       /* if the map divides nodes into parts: the whole nodes */
+    struct gpuring_net_choice net;       /* with several nodes, or parts of them */
+    struct gpuring_local_channels local; /* of this node */
     struct gpuring_local_channels local_whole; /* the same for the whole node */
     struct pci_wire *wires;                    /* AllGather 2, of all ranks; NULL if skipped */
     bool same_model;                           /* all ranks have the same model choices */
@@ -76,11 +74,13 @@ int gpuring_network_choose(struct gpuring_wireup *wireup, int rank, const char *
 bool gpuring_network_inside(const struct gpuring_wireup *wireup, int rank);
 
 /*
- * Open the chosen net and start the progress thread, which avoids the cores of the ranks of this
- * node if possible. Thread-safe. The process owns both.
+ * Open the chosen net, if it is not open yet, and set it and its proxy in *transport. The process
+ * owns nets of RDMA devices and their progress thread, which avoids the cores of the ranks of this
+ * node if possible. The transport owns a net of messages. Thread-safe.
  */
-int gpuring_network_open(const struct gpuring_wireup *wireup, int rank,
-                         struct gpuring_net_base **net);
+int gpuring_network_open(const mca_coll_gpuring_module_t *module,
+                         const struct gpuring_wireup *wireup,
+                         struct gpuring_transport_config *transport);
 
 /* ---- connect.c: from the channels to connections ---- */
 

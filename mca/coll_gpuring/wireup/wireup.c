@@ -118,8 +118,6 @@ static int take_rank_infos(mca_coll_gpuring_module_t *module, struct gpuring_wir
     }
     if (several_nodes(wireup)) {
         status = gpuring_network_choose(wireup, module->rank, NULL);
-        wireup->nshared_addresses = gpuring_net_shared_addresses(
-            &wireup->rank_infos, wireup->map.node, module->rank, wireup->shared_addresses);
     }
     return status != GPURING_OK || views_differ(wireup) ? status : take_views(module, wireup);
 }

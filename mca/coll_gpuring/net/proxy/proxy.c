@@ -34,7 +34,8 @@ struct gpuring_proxy {
     pid_t pid; /* of the process that has the thread; a forked child does not have it */
     struct gpuring_proxy_bell bell;
     uint64_t stop_ns; /* time at which to abandon pending transfers; written before stop */
-    uint64_t bytes, again;
+    struct gpuring_proxy_counts own_counts;
+    struct gpuring_gate own_gate;
     uint64_t helped; /* passes made by other threads */
 };
 
@@ -54,6 +55,9 @@ static bool group_pending(const struct gpuring_proxy_group *group, bool posted)
 
     GPURING_LIST_EACH(link, &group->links, struct gpuring_net_base_link, node)
     {
+        if (link->used == 0) {
+            break;
+        }
         if (gpuring_proxy_pending(link, posted)) {
             return true;
         }
@@ -72,6 +76,9 @@ static int pump_group(struct gpuring_proxy_group *group, uint64_t *bytes, uint64
 
     GPURING_LIST_EACH(link, &group->links, struct gpuring_net_base_link, node)
     {
+        if (link->used == 0) {
+            break; /* links in use are first */
+        }
         done += gpuring_proxy_pump(link, bytes, again);
     }
     if (ended && !group_pending(group, false)) {
@@ -95,8 +102,10 @@ static int proxy_pass(struct gpuring_proxy *proxy)
         done += at_work(group) ? pump_group(group, &bytes, &again) : 0;
     }
     /* Counters for display only: no partner, relaxed. */
-    __atomic_fetch_add(&proxy->bytes, bytes, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&proxy->again, again, __ATOMIC_RELAXED);
+    if (bytes > 0 || again > 0) {
+        __atomic_fetch_add(&proxy->config.counts->net_bytes, bytes, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&proxy->config.counts->net_retries, again, __ATOMIC_RELAXED);
+    }
     return done;
 }
 
@@ -211,7 +220,18 @@ int gpuring_proxy_create(const struct gpuring_proxy_config *config, struct gpuri
     }
     gpuring_list_init(&proxy->groups);
     proxy->config = *config;
+    if (config->counts == NULL) {
+        proxy->config.counts = &proxy->own_counts;
+    }
+    if (config->gate == NULL) {
+        pthread_mutex_init(&proxy->own_gate.mutex, NULL);
+        proxy->config.gate = &proxy->own_gate;
+    }
     proxy->pid = getpid();
+    if (config->progress != NULL) {
+        *result = proxy;
+        return GPURING_OK;
+    }
     proxy->bell.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     error =
         proxy->bell.fd < 0 ? errno : gpuring_proxy_thread_start(&proxy->thread, proxy_main, proxy);
@@ -235,7 +255,7 @@ static int proxy_join(struct gpuring_proxy *proxy, double seconds)
 {
     struct timespec until;
 
-    if (proxy->pid != getpid()) {
+    if (proxy->pid != getpid() || proxy->config.progress != NULL) {
         return GPURING_OK; /* a forked child has no thread */
     }
     proxy->stop_ns = gpuring_now_ns() + (uint64_t) (seconds * 1e9);
@@ -297,9 +317,16 @@ int gpuring_proxy_destroy(struct gpuring_proxy *proxy, double seconds)
     while ((group = GPURING_LIST_FIRST(&proxy->groups, struct gpuring_proxy_group, node)) != NULL) {
         forget_group(group);
     }
-    close(proxy->bell.fd);
+    if (proxy->config.progress == NULL) {
+        close(proxy->bell.fd);
+    }
     free(proxy);
     return GPURING_OK;
+}
+
+struct gpuring_gate *gpuring_proxy_gate(struct gpuring_proxy *proxy)
+{
+    return proxy->config.gate;
 }
 
 void gpuring_proxy_add_net(struct gpuring_proxy *proxy, struct gpuring_net *net)
@@ -327,6 +354,10 @@ void gpuring_proxy_add(struct gpuring_proxy_group *group, struct gpuring_net_lin
     gpuring_gate_enter(link->net->gate);
     link->group = group;
     link->failed = failed;
+    link->used = 0;
+    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+        link->used |= link->count[p].memory.nslots > 0 ? 1u << p : 0;
+    }
     __atomic_store_n(failed, link->status, __ATOMIC_RELEASE); /* partner: gpuring_proxy_error */
     gpuring_list_prepend(&group->links, &link->node);
     gpuring_gate_leave(link->net->gate);
@@ -341,6 +372,21 @@ void gpuring_proxy_pair(struct gpuring_net_link *send_link, struct gpuring_net_l
     send->pair = receive;
     receive->pair = send;
     gpuring_gate_leave(send->net->gate);
+}
+
+void gpuring_proxy_use(struct gpuring_net_link *used, uint32_t protocols)
+{
+    struct gpuring_net_base_link *link = (struct gpuring_net_base_link *) used;
+
+    gpuring_gate_enter(link->net->gate);
+    link->used = protocols;
+    gpuring_list_remove(&link->node);
+    if (protocols != 0) {
+        gpuring_list_prepend(&link->group->links, &link->node);
+    } else {
+        gpuring_list_append(&link->group->links, &link->node);
+    }
+    gpuring_gate_leave(link->net->gate);
 }
 
 void gpuring_proxy_abort(struct gpuring_net_link *aborted, int status)
@@ -390,6 +436,22 @@ void gpuring_proxy_help(struct gpuring_proxy *proxy)
         gpuring_gate_leave(proxy->config.gate);
         __atomic_fetch_add(&proxy->helped, 1, __ATOMIC_RELAXED);
     }
+}
+
+bool gpuring_proxy_unsent(struct gpuring_proxy_group *group)
+{
+    struct gpuring_proxy *proxy = group->proxy;
+    bool unsent = true;
+
+    if (proxy->config.progress == NULL) {
+        return false;
+    }
+    if (pthread_mutex_trylock(&proxy->config.gate->mutex) == 0) {
+        proxy_pass(proxy);
+        unsent = group_pending(group, false);
+        gpuring_gate_leave(proxy->config.gate);
+    }
+    return unsent;
 }
 
 /*
@@ -481,8 +543,15 @@ int gpuring_proxy_remove(struct gpuring_proxy_group *group, double seconds)
     /* In a forked child, the connections belong to the parent. */
     while (proxy->pid == getpid() && !all_left(group, now >= late) && now < deadline) {
         gpuring_gate_leave(proxy->config.gate);
-        nanosleep(&nap, NULL);
+        if (proxy->config.progress != NULL) {
+            proxy->config.progress();
+        } else {
+            nanosleep(&nap, NULL);
+        }
         gpuring_gate_enter(proxy->config.gate);
+        if (proxy->config.progress != NULL) {
+            proxy_pass(proxy);
+        }
         now = gpuring_now_ns();
     }
     status = group_status(group);
@@ -494,12 +563,12 @@ int gpuring_proxy_remove(struct gpuring_proxy_group *group, double seconds)
 
 uint64_t gpuring_proxy_bytes(const struct gpuring_proxy *proxy)
 {
-    return __atomic_load_n(&proxy->bytes, __ATOMIC_RELAXED);
+    return __atomic_load_n(&proxy->config.counts->net_bytes, __ATOMIC_RELAXED);
 }
 
 uint64_t gpuring_proxy_retries(const struct gpuring_proxy *proxy)
 {
-    return __atomic_load_n(&proxy->again, __ATOMIC_RELAXED);
+    return __atomic_load_n(&proxy->config.counts->net_retries, __ATOMIC_RELAXED);
 }
 
 bool gpuring_proxy_sleeping(const struct gpuring_proxy *proxy)

@@ -32,6 +32,12 @@
 
 struct gpuring_proxy;
 
+/* Counters for the performance variables: payload bytes that were posted, and the number of posts
+ * and credits that had to be repeated because the net's queue was full or after a fault. Atomic. */
+struct gpuring_proxy_counts {
+    uint64_t net_bytes, net_retries;
+};
+
 /*
  * The configuration of the thread. While an operation runs but nothing happens, the thread polls
  * for spin_us microseconds without yielding, then for yield_us with yields, then takes increasingly
@@ -39,10 +45,14 @@ struct gpuring_proxy;
  * thread has a core for itself.
  */
 struct gpuring_proxy_config {
-    struct gpuring_gate *gate; /* shared with the nets */
-    const char *cores;         /* "auto", "none" or a list (cores.h); NULL: none; not copied */
-    cpu_set_t taken;           /* cores on which the application's processes run */
-    cpu_set_t near;            /* cores near the network device; empty if unknown */
+    struct gpuring_gate *gate; /* shared with the nets; NULL: the proxy's own */
+    /* NULL: the proxy has a thread. Otherwise it has none: gpuring_proxy_help does all the work,
+     * and this function, called without the gate, progresses what the nets depend on. */
+    void (*progress)(void);
+    struct gpuring_proxy_counts *counts; /* of the process; NULL: the proxy's own */
+    const char *cores; /* "auto", "none" or a list (cores.h); NULL: none; not copied */
+    cpu_set_t taken;   /* cores on which the application's processes run */
+    cpu_set_t near;    /* cores near the network device; empty if unknown */
     int spin_us, yield_us;
 };
 
@@ -54,6 +64,9 @@ int gpuring_proxy_create(const struct gpuring_proxy_config *config, struct gpuri
  * must stay loaded.
  */
 int gpuring_proxy_destroy(struct gpuring_proxy *proxy, double seconds);
+
+/* Return the gate, for the configuration of a net. */
+struct gpuring_gate *gpuring_proxy_gate(struct gpuring_proxy *proxy);
 
 /* Poll this net from now on. It may only be closed after the proxy was destroyed. */
 void gpuring_proxy_add_net(struct gpuring_proxy *proxy, struct gpuring_net *net);
@@ -85,6 +98,11 @@ void gpuring_proxy_add(struct gpuring_proxy_group *group, struct gpuring_net_lin
  */
 void gpuring_proxy_pair(struct gpuring_net_link *send, struct gpuring_net_link *receive);
 /*
+ * Set the protocols of a link that operations use, as bits 1 << protocol. A pass looks at no
+ * others. After gpuring_proxy_add these are all protocols that have slots.
+ */
+void gpuring_proxy_use(struct gpuring_net_link *link, uint32_t protocols);
+/*
  * Remove the group and its links from the proxy. First wait at most half of `seconds` until the
  * posts and credits of all links are sent, and at most `seconds` in total until the peers know that
  * the links close. The group is removed in any case; its links still belong to the caller. Returns
@@ -99,6 +117,12 @@ void gpuring_proxy_abort(struct gpuring_net_link *link, int status);
  * the link is closed, and empty if `failed` is 0. */
 const char *gpuring_proxy_error(const struct gpuring_net_link *link);
 
+/*
+ * Return true if posts and credits of the group need further calls of gpuring_proxy_help before the
+ * operation may end. Always false if the proxy has a thread, which completes them later.
+ */
+bool gpuring_proxy_unsent(struct gpuring_proxy_group *group);
+
 /* Begin and end an operation that uses these links. */
 void gpuring_proxy_begin(struct gpuring_proxy_group *group);
 void gpuring_proxy_end(struct gpuring_proxy_group *group);
@@ -111,10 +135,7 @@ void gpuring_proxy_end(struct gpuring_proxy_group *group);
  */
 void gpuring_proxy_help(struct gpuring_proxy *proxy);
 
-/*
- * Return counters for the performance variables: payload bytes that were posted, and the number of
- * posts and credits that had to be repeated because the net's queue was full or after a fault.
- */
+/* Return the counters. */
 uint64_t gpuring_proxy_bytes(const struct gpuring_proxy *proxy);
 uint64_t gpuring_proxy_retries(const struct gpuring_proxy *proxy);
 

@@ -34,7 +34,7 @@ int gpuring_proxy_pump(struct gpuring_net_base_link *link, uint64_t *bytes, uint
  */
 bool gpuring_proxy_pending(const struct gpuring_net_base_link *link, bool posted);
 
-#define GPURING_PROXY_NETS 3 /* verbs, ucx, and ucx without RDMA devices */
+#define GPURING_PROXY_NETS 2 /* verbs and ucx */
 
 enum {
     GPURING_PROXY_AWAKE,

@@ -38,7 +38,7 @@ static int pump_send(struct gpuring_net_base_link *link, enum gpuring_protocol p
                               "the sending lane ran over its slots: the FIFO's memory is corrupt");
         return 1;
     }
-    end = tail < count->credit + ring->nslots ? tail : count->credit + ring->nslots;
+    end = tail < count->credit + count->window ? tail : count->credit + count->window;
     while (count->posted < end) {
         uint64_t step = count->posted++; /* before the call, which may report its completion */
         uint32_t size = ring->tail->size[step % ring->nslots];
@@ -64,7 +64,7 @@ static int pump_send(struct gpuring_net_base_link *link, enum gpuring_protocol p
 }
 
 /*
- * Return credits when half of the ring is free, so that a stream of slots does not wait for them.
+ * Return credits when half of the window is free, so that a stream of slots does not wait for them.
  * For small slots the number of messages dominates the cost. Their credits are returned later, when
  * only two slots are left that the peer can fill in the meantime.
  */
@@ -74,10 +74,10 @@ static bool credit_due(const struct gpuring_net_count *count, uint64_t head)
 {
     const struct gpuring_net_ring *ring = &count->memory;
     uint64_t slots = head - count->credit;
-    uint32_t half = ring->nslots >= 4 ? ring->nslots / 2 : 1;
+    uint32_t window = count->window, half = window >= 4 ? window / 2 : 1;
 
     return slots >= half &&
-           (slots + 2 >= ring->nslots || ring->tail->size[(head - 1) % ring->nslots] > SMALL_BYTES);
+           (slots + 2 >= window || ring->tail->size[(head - 1) % ring->nslots] > SMALL_BYTES);
 }
 
 static int pump_recv(struct gpuring_net_base_link *link, enum gpuring_protocol protocol,
@@ -114,8 +114,11 @@ int gpuring_proxy_pump(struct gpuring_net_base_link *link, uint64_t *bytes, uint
     int calls = 0;
 
     for (int p = 0; p < GPURING_PROTOCOL_COUNT && link->status == GPURING_OK; p++) {
-        if (link->count[p].memory.nslots == 0) {
+        if ((link->used >> p & 1) == 0) {
             continue;
+        }
+        if (link->net->ops->look != NULL) {
+            link->net->ops->look((struct gpuring_net_link *) link, (enum gpuring_protocol) p);
         }
         calls += link->direction == GPURING_NET_SEND
                      ? pump_send(link, (enum gpuring_protocol) p, bytes, again)
@@ -132,7 +135,7 @@ bool gpuring_proxy_pending(const struct gpuring_net_base_link *link, bool posted
     for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
         const struct gpuring_net_count *count = &link->count[p];
 
-        if (count->memory.nslots == 0) {
+        if ((link->used >> p & 1) == 0) {
             continue;
         }
         /* Partners: see pump_send and pump_recv. */

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "mca/coll_gpuring/net/interfaces.h"
 #include "mca/coll_gpuring/net/net_list.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -88,28 +87,27 @@ static const char *option_given(const char *name)
 }
 
 /*
- * Configure UCX not to use RDMA devices in two cases: if all of them are software devices, on which
- * UCX's transports do not connect, and if verbs has failed to connect the ranks. UCX does not
- * always report an error in these cases: UCX 1.13.1 aborted the process when an endpoint over UD
- * found no peer. If the user has chosen transports or devices for UCX, change nothing.
+ * Configure UCX not to use RDMA devices if all of them are software devices, on which UCX's
+ * transports do not connect. UCX does not always report an error then: UCX 1.13.1 aborted the
+ * process when an endpoint over UD found no peer. If the user has chosen transports or devices for
+ * UCX, change nothing.
  */
-static void avoid_rdma(struct gpuring_net *net, ucp_config_t *config, bool failed)
+static void avoid_rdma(struct gpuring_net *net, ucp_config_t *config)
 {
     unsigned major, minor, release;
     const char *transports;
 
     if (option_given("TLS") != NULL || option_given("NET_DEVICES") != NULL ||
-        (!failed && !gpuring_net_only_software("/sys"))) {
+        !gpuring_net_only_software("/sys")) {
         return;
     }
     gpuring_ucx.ucp_get_version(&major, &minor, &release);
     transports = minor < UCX_AUXILIARY ? "^ib" : "^ib,ib:aux";
     if (gpuring_ucx.ucp_config_modify(config, "TLS", transports) == UCS_OK) {
         net->no_rdma = true;
-        gpuring_info("[ucx-no-rdma] UCX on %s leaves RDMA devices alone (UCX_TLS=%s): %s",
-                     net->base.host, transports,
-                     failed ? "[verbs-failed] verbs did not connect the ranks"
-                            : "[rdma-software] they are made by software");
+        gpuring_info("[ucx-no-rdma] UCX on %s leaves RDMA devices alone (UCX_TLS=%s): "
+                     "[rdma-software] they are made by software",
+                     net->base.host, transports);
     } else {
         gpuring_warn("UCX on %s does not take UCX_TLS=%s: if it does not connect the nodes, set "
                      "UCX_TLS to transports that do",
@@ -117,129 +115,16 @@ static void avoid_rdma(struct gpuring_net *net, ucp_config_t *config, bool faile
     }
 }
 
-/* Return true if this may be an RDMA transport or a group of them, which includes unknown names. */
-static bool may_be_rdma(const char *name, size_t length)
-{
-    static const char *const others[] = {"tcp",   "self", "sm",  "shm",  "mm",
-                                         "posix", "sysv", "cma", "knem", "xpmem"};
-    bool other = strncmp(name, "cuda", 4) == 0;
-
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        other = other || (strlen(others[i]) == length && strncmp(name, others[i], length) == 0);
-    }
-    return !other;
-}
-
-/* Return true if UCX has only TCP to send slots between nodes. */
-static bool goes_by_tcp(const struct gpuring_net *net)
-{
-    const char *list = option_given("TLS");
-    struct gpuring_net_devices devices = {.count = 0};
-    bool rdma = !net->no_rdma;
-
-    if (rdma && list != NULL) {
-        rdma = false;
-        for (const char *at = list; *at != '\0'; at += strspn(at, ",")) {
-            size_t length = strcspn(at, ",");
-
-            rdma = rdma || may_be_rdma(at, length);
-            at += length;
-        }
-    }
-    if (rdma &&
-        gpuring_net_devices_rdma("/sys", option_given("NET_DEVICES"), &devices) == GPURING_OK) {
-        rdma = devices.count > 0;
-    }
-    free(devices.device);
-    return !rdma;
-}
-
-/* Append "NAME" or "NAME:PORT" to a list for UCX. */
-static void print_device(FILE *list, const char *name, int port)
-{
-    fprintf(list, "%s%s", ftell(list) > 0 ? "," : "", name);
-    if (port > 0) {
-        fprintf(list, ":%d", port);
-    }
-}
-
-/* Return the list of RDMA ports and of these interfaces, which the caller frees, or NULL without
- * memory. */
-static char *list_for_ucx(const struct gpuring_net *net, const struct gpuring_interface *interfaces,
-                          int count)
-{
-    struct gpuring_net_devices rdma = {.count = 0};
-    char *text = NULL;
-    size_t size;
-    FILE *list = open_memstream(&text, &size);
-
-    if (list == NULL) {
-        return NULL;
-    }
-    if (!net->no_rdma && gpuring_net_devices_rdma("/sys", NULL, &rdma) != GPURING_OK) {
-        rdma.count = 0;
-    }
-    for (int i = 0; i < rdma.count; i++) {
-        print_device(list, rdma.device[i].name, rdma.device[i].port);
-    }
-    for (int i = 0; i < count; i++) {
-        print_device(list, interfaces[i].name, 0);
-    }
-    free(rdma.device);
-    if (fclose(list) != 0) {
-        free(text);
-        return NULL;
-    }
-    return text;
-}
-
-/*
- * Set UCX's list of devices if this host has interfaces that lead to no other node. Otherwise UCX
- * would first try the bridges of containers and virtual machines, and connect to the same host
- * instead of the peer.
- */
-static void avoid_bridges(struct gpuring_net *net, ucp_config_t *config,
-                          const struct gpuring_net_config *wish)
-{
-    struct gpuring_interface interfaces[GPURING_INTERFACES_MAX];
-    int found = gpuring_interfaces_find(interfaces);
-    int kept = gpuring_interfaces_choose(interfaces, found, wish->shared_addresses,
-                                         wish->nshared_addresses);
-
-    if (option_given("NET_DEVICES") != NULL || kept == found) {
-        return;
-    }
-    net->net_devices = list_for_ucx(net, interfaces, kept);
-    if (net->net_devices == NULL ||
-        gpuring_ucx.ucp_config_modify(config, "NET_DEVICES", net->net_devices) != UCS_OK) {
-        gpuring_warn("UCX on %s may use interfaces that lead to no other node: name the right ones "
-                     "with UCX_NET_DEVICES",
-                     net->base.host);
-        return;
-    }
-    gpuring_info("[ucx-interfaces] UCX on %s uses %s, and %d interface(s) less than there are: "
-                 "docker*, virbr*, and those whose address another node also has. UCX_NET_DEVICES "
-                 "selects others",
-                 net->base.host, net->net_devices, found - kept);
-}
-
 /*
  * Set defaults of options that the user has not set. Some transports have no connection that breaks
  * when the peer dies. UCX then detects the death with keepalives, whose default interval is so long
  * that applications would seem to hang.
  */
-static void configure(struct gpuring_net *net, ucp_config_t *config)
+static void configure(ucp_config_t *config)
 {
     if (option_given("KEEPALIVE_INTERVAL") == NULL) {
         /* This has no effect if this UCX does not have the option. */
         gpuring_ucx.ucp_config_modify(config, "KEEPALIVE_INTERVAL", KEEPALIVE);
-    }
-    net->tcp = goes_by_tcp(net);
-    if (option_given("RNDV_THRESH") == NULL && net->tcp) {
-        /* With UCX 1.13.1, calls of 32 KiB to 4 MiB in slots of 128 KiB took three times as long
-         * with rendezvous as with eager messages, and used only one of several devices. */
-        gpuring_ucx.ucp_config_modify(config, "RNDV_THRESH", "inf");
-        gpuring_debug("UCX on %s goes by TCP: no rendezvous", net->base.host);
     }
 }
 
@@ -247,7 +132,7 @@ static void configure(struct gpuring_net *net, ucp_config_t *config)
  * Open a UCX context for this component alone. Its configuration is read from the environment
  * (UCX_*, overridden by GPURING_UCX_*). Other users of UCX keep their configuration.
  */
-static int open_context(struct gpuring_net *net, const struct gpuring_net_config *wish)
+static int open_context(struct gpuring_net *net)
 {
     const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
                                  .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
@@ -258,9 +143,8 @@ static int open_context(struct gpuring_net *net, const struct gpuring_net_config
     if (status != UCS_OK) {
         return ucx_error(net->base.host, "read its configuration", status);
     }
-    avoid_rdma(net, config, wish->ucx_no_rdma);
-    avoid_bridges(net, config, wish);
-    configure(net, config);
+    avoid_rdma(net, config);
+    configure(config);
     status =
         gpuring_ucx.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &net->context);
     gpuring_ucx.ucp_config_release(config);
@@ -311,7 +195,7 @@ static int open_worker(struct gpuring_net *net)
 
 static int list_devices(struct gpuring_net *net)
 {
-    const char *list = net->net_devices != NULL ? net->net_devices : option_given("NET_DEVICES");
+    const char *list = option_given("NET_DEVICES");
     int status = net->no_rdma ? GPURING_OK : gpuring_net_devices_rdma("/sys", list, &net->devices);
 
     return status == GPURING_OK ? gpuring_net_devices_ip("/sys", list, &net->devices) : status;
@@ -333,16 +217,12 @@ static void ucx_close(struct gpuring_net *net)
     }
     gpuring_net_base_destroy(&net->base);
     free(net->devices.device);
-    free(net->net_devices);
     free(net);
 }
 
-/* Descriptors that must remain free: a worker with one device needs about 20. After the worker was
- * created they are a reserve for the rest of the process. */
+/* Descriptors that must be free, because UCX aborts the process without them: a worker with one
+ * device needs about 20. */
 #define RESERVE 32
-/* Sockets per peer and device, because both ends may connect at the same time. UCX uses at most two
- * devices. */
-#define SOCKETS 2
 
 /* Return the number of open descriptors, or 0 if it is unknown. */
 static unsigned open_descriptors(void)
@@ -359,23 +239,19 @@ static unsigned open_descriptors(void)
     return open;
 }
 
-int gpuring_ucx_check_descriptors(const struct gpuring_net *net, unsigned more)
+/* Return 0 or GPURING_ERR_FILES (logged). */
+static int check_descriptors(const char *host)
 {
-    unsigned each = net->tcp ? SOCKETS * (net->devices.count > 1 ? 2 : 1) : 0;
-    unsigned open = open_descriptors(), npeers = net->npeers + more;
-    unsigned later = net->opened + net->npeers * each; /* after all peers have connected */
-    unsigned needed = (open > later ? open : later) + more * each + RESERVE;
+    unsigned open = open_descriptors();
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
         limit.rlim_cur = RLIM_INFINITY;
     }
-    if (open == 0 || needed > limit.rlim_cur) {
-        gpuring_error(
-            "[few-descriptors] the network ucx on %s needs %u file descriptors, %u of them "
-            "for connections to %u processes by TCP; the limit is %llu: raise it (ulimit "
-            "-n)",
-            net->base.host, needed, npeers * each, npeers, (unsigned long long) limit.rlim_cur);
+    if (open == 0 || open + RESERVE > limit.rlim_cur) {
+        gpuring_error("[few-descriptors] the network ucx on %s needs %d more file descriptors, and "
+                      "the limit is %llu: raise it (ulimit -n)",
+                      host, RESERVE, (unsigned long long) limit.rlim_cur);
         return GPURING_ERR_FILES;
     }
     return GPURING_OK;
@@ -399,8 +275,8 @@ static int ucx_open(const struct gpuring_net_config *config, struct gpuring_net 
     gpuring_net_base_init(&net->base, &gpuring_net_ucx, config);
     net->efd = -1;
     gpuring_list_init(&net->peers);
-    status = gpuring_ucx_check_descriptors(net, 0);
-    status = status == GPURING_OK ? open_context(net, config) : status;
+    status = check_descriptors(net->base.host);
+    status = status == GPURING_OK ? open_context(net) : status;
     status = status == GPURING_OK ? open_worker(net) : status;
     status = status == GPURING_OK ? list_devices(net) : status;
     if (status != GPURING_OK) {
@@ -408,7 +284,6 @@ static int ucx_open(const struct gpuring_net_config *config, struct gpuring_net 
         return status;
     }
     report(net);
-    net->opened = open_descriptors();
     *result = net;
     return GPURING_OK;
 }
@@ -493,6 +368,7 @@ static int ucx_arm(struct gpuring_net *net, int *fd)
 
 const struct gpuring_net_ops gpuring_net_ucx = {
     .name = "ucx",
+    .carries_credit = true,
     .open = ucx_open,
     .close = ucx_close,
     .devices = ucx_devices,

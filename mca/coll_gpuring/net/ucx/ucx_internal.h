@@ -111,11 +111,7 @@ struct gpuring_net {
     ucp_context_h context;
     ucp_worker_h worker;
     int efd;
-    bool no_rdma;      /* UCX was configured not to use RDMA devices */
-    bool tcp;          /* UCX has only TCP between nodes */
-    char *net_devices; /* value that this net has set for UCX's NET_DEVICES, or NULL */
-    unsigned opened;   /* number of open descriptors after the net was opened */
-    unsigned npeers;
+    bool no_rdma; /* UCX was configured not to use RDMA devices */
     struct gpuring_net_devices devices;
     struct gpuring_list peers;
     bool dirty;  /* messages were sent since the last flush began */
@@ -126,10 +122,6 @@ static inline struct gpuring_net *gpuring_ucx_net(const struct gpuring_net_link 
 {
     return (struct gpuring_net *) link->base.net;
 }
-
-/* net/ucx/ucx.c. Check whether there are enough descriptors for `more` additional peers, because
- * UCX aborts the process if it runs out of them. Returns 0 or GPURING_ERR_FILES (logged). */
-int gpuring_ucx_check_descriptors(const struct gpuring_net *net, unsigned more);
 
 /* net/ucx/ucx_link.c: endpoints and links */
 /* Close all endpoints. Failed endpoints are closed by force. Stop waiting after 1 s in total. */

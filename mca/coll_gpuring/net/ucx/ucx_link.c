@@ -85,16 +85,10 @@ static int peer_create(struct gpuring_net *net, const void *address, size_t byte
                               .err_mode = UCP_ERR_HANDLING_MODE_PEER,
                               .err_handler = {.cb = on_ep_error, .arg = peer}};
     ucs_status_t status;
-    int checked;
 
     if (peer == NULL) {
         gpuring_error("out of memory for a UCX endpoint");
         return GPURING_ERR_NOMEM;
-    }
-    checked = gpuring_ucx_check_descriptors(net, 1);
-    if (checked != GPURING_OK) {
-        free(peer);
-        return checked;
     }
     peer->net = net;
     peer->bytes = bytes;
@@ -107,7 +101,6 @@ static int peer_create(struct gpuring_net *net, const void *address, size_t byte
         return GPURING_ERR_NET;
     }
     gpuring_list_prepend(&net->peers, &peer->node);
-    net->npeers++;
     *result = peer;
     return GPURING_OK;
 }

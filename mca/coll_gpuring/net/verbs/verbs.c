@@ -170,6 +170,7 @@ static int verbs_arm(struct gpuring_net *net, int *fd)
 
 const struct gpuring_net_ops gpuring_net_verbs = {
     .name = "verbs",
+    .carries_credit = true,
     .open = verbs_open,
     .close = verbs_close,
     .devices = verbs_devices,

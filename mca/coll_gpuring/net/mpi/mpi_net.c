@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The net `mpi`: MPI messages between the ranks of one communicator. A post is a send, and the
+ * receives are posted directly into free slots. It works on every network that MPI supports, with
+ * the devices that MPI uses. There is no thread; the threads that wait for an operation progress
+ * it.
+ *
+ * Each end of a link has four tags of its own, on which it receives:
+ *
+ *   receiving end   tags 0 .. 2: the slots of a protocol, in the order of their steps
+ *   both ends       tag 3: struct control: credits for a sending end, and the end of the connection
+ *
+ * Only protocols in use have posted receives, and few of them, because MPI compares each message of
+ * the same peer with all of them. MPI stores messages that arrive before their receive is posted.
+ * This lets the sender run up to WINDOW steps ahead of the receiver, and credits are rare.
+ *
+ * Everything here runs under the gate.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/coll_gpuring/net/base.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+#define WINDOW       48 /* steps; not in units of slots */
+#define POSTED       4  /* receives per protocol of a link, at most */
+#define TAGS         4  /* per end */
+#define TAG_CONTROL  3
+#define NETS         2 /* per communicator */
+#define CREDITS_SENT 2 /* that may be in flight per link */
+
+/* In the byte order of the hosts, which is compared in AllGather 1. */
+struct control {
+    uint64_t head;     /* a credit */
+    uint32_t protocol; /* of the credit */
+    int32_t status;    /* 0, or the reason for which the peer has given up */
+};
+
+struct control_message {
+    struct gpuring_message message;
+    struct control data;
+};
+
+/* The messages of one protocol, by step modulo nslots. */
+struct ring {
+    struct gpuring_message *messages;
+    uint64_t started; /* receiving: receives were posted for the steps before it */
+};
+
+struct gpuring_net_link {
+    struct gpuring_net_base_link base;
+    int peer;          /* rank; -1 before the link is connected */
+    int32_t peer_tags; /* index of the peer's tags */
+    bool left;         /* post no further receives */
+    struct ring ring[GPURING_PROTOCOL_COUNT];
+    struct control_message in, credit[CREDITS_SENT], abort;
+};
+
+struct gpuring_net {
+    struct gpuring_net_base base;
+    const struct gpuring_message_ops *messages;
+    struct ompi_communicator_t *comm;
+    int rank, number, lowest_tag;
+    struct gpuring_net_devices devices; /* none: MPI chooses them */
+};
+
+/* What a rank sends to the other end of a link. */
+struct handle {
+    int32_t tags;
+};
+
+static struct gpuring_net *net_of(const struct gpuring_net_link *link)
+{
+    return (struct gpuring_net *) link->base.net;
+}
+
+static int tag_at(const struct gpuring_net *net, int32_t tags, unsigned which)
+{
+    return net->lowest_tag + (tags * TAGS + (int) which) * NETS + net->number;
+}
+
+static int32_t own_tags(const struct gpuring_net_link *link)
+{
+    return (int32_t) (uint32_t) link->base.id; /* the index in the net's table */
+}
+
+static int mpi_open(const struct gpuring_net_config *config, struct gpuring_net **result)
+{
+    struct gpuring_net *net = calloc(1, sizeof *net);
+
+    if (net == NULL) {
+        gpuring_error("out of memory for the network mpi");
+        return GPURING_ERR_NOMEM;
+    }
+    gpuring_net_base_init(&net->base, &gpuring_net_mpi, config);
+    net->messages = config->messages;
+    net->comm = config->comm;
+    net->rank = config->rank;
+    net->number = config->number;
+    net->lowest_tag = config->messages->lowest_tag();
+    *result = net;
+    return GPURING_OK;
+}
+
+static void mpi_close(struct gpuring_net *net)
+{
+    gpuring_net_base_destroy(&net->base);
+    free(net);
+}
+
+static const struct gpuring_net_devices *mpi_devices(const struct gpuring_net *net)
+{
+    return &net->devices;
+}
+
+static int mpi_process_handle(struct gpuring_net *net, void *handle, size_t *bytes)
+{
+    const int32_t rank = net->rank;
+
+    memcpy(handle, &rank, sizeof rank);
+    *bytes = sizeof rank;
+    return GPURING_OK;
+}
+
+static void free_link(struct gpuring_net_link *link)
+{
+    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+        free(link->ring[p].messages);
+    }
+    free(link);
+}
+
+static int mpi_link_create(struct gpuring_net *net, int device,
+                           enum gpuring_net_direction direction,
+                           const struct gpuring_net_memory *memory,
+                           struct gpuring_net_link **result)
+{
+    struct gpuring_net_link *link = calloc(1, sizeof *link);
+    int status = link != NULL ? GPURING_OK : GPURING_ERR_NOMEM;
+
+    (void) device;
+    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT && status == GPURING_OK; p++) {
+        link->ring[p].messages = calloc(memory->ring[p].nslots + 1, sizeof *link->ring[p].messages);
+        status = link->ring[p].messages != NULL ? GPURING_OK : GPURING_ERR_NOMEM;
+    }
+    if (status == GPURING_OK) {
+        gpuring_gate_enter(net->base.gate);
+        status = gpuring_net_base_add(&net->base, &link->base, direction, memory);
+        gpuring_gate_leave(net->base.gate);
+    } else {
+        gpuring_error("out of memory for a connection of the network mpi");
+    }
+    if (status != GPURING_OK) {
+        if (link != NULL) {
+            free_link(link);
+        }
+        return status;
+    }
+    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+        link->base.count[p].window = WINDOW;
+    }
+    link->peer = -1;
+    *result = link;
+    return GPURING_OK;
+}
+
+static size_t mpi_link_handle(const struct gpuring_net_link *link, void *handle)
+{
+    const struct handle own = {.tags = own_tags(link)};
+
+    memcpy(handle, &own, sizeof own);
+    return sizeof own;
+}
+
+static int mpi_link_connect(struct gpuring_net_link *link, const void *process_handle,
+                            size_t process_bytes, const void *handle, size_t bytes,
+                            const char *peer_name)
+{
+    struct gpuring_net *net = net_of(link);
+    struct handle peer;
+    int32_t rank;
+
+    if (process_bytes != sizeof rank || bytes != sizeof peer) {
+        gpuring_error("%s announced a connection of another form: all ranks must load the same "
+                      "version of coll/gpuring",
+                      peer_name);
+        return GPURING_ERR_PEER;
+    }
+    memcpy(&rank, process_handle, sizeof rank);
+    memcpy(&peer, handle, sizeof peer);
+    if (peer.tags < 0 || peer.tags >= (-1000 - net->lowest_tag) / (TAGS * NETS)) {
+        gpuring_error(
+            "[few-tags] MPI has too few tags for the connections of %s: use fewer channels "
+            "(coll_gpuring_max_channels)",
+            peer_name);
+        return GPURING_ERR_UNSUPPORTED;
+    }
+    link->peer = rank;
+    link->peer_tags = peer.tags;
+    snprintf(link->base.peer_name, sizeof link->base.peer_name, "%s", peer_name);
+    return GPURING_OK;
+}
+
+static void link_fail(struct gpuring_net_link *link, int status, const char *why)
+{
+    gpuring_net_base_fail(&link->base, status, "[mpi-failed] MPI messages %s %s: %s",
+                          link->base.direction == GPURING_NET_SEND ? "to" : "from",
+                          link->base.peer_name, why);
+}
+
+/* Start a message to or from the link's peer. Returns 0 or the link's status. */
+static int start(struct gpuring_net_link *link, unsigned which, struct gpuring_message *message)
+{
+    struct gpuring_net *net = net_of(link);
+    int tag = tag_at(net, message->sent ? link->peer_tags : own_tags(link), which);
+
+    message->peer = link->peer;
+    if (net->messages->start(net->comm, tag, message) != GPURING_OK) {
+        link_fail(link, GPURING_ERR_NET, "MPI refused a message");
+    }
+    return link->base.status;
+}
+
+/* Return true if the message has completed. If it has failed, the link fails. */
+static bool finished(struct gpuring_net_link *link, struct gpuring_message *message)
+{
+    int status = net_of(link)->messages->finish(message);
+
+    if (status != GPURING_OK && status != GPURING_AGAIN) {
+        link_fail(link, GPURING_ERR_NET, "MPI reported an error");
+    }
+    return status == GPURING_OK;
+}
+
+/* Handle messages on the control tag, and post a receive for the next one. */
+static void look_at_control(struct gpuring_net_link *link)
+{
+    struct control_message *in = &link->in;
+
+    for (;;) {
+        if (in->message.request == NULL) {
+            in->message = (struct gpuring_message){.data = &in->data, .bytes = sizeof in->data};
+            if (start(link, TAG_CONTROL, &in->message) != GPURING_OK) {
+                return;
+            }
+        }
+        if (!finished(link, &in->message)) {
+            return;
+        }
+        if (in->message.bytes != sizeof in->data || in->data.protocol >= GPURING_PROTOCOL_COUNT) {
+            link_fail(link, GPURING_ERR_PEER,
+                      "the peer sent an impossible message: does it run the same version of "
+                      "coll/gpuring?");
+        } else if (in->data.status != GPURING_OK) {
+            char why[160];
+
+            snprintf(why, sizeof why,
+                     "[peer-gave-up] the peer gave the communicator up: %s; see its output",
+                     gpuring_status_text(in->data.status));
+            link_fail(link, GPURING_ERR_ABORTED, why);
+        } else {
+            gpuring_net_base_credit(&link->base, in->data.protocol, in->data.head);
+        }
+        if (link->base.status != GPURING_OK) {
+            return;
+        }
+    }
+}
+
+/* Report the slots that have left. */
+static void look_at_sends(struct gpuring_net_link *link, unsigned p)
+{
+    const struct gpuring_net_count *count = &link->base.count[p];
+
+    while (count->done < count->posted && link->base.status == GPURING_OK) {
+        struct gpuring_message *message =
+            &link->ring[p].messages[count->done % count->memory.nslots];
+
+        if (message->request != NULL && !finished(link, message)) {
+            return;
+        }
+        gpuring_net_base_done(&link->base, p, count->done);
+    }
+}
+
+/* Post receives into free slots. */
+static void post_receives(struct gpuring_net_link *link, unsigned p)
+{
+    const struct gpuring_net_count *count = &link->base.count[p];
+    const struct gpuring_net_ring *memory = &count->memory;
+    struct ring *ring = &link->ring[p];
+    /* Partner: the lane's release store of head after its last read of the slot. */
+    uint64_t head = __atomic_load_n(&memory->head->head, __ATOMIC_ACQUIRE);
+    uint64_t end = count->done + POSTED;
+
+    end = end < head + memory->nslots ? end : head + memory->nslots;
+    while (ring->started < end && link->base.status == GPURING_OK) {
+        uint64_t index = ring->started++ % memory->nslots;
+
+        ring->messages[index] = (struct gpuring_message){
+            .data = memory->slots + index * memory->slot_bytes, .bytes = memory->slot_bytes};
+        start(link, p, &ring->messages[index]);
+    }
+}
+
+/* Report the slots that have arrived, and post receives for the next ones. */
+static void look_at_receives(struct gpuring_net_link *link, unsigned p)
+{
+    const struct gpuring_net_count *count = &link->base.count[p];
+    const struct gpuring_net_ring *memory = &count->memory;
+    struct ring *ring = &link->ring[p];
+
+    post_receives(link, p);
+    while (count->done < ring->started && link->base.status == GPURING_OK) {
+        uint64_t index = count->done % memory->nslots;
+
+        if (!finished(link, &ring->messages[index])) {
+            return;
+        }
+        if (ring->messages[index].bytes > memory->slot_bytes) {
+            link_fail(link, GPURING_ERR_PEER,
+                      "the peer sent more than a slot: does it run the same version of "
+                      "coll/gpuring?");
+            return;
+        }
+        memory->tail->size[index] = (uint32_t) ring->messages[index].bytes;
+        gpuring_net_base_done(&link->base, p, count->done);
+        post_receives(link, p);
+    }
+}
+
+static void mpi_look(struct gpuring_net_link *link, enum gpuring_protocol protocol)
+{
+    if (link->left || link->base.status != GPURING_OK) {
+        return;
+    }
+    look_at_control(link);
+    if (link->base.direction == GPURING_NET_SEND) {
+        look_at_sends(link, protocol);
+    } else {
+        look_at_receives(link, protocol);
+    }
+}
+
+static int mpi_post(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t step,
+                    uint32_t bytes, bool more, uint64_t head)
+{
+    const struct gpuring_net_ring *memory = &link->base.count[protocol].memory;
+    uint64_t index = step % memory->nslots;
+    struct gpuring_message *message = &link->ring[protocol].messages[index];
+
+    (void) more;
+    (void) head;
+    if (bytes > memory->slot_bytes || message->request != NULL) {
+        link_fail(link, GPURING_ERR_DATA,
+                  "a chunk is larger than its slot, or has none: the FIFO's memory is corrupt");
+        return link->base.status;
+    }
+    *message = (struct gpuring_message){
+        .sent = true, .data = memory->slots + index * memory->slot_bytes, .bytes = bytes};
+    if (start(link, protocol, message) == GPURING_OK) {
+        look_at_sends(link, protocol); /* most small sends are complete */
+    }
+    return link->base.status;
+}
+
+static int send_control(struct gpuring_net_link *link, struct control_message *out,
+                        struct control data)
+{
+    out->data = data;
+    out->message =
+        (struct gpuring_message){.sent = true, .data = &out->data, .bytes = sizeof out->data};
+    if (start(link, TAG_CONTROL, &out->message) == GPURING_OK) {
+        (void) finished(link, &out->message);
+    }
+    return link->base.status;
+}
+
+static int mpi_credit(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t head)
+{
+    for (int i = 0; i < CREDITS_SENT; i++) {
+        struct control_message *out = &link->credit[i];
+
+        if (out->message.request == NULL || finished(link, &out->message)) {
+            return send_control(link, out, (struct control){.head = head, .protocol = protocol});
+        }
+    }
+    return GPURING_AGAIN;
+}
+
+static void mpi_link_abort(struct gpuring_net_link *link, int status)
+{
+    if (link->peer >= 0 && link->abort.message.request == NULL) {
+        (void) send_control(link, &link->abort, (struct control){.status = status});
+    }
+}
+
+/* Cancel all messages of a link. Returns false if MPI may still use the memory of any. */
+static bool cancel_all(struct gpuring_net_link *link)
+{
+    bool (*cancel)(struct gpuring_message *) = net_of(link)->messages->cancel;
+    bool all = cancel(&link->in.message);
+
+    all = cancel(&link->abort.message) && all;
+    for (int i = 0; i < CREDITS_SENT; i++) {
+        all = cancel(&link->credit[i].message) && all;
+    }
+    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+        for (uint32_t i = 0; i < link->base.count[p].memory.nslots; i++) {
+            all = cancel(&link->ring[p].messages[i]) && all;
+        }
+    }
+    return all;
+}
+
+/* The peer needs no message. It posts nothing that this end has not made room for. */
+static int mpi_link_leave(struct gpuring_net_link *link)
+{
+    link->left = true;
+    return cancel_all(link) ? GPURING_OK : GPURING_AGAIN;
+}
+
+static bool mpi_link_holds(struct gpuring_net_link *link)
+{
+    return !cancel_all(link);
+}
+
+static void mpi_link_close(struct gpuring_net_link *link)
+{
+    struct gpuring_net *net;
+
+    if (link == NULL) {
+        return;
+    }
+    net = net_of(link);
+    gpuring_gate_enter(net->base.gate);
+    gpuring_net_base_remove(&link->base);
+    if (cancel_all(link)) {
+        free_link(link);
+    } /* otherwise a message in flight still needs its memory */
+    gpuring_gate_leave(net->base.gate);
+}
+
+static int mpi_poll(struct gpuring_net *net)
+{
+    return gpuring_net_base_events(&net->base);
+}
+
+/* MPI sends by itself what was posted, when the process calls MPI. */
+static int mpi_quiet(struct gpuring_net *net)
+{
+    (void) net;
+    return GPURING_OK;
+}
+
+static int mpi_arm(struct gpuring_net *net, int *fd)
+{
+    (void) net;
+    *fd = -1;
+    return GPURING_OK;
+}
+
+const struct gpuring_net_ops gpuring_net_mpi = {
+    .name = "mpi",
+    .open = mpi_open,
+    .close = mpi_close,
+    .devices = mpi_devices,
+    .process_handle = mpi_process_handle,
+    .link_create = mpi_link_create,
+    .link_handle = mpi_link_handle,
+    .link_connect = mpi_link_connect,
+    .link_leave = mpi_link_leave,
+    .link_holds = mpi_link_holds,
+    .link_close = mpi_link_close,
+    .link_abort = mpi_link_abort,
+    .post = mpi_post,
+    .credit = mpi_credit,
+    .look = mpi_look,
+    .poll = mpi_poll,
+    .quiet = mpi_quiet,
+    .arm = mpi_arm,
+};

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Messages between two ranks of a communicator, as the wire-up and the net `mpi` use them.
+ * oob/oob_message.c implements them with MPI's point-to-point layer; tests have implementations of
+ * their own. Messages with the same sender, receiver and tag are received in the order in which
+ * they were sent. No function blocks.
+ */
+#ifndef GPURING_UTIL_MESSAGE_H
+#define GPURING_UTIL_MESSAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct ompi_communicator_t;
+struct ompi_request_t;
+
+struct gpuring_message {
+    int peer;
+    bool sent; /* true: this rank sends it; false: this rank receives it */
+    void *data;
+    size_t bytes;                   /* of a receive: the room, then the number of bytes received */
+    struct ompi_request_t *request; /* NULL: not started, or complete */
+};
+
+struct gpuring_message_ops {
+    /* 0 or GPURING_ERR_NET (logged). */
+    int (*start)(struct ompi_communicator_t *comm, int tag, struct gpuring_message *message);
+
+    /* Return GPURING_AGAIN while the message is in flight. When it is complete, return 0 or
+     * GPURING_ERR_NET (logged). A message longer than the room also returns 0, with bytes ==
+     * SIZE_MAX. */
+    int (*finish)(struct gpuring_message *message);
+
+    /* Cancel the message. Returns false if the network may still use its memory. */
+    bool (*cancel)(struct gpuring_message *message);
+
+    /* Progress all messages of the process. The net `mpi` calls it without its gate. */
+    void (*progress)(void);
+
+    /* Return the lowest tag that a message may have. It is negative, and no component of Open MPI
+     * uses it or the tags after it. */
+    int (*lowest_tag)(void);
+};
+
+#endif

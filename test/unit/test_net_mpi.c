@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The net `mpi` between two ranks in one thread. The messages are those of this file: small ones
+ * are stored until they are received, large ones complete when they are received.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/coll_gpuring/net/proxy/proxy.h"
+#include "mca/coll_gpuring/util/status.h"
+#include "test/unit/net_lane.h"
+
+#define NSLOTS     4
+#define SLOT_BYTES 4096
+#define EAGER      1024 /* larger messages complete when they are received */
+#define RECORDS    512
+#define WINDOW     48 /* of the net: steps that may be sent before the first credit */
+
+/* A communicator, as one rank sees it. */
+struct ompi_communicator_t {
+    int rank;
+};
+
+/* A message in flight. */
+struct ompi_request_t {
+    int from, to, tag;
+    bool sent, complete, failed;
+    size_t bytes;
+    uint8_t *data; /* of a receive, or of a large send */
+    uint8_t stored[EAGER];
+};
+
+static struct ompi_request_t *records[RECORDS]; /* in the order in which they were started */
+static bool refuse, fail_next, cancels = true;
+static unsigned posted_receives;
+
+static bool matches(const struct ompi_request_t *a, const struct ompi_request_t *b)
+{
+    return a->sent != b->sent && !a->complete && !b->complete && a->from == b->from &&
+           a->to == b->to && a->tag == b->tag;
+}
+
+/* Deliver a send to a receive. */
+static void deliver(struct ompi_request_t *send, struct ompi_request_t *receive)
+{
+    size_t bytes = send->bytes < receive->bytes ? send->bytes : receive->bytes;
+
+    memcpy(receive->data, send->data != NULL ? send->data : send->stored, bytes);
+    receive->bytes = send->bytes > receive->bytes ? SIZE_MAX : send->bytes;
+    send->complete = receive->complete = true;
+    posted_receives--;
+}
+
+static int fake_start(struct ompi_communicator_t *comm, int tag, struct gpuring_message *message)
+{
+    struct ompi_request_t *request = calloc(1, sizeof *request);
+    int i = 0;
+
+    assert_non_null(request);
+    assert_true(tag < -30);
+    if (refuse) {
+        free(request);
+        return GPURING_ERR_NET;
+    }
+    *request = (struct ompi_request_t){.from = message->sent ? comm->rank : message->peer,
+                                       .to = message->sent ? message->peer : comm->rank,
+                                       .tag = tag,
+                                       .sent = message->sent,
+                                       .failed = fail_next,
+                                       .bytes = message->bytes,
+                                       .data = message->data};
+    fail_next = false;
+    if (request->sent && request->bytes <= EAGER) {
+        memcpy(request->stored, request->data, request->bytes);
+        request->data = NULL;
+    }
+    posted_receives += !request->sent;
+    while (i < RECORDS && records[i] != NULL) {
+        if (matches(records[i], request)) {
+            deliver(request->sent ? request : records[i], request->sent ? records[i] : request);
+            break;
+        }
+        i++;
+    }
+    while (i < RECORDS && records[i] != NULL) {
+        i++;
+    }
+    assert_true(i < RECORDS);
+    records[i] = request;
+    message->request = request;
+    return GPURING_OK;
+}
+
+static int fake_finish(struct gpuring_message *message)
+{
+    struct ompi_request_t *request = message->request;
+    bool failed = request->failed;
+
+    if (!request->complete && !failed && !(request->sent && request->data == NULL)) {
+        return GPURING_AGAIN;
+    }
+    message->bytes = request->bytes;
+    message->request = NULL; /* the record stays, because its data may not be received yet */
+    return failed ? GPURING_ERR_NET : GPURING_OK;
+}
+
+static bool fake_cancel(struct gpuring_message *message)
+{
+    if (message->request != NULL && !message->request->sent && cancels) {
+        posted_receives -= !message->request->complete;
+        message->request->complete = true;
+        message->request = NULL;
+    }
+    if (message->request != NULL && message->request->complete) {
+        message->request = NULL;
+    }
+    return message->request == NULL;
+}
+
+static void fake_progress(void)
+{
+}
+
+static int fake_lowest_tag(void)
+{
+    return -(1 << 20);
+}
+
+static const struct gpuring_message_ops fake = {.start = fake_start,
+                                                .finish = fake_finish,
+                                                .cancel = fake_cancel,
+                                                .progress = fake_progress,
+                                                .lowest_tag = fake_lowest_tag};
+
+/* A rank: its net and proxy, and its end of a connection from rank 0 to rank 1. */
+static struct rank {
+    struct ompi_communicator_t comm;
+    struct gpuring_proxy *proxy;
+    struct gpuring_net *net;
+    struct lane_end end;
+} ranks[2];
+
+static void rank_open(int rank)
+{
+    const struct gpuring_proxy_config waits = {.progress = fake_progress};
+    struct gpuring_net_config config = {
+        .messages = &fake, .comm = &ranks[rank].comm, .rank = rank, .local_host = "here"};
+    struct rank *own = &ranks[rank];
+
+    own->comm.rank = rank;
+    assert_int_equal(gpuring_proxy_create(&waits, &own->proxy), GPURING_OK);
+    config.gate = gpuring_proxy_gate(own->proxy);
+    assert_int_equal(gpuring_net_mpi.open(&config, &own->net), GPURING_OK);
+    gpuring_proxy_add_net(own->proxy, own->net);
+    assert_int_equal(lane_end_create(&own->end, &gpuring_net_mpi, own->net, 0, own->proxy,
+                                     rank == 0 ? GPURING_NET_SEND : GPURING_NET_RECV, NSLOTS,
+                                     SLOT_BYTES),
+                     GPURING_OK);
+}
+
+static int connect_ranks(void **state)
+{
+    (void) state;
+    for (int i = 0; i < 2; i++) {
+        rank_open(i);
+    }
+    assert_int_equal(
+        lane_connect(&ranks[0].end, ranks[0].net, "rank 0", &ranks[1].end, ranks[1].net, "rank 1"),
+        GPURING_OK);
+    for (int i = 0; i < 2; i++) {
+        gpuring_proxy_use(ranks[i].end.link, 1u << GPURING_PROTOCOL_SIMPLE);
+        gpuring_proxy_begin(&ranks[i].end.group);
+    }
+    return 0;
+}
+
+static int close_ranks(void **state)
+{
+    (void) state;
+    for (int i = 0; i < 2; i++) {
+        lane_end_destroy(&ranks[i].end, 0.01);
+        gpuring_net_mpi.close(ranks[i].net);
+        assert_int_equal(gpuring_proxy_destroy(ranks[i].proxy, 0), GPURING_OK);
+    }
+    for (int i = 0; i < RECORDS && records[i] != NULL; i++) {
+        free(records[i]);
+        records[i] = NULL;
+    }
+    posted_receives = 0;
+    refuse = fail_next = false;
+    cancels = true;
+    return 0;
+}
+
+static void help(int rank)
+{
+    gpuring_proxy_help(ranks[rank].proxy);
+}
+
+static uint8_t byte_of(uint64_t step)
+{
+    return (uint8_t) (3 * step + 1);
+}
+
+/* Fill the slot of a step at the sender. */
+static void put(uint64_t step, uint32_t bytes)
+{
+    struct lane_end *end = &ranks[0].end;
+
+    memset(end->slots[0] + step % NSLOTS * SLOT_BYTES, byte_of(step), bytes);
+    end->tail[0]->size[step % NSLOTS] = bytes;
+    __atomic_store_n(&end->tail[0]->tail, step + 1, __ATOMIC_RELEASE);
+}
+
+static uint64_t sent(void)
+{
+    return __atomic_load_n(&ranks[0].end.head[0]->head, __ATOMIC_ACQUIRE);
+}
+
+static uint64_t arrived(void)
+{
+    return __atomic_load_n(&ranks[1].end.tail[0]->tail, __ATOMIC_ACQUIRE);
+}
+
+/* Check the slot of a step at the receiver, and return it. */
+static void take(uint64_t step, uint32_t bytes)
+{
+    struct lane_end *end = &ranks[1].end;
+    const uint8_t *slot = end->slots[0] + step % NSLOTS * SLOT_BYTES;
+
+    assert_true(arrived() > step);
+    assert_int_equal(end->tail[0]->size[step % NSLOTS], bytes);
+    for (uint32_t i = 0; i < bytes; i++) {
+        assert_int_equal(slot[i], byte_of(step));
+    }
+    __atomic_store_n(&end->head[0]->head, step + 1, __ATOMIC_RELEASE);
+}
+
+/* Small and large slots, each sent before and after its receive was posted. */
+static void test_steps(void **state)
+{
+    (void) state;
+    for (uint64_t step = 0; step < 40; step++) {
+        uint32_t bytes = step % 3 == 0 ? SLOT_BYTES : step % 3 == 1 ? 16 : 0;
+
+        if (step % 2 == 0) {
+            help(1);
+        }
+        put(step, bytes);
+        help(0);
+        help(1);
+        take(step, bytes);
+        help(1);
+        help(0);
+        assert_int_equal(sent(), step + 1);
+        assert_false(gpuring_proxy_unsent(&ranks[0].end.group));
+    }
+}
+
+/* Small slots leave before the receiver takes part, up to the window. A credit lets further ones
+ * leave. An operation must not end before that. */
+static void test_window(void **state)
+{
+    uint64_t step = 0;
+
+    (void) state;
+    while (step == sent() && step < 2 * WINDOW) {
+        put(step++, 16);
+        help(0);
+    }
+    assert_int_equal(sent(), WINDOW);
+    assert_true(gpuring_proxy_unsent(&ranks[0].end.group));
+    for (uint64_t taken = 0; taken < WINDOW; taken++) {
+        help(1);
+        take(taken, 16);
+    }
+    help(1);
+    assert_false(gpuring_proxy_unsent(&ranks[0].end.group));
+    assert_int_equal(sent(), WINDOW + 1);
+    help(1);
+    take(WINDOW, 16);
+}
+
+/* A large slot belongs to MPI until the receiver takes part. */
+static void test_large(void **state)
+{
+    (void) state;
+    put(0, SLOT_BYTES);
+    help(0);
+    assert_int_equal(sent(), 0);
+    assert_true(gpuring_proxy_unsent(&ranks[0].end.group));
+    help(1);
+    take(0, SLOT_BYTES);
+    assert_false(gpuring_proxy_unsent(&ranks[0].end.group));
+    assert_int_equal(sent(), 1);
+}
+
+/* Protocols that no operation uses have no receives. */
+static void test_unused(void **state)
+{
+    unsigned used;
+
+    (void) state;
+    help(1);
+    used = posted_receives;
+    assert_in_range(used, 1, NSLOTS + 1);
+    gpuring_proxy_use(ranks[1].end.link, 1u << GPURING_PROTOCOL_SIMPLE | 1u << GPURING_PROTOCOL_LL);
+    help(1);
+    assert_int_equal(posted_receives, 2 * used - 1); /* one is for credits and the end */
+}
+
+static void test_abort(void **state)
+{
+    (void) state;
+    help(0);
+    help(1);
+    gpuring_proxy_abort(ranks[0].end.link, GPURING_ERR_DATA);
+    help(1);
+    assert_int_equal(ranks[1].end.failed, GPURING_ERR_ABORTED);
+    assert_non_null(strstr(gpuring_proxy_error(ranks[1].end.link), "[peer-gave-up]"));
+    assert_int_equal(ranks[0].end.failed, GPURING_OK);
+}
+
+static void test_errors(void **state)
+{
+    (void) state;
+    refuse = true;
+    put(0, 16);
+    help(0);
+    assert_int_equal(ranks[0].end.failed, GPURING_ERR_NET);
+    assert_non_null(strstr(gpuring_proxy_error(ranks[0].end.link), "[mpi-failed]"));
+    refuse = false;
+    fail_next = true; /* the first receive */
+    help(1);
+    help(1);
+    assert_int_equal(ranks[1].end.failed, GPURING_ERR_NET);
+}
+
+/* MPI may still write to a receive that it cannot cancel, so its memory must not be freed. */
+static void test_held(void **state)
+{
+    bool (*holds)(struct gpuring_net_link *) = gpuring_net_mpi.link_holds;
+
+    (void) state;
+    help(1);
+    cancels = false;
+    assert_true(holds(ranks[1].end.link));
+    cancels = true;
+    assert_false(holds(ranks[1].end.link));
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, connect_ranks, close_ranks)
+    const struct CMUnitTest tests[] = {
+        TEST(test_steps), TEST(test_window), TEST(test_large), TEST(test_unused),
+        TEST(test_abort), TEST(test_errors), TEST(test_held),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
