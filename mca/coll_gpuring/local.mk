@@ -126,9 +126,9 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/module_state.h \
     mca/coll_gpuring/progress/task.c \
     mca/coll_gpuring/progress/task.h \
-    mca/coll_gpuring/serve/decide.c \
+    mca/coll_gpuring/reason.c \
+    mca/coll_gpuring/reason.h \
     mca/coll_gpuring/serve/decide.h \
-    mca/coll_gpuring/serve/forecast.h \
     mca/coll_gpuring/serve/persistent_order.c \
     mca/coll_gpuring/serve/persistent_order.h \
     mca/coll_gpuring/serve/queue.c \
@@ -162,6 +162,8 @@ mca_coll_gpuring_la_LDFLAGS = -module $(AM_LDFLAGS) $(GPURING_MODULE_LDFLAGS) \
     -export-symbols-regex '^mca_coll_gpuring_component$$'
 mca_coll_gpuring_la_LIBADD = libgpuring_core.la libpcigraph.la $(MPI_LIBS) -ldl -lpthread -lm
 mca_coll_gpuring_la_SOURCES = \
+    mca/coll_gpuring/agree/agree.c \
+    mca/coll_gpuring/agree/agree.h \
     mca/coll_gpuring/calls/calls.h \
     mca/coll_gpuring/calls/collective.c \
     mca/coll_gpuring/calls/calls_request.c \

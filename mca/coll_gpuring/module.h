@@ -46,6 +46,15 @@ struct gpuring_serve;
 struct gpuring_shape;
 struct gpuring_wireup;
 
+/* What is known about where the buffers of calls are (agree/agree.h). */
+struct gpuring_agree {
+    bool connected; /* all ranks are READY: a call has ended here that needs all of them. All ranks
+                       set this before their next call. */
+    uint64_t
+        next; /* ranks that are not connected do not agree on calls with numbers below; atomic */
+    uint64_t votes; /* number of calls so far in which the ranks voted */
+};
+
 /* The state of staged calls on a communicator. */
 struct gpuring_staging {
     uint32_t logged; /* bits of the collectives whose first staged call was logged */
@@ -74,6 +83,7 @@ struct mca_coll_gpuring_module_t {
                                    * intercommunicators and with a single rank */
     struct gpuring_shape *shapes; /* shapes of calls (calls/describe.c), or NULL */
     uint64_t nshapes;             /* number of shapes that were kept so far */
+    struct gpuring_agree agree;
     struct gpuring_staging staging;
 };
 typedef struct mca_coll_gpuring_module_t mca_coll_gpuring_module_t;

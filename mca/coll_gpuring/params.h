@@ -173,10 +173,9 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
     CHOICE(agree, 0, 3, SHARED, agree,                                                             \
            "Memory of the ranks in one call: symmetric (all on GPUs or all on hosts) or always "   \
            "(any mixture, for a small message round before each call)")                            \
-    SIZE(                                                                                          \
-        agree_size, 1048576, 3, SHARED, 0, 1099511627776,                                          \
-        "Smallest rooted call in bytes before which unconnected ranks or nodes agree by messages " \
-        "where the buffers are; smaller calls use earlier results; 0: such calls are staged")      \
+    SIZE(agree_size, 262144, 3, SHARED, 0, 1099511627776,                                          \
+         "Smallest call with a root in bytes before which nodes agree by messages where the "      \
+         "buffers are; smaller calls on GPU memory are staged, with 0 all calls with a root")      \
     CHOICE(check, 0, 3, SHARED, check,                                                             \
            "plans: prove the allreduce plans of all ranks before use; data: compare each "         \
            "allreduce with one by MPI messages (slow); off: neither")                              \

@@ -437,6 +437,8 @@ component() (
 # mpi_step NAME SECONDS TEXT RANKS PROGRAM ARGUMENT...: run an MPI program on $mpi_nodes simulated nodes.
 mpi_nodes=1
 mpi_step() {
+    # Small calls with a root are served, too, instead of staged.
+    export OMPI_MCA_coll_gpuring_agree_size=1
     mpi_name=$1 mpi_limit=$2 mpi_text=$3 mpi_ranks=$4 mpi_program=$build/$5
     shift 5
     gpu_step "$mpi_name" "$mpi_limit" "$mpi_text" "${MPIRUN:-mpirun}" -n "$mpi_ranks" \

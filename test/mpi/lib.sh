@@ -90,6 +90,8 @@ use_gpus() {
     device=cuda
     export GPURING_TEST_MEMORY=cuda GPURING_TEST_DRIVER="$top_builddir/test/standin/.libs"
     export GPURING_STANDIN_GPUS="$1"
+    # Small calls with a root are served, too, instead of staged.
+    export OMPI_MCA_coll_gpuring_agree_size=1
 }
 
 # nvlink_topology GPUS: use a topology file in which all GPUs of the stand-in driver are on one NVSwitch.

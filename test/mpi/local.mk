@@ -34,10 +34,10 @@ test_mpi_many_SOURCES = test/mpi/many.c
 test_mpi_many_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_many_LDADD = $(mpi_test_libs)
 
-mpi_test_programs += test/mpi/forecast
-test_mpi_forecast_SOURCES = test/mpi/forecast.c
-test_mpi_forecast_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_forecast_LDADD = $(mpi_test_libs)
+mpi_test_programs += test/mpi/rooted
+test_mpi_rooted_SOURCES = test/mpi/rooted.c
+test_mpi_rooted_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_rooted_LDADD = $(mpi_test_libs)
 
 mpi_test_programs += test/mpi/semantics
 test_mpi_semantics_SOURCES = test/mpi/semantics.c

@@ -74,8 +74,7 @@ use_gpus 2
 native 1 11 5 "device memory"
 native 2 5 60 "device memory"
 native 4 29 30 "device memory"
-# Between nodes, ranks agree with messages on calls for which buffers may be anywhere on each rank.
-export OMPI_MCA_coll_gpuring_agree_size=1
+# Between nodes ranks agree by messages on calls in which each may have its buffers anywhere.
 mpi 240 4 n2 native -s "$seed" -f "${GPURING_NATIVE_EVERY:-29}" -m 30
 adopt_as_one "4 ranks on 2 nodes, device memory"
 mpi 240 17 n4 many 701
@@ -84,12 +83,12 @@ OMPI_MCA_coll_gpuring_direct_ranks=2 mpi 240 4 n2 native -s "$seed" -f 97 -m 30
 adopt_as_one "4 ranks on 2 nodes, device memory, connected when it is needed"
 OMPI_MCA_coll_gpuring_agree_size=3000 mpi 240 4 n2 native -s "$seed" -f 1000000 -m 15
 check "4 ranks on 2 nodes, groups of calls of which some are agreed on" says '^ok .* - 15 groups'
-# For small calls with a root, ranks agree only sometimes, and assume the same result in between.
+# Small calls with a root are staged, and so are those below the limit between nodes.
 unset OMPI_MCA_coll_gpuring_agree_size
-mpi 240 4 n2 forecast "$seed" 12
-adopt_as_one "4 ranks on 2 nodes, small calls with a root"
+OMPI_MCA_coll_gpuring_agree_size=10000 mpi 240 4 n2 rooted "$seed" 12
+adopt_as_one "4 ranks on 2 nodes, calls with a root, agreed on from 10000 bytes on"
 for nodes in 1 2; do
-    mpi 240 3 n$nodes forecast "$seed" 3 first
+    mpi 240 3 n$nodes rooted "$seed" 3 first
     adopt_as_one "3 ranks on $nodes node(s), calls with a root before any other"
 done
 OMPI_MCA_coll_gpuring_agree_size=0 mpi 240 4 n2 many 701

@@ -237,7 +237,7 @@ static void broadcasts_go_by_trees_between_many_ranks(void **state)
     assert_int_equal(algorithm_of_bcast(&config, 1 << 30), GPURING_ALGORITHM_RING);
     assert_true(delegates(&config, GPURING_COLLECTIVE_BCAST, 8));
     config.host = false;
-    assert_false(delegates(&config, GPURING_COLLECTIVE_BCAST, 8));
+    assert_false(delegates(&config, GPURING_COLLECTIVE_BCAST, 8 << 10));
 
     config.model.known = true;
     for (int i = 0; i < GPURING_MODEL_CHOICE_SIZES; i++) {

@@ -11,7 +11,6 @@
 #include <cmocka.h>
 
 #include "mca/coll_gpuring/serve/decide.h"
-#include "mca/coll_gpuring/serve/forecast.h"
 #include "mca/coll_gpuring/serve/persistent_order.h"
 #include "mca/coll_gpuring/serve/queue.h"
 
@@ -141,54 +140,6 @@ static void items_end_in_the_order_of_the_calls(void **state)
     gpuring_queue_complete(&finished);
     assert_int_equal(completed, 3);
     assert_int_equal(queue->finished, 3);
-}
-
-/* ---- Forecasts ---- */
-
-/* Make calls with these results of agreements. Check on which calls the ranks agree ('a'), and the
- * results that they expect of the other calls. */
-static void expect_forecasts(const char *results, const char *expected)
-{
-    struct gpuring_forecast forecast = {0};
-    char found[512];
-    size_t n = strlen(results);
-
-    assert_in_range(n, 1, sizeof found - 1);
-    for (size_t i = 0; i < n; i++) {
-        enum gpuring_expected next = gpuring_forecast_next(&forecast),
-                              asked = gpuring_forecast_ask(&forecast);
-
-        assert_int_equal(next, asked);
-        if (asked == GPURING_EXPECTED_UNKNOWN) {
-            gpuring_forecast_learn(&forecast, results[i] == 'g' ? GPURING_EXPECTED_GPU
-                                                                : GPURING_EXPECTED_HOST);
-        }
-        found[i] = asked == GPURING_EXPECTED_UNKNOWN ? 'a'
-                   : asked == GPURING_EXPECTED_HOST  ? 'h'
-                                                     : 'g';
-    }
-    found[n] = '\0';
-    assert_string_equal(found, expected);
-}
-
-static void ranks_agree_ever_more_rarely(void **state)
-{
-    struct gpuring_forecast forecast = {0};
-    int agreed = 0;
-
-    (void) state;
-    expect_forecasts("gggggggggggg", "aagaggagggga");
-    expect_forecasts("hhhhhhhhhhhh", "aahahhahhhha");
-    expect_forecasts("ghghghgh", "aaaaaaaa");
-    expect_forecasts("ggghhhhhhh", "aagaahahha");
-    expect_forecasts("gggghhhgggggg", "aagaggaaagagg");
-    for (int i = 0; i < 10000; i++) {
-        if (gpuring_forecast_ask(&forecast) == GPURING_EXPECTED_UNKNOWN) {
-            gpuring_forecast_learn(&forecast, GPURING_EXPECTED_HOST);
-            agreed++;
-        }
-    }
-    assert_in_range(agreed, 10000 / (GPURING_FORECAST_RUN + 1), 10000 / GPURING_FORECAST_RUN + 8);
 }
 
 /* ---- Calls that a vote may delegate ---- */
@@ -417,7 +368,6 @@ int main(void)
                                         queues_setup, queues_teardown),
         cmocka_unit_test_setup_teardown(undecided_calls_are_delegated_in_their_turn, queues_setup,
                                         queues_teardown),
-        cmocka_unit_test(ranks_agree_ever_more_rarely),
         cmocka_unit_test_setup_teardown(what_a_vote_may_delegate_is_not_reported, queues_setup,
                                         queues_teardown),
         cmocka_unit_test_setup_teardown(many_calls_need_a_second_gathering, queues_setup,

@@ -506,6 +506,39 @@ static void turns_are_for_large_vectors(void **state)
     }
 }
 
+/* On GPUs small calls with a root are staged, unless the user selects an algorithm for them. */
+static void small_calls_with_a_root_are_staged(void **state)
+{
+    struct gpuring_tuning_rule rule = {.collective = GPURING_COLLECTIVE_BCAST,
+                                       .bytes = {0, 99},
+                                       .algorithm = GPURING_PARAM_ALGORITHM_DIRECT};
+    struct gpuring_tuning tuning = {.rules = &rule, .count = 1};
+    struct gpuring_select_config config = {
+        .algorithm = -1, .protocol = -1, .nranks = 4, .nnodes = 1, .host = true};
+
+    (void) state;
+    for (int i = 0; i < GPURING_COLLECTIVE_COUNT; i++) {
+        config.plans[i] = 1u << GPURING_ALGORITHM_DIRECT | 1u << GPURING_ALGORITHM_RING;
+    }
+    assert_false(delegates(&config, GPURING_COLLECTIVE_BCAST, 8));
+    config.host = false;
+    assert_true(delegates(&config, GPURING_COLLECTIVE_BCAST, 8191));
+    assert_false(delegates(&config, GPURING_COLLECTIVE_BCAST, 8192));
+    assert_true(delegates(&config, GPURING_COLLECTIVE_GATHER, 511)); /* of 4 ranks */
+    assert_false(delegates(&config, GPURING_COLLECTIVE_SCATTER, 512));
+    assert_false(delegates(&config, GPURING_COLLECTIVE_REDUCE, 8));
+    assert_false(delegates(&config, GPURING_COLLECTIVE_ALLREDUCE, 8));
+    config.agree_size = 100;
+    assert_true(delegates(&config, GPURING_COLLECTIVE_BCAST, 99));
+    assert_false(delegates(&config, GPURING_COLLECTIVE_BCAST, 100));
+    config.agree_size = 0;
+    config.tuning = &tuning;
+    assert_false(delegates(&config, GPURING_COLLECTIVE_BCAST, 99));
+    assert_true(delegates(&config, GPURING_COLLECTIVE_BCAST, 101));
+    config.algorithm = GPURING_ALGORITHM_RING;
+    assert_false(delegates(&config, GPURING_COLLECTIVE_BCAST, 101));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -520,6 +553,7 @@ int main(void)
         cmocka_unit_test(what_was_asked_for_goes_before_the_file_and_that_before_the_model),
         cmocka_unit_test(each_collective_has_its_rules),
         cmocka_unit_test(turns_are_for_large_vectors),
+        cmocka_unit_test(small_calls_with_a_root_are_staged),
     };
 
     return cmocka_run_group_tests_name("tuning", tests, NULL, NULL);

@@ -32,7 +32,7 @@ struct gpuring_served {
     enum gpuring_collective collective;
     const char *name; /* NULL: it is always staged */
     bool reduces;
-    bool votes; /* some ranks may use GPU buffers and others host buffers or none: mixed_memory.c */
+    bool votes; /* some ranks may use GPU buffers and others host buffers or none: agree.h */
     enum gpuring_call_sizes sizes;
 };
 
@@ -51,6 +51,13 @@ static inline bool gpuring_call_is_served(const mca_coll_gpuring_module_t *modul
     return module->serve != NULL && gpuring_served[what].name != NULL;
 }
 
+/* Return the number by which agree/ knows the call that this rank makes now. */
+static inline uint64_t gpuring_agree_number(const mca_coll_gpuring_module_t *module,
+                                            enum gpuring_form form)
+{
+    return form == GPURING_PERSISTENT ? GPURING_AGREE_PERSISTENT : module->calls;
+}
+
 /* Return true if the call with this number can be passed to the previous module without further
  * checks, because this process has no GPU memory and the other ranks do not vote in this call. */
 static inline bool gpuring_call_bypasses(const mca_coll_gpuring_module_t *module,
@@ -58,7 +65,7 @@ static inline bool gpuring_call_bypasses(const mca_coll_gpuring_module_t *module
 {
     return !gpuring_eligible_any() &&
            !(gpuring_call_is_served(module, what) && gpuring_served[what].votes &&
-             gpuring_vote_possible(module, number));
+             gpuring_agree_possible(module, number));
 }
 
 /* ---- collective.c ---- */

@@ -166,7 +166,7 @@ static int decide_persistent(mca_coll_gpuring_module_t *module, struct gpuring_c
 {
     int status = gpuring_progress_call(module, call, GPURING_PERSISTENT, reason);
 
-    module->serve->all_ready |= *reason == GPURING_REASON_NONE && status == GPURING_OK;
+    module->agree.connected |= *reason == GPURING_REASON_NONE && status == GPURING_OK;
     call->asks = GPURING_ASKS_NOBODY;
     return status;
 }
@@ -197,7 +197,7 @@ int gpuring_call_request(struct gpuring_description *d, ompi_request_t **request
 
     if (counts) {
         module->calls += d->form == GPURING_NONBLOCKING;
-        if (!gpuring_call_bypasses(module, d->what, module->calls)) {
+        if (!gpuring_call_bypasses(module, d->what, gpuring_agree_number(module, d->form))) {
             reason = gpuring_call_begin(d, &call, &status);
         }
     }

@@ -13,20 +13,20 @@ typedef mca_coll_gpuring_module_t module_t;
 /* Vote in a call in which some ranks may use GPU buffers and others host buffers. Returns NONE, or
  * the reason for delegating it. The ranks vote in every call in which all of them are able to. */
 static enum gpuring_reason vote(module_t *self, struct gpuring_call *call,
-                                enum gpuring_reason reason, bool lasting)
+                                enum gpuring_reason reason, uint64_t number)
 {
     if (reason != GPURING_REASON_NONE && reason != GPURING_REASON_MEMORY) {
         return reason;
     }
     if (call->count == 0 || !gpuring_type_info(call->type)->device ||
-        !gpuring_vote_possible(self, self->calls)) {
+        !gpuring_agree_possible(self, number)) {
         return reason == GPURING_REASON_NONE ? GPURING_REASON_UNKNOWN : reason;
     }
     /* Before all ranks are connected, some may not know which sizes are delegated. */
-    if (self->serve->all_ready && gpuring_serve_select(self, call) && call->choice.delegated) {
+    if (self->agree.connected && gpuring_serve_select(self, call) && call->choice.delegated) {
         return reason == GPURING_REASON_NONE ? GPURING_REASON_TUNED : reason;
     }
-    return gpuring_vote_cast(self, call, lasting);
+    return gpuring_agree_begin(self, call, number, !gpuring_queue_empty(&self->serve->queue));
 }
 
 enum gpuring_reason gpuring_call_begin(struct gpuring_description *d, struct gpuring_call **call,
@@ -35,17 +35,17 @@ enum gpuring_reason gpuring_call_begin(struct gpuring_description *d, struct gpu
     const struct gpuring_served *served = gpuring_served_of(d->what);
     module_t *self = d->module;
     bool decide = gpuring_buffers_decide(), votes = served->votes && decide;
+    uint64_t number = gpuring_agree_number(self, d->form);
     enum gpuring_reason reason;
 
     *status = GPURING_OK;
-    if (votes && !served->reduces && !gpuring_vote_possible(self, self->calls)) {
+    if (votes && !served->reduces && !gpuring_agree_possible(self, number)) {
         (*call)->memory = NULL;
         return GPURING_REASON_UNKNOWN; /* independent of where the buffers are */
     }
     reason = gpuring_call_describe(d, call, status);
     if (votes) {
-        return *status == GPURING_OK ? vote(self, *call, reason, d->form == GPURING_PERSISTENT)
-                                     : reason;
+        return *status == GPURING_OK ? vote(self, *call, reason, number) : reason;
     }
     if (decide && d->form != GPURING_PERSISTENT) {
         gpuring_mixed_memory_note(self, reason, *call);

@@ -378,7 +378,6 @@ static enum gpuring_reason describe_alike(struct gpuring_shape *shape,
 {
     struct gpuring_call *call = &shape->described;
 
-    call->forecast = NULL; /* the previous call of this shape may have set it */
     call->number = 0;
     if (call->in.bytes > 0) {
         call->in.sample = call->input =
@@ -456,9 +455,7 @@ enum gpuring_reason gpuring_call_describe(struct gpuring_description *d,
     locate(&sources.out, &call->out);
     reason = call->count == 0 ? GPURING_REASON_MEMORY : gpuring_eligible_memory(call);
     plain = call->count > 0 && has_plain_shape(module, &sources, call);
-    if (plain || reason == GPURING_REASON_NONE ||
-        (reason == GPURING_REASON_MEMORY && call->count > 0 && served->votes &&
-         gpuring_forecast_may_serve(module, call))) {
+    if (plain || reason == GPURING_REASON_NONE) {
         *status = adapt(d, &sources, call);
     }
     if (plain && *status == GPURING_OK) {

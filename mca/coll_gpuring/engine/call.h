@@ -43,13 +43,12 @@ struct gpuring_selection {
                           kernels/work.h */
 };
 
-/* Whom this rank has to ask yet where other ranks have the buffers of a call, see
- * serve/mixed_memory.c. */
+/* How this rank must still find out where the buffers of the other ranks are (agree/agree.h). */
 enum gpuring_asks {
     GPURING_ASKS_NOBODY,
-    GPURING_ASKS_FORECAST, /* when it is the turn of the call */
-    GPURING_ASKS_PAGES,    /* on which the ranks vote */
-    GPURING_ASKS_MESSAGES, /* by which they agree */
+    GPURING_ASKS_TURN,     /* it decides that when the call is the next one */
+    GPURING_ASKS_PAGES,    /* the ranks vote on their status pages */
+    GPURING_ASKS_MESSAGES, /* the ranks agree by messages */
 };
 
 /* A call of a collective. */
@@ -69,9 +68,8 @@ struct gpuring_call {
     bool selected;                      /* `choice` is set */
     struct gpuring_selection choice;
     enum gpuring_asks asks;
-    struct gpuring_forecast *forecast; /* of calls like this one; NULL: there is none */
-    uint64_t vote;                     /* its number, while it asks: among the calls in which
-                                          the ranks vote, for the pages; else among all calls */
+    uint64_t vote;   /* while it asks, its number: among the votes if it asks PAGES, otherwise
+                        among all calls, or GPURING_AGREE_PERSISTENT */
     uint64_t made;   /* what must be equal on all ranks, see serve/differ.h; 0: not known */
     uint64_t number; /* of the call on its communicator, see mixed_memory.c; 0: not counted */
     uint64_t shape;  /* calls of a communicator with the same number differ in addresses alone; 0:

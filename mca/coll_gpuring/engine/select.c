@@ -88,6 +88,11 @@ static uint64_t min_of(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+static uint64_t max_of(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 /*
  * Largest size, as rules count it, at which the direct exchange is the best algorithm as far as
  * known.
@@ -146,6 +151,24 @@ static uint64_t tree_limit(const struct gpuring_select_config *config,
 }
 
 /*
+ * Staging copies at the root and at the other ranks, and kernels must be launched on all ranks.
+ * Measured with 2 and 4 ranks on an H200 with MPS (doc/results/gpu.md): a staged bcast takes 0.65
+ * of the time at 8 bytes, 0.74 to 0.82 at 1 KiB and twice the time at 128 KiB, so the times are
+ * equal at about 8 KiB. Gather and scatter take 0.83 to 0.95 of the time up to 512 bytes, and 1.0
+ * to 1.1 of it at 4 KiB. Reduce is never faster staged.
+ */
+uint64_t gpuring_select_small_limit(enum gpuring_collective collective, uint64_t agree_size)
+{
+    static const uint64_t limits[GPURING_COLLECTIVE_COUNT] = {
+        [GPURING_COLLECTIVE_BCAST] = 8 << 10,
+        [GPURING_COLLECTIVE_GATHER] = 2 << 10,
+        [GPURING_COLLECTIVE_SCATTER] = 2 << 10,
+    };
+
+    return agree_size > 0 ? min_of(agree_size, limits[collective]) : limits[collective];
+}
+
+/*
  * Largest size at which the previous component is faster; 0: at no size.
  *
  * Ranks that take turns on a GPU need 146 us for each turn, whatever is done in it, and several
@@ -169,8 +192,9 @@ static uint64_t previous_limit(const struct gpuring_select_config *config,
                                                          (uint64_t) (config->time_sliced_ranks - 1)
                                                    : 0;
     uint64_t ranks = passes ? n * (limits_of(config)->hop - 1) : 0;
+    uint64_t small = config->host ? 0 : gpuring_select_small_limit(collective, config->agree_size);
 
-    return turns > ranks ? turns : ranks;
+    return max_of(max_of(turns, ranks), small > 0 ? small - 1 : 0);
 }
 
 /* A rule for the size of a request. -1: it names no algorithm, or no protocol. */

@@ -24,6 +24,7 @@ struct gpuring_select_config {
     int protocol;  /* enum gpuring_protocol, or -1: by size */
     int nranks, nnodes;
     bool host;                                /* plans run on the CPU */
+    uint64_t agree_size;                      /* see gpuring_select_small_limit */
     uint32_t plans[GPURING_COLLECTIVE_COUNT]; /* that exist: bits 1 << algorithm */
     bool in_order; /* reductions fold in the order of the ranks: by the plans that exist then */
     int time_sliced_ranks; /* ranks that take turns on a GPU, the most on any; 0: none do */
@@ -47,6 +48,13 @@ struct gpuring_select_config {
  */
 void gpuring_select(const struct gpuring_select_config *config, enum gpuring_collective collective,
                     uint64_t count, uint32_t type_size, struct gpuring_selection *choice);
+
+/*
+ * Return the number of bytes, of all ranks' blocks together, below which a call with a root on GPU
+ * memory is faster staged than served; 0 for other collectives. agree_size: a lower limit that the
+ * user has set, coll_gpuring_agree_size; 0: none.
+ */
+uint64_t gpuring_select_small_limit(enum gpuring_collective collective, uint64_t agree_size);
 
 /* Return true if a plan of an algorithm must be made. wanted: bits 1 << enum gpuring_algorithm, of
  * the algorithms that the parameter, the tuning file or the cost model names. */

@@ -21,38 +21,7 @@
 
 #include "mca/coll_gpuring/collectives.h"
 #include "mca/coll_gpuring/module_state.h"
-
-/* The reasons for which a call is not served: X(NAME, code and text for the log). */
-#define GPURING_REASONS(X)                                                                       \
-    X(NONE, "[served] served")                                                                   \
-    X(TYPE, "[datatype] the datatype is not a predefined one that can be reduced")               \
-    X(OP, "[operation] the operation is user-defined, or MPI does not define it for the "        \
-          "datatype")                                                                            \
-    X(MEMORY, "[host-memory] the buffers are in host memory and coll_gpuring_device is not "     \
-              "host")                                                                            \
-    X(NO_DRIVER, "[no-driver] no CUDA driver is loaded in this process: the buffers are in "     \
-                 "host memory")                                                                  \
-    X(MIXED, "[mixed-memory] not all ranks have a buffer on a GPU")                              \
-    X(HOST_TYPE, "[host-datatype] the buffers are on a GPU, which does not reduce the datatype") \
-    X(DEAD, "[not-connected] the ranks of the communicator could not be connected")              \
-    X(TUNED, "[tuned] calls of this size are delegated by the tuning file, by "                  \
-             "coll_gpuring_algorithm, or because they pass too many ranks, or ranks that take "  \
-             "turns on a GPU ([shared-gpu])")                                                    \
-    X(UNKNOWN, "[no-vote] each rank may have its buffer on a GPU or not, and not all "           \
-               "processes had loaded a CUDA driver when the ranks asked for it; they ask again " \
-               "after as many calls; or coll_gpuring_agree_size is 0, or "                       \
-               "coll_gpuring_algorithm is previous")                                             \
-    X(EXPECTED, "[expected-host] not all ranks had a buffer on a GPU in the last such calls on " \
-                "which they agreed; they agree again after as many, 64 at most")
-
-enum gpuring_reason {
-#define GPURING_REASON_ENUM(name, text) GPURING_REASON_##name,
-    GPURING_REASONS(GPURING_REASON_ENUM)
-#undef GPURING_REASON_ENUM
-        GPURING_REASON_COUNT
-};
-
-const char *gpuring_reason_text(enum gpuring_reason reason);
+#include "mca/coll_gpuring/reason.h"
 
 enum gpuring_decision {
     GPURING_RUN,      /* now, by the engine */

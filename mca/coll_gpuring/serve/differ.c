@@ -121,7 +121,8 @@ static int look_at_vote(mca_coll_gpuring_module_t *module)
         return GPURING_OK;
     }
     other = gpuring_transport_made(module->engine->transport, rank, module->engine->operation + 1);
-    if (other == 0 || gpuring_vote_look(module, item, &module->serve->missing) ||
+    if (other == 0 ||
+        gpuring_vote_poll(module, &item->call, &module->serve->missing, &item->reason) ||
         module->serve->missing != rank) {
         return GPURING_OK;
     }

@@ -57,7 +57,7 @@ static int agree_progress(mca_coll_gpuring_module_t *module, struct gpuring_item
 
     if (item->phase < GPURING_PHASE_AGREEING) {
         gpuring_item_enter(item, GPURING_PHASE_AGREEING);
-        gpuring_oob_agree(oob, gpuring_agreement_word(&item->call));
+        gpuring_oob_agree(oob, gpuring_agree_word(&item->call));
     }
     status = gpuring_oob_progress(oob);
     if (status != GPURING_OK) {
@@ -66,7 +66,7 @@ static int agree_progress(mca_coll_gpuring_module_t *module, struct gpuring_item
     item->call.asks = GPURING_ASKS_NOBODY;
     status = gpuring_oob_failure(oob).status;
     if (status == GPURING_OK) {
-        gpuring_agreement_take(module, item, oob->word);
+        item->reason = gpuring_agree_take(module, &item->call, oob->word);
     }
     return status;
 }
@@ -87,20 +87,30 @@ static int prepare(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
     return gpuring_wireup_progress(module);
 }
 
+/* Count the votes on the next item. Returns false if there is no result yet. */
+static bool vote_progress(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
+{
+    bool known = gpuring_vote_poll(module, &item->call, &module->serve->missing, &item->reason);
+
+    if (known && item->reason == GPURING_REASON_NONE) {
+        gpuring_queue_decide(&module->serve->queue, item);
+    }
+    return known;
+}
+
 /* Return 0 if it is the turn of the next item, GPURING_AGAIN, or an error. Served calls run in the
- * same order on all ranks. A call that a vote or a forecast delegates does not wait for that order,
- * because other ranks may have no item for it. */
+ * same order on all ranks. A call that a vote or an agreement delegates does not wait for that
+ * order, because other ranks may have no item for it. */
 static int turn_progress(mca_coll_gpuring_module_t *module)
 {
     struct gpuring_queue *queue = &module->serve->queue;
     struct gpuring_item *item = gpuring_queue_next(queue);
 
-    if (item != NULL && item->call.asks == GPURING_ASKS_FORECAST) {
-        gpuring_forecast_look(module, item);
+    if (item != NULL && item->call.asks == GPURING_ASKS_TURN) {
+        item->reason = gpuring_agree_ask(module, &item->call);
     }
     if (item != NULL && item->call.asks == GPURING_ASKS_PAGES &&
-        module->state == GPURING_STATE_READY &&
-        !gpuring_vote_look(module, item, &module->serve->missing) && !queue->gathering &&
+        module->state == GPURING_STATE_READY && !vote_progress(module, item) && !queue->gathering &&
         gpuring_list_empty(&queue->unordered)) {
         return GPURING_AGAIN;
     }

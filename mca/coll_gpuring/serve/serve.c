@@ -62,7 +62,7 @@ int gpuring_serve_blocking(mca_coll_gpuring_module_t *self, struct gpuring_call 
     if (OPAL_UNLIKELY(status == GPURING_ERR_MIXED)) {
         *reason = GPURING_REASON_MIXED; /* the other ranks wait in the previous module */
     }
-    self->serve->all_ready |= *reason == GPURING_REASON_NONE && status == GPURING_OK;
+    self->agree.connected |= *reason == GPURING_REASON_NONE && status == GPURING_OK;
     return status;
 }
 

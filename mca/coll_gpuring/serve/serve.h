@@ -4,13 +4,13 @@
 #ifndef GPURING_SERVE_SERVE_H
 #define GPURING_SERVE_SERVE_H
 
+#include "mca/coll_gpuring/agree/agree.h"
 #include "mca/coll_gpuring/engine/engine.h"
 #include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/pvars.h"
 #include "mca/coll_gpuring/progress/task.h"
-#include "mca/coll_gpuring/serve/forecast.h"
 #include "mca/coll_gpuring/serve/persistent_order.h"
 #include "mca/coll_gpuring/serve/queue.h"
 #include "mca/coll_gpuring/util/backoff.h"
@@ -35,18 +35,11 @@ struct gpuring_serve {
     uint64_t progress; /* gpuring_watchdog_progress when a thread last left the queue; atomic, used
                           to choose the length of pauses */
     struct gpuring_watchdog watchdog;
-    uint64_t on_gpu; /* the number of the last call on a GPU (mixed_memory.c) */
-    bool all_ready;  /* all ranks are READY: a call has ended here that needs all of them. All ranks
-                        set this before their next call. */
-    uint64_t agree_from;  /* before the ranks are connected, they do not agree on calls with numbers
-                             below this one; atomic */
-    uint64_t votes;       /* number of calls so far in which the ranks vote (mixed_memory.c) */
-    int missing;          /* a rank whose vote the next item waits for */
-    uint8_t barrier_byte; /* that barriers reduce */
+    uint64_t on_gpu;             /* the number of the last call on a GPU (mixed_memory.c) */
+    int missing;                 /* a rank whose vote the next item waits for */
+    uint8_t barrier_byte;        /* that barriers reduce */
     struct gpuring_call barrier; /* the description of all barriers; its name is NULL before the
                                     first one */
-    /* Forecasts for small calls with a root, by the number of bits of their size in bytes. */
-    struct gpuring_forecast forecasts[GPURING_COLLECTIVE_COUNT][65];
 };
 
 /*
@@ -97,45 +90,6 @@ void gpuring_progress_decide(struct mca_coll_gpuring_module_t *module);
 void gpuring_progress_init(struct gpuring_serve *serve);
 
 /* ---- mixed_memory.c ---- */
-
-/* Return true if all ranks see the status pages of all others, because they are on one node, and
- * all ranks know that. */
-bool gpuring_can_vote_locally(const struct mca_coll_gpuring_module_t *module);
-
-/* Return true if the ranks may vote in the call with this number, or agree on it. This rank answers
- * from its own knowledge. */
-bool gpuring_vote_possible(const struct mca_coll_gpuring_module_t *module, uint64_t number);
-
-/*
- * Vote in a call in which some ranks may use GPU buffers and others host buffers. All ranks call
- * this for the same calls in the same order. Returns NONE if the call is served now, or if it must
- * wait in the queue for call->asks. Otherwise returns the reason for delegating the call; all ranks
- * will delegate it. lasting: the result is for a persistent call.
- */
-enum gpuring_reason gpuring_vote_cast(struct mca_coll_gpuring_module_t *module,
-                                      struct gpuring_call *call, bool lasting);
-
-/* Return true if the call may be served although this rank uses host buffers, because the ranks use
- * a forecast and it does not exclude that. */
-bool gpuring_forecast_may_serve(const struct mca_coll_gpuring_module_t *module,
-                                const struct gpuring_call *call);
-
-/* Query the forecast for the next item. Afterwards its call is served, the ranks must agree on it,
- * or it must be delegated for item->reason. With the queue's lock. */
-void gpuring_forecast_look(struct mca_coll_gpuring_module_t *module, struct gpuring_item *item);
-
-/* word: return the bits that this rank contributes to an agreement on where the buffers are. take:
- * use the result, which has the bits that any rank contributed, and set item->reason to NONE or to
- * the reason for delegating the call. */
-uint64_t gpuring_agreement_word(const struct gpuring_call *call);
-void gpuring_agreement_take(struct mca_coll_gpuring_module_t *module, struct gpuring_item *item,
-                            uint64_t word);
-
-/* Check the vote that the next item waits for. Returns false if there is no result yet because the
- * rank *missing has not voted. If the result is to delegate the call, sets item->reason. With the
- * queue's lock. */
-bool gpuring_vote_look(struct mca_coll_gpuring_module_t *module, struct gpuring_item *item,
-                       int *missing);
 
 /* Publish on the status page where the buffers of the module's last call are, if they decide
  * whether it is served. Sets call->number. reason is NONE if a GPU will serve the call. */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Test small calls with a root, for which ranks of several nodes agree only sometimes. Each phase
- * has calls with buffers in all kinds of memory, blocking and non-blocking, several in flight, on
- * ranks that run ahead of each other. Every result is checked. Then long sequences of equal calls
- * must be served.
+ * Calls with a root, in which each rank may have its buffers on a GPU or in host memory: phases of
+ * blocking and non-blocking calls with buffers in all kinds of memory, several of them in flight,
+ * on ranks that run ahead of each other. Every result is checked, and for rows of equal calls also
+ * how many were served and how many staged.
  *
- *   forecast [SEED [PHASES [first]]]
+ *   rooted [SEED [PHASES [first]]]
  *
- * first: make no other call before them
+ * first: no other call connects the ranks before these calls
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +20,7 @@
 enum { BCAST, REDUCE, GATHER, SCATTER, COLLECTIVES };
 enum { ALL_GPU, ALL_HOST, ROOT_HOST, BY_RANK, BY_CALL, PATTERNS };
 enum { LONGEST = 3000, MOST = 8, UNDER_WAY = 12 };
+enum { SMALL = 1000, LARGE = 5000 }; /* elements of a broadcast; the limit is 8 KiB */
 
 /* A call in flight, with its buffers. */
 struct slot {
@@ -34,7 +35,8 @@ static struct slot slots[UNDER_WAY];
 static MPI_Comm comm;
 static int host[LONGEST * MOST];
 static uint64_t common, own; /* random numbers: the same on all ranks; of this one */
-static bool one_node;        /* where the ranks vote in each call */
+static bool one_node;        /* the ranks vote in each call that is not small */
+static bool all_agree;       /* the ranks agree before each such call, coll_gpuring_agree_size */
 static MPI_Datatype gapped;  /* an int, and a gap as long */
 
 static int draw(uint64_t *state, int below)
@@ -207,24 +209,21 @@ static bool phase(int pattern, int calls)
     return good;
 }
 
-/* Start a gather of 40 bytes to rank 1. */
+/* Begin a gather of some KiB at rank 1. */
 static bool gather(struct slot *slot, bool on_gpu, bool blocking)
 {
     slot->collective = GATHER;
     slot->root = 1;
-    slot->count = 10;
+    slot->count = LONGEST;
     slot->on_gpu = on_gpu;
-    slot->gaps = true;
+    slot->gaps = false;
     fill(slot);
     return start(slot, blocking) == MPI_SUCCESS;
 }
 
-/*
- * Test gathers that wait for rank 0. The last of them has host buffers, and starts while host
- * buffers are expected. When it is its turn, the calls before it have changed the expectation to
- * GPU buffers.
- */
-static bool behind_others(void)
+/* Gathers with buffers in different kinds of memory wait in the queue, because rank 0 is late for
+ * the call before them. */
+static bool queued_gathers(void)
 {
     int *device = slots[5].memory[1][0];
     MPI_Request request;
@@ -245,43 +244,82 @@ static bool behind_others(void)
     return good;
 }
 
-/* Make broadcasts of 4000 bytes of data, and return the number of staged ones. */
-static long long row(int calls, bool on_gpu, MPI_Datatype type, bool *good)
-{
-    long long before = harness_pvar("coll_gpuring_staged");
-    int *buffer = slots[0].memory[on_gpu][0], step = type == gapped ? 2 : 1;
+enum form { BLOCKING, NONBLOCKING, PERSISTENT };
 
-    for (int i = 0; i < calls; i++) {
-        for (int k = 0; k < 1000 * step; k++) {
-            host[k] = harness_rank == i % harness_size && k % step == 0 ? 3 * k / step + i : -1;
-        }
-        harness_write(buffer, host, sizeof(int) * 1000 * (size_t) step);
-        *good = MPI_Bcast(buffer, 1000, type, i % harness_size, comm) == MPI_SUCCESS && *good;
-        harness_read(host, buffer, sizeof(int) * 1000 * (size_t) step);
-        for (int k = 0; k < 1000 * step; k++) {
-            *good = host[k] == (k % step == 0 ? 3 * k / step + i : -1) && *good;
-        }
+static int broadcast(enum form form, int *buffer, int count, MPI_Datatype type, int root)
+{
+    MPI_Request request;
+    int status;
+
+    if (form == BLOCKING) {
+        return MPI_Bcast(buffer, count, type, root, comm);
     }
-    return harness_pvar("coll_gpuring_staged") - before;
+    if (form == NONBLOCKING) {
+        status = MPI_Ibcast(buffer, count, type, root, comm, &request);
+        return status == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : status;
+    }
+    status = HARNESS_INIT(Bcast)(buffer, count, type, root, comm, MPI_INFO_NULL, &request);
+    status = status == MPI_SUCCESS ? MPI_Start(&request) : status;
+    status = status == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : status;
+    MPI_Request_free(&request);
+    return status;
 }
 
-static void rows(void)
+/*
+ * Make `calls` broadcasts of `count` elements, in types with gaps on ranks with odd numbers. Checks
+ * that `served` of them are served, and that those on GPU memory that are not are staged.
+ */
+static void row(enum form form, int calls, int count, bool on_gpu, int served, const char *text)
 {
-    long long calls = harness_pvar("coll_gpuring_calls"), staged;
+    long long were_served = harness_pvar("coll_gpuring_calls");
+    long long staged = harness_pvar("coll_gpuring_staged");
+    MPI_Datatype type = form == BLOCKING && harness_rank % 2 ? gapped : MPI_INT;
+    int *buffer = slots[0].memory[on_gpu][0], step = type == gapped ? 2 : 1;
     bool good = true;
 
-    staged = row(150, true, MPI_INT, &good);
-    harness_check(good && staged == 0, "none of 150 calls on GPU memory is staged: %lld", staged);
-    harness_check(harness_pvar("coll_gpuring_calls") - calls == 150, "and all are served");
-    calls = harness_pvar("coll_gpuring_calls");
-    staged = row(150, false, harness_rank % 2 ? gapped : MPI_INT, &good);
-    calls = harness_pvar("coll_gpuring_calls") - calls;
-    harness_check(good && staged == 0 && (one_node ? calls == 0 : calls > 0 && calls <= 64),
-                  "then 150 in host memory, some in types with gaps, are no GPU's soon: %lld",
-                  calls);
-    staged = row(150, true, harness_rank % 2 ? gapped : MPI_INT, &good);
-    harness_check(good && (one_node ? staged == 0 : staged > 0 && staged <= 64),
-                  "then 150 on GPU memory again are served soon: all but %lld", staged);
+    for (int i = 0; i < calls; i++) {
+        for (int k = 0; k < count * step; k++) {
+            host[k] = harness_rank == i % harness_size && k % step == 0 ? 3 * k / step + i : -1;
+        }
+        harness_write(buffer, host, sizeof(int) * (size_t) (count * step));
+        good = broadcast(form, buffer, count, type, i % harness_size) == MPI_SUCCESS && good;
+        harness_read(host, buffer, sizeof(int) * (size_t) (count * step));
+        for (int k = 0; k < count * step; k++) {
+            good = host[k] == (k % step == 0 ? 3 * k / step + i : -1) && good;
+        }
+    }
+    were_served = harness_pvar("coll_gpuring_calls") - were_served;
+    staged = harness_pvar("coll_gpuring_staged") - staged;
+    harness_check(good && were_served == served && staged == (on_gpu ? calls - served : 0),
+                  "%d broadcasts of %d bytes, %s: %lld served, %lld staged", calls, 4 * count, text,
+                  were_served, staged);
+}
+
+/* connected: a call has connected the ranks. Otherwise the first large one does. */
+static void rows(bool connected)
+{
+    int served = one_node || all_agree ? 20 : 0; /* of 20 large ones between connected ranks */
+
+    row(BLOCKING, 20, SMALL, true, 0, "small");
+    row(NONBLOCKING, 5, SMALL, true, 0, "small, non-blocking");
+    row(PERSISTENT, 2, SMALL, true, 0, "small, persistent");
+    row(BLOCKING, 20, SMALL, false, 0, "small, in host memory");
+    row(BLOCKING, 20, LARGE, true, served > 0 || connected ? served : 1, "large");
+    row(NONBLOCKING, 20, LARGE, true, served, "large, non-blocking");
+    row(PERSISTENT, 2, LARGE, true, 2, "large, persistent");
+    row(BLOCKING, 20, LARGE, false, 0, "large, in host memory");
+    row(BLOCKING, 20, LARGE, true, served, "large again");
+}
+
+/* Ranks that are not connected, and agree on a large call that is not on GPUs, agree next when the
+ * number of their calls has doubled: in calls 1, 3 and 7. */
+static void rare_agreements(void)
+{
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    row(BLOCKING, 4, LARGE, false, 0, "the first of a communicator, in host memory");
+    row(BLOCKING, 10, LARGE, true, one_node || all_agree ? 8 : 1, "then on GPUs");
+    MPI_Comm_free(&comm);
+    comm = MPI_COMM_WORLD;
 }
 
 /* Run phases of calls. Persistent calls are also made in the second half of them. */
@@ -305,11 +343,8 @@ static bool run_phases(int phases)
     return good;
 }
 
-/*
- * A non-blocking call connects the ranks, and some ranks complete it before the next call, which
- * has host buffers as expected. Ranks must not conclude from that call that all ranks are
- * connected.
- */
+/* A non-blocking call connects the ranks, and only some of them complete it before they make the
+ * next call. The others must not conclude from that call that all ranks are connected. */
 static bool connect_by_nonblocking(void)
 {
     int *device = slots[0].memory[1][0], *memory = slots[0].memory[0][0];
@@ -317,15 +352,15 @@ static bool connect_by_nonblocking(void)
     bool good = true;
 
     for (int i = 0; i < 2; i++) {
-        good = MPI_Bcast(memory, 1000, MPI_INT, 0, comm) == MPI_SUCCESS && good;
+        good = MPI_Bcast(memory, LARGE, MPI_INT, 0, comm) == MPI_SUCCESS && good;
     }
-    good = MPI_Ibcast(device, 100, MPI_INT, 0, comm, &request) == MPI_SUCCESS && good;
+    good = MPI_Ibcast(device, LARGE, MPI_INT, 0, comm, &request) == MPI_SUCCESS && good;
     if (harness_rank % 2 == 0) {
         good = MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS && good;
     }
-    good = MPI_Bcast(memory, 1000, MPI_INT, 0, comm) == MPI_SUCCESS && good;
+    good = MPI_Bcast(memory, LARGE, MPI_INT, 0, comm) == MPI_SUCCESS && good;
     for (int i = 0; i < 3; i++) {
-        good = MPI_Bcast(device, 100, MPI_INT, i % harness_size, comm) == MPI_SUCCESS && good;
+        good = MPI_Bcast(device, LARGE, MPI_INT, i % harness_size, comm) == MPI_SUCCESS && good;
     }
     return MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS && good;
 }
@@ -346,14 +381,16 @@ static bool run_unconnected(int times)
 
 int main(int argc, char **argv)
 {
+    const char *agree_size = getenv("OMPI_MCA_coll_gpuring_agree_size");
     int phases, one = 1, *device;
     long long calls;
-    bool good;
+    bool good, first = argc > 3;
 
     harness_start(&argc, &argv, MPI_THREAD_SINGLE);
     common = (uint64_t) (argc > 1 ? atoi(argv[1]) : 1);
     own = common * 1000 + (uint64_t) harness_rank;
     one_node = getenv("OMPI_MCA_coll_gpuring_hostid") == NULL; /* see as_nodes.sh */
+    all_agree = agree_size != NULL && atoi(agree_size) <= LARGE * (int) sizeof(int);
     phases = argc > 2 ? atoi(argv[2]) : 10;
     MPI_Type_create_resized(MPI_INT, 0, 2 * sizeof(int), &gapped);
     MPI_Type_commit(&gapped);
@@ -366,20 +403,21 @@ int main(int argc, char **argv)
     lasting.input = harness_alloc(sizeof(int));
     lasting.output = harness_alloc(sizeof(int));
     comm = MPI_COMM_WORLD;
-    if (argc <= 3) { /* the first call without a root connects the ranks */
+    if (!first) { /* the first call without a root connects the ranks */
         device = slots[0].memory[1][0];
         harness_write(device, &one, sizeof one);
         MPI_Allreduce(MPI_IN_PLACE, device, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     }
-    rows();
-    if (argc > 3) {
+    rows(!first);
+    if (first) {
+        rare_agreements();
         harness_check(run_unconnected(phases), "communicators that begin with calls with a root");
     }
     calls = harness_pvar("coll_gpuring_calls");
-    good = behind_others();
+    good = queued_gathers();
     calls = harness_pvar("coll_gpuring_calls") - calls;
-    harness_check(good && (calls == 4 || one_node),
-                  "what is expected at the turn of a call decides: %lld served", calls);
+    harness_check(good && calls == (one_node || all_agree ? 3 : 1),
+                  "gathers that wait in the queue: %lld calls served", calls);
     harness_check(run_phases(phases), "%d phases of calls with buffers here and there", phases);
     for (int s = 0; s < UNDER_WAY; s++) {
         for (int k = 0; k < 2; k++) {

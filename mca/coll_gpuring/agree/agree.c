@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/agree/agree.h"
+
+#include "mca/coll_gpuring/engine/engine.h"
+#include "mca/coll_gpuring/params.h"
+#include "mca/coll_gpuring/process.h"
+#include "mca/coll_gpuring/util/log.h"
+
+bool gpuring_can_vote_locally(const mca_coll_gpuring_module_t *module)
+{
+    return module->agree.connected && gpuring_transport_can_vote(module->engine->transport);
+}
+
+/* Return true if the user has disabled serving with coll_gpuring_algorithm=previous. With
+ * coll_gpuring_deterministic reductions are served even so. */
+static bool serves_none(void)
+{
+    return gpuring_params.algorithm == GPURING_PARAM_ALGORITHM_PREVIOUS &&
+           !gpuring_params.deterministic;
+}
+
+/* Return true if the ranks do not agree on this call, because they did not all have GPU buffers in
+ * the last agreement. */
+static bool is_before_next(const mca_coll_gpuring_module_t *module, uint64_t number)
+{
+    return !module->agree.connected &&
+           number < __atomic_load_n(&module->agree.next, __ATOMIC_RELAXED);
+}
+
+bool gpuring_agree_possible(const mca_coll_gpuring_module_t *module, uint64_t number)
+{
+    return gpuring_can_vote_locally(module) ||
+           (gpuring_params.agree_size > 0 && !serves_none() && !is_before_next(module, number) &&
+            module->state != GPURING_STATE_DEAD && module->state != GPURING_STATE_FAILED);
+}
+
+/* Return true if this rank stages the call without asking. The size is the number of bytes that
+ * pass through the root, which either all ranks know or none. Once the ranks are connected, their
+ * common rules (engine/select.h) have delegated the calls that are faster staged. Reductions whose
+ * order coll_gpuring_deterministic promises are never small. */
+static bool is_small(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
+                     uint64_t number)
+{
+    bool blocks = gpuring_collective_has_blocks(call->collective);
+    uint64_t size = gpuring_params.agree_size, bytes;
+
+    if (call->count == GPURING_COUNT_UNKNOWN ||
+        (gpuring_params.deterministic && call->collective == GPURING_COLLECTIVE_REDUCE) ||
+        __builtin_mul_overflow(gpuring_call_bytes(call), blocks ? (uint64_t) module->nranks : 1,
+                               &bytes)) {
+        return false;
+    }
+    return module->agree.connected ? !gpuring_can_vote_locally(module) &&
+                                         number != GPURING_AGREE_PERSISTENT && bytes < size
+                                   : bytes < gpuring_select_small_limit(call->collective, size);
+}
+
+/* Return the vote of this rank: where its data of the call is, if it has any. */
+static enum gpuring_vote own_vote(const struct gpuring_call *call)
+{
+    return gpuring_call_on_gpu(call)                     ? GPURING_VOTE_GPU
+           : call->in.bytes == 0 && call->out.bytes == 0 ? GPURING_VOTE_NONE
+                                                         : GPURING_VOTE_HOST;
+}
+
+/* Return the reason for delegating a call: this one if the call must be staged here. */
+static enum gpuring_reason reason_if_staged(const struct gpuring_call *call,
+                                            enum gpuring_reason reason)
+{
+    return gpuring_call_on_gpu(call) ? reason : GPURING_REASON_MEMORY;
+}
+
+enum gpuring_reason gpuring_agree_begin(mca_coll_gpuring_module_t *module,
+                                        struct gpuring_call *call, uint64_t number, bool queued)
+{
+    if (is_small(module, call, number)) {
+        return reason_if_staged(call, GPURING_REASON_SMALL);
+    }
+    if (!gpuring_can_vote_locally(module)) {
+        call->asks = GPURING_ASKS_TURN;
+        call->vote = number;
+        return queued ? GPURING_REASON_NONE : gpuring_agree_ask(module, call);
+    }
+    number = ++module->agree.votes;
+    if (gpuring_transport_vote_cast(module->engine->transport, number, own_vote(call)) ==
+        GPURING_VOTE_HOST) {
+        return reason_if_staged(call, GPURING_REASON_MIXED);
+    }
+    call->asks = GPURING_ASKS_PAGES;
+    call->vote = number;
+    return GPURING_REASON_NONE;
+}
+
+enum gpuring_reason gpuring_agree_ask(const mca_coll_gpuring_module_t *module,
+                                      struct gpuring_call *call)
+{
+    if (is_before_next(module, call->vote)) {
+        call->asks = GPURING_ASKS_NOBODY;
+        return reason_if_staged(call, GPURING_REASON_UNKNOWN);
+    }
+    call->asks = GPURING_ASKS_MESSAGES;
+    return GPURING_REASON_NONE;
+}
+
+/* The bits of an agreement: the kinds of memory in which ranks have data. A process without a
+ * driver has no GPU memory, and may have no host memory in the call either. */
+enum { ON_GPU = 1, ON_HOST = 2 };
+
+uint64_t gpuring_agree_word(const struct gpuring_call *call)
+{
+    enum gpuring_vote own = own_vote(call);
+
+    return own == GPURING_VOTE_GPU                                  ? ON_GPU
+           : own == GPURING_VOTE_HOST || !gpuring_memory_possible() ? ON_HOST
+                                                                    : 0;
+}
+
+enum gpuring_reason gpuring_agree_take(mca_coll_gpuring_module_t *module,
+                                       const struct gpuring_call *call, uint64_t word)
+{
+    bool all = word == ON_GPU, some = (word & ON_GPU) != 0;
+
+    if (all || call->vote != GPURING_AGREE_PERSISTENT) {
+        __atomic_store_n(&module->agree.next, all ? 0 : 2 * call->vote + 1, __ATOMIC_RELAXED);
+    }
+    gpuring_trace("agreed: %s ranks have a buffer on a GPU", all ? "all" : some ? "some" : "no");
+    return all ? GPURING_REASON_NONE : some ? GPURING_REASON_MIXED : GPURING_REASON_MEMORY;
+}
+
+bool gpuring_vote_poll(const mca_coll_gpuring_module_t *module, struct gpuring_call *call,
+                       int *missing, enum gpuring_reason *reason)
+{
+    enum gpuring_vote result =
+        gpuring_transport_vote_poll(module->engine->transport, call->vote, own_vote(call), missing);
+
+    if (result == GPURING_VOTE_UNKNOWN) {
+        return false;
+    }
+    call->asks = GPURING_ASKS_NOBODY;
+    *reason = result == GPURING_VOTE_HOST ? reason_if_staged(call, GPURING_REASON_MIXED)
+                                          : GPURING_REASON_NONE;
+    return true;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Do all ranks have GPU buffers in a call? In most collectives they do, or none has. But a root may
+ * broadcast from host memory to GPU arrays or gather these into a host array, and in MPI_Alltoallv
+ * and MPI_Alltoallw a rank may have no data. A rank alone does not know whether all ranks can work
+ * on GPUs. There are three cases, and all ranks know which one applies:
+ *
+ *   small calls   Nobody asks. Ranks with GPU buffers stage the call, which is right wherever the
+ *                 buffers of the others are. Small are calls with a root that are faster staged
+ *                 (engine/select.h), and between nodes all below coll_gpuring_agree_size.
+ *   votes         Ranks of one node that are connected vote through their status pages
+ *                 (transport/votes.c). A rank with host buffers delegates the call immediately. On
+ *                 the other ranks the call waits in the queue until all ranks have voted.
+ *   agreements    Other ranks exchange a round of small messages (oob/oob.h). The call waits in the
+ *                 queue for that.
+ *
+ * The first call in which all ranks have GPU buffers connects them. Until then they agree only in
+ * calls 1, 3, 7, 15 ... of the communicator, and others are staged. Therefore programs whose
+ * buffers are in host memory pay for 20 rounds in a million calls.
+ *
+ * With coll_gpuring_agree=always the ranks agree before every call of every collective.
+ */
+#ifndef GPURING_AGREE_AGREE_H
+#define GPURING_AGREE_AGREE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mca/coll_gpuring/engine/call.h"
+#include "mca/coll_gpuring/module.h"
+#include "mca/coll_gpuring/reason.h"
+
+/* The number of a persistent call, on which the ranks agree when it is created. */
+#define GPURING_AGREE_PERSISTENT UINT64_MAX
+
+/* Return true if the ranks of this communicator vote: they are on one node, they are connected, and
+ * all of them know that. */
+bool gpuring_can_vote_locally(const struct mca_coll_gpuring_module_t *module);
+
+/* Return true if the ranks vote or agree in the call with this number. All ranks get the same
+ * answer, except while an earlier call waits for an agreement; see gpuring_agree_ask. */
+bool gpuring_agree_possible(const struct mca_coll_gpuring_module_t *module, uint64_t number);
+
+/*
+ * Begin to ask where the buffers of a call are. All ranks call this for the same calls in the same
+ * order. number: module->calls, or GPURING_AGREE_PERSISTENT. queued: the call waits for other
+ * calls. Returns the reason for delegating the call, which all ranks will do. Returns NONE if the
+ * call is served, or if it must wait in the queue for call->asks.
+ */
+enum gpuring_reason gpuring_agree_begin(struct mca_coll_gpuring_module_t *module,
+                                        struct gpuring_call *call, uint64_t number, bool queued);
+
+/* Decide whether the ranks agree on a call, after all earlier ones have been agreed on. Returns
+ * NONE if they do, otherwise the reason for delegating the call. */
+enum gpuring_reason gpuring_agree_ask(const struct mca_coll_gpuring_module_t *module,
+                                      struct gpuring_call *call);
+
+/* word: return the bits that this rank contributes to an agreement. take: use the result, which has
+ * the bits of all ranks. Returns NONE or the reason for delegating the call. */
+uint64_t gpuring_agree_word(const struct gpuring_call *call);
+enum gpuring_reason gpuring_agree_take(struct mca_coll_gpuring_module_t *module,
+                                       const struct gpuring_call *call, uint64_t word);
+
+/* Count the votes on a call. Returns false if there is no result yet, because rank *missing has not
+ * voted. Otherwise sets *reason to NONE, or to the reason for delegating the call. */
+bool gpuring_vote_poll(const struct mca_coll_gpuring_module_t *module, struct gpuring_call *call,
+                       int *missing, enum gpuring_reason *reason);
+
+#endif

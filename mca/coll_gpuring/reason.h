@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#ifndef GPURING_REASON_H
+#define GPURING_REASON_H
+
+/* The reasons for which a call is not served: X(NAME, code and text for the log). */
+#define GPURING_REASONS(X)                                                                        \
+    X(NONE, "[served] served")                                                                    \
+    X(TYPE, "[datatype] the datatype is not a predefined one that can be reduced")                \
+    X(OP, "[operation] the operation is user-defined, or MPI does not define it for the "         \
+          "datatype")                                                                             \
+    X(MEMORY, "[host-memory] the buffers are in host memory and coll_gpuring_device is not "      \
+              "host")                                                                             \
+    X(NO_DRIVER, "[no-driver] no CUDA driver is loaded in this process: the buffers are in "      \
+                 "host memory")                                                                   \
+    X(MIXED, "[mixed-memory] not all ranks have a buffer on a GPU")                               \
+    X(HOST_TYPE, "[host-datatype] the buffers are on a GPU, which does not reduce the datatype")  \
+    X(DEAD, "[not-connected] the ranks of the communicator could not be connected")               \
+    X(TUNED, "[tuned] calls of this size are delegated by the tuning file, by "                   \
+             "coll_gpuring_algorithm, because staging is faster, or because they pass too many "  \
+             "ranks, or ranks that take turns on a GPU ([shared-gpu])")                           \
+    X(UNKNOWN, "[no-vote] each rank may have its buffer on a GPU or not, and ranks that are not " \
+               "connected ask for that in calls 1, 3, 7, 15 ... of a communicator only; or "      \
+               "coll_gpuring_agree_size is 0, or coll_gpuring_algorithm is previous")             \
+    X(SMALL, "[small] staging a call with a root of this size is faster than serving it, or "     \
+             "than an agreement between nodes (coll_gpuring_agree_size)")
+
+enum gpuring_reason {
+#define GPURING_REASON_ENUM(name, text) GPURING_REASON_##name,
+    GPURING_REASONS(GPURING_REASON_ENUM)
+#undef GPURING_REASON_ENUM
+        GPURING_REASON_COUNT
+};
+
+const char *gpuring_reason_text(enum gpuring_reason reason);
+
+#endif
