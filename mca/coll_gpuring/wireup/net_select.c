@@ -163,7 +163,7 @@ static int open_net(const struct gpuring_wireup *wireup, int rank)
     return status;
 }
 
-/* Open a net of messages, with a proxy of its own, for one communicator. */
+/* Open a net of messages and its proxy, which only this communicator uses. */
 static int open_messages(const mca_coll_gpuring_module_t *module,
                          const struct gpuring_wireup *wireup,
                          struct gpuring_transport_config *transport)
