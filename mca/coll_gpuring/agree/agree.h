@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Do all ranks have GPU buffers in a call? In most collectives they do, or none has. But a root may
- * broadcast from host memory to GPU arrays or gather these into a host array, and in MPI_Alltoallv
- * and MPI_Alltoallw a rank may have no data. A rank alone does not know whether all ranks can work
- * on GPUs. There are three cases, and all ranks know which one applies:
+ * Finding out whether all ranks have GPU buffers in a call. In most collectives they do, or none
+ * has. But a root may broadcast from host memory to GPU arrays or gather these into a host array,
+ * and in MPI_Alltoallv and MPI_Alltoallw a rank may have no data. A rank alone does not know
+ * whether all ranks can work on GPUs. There are three cases, and all ranks know which one applies:
  *
- *   small calls   Nobody asks. Ranks with GPU buffers stage the call, which is right wherever the
+ *   small calls   No rank asks. Ranks with GPU buffers stage the call, which is right wherever the
  *                 buffers of the others are. Small are calls with a root that are faster staged
  *                 (engine/select.h), and between nodes all below coll_gpuring_agree_size.
  *   votes         Ranks of one node that are connected vote through their status pages
