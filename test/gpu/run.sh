@@ -258,7 +258,7 @@ core_sources() {
             echo "$file"
         done
     done
-    for file in coll_gpuring/params_default topo_pci/predict/block topo_pci/predict/costs \
+    for file in coll_gpuring/params_default topo_pci/predict/executor_model topo_pci/predict/costs \
         topo_pci/predict/predict topo_pci/predict/table topo_pci/xml/file; do
         echo "$top/mca/$file.c"
     done
