@@ -10,7 +10,7 @@
  *   BLOCK_UNROLL, BLOCK_ROLLED        pragmas that unroll the next loop, or do not; or nothing
  *   BLOCK_PACKS, BLOCK_LINES          packs (Simple) and lines (LL128) in flight for each thread
  *   BLOCK_COPY_PACKS                  packs in flight for each thread if nothing is folded
- *   BLOCK_OPERANDS, BLOCK_UNITS       operands (LL) in flight for each thread, and units of each
+ *   BLOCK_OPERANDS                    operands (LL) in flight for each thread
  *   BLOCK_LINE_THREADS                threads that share an LL128 line: 8, or 1
  *   exec_fold(x, a, b)                folds two packs element by element
  *   block_load_pack(p), block_store_pack(p, v)       16 aligned bytes, ordinary accesses
@@ -287,7 +287,176 @@ EXEC_FN int block_simple(EXEC *x, const struct exec_piece *piece)
     return EXEC_OK;
 }
 
-#include "kernels/block_ll.h"
+/* Data of one thread in a batch of LL: 8 bytes (2 lines), or one element of 16 (4 lines). */
+struct block_unit {
+    uint64_t lines[4];
+};
+
+EXEC_FN uint32_t block_unit_words(const EXEC *x)
+{
+    return x->line_bytes < 120 ? 2 : 1; /* lines of elements of 16 bytes are shorter */
+}
+
+EXEC_FN void block_unit_load(const EXEC *x, const uint8_t *lines, struct block_unit *unit)
+{
+    BLOCK_UNROLL
+    for (uint32_t word = 0; word < 2; word++) {
+        if (word < block_unit_words(x)) {
+            block_load_lines((const uint64_t *) (const void *) lines + 2 * word,
+                             &unit->lines[2 * word]);
+        }
+    }
+}
+
+/* Return 1 if all lines that contain any of the `bytes` bytes have the flag. */
+EXEC_FN int block_unit_ready(const EXEC *x, const struct block_unit *unit, uint32_t flag,
+                             uint64_t bytes)
+{
+    int ready = 1;
+
+    BLOCK_UNROLL
+    for (uint32_t line = 0; line < 4; line++) {
+        if (line < 2 * block_unit_words(x) && 4 * line < bytes) {
+            ready &= (uint32_t) (unit->lines[line] >> 32) == flag;
+        }
+    }
+    return ready;
+}
+
+BLOCK_FN struct exec_pack block_unit_data(const struct block_unit *unit)
+{
+    struct exec_pack pack;
+
+    pack.w[0] = (uint32_t) unit->lines[0] | unit->lines[1] << 32;
+    pack.w[1] = (uint32_t) unit->lines[2] | unit->lines[3] << 32;
+    return pack;
+}
+
+EXEC_FN void block_unit_send(const EXEC *x, uint8_t *lines, struct exec_pack pack, uint32_t flag)
+{
+    BLOCK_UNROLL
+    for (uint32_t word = 0; word < 2; word++) {
+        if (word < block_unit_words(x)) {
+            uint64_t pair[2] = {(uint64_t) flag << 32 | (uint32_t) pack.w[word],
+                                (uint64_t) flag << 32 | pack.w[word] >> 32};
+
+            block_store_lines((uint64_t *) (void *) lines + 2 * word, pair);
+        }
+    }
+}
+
+/* Fold this thread's unit of all operands, with a few loads in flight. Return 0 if an operand is
+ * missing when patience is over. */
+EXEC_FN int block_unit_gather(EXEC *x, const struct exec_piece *piece, uint64_t at,
+                              struct exec_pack *sum)
+{
+    uint64_t left = piece->bytes - at;
+
+    for (uint32_t group = 0; group < piece->step->noperands; group += BLOCK_OPERANDS) {
+        struct block_unit units[BLOCK_OPERANDS];
+
+        BLOCK_UNROLL
+        for (uint32_t k = 0; k < BLOCK_OPERANDS; k++) {
+            uint32_t i = group + k;
+
+            if (i < piece->step->noperands && !gpuring_ref_own(piece->operands[i])) {
+                block_unit_load(x, exec_operand(x, piece, i) + 2 * at, &units[k]);
+            }
+        }
+        BLOCK_UNROLL
+        for (uint32_t k = 0; k < BLOCK_OPERANDS; k++) {
+            uint32_t i = group + k;
+            struct exec_pack value;
+
+            if (i >= piece->step->noperands) {
+                continue;
+            }
+            if (gpuring_ref_own(piece->operands[i])) {
+                value =
+                    block_load(exec_operand(x, piece, i) + at,
+                               left < 8 * block_unit_words(x) ? left : 8 * block_unit_words(x), 0);
+            } else {
+                uint32_t flag = (uint32_t) (x->lane->recvs[piece->operands[i]].step + 1);
+
+                while (!block_unit_ready(x, &units[k], flag, left)) {
+                    if (!exec_poll(x)) {
+                        exec_note_wait(x, GPURING_WAIT_RECV, piece->operands[i]);
+                        return 0;
+                    }
+                    block_unit_load(x, exec_operand(x, piece, i) + 2 * at, &units[k]);
+                }
+                value = block_unit_data(&units[k]);
+            }
+            *sum = i == 0 ? value : exec_fold(x, *sum, value);
+        }
+    }
+    return 1;
+}
+
+/* Write stale flags to the pairs of lines `from` to `to` of a slot. */
+EXEC_FN void block_clean_lines(const EXEC *x, uint8_t *slot, uint64_t from, uint64_t to,
+                               uint64_t step)
+{
+    uint64_t *lines = (uint64_t *) (void *) slot;
+    uint64_t stale = (uint64_t) (uint32_t) (step + 1) << 32, pair[2] = {stale, stale};
+
+    for (uint64_t i = from + exec_thread(x); i < to; i += exec_nthreads(x)) {
+        block_store_lines(lines + 2 * i, pair);
+    }
+}
+
+/* Clean unused lines of the slots. Lines that were not written for 2^32 steps would look valid, see
+ * fifo.h. */
+EXEC_FN void block_ll_clean(const EXEC *x, const struct exec_piece *piece)
+{
+    uint64_t used = (piece->bytes + 7) / 8;
+
+    for (uint32_t i = 0; i < piece->step->nsends; i++) {
+        const struct gpuring_fifo_end *send = &x->lane->sends[piece->sends[i]];
+        int is_short = gpuring_fifo_is_short(GPURING_PROTOCOL_LL, send, piece->bytes);
+
+        if (gpuring_fifo_cleans(send)) {
+            block_clean_lines(x, gpuring_fifo_slot(send), is_short ? 0 : used,
+                              send->slot_bytes / 16, send->step);
+            block_clean_lines(x, gpuring_fifo_short(send), is_short ? used : 0,
+                              GPURING_FIFO_SHORT / 16, send->step);
+        }
+    }
+}
+
+/* Bytes of a unit for each thread. */
+EXEC_FN uint64_t block_ll_batch(const EXEC *x)
+{
+    return 8 * block_unit_words(x) * exec_nthreads(x);
+}
+
+EXEC_FN int block_ll(EXEC *x, const struct exec_piece *piece)
+{
+    uint64_t unit = 8 * block_unit_words(x), batch = block_ll_batch(x);
+    uint8_t *output = exec_output(x, piece);
+
+    if (x->bytes == 0 && !x->brief) {
+        block_ll_clean(x, piece);
+    }
+    for (; x->bytes < piece->bytes; x->bytes += batch) {
+        uint64_t at = x->bytes + unit * exec_thread(x);
+        int active = at < piece->bytes;
+        struct exec_pack sum = {{0, 0}};
+
+        exec_progress(x);
+        if (!exec_all(x, !active || block_unit_gather(x, piece, at, &sum))) {
+            return EXEC_WAIT;
+        }
+        if (active && output != NULL) {
+            block_store(output + at, sum, piece->bytes - at < unit ? piece->bytes - at : unit);
+        }
+        for (uint32_t i = 0; active && i < piece->step->nsends; i++) {
+            block_unit_send(x, exec_send_slot(x, piece, i) + 2 * at, sum,
+                            (uint32_t) (x->lane->sends[piece->sends[i]].step + 1));
+        }
+    }
+    return EXEC_OK;
+}
 
 /*
  * Brief lanes: short calls over LL whose chunks are single batches, with plans that use each

@@ -30,7 +30,6 @@
 #define BLOCK_COPY_PACKS   5
 #define BLOCK_LINES        2
 #define BLOCK_OPERANDS     R::operands
-#define BLOCK_UNITS        R::units
 #define BLOCK_LINE_THREADS 8
 #define BLOCK_WARP         0xffffffffu
 #define BLOCK_ONES(word)   static_cast<uint32_t>(__popcll(word))

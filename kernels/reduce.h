@@ -166,7 +166,6 @@ template <uint32_t CODE, unsigned SIZE> struct folding_one {
     static constexpr unsigned line_bytes = 120;
     static constexpr int packs = 5;
     static constexpr unsigned operands = 4;
-    static constexpr unsigned units = 2;
 
     REDUCE_FN unsigned size(uint32_t)
     {
@@ -182,7 +181,6 @@ template <unsigned SIZE> struct folding_any {
     static constexpr unsigned line_bytes = SIZE > 8 ? 112 : 120;
     static constexpr int packs = 2;
     static constexpr unsigned operands = 2;
-    static constexpr unsigned units = SIZE > 8 ? 1 : 2; /* a unit of those has 16 bytes */
 
     REDUCE_FN unsigned size(uint32_t type)
     {

@@ -180,8 +180,7 @@ if [ "$capability" -lt 75 ]; then
         "7.5 and later are"
     exit 0
 fi
-commit=$(git -C "$top" rev-parse --short=12 HEAD 2>/dev/null) || commit=$(cat "$work/commit" 2>/dev/null) ||
-    commit=$(sed -n 's/^AC_INIT(\[[^]]*\], *\[\([^]]*\)\].*/version \1/p' "$top/configure.ac")
+commit=$(cat "$work/commit" 2>/dev/null) || commit=$(sh "$top/config/version.sh")
 
 # If the loader does not find the driver, look for it where containers have it.
 driver_is_found() {
@@ -253,7 +252,7 @@ compile() ( # OUTPUT FLAG... FILE...
 core_sources() {
     for folder in kernels mca/coll_gpuring/util mca/coll_gpuring/plan mca/coll_gpuring/device \
         mca/coll_gpuring/device/cuda mca/coll_gpuring/transport mca/coll_gpuring/net \
-        mca/coll_gpuring/net/proxy; do
+        mca/coll_gpuring/net/mpi mca/coll_gpuring/net/proxy; do
         for file in "$top/$folder"/*.c; do
             echo "$file"
         done
@@ -585,7 +584,7 @@ stop_mps() {
 
 # under_mps FUNCTION: call a function with MPS, or without it if MPS does not start.
 under_mps() {
-    logged mps function start_mps || return 1
+    logged mps function start_mps || { stop_mps; return 1; }
     trap stop_mps EXIT
     trap 'exit 1' HUP INT TERM
     "$1"

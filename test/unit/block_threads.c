@@ -21,7 +21,6 @@
 #define BLOCK_COPY_PACKS   3
 #define BLOCK_LINES        2
 #define BLOCK_OPERANDS     4
-#define BLOCK_UNITS        2
 #define BLOCK_LINE_THREADS 1
 #define BLOCK_ONES(word)   ((uint32_t) __builtin_popcountll(word))
 

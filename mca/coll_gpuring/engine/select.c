@@ -25,8 +25,8 @@ static const struct limits gpu_limits = {
 static const struct limits net_limits = {
     .hop = 64 << 10, .direct = UINT64_MAX, .ll = 0, .ll128 = 0};
 
-/* Bytes that each additional channel needs, which on a GPU are those of its block's threads: 64
- * bytes per thread of Simple, 16 of LL and 10 of LL128. */
+/* What a further channel needs, in bytes: its block has 512 threads on a GPU, each of which wants
+ * 64 bytes with Simple, else 8. */
 static const uint64_t channel_bytes[GPURING_PROTOCOL_COUNT] = {[GPURING_PROTOCOL_SIMPLE] = 32768,
                                                                [GPURING_PROTOCOL_LL] = 4096,
                                                                [GPURING_PROTOCOL_LL128] = 5120};
