@@ -58,7 +58,7 @@ compile() { # FILE
         -DFAKE_NVML_PATH="\"$top_builddir/test/unit/.libs/fake_nvml.so\"" \
         -c "$top_srcdir/$1.c" -o "$work/$(basename "$1").o"
 }
-for file in discover cpu gpu link net pci sys nvlink; do
+for file in discover cpu gpu discover_link net pci sys nvlink; do
     check "$file.c compiles" compile "mca/topo_pci/discover/$file"
 done
 link() {
