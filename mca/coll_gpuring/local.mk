@@ -188,7 +188,7 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/p2p/aware.h \
     mca/coll_gpuring/p2p/entries.c \
     mca/coll_gpuring/p2p/p2p_message.c \
-    mca/coll_gpuring/p2p/message.h \
+    mca/coll_gpuring/p2p/p2p_message.h \
     mca/coll_gpuring/p2p/fetch.c \
     mca/coll_gpuring/p2p/offer.h \
     mca/coll_gpuring/p2p/p2p.h \

@@ -93,6 +93,14 @@ else
     skip "clang-format is not installed" "clang-format has nothing to change"
 fi
 
+{
+    files '^(mca|kernels|tools)/.*\.(c|h|cu)$' | sed 's,.*/,,' | sort | uniq -d | sed 's/$/: several files have this name/'
+    # A net is opaque behind net/net.h, so each has its own struct gpuring_net.
+    files '^(mca|kernels|tools)/.*\.h$' | xargs sed -nE 's/^(struct|enum|union) ([a-z_0-9]+) \{.*/\2/p' | sort | uniq -d |
+        grep -vxE 'gpuring_net(_link)?' | sed 's/$/: several structures have this tag/'
+} >"$found"
+verdict "no two headers declare one tag, and no two files have one name"
+
 if command -v shellcheck >/dev/null 2>&1; then
     files '\.sh$|^\.ci/run$|^debian/tests/(allreduce|versions)$|^test/rdma/(run|prepare|on-host)$' | while IFS= read -r script; do
         shellcheck -x -S warning -f gcc "$script"

@@ -138,7 +138,7 @@ static double *slot_time(const struct simulation *s, double *times, uint32_t wir
 /* Set *time to the start of the next step. Return 0 if it depends on a step that has not run. */
 static int actor_ready(const struct simulation *s, uint32_t index, double *time)
 {
-    const struct gpuring_process *process = &s->network.processes[index];
+    const struct gpuring_plan_process *process = &s->network.processes[index];
     const struct actor *actor = &s->actors[index];
     uint32_t chunk;
     const struct gpuring_step *step = gpuring_lane_step(process->plan, actor->step, &chunk);
@@ -199,7 +199,7 @@ static void chunk_send(struct simulation *s, uint32_t wire, uint64_t bytes, doub
 /* Run the next step of a lane, and queue the lanes that may have waited for it. */
 static void actor_run(struct simulation *s, struct event event)
 {
-    const struct gpuring_process *process = &s->network.processes[event.process];
+    const struct gpuring_plan_process *process = &s->network.processes[event.process];
     struct actor *actor = &s->actors[event.process];
     uint32_t chunk;
     const struct gpuring_step *step = gpuring_lane_step(process->plan, actor->step, &chunk);
@@ -286,7 +286,7 @@ static int links_fill(struct simulation *s)
     int status = GPURING_OK;
 
     for (uint32_t p = 0; status == GPURING_OK && p < s->network.nprocesses; p++) {
-        const struct gpuring_process *process = &s->network.processes[p];
+        const struct gpuring_plan_process *process = &s->network.processes[p];
 
         for (uint32_t i = 0; i < process->plan->nrecvs; i++) {
             s->lines[process->recvs[i]].receiver = p;
@@ -302,7 +302,7 @@ static int simulation_run(struct simulation *s, const struct gpuring_plan *const
                           size_t size)
 {
     for (uint32_t i = 0; i < s->network.nprocesses; i++) {
-        const struct gpuring_process *process = &s->network.processes[i];
+        const struct gpuring_plan_process *process = &s->network.processes[i];
         uint64_t first;
 
         gpuring_plan_lane_range(plans[process->rank], process->lane, plans[process->rank]->weight,

@@ -12,7 +12,7 @@
 
 #include <dlfcn.h>
 
-#include "mca/coll_gpuring/p2p/message.h"
+#include "mca/coll_gpuring/p2p/p2p_message.h"
 #include "mca/coll_gpuring/p2p/offer.h"
 #include "mca/coll_gpuring/p2p/peers.h"
 #include "mca/coll_gpuring/p2p/probed.h"

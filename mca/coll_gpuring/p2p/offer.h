@@ -28,7 +28,7 @@
 #define GPURING_P2P_OFFER_H
 
 #include "mca/coll_gpuring/device/device.h"
-#include "mca/coll_gpuring/p2p/message.h"
+#include "mca/coll_gpuring/p2p/p2p_message.h"
 #include "mca/coll_gpuring/p2p/shared.h"
 
 struct gpuring_p2p_envelope;

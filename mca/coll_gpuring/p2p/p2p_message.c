@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#include "mca/coll_gpuring/p2p/message.h"
+#include "mca/coll_gpuring/p2p/p2p_message.h"
 
 #include "mca/coll_gpuring/device/device.h"
 #include "mca/coll_gpuring/process.h"

@@ -9,7 +9,7 @@
 #define GPURING_P2P_REQUEST_H
 
 #include "mca/coll_gpuring/compat.h"
-#include "mca/coll_gpuring/p2p/message.h"
+#include "mca/coll_gpuring/p2p/p2p_message.h"
 #include "mca/coll_gpuring/p2p/pml.h"
 
 struct gpuring_p2p_offer;

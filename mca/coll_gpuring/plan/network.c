@@ -165,17 +165,17 @@ static int ends_match(const struct end *sends, size_t nsends, const struct end *
 /* Fill in the lanes of all ranks. `sends` and `recvs` hold the wires' numbers, rank by rank and in
  * the order of each plan. */
 static void processes_fill(const struct gpuring_plan *const *plans, int nranks, uint32_t *sends,
-                           uint32_t *recvs, struct gpuring_process *process)
+                           uint32_t *recvs, struct gpuring_plan_process *process)
 {
     for (int rank = 0; rank < nranks; rank++) {
         for (uint32_t l = 0; l < plans[rank]->nlanes; l++) {
             const struct gpuring_plan_lane *lane = &plans[rank]->lanes[l];
 
-            *process++ = (struct gpuring_process){.rank = rank,
-                                                  .lane = l,
-                                                  .plan = lane,
-                                                  .sends = sends + lane->first_send,
-                                                  .recvs = recvs + lane->first_recv};
+            *process++ = (struct gpuring_plan_process){.rank = rank,
+                                                       .lane = l,
+                                                       .plan = lane,
+                                                       .sends = sends + lane->first_send,
+                                                       .recvs = recvs + lane->first_recv};
         }
         sends += plans[rank]->nsends;
         recvs += plans[rank]->nrecvs;

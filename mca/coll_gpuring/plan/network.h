@@ -10,7 +10,7 @@
 
 #include "mca/coll_gpuring/plan/plan.h"
 
-struct gpuring_process {
+struct gpuring_plan_process {
     int rank;
     uint32_t lane;
     const struct gpuring_plan_lane *plan;
@@ -24,7 +24,7 @@ struct gpuring_wire {
 
 struct gpuring_network {
     uint32_t nprocesses, nwires;
-    struct gpuring_process *processes; /* by rank, then by lane */
+    struct gpuring_plan_process *processes; /* by rank, then by lane */
     struct gpuring_wire *wires;
     uint32_t *ends; /* storage of the processes' lists */
 };

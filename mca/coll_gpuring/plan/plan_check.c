@@ -75,7 +75,7 @@ __attribute__((format(printf, 2, 3))) static int violation(struct check *check, 
 __attribute__((format(printf, 3, 4))) static int step_violation(struct check *check, uint32_t index,
                                                                 const char *format, ...)
 {
-    const struct gpuring_process *process = &check->network.processes[index];
+    const struct gpuring_plan_process *process = &check->network.processes[index];
     va_list arguments;
     char what[160];
 
@@ -133,7 +133,7 @@ static int parts_collect(struct check *check)
 static int parts_compare(struct check *check)
 {
     for (uint32_t i = 0; i < check->network.nprocesses; i++) {
-        const struct gpuring_process *process = &check->network.processes[i];
+        const struct gpuring_plan_process *process = &check->network.processes[i];
         const struct part *part = &check->parts[process->plan->part_begin];
 
         if (part->end != process->plan->part_end || part->nchunks != process->plan->nchunks) {
@@ -190,7 +190,7 @@ static uint64_t hash_input(int rank)
  * the connection that it waits for. */
 static int step_waits(const struct check *check, uint32_t index, uint32_t *wire)
 {
-    const struct gpuring_process *process = &check->network.processes[index];
+    const struct gpuring_plan_process *process = &check->network.processes[index];
     uint32_t chunk;
     const struct gpuring_step *step = gpuring_lane_step(process->plan, check->at[index], &chunk);
     const uint16_t *refs = process->plan->refs + step->refs;
@@ -215,7 +215,7 @@ static int step_waits(const struct check *check, uint32_t index, uint32_t *wire)
 /* Return the cell of a chunk at the rank of a process. */
 static struct cell *cell_of(const struct check *check, uint32_t index, uint64_t chunk)
 {
-    const struct gpuring_process *process = &check->network.processes[index];
+    const struct gpuring_plan_process *process = &check->network.processes[index];
 
     return &check->cells[(uint64_t) process->rank * check->ncells +
                          check->parts[process->plan->part_begin].cell + chunk];
@@ -223,7 +223,7 @@ static struct cell *cell_of(const struct check *check, uint32_t index, uint64_t 
 
 static int input_read(struct check *check, uint32_t index, uint64_t chunk, uint64_t *value)
 {
-    const struct gpuring_process *process = &check->network.processes[index];
+    const struct gpuring_plan_process *process = &check->network.processes[index];
     struct cell *cell = cell_of(check, index, chunk);
 
     if (cell->overwritten) {
@@ -271,7 +271,7 @@ static int wire_touch(struct check *check, uint32_t index, uint32_t wire)
 static int operand_fetch(struct check *check, uint32_t index, uint16_t ref, uint64_t chunk,
                          uint64_t *value)
 {
-    const struct gpuring_process *process = &check->network.processes[index];
+    const struct gpuring_plan_process *process = &check->network.processes[index];
     uint32_t wire;
     int status;
 
@@ -410,7 +410,7 @@ static int value_store(struct check *check, uint32_t index, uint64_t chunk, bool
 
 static int step_run(struct check *check, uint32_t index)
 {
-    const struct gpuring_process *process = &check->network.processes[index];
+    const struct gpuring_plan_process *process = &check->network.processes[index];
     uint32_t chunk;
     const struct gpuring_step *step = gpuring_lane_step(process->plan, check->at[index], &chunk);
     const uint16_t *refs = process->plan->refs + step->refs;
@@ -445,7 +445,7 @@ static int all_run(struct check *check)
     while (progress) {
         progress = 0;
         for (uint32_t i = 0; i < check->network.nprocesses; i++) {
-            const struct gpuring_process *process = &check->network.processes[i];
+            const struct gpuring_plan_process *process = &check->network.processes[i];
 
             while (check->at[i] < process->plan->nsteps && step_waits(check, i, &wire) == 0) {
                 status = step_run(check, i);
@@ -493,7 +493,7 @@ static int outputs_check(struct check *check, uint64_t cell, uint64_t chunk)
 static int end_check(struct check *check)
 {
     for (uint32_t i = 0; i < check->network.nprocesses; i++) {
-        const struct gpuring_process *process = &check->network.processes[i];
+        const struct gpuring_plan_process *process = &check->network.processes[i];
         uint32_t wire;
 
         if (check->at[i] < process->plan->nsteps) {

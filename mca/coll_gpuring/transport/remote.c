@@ -45,7 +45,7 @@ static void choose_device(const struct gpuring_transport *transport, struct gpur
 static size_t slots_bytes(const struct gpuring_transport *transport,
                           const struct gpuring_conn *conn)
 {
-    const struct gpuring_block *block = &transport->ends[conn->plan].block;
+    const struct gpuring_conn_block *block = &transport->ends[conn->plan].block;
 
     return block->bytes - block->slots[0];
 }
@@ -129,7 +129,7 @@ static int create_slots(struct gpuring_transport *transport)
             transport->ndirect++;
         }
         if (conn->remote) {
-            const struct gpuring_block *block = &transport->ends[conn->plan].block;
+            const struct gpuring_conn_block *block = &transport->ends[conn->plan].block;
 
             conn->offset = at;
             at += conn->direct != NULL ? block->slots[0] : block->bytes;
@@ -159,7 +159,7 @@ static int create_slots(struct gpuring_transport *transport)
 uint8_t *gpuring_slots_of(const struct gpuring_transport *transport,
                           const struct gpuring_conn *conn, unsigned protocol)
 {
-    const struct gpuring_block *block = &transport->ends[conn->plan].block;
+    const struct gpuring_conn_block *block = &transport->ends[conn->plan].block;
 
     return conn->direct != NULL ? conn->direct + (block->slots[protocol] - block->slots[0])
                                 : transport->net_region + conn->offset + block->slots[protocol];

@@ -124,9 +124,9 @@ static size_t round_up(size_t value, size_t unit)
     return (value + unit - 1) / unit * unit;
 }
 
-static struct gpuring_block make_block(const struct gpuring_fifo_config *fifo)
+static struct gpuring_conn_block make_block(const struct gpuring_fifo_config *fifo)
 {
-    struct gpuring_block block = {
+    struct gpuring_conn_block block = {
         .bytes = GPURING_HEADS_BYTES + GPURING_PROTOCOL_COUNT * sizeof(struct gpuring_fifo_tail)};
 
     for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {

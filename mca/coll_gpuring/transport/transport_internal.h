@@ -34,7 +34,7 @@
 #define GPURING_TRY_STEPS 1
 
 /* Byte offsets within a block of a plan. */
-struct gpuring_block {
+struct gpuring_conn_block {
     size_t slots[GPURING_PROTOCOL_COUNT];
     size_t bytes; /* of the whole block, a multiple of GPURING_TRANSPORT_PAGE */
 };
@@ -122,7 +122,7 @@ struct gpuring_plan_ends {
     const struct gpuring_plan *plan;
     uint32_t first_recv, first_send; /* in `conns` and in `fifos` */
     struct gpuring_fifo_config fifo;
-    struct gpuring_block block;       /* of its connections */
+    struct gpuring_conn_block block;  /* of its connections */
     const struct gpuring_step *steps; /* of all lanes, uploaded */
     const uint16_t *refs;
     void *tables;  /* that hold these, of a plan that was added later */

@@ -5,8 +5,8 @@
  * between them. A buffer in host memory is passed to the PML itself. Functions return 0 or a
  * gpuring_status.
  */
-#ifndef GPURING_P2P_MESSAGE_H
-#define GPURING_P2P_MESSAGE_H
+#ifndef GPURING_P2P_P2P_MESSAGE_H
+#define GPURING_P2P_P2P_MESSAGE_H
 
 #include "mca/coll_gpuring/compat.h"
 #include "mca/coll_gpuring/device/runs.h"
