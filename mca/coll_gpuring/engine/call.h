@@ -55,7 +55,7 @@ enum gpuring_asks {
 struct gpuring_call {
     enum gpuring_collective collective;
     const char *name; /* "MPI_Allgatherv", for messages */
-    int root;         /* of rooted collectives, else 0 */
+    int root;         /* 0 in collectives without a root */
     const void *input;
     void *output;   /* in place: equal to input, or overlapping as MPI specifies */
     uint64_t count; /* elements of the vector or of the longest block; GPURING_COUNT_UNKNOWN if not
@@ -70,7 +70,7 @@ struct gpuring_call {
     enum gpuring_asks asks;
     uint64_t vote;   /* while it asks, its number: among the votes if it asks PAGES, otherwise
                         among all calls, or GPURING_AGREE_PERSISTENT */
-    uint64_t made;   /* what must be equal on all ranks, see serve/differ.h; 0: not known */
+    uint64_t made;   /* word that must be equal on all ranks, see serve/differ.h; 0: unknown */
     uint64_t number; /* of the call on its communicator, see mixed_memory.c; 0: not counted */
     uint64_t shape;  /* calls of a communicator with the same number differ in addresses alone; 0:
                         it has none */

@@ -121,8 +121,8 @@ void gpuring_operation_stop(struct gpuring_engine *engine);
 uint64_t gpuring_operation_progress(const struct gpuring_engine *engine);
 
 /*
- * Return the number of the first waiting lane, or -1, for messages. *wait: what it waits for.
- * *peer: the rank at the other end, or -1.
+ * Return the number of the first waiting lane, or -1 if none waits, for messages. Sets *wait to the
+ * event that it waits for, and *peer to the rank at the other end, or to -1.
  */
 int gpuring_operation_waiting(const struct gpuring_engine *engine, enum gpuring_lane_wait *wait,
                               uint32_t *ref, int *peer);

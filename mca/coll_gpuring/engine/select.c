@@ -6,14 +6,15 @@
 #include "mca/coll_gpuring/params.h"
 
 /*
- * What decides, in bytes:
- *  hop    what can be copied in the time of one hop more. Measured on the host device (2 and 4
- *         ranks of one machine); estimated for GPUs (about 1 us at 60 GB/s) and networks (about
- *         10 us at 6 GB/s), until measurements on such machines replace them.
- *  direct it loads n vectors in few blocks: on GPUs not beyond this size
- *  ll     LL is best up to this size: it spares a round of counters, but doubles the bytes
- *  ll128  likewise LL128, after LL (0: never). Measured on the host device; on GPUs only the
- *         topology knows where it works.
+ * The built-in limits, in bytes:
+ *
+ *   hop     the bytes that can be copied in the time of one more hop. Measured on the host device
+ *           (2 and 4 ranks of one machine). Estimated for GPUs (about 1 us at 60 GB/s) and for
+ *           networks (about 10 us at 6 GB/s).
+ *   direct  largest size of the direct exchange on GPUs, where it loads n vectors in few blocks
+ *   ll      largest size of LL, which saves a round of counters but doubles the bytes
+ *   ll128   largest size of LL128, beyond LL; 0: never. Measured on the host device. On GPUs only
+ *           the topology knows where LL128 works.
  */
 struct limits {
     uint64_t hop, direct, ll, ll128;
@@ -25,8 +26,8 @@ static const struct limits gpu_limits = {
 static const struct limits net_limits = {
     .hop = 64 << 10, .direct = UINT64_MAX, .ll = 0, .ll128 = 0};
 
-/* What a further channel needs, in bytes: its block has 512 threads on a GPU, each of which wants
- * 64 bytes with Simple, else 8. */
+/* Number of bytes that are worth another channel. Its block on a GPU has 512 threads with Simple,
+ * and each needs 64 bytes. */
 static const uint64_t channel_bytes[GPURING_PROTOCOL_COUNT] = {[GPURING_PROTOCOL_SIMPLE] = 32768,
                                                                [GPURING_PROTOCOL_LL] = 4096,
                                                                [GPURING_PROTOCOL_LL128] = 5120};
@@ -290,7 +291,7 @@ static void choose_algorithm(const struct gpuring_select_config *config,
     }
     choice->algorithm = i < rules->count ? (enum gpuring_algorithm) rules->rule[i].algorithm
                                          : GPURING_ALGORITHM_DIRECT; /* exists if no ring does */
-    /* A protocol that a parameter names goes before `previous` in a file. */
+    /* A protocol that a parameter names overrides `previous` in a tuning file. */
     choice->delegated =
         config->plans[collective] == 0 ||
         (!kept && previous >= 0 &&
@@ -310,8 +311,9 @@ static enum gpuring_protocol choose_protocol(const struct gpuring_select_config 
     return GPURING_PROTOCOL_SIMPLE;
 }
 
-/* As many channels as the cost model wants for what it has chosen, else as the vector fills; lanes
- * of the host cost nothing while they are empty. */
+/* Return the number of channels: that of the cost model if its algorithm and protocol were chosen,
+ * otherwise as many as the vector fills. On the host all are used, because empty lanes cost
+ * nothing. */
 static uint32_t choose_channels(const struct gpuring_select_config *config,
                                 const struct gpuring_selection *choice,
                                 const struct request *request)
@@ -330,9 +332,10 @@ static uint32_t choose_channels(const struct gpuring_select_config *config,
     return config->host || filled >= all ? all : filled > 0 ? (uint32_t) filled : 1;
 }
 
-/* Do chunks of Simple have slices? In ordinary memory these pay between two ranks of a node: one
- * reads a slice while the other writes the next. In an exchange both have work all the time, so
- * what fits a slot goes as a whole: a vector or block, or a rank's part of a vector on a ring. */
+/* Return true if chunks of Simple are cut into slices. In ordinary memory slices are worth it
+ * between two ranks of a node: one reads a slice while the other writes the next. In an exchange
+ * both ranks have work all the time, so a vector, a block, or a rank's part of a vector on a ring
+ * is sent whole if it fits a slot. */
 static bool has_slices(const struct gpuring_select_config *config,
                        enum gpuring_collective collective, enum gpuring_algorithm algorithm,
                        uint64_t bytes, uint64_t slot)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Which algorithm and protocol serve a call, and how big a chunk is. A pure function of what is
- * equal on all ranks, so that all choose alike.
+ * Selects the algorithm, the protocol and the chunk size of a call. The selection is a pure
+ * function of values that are equal on all ranks, so all ranks select the same.
  */
 #ifndef GPURING_ENGINE_SELECT_H
 #define GPURING_ENGINE_SELECT_H
@@ -41,10 +41,10 @@ struct gpuring_select_config {
  * Select how a collective runs on a vector, or on blocks, of `count` elements of `type_size` bytes.
  * GPURING_COUNT_UNKNOWN counts as the largest size. One ordered list of rules decides: parameters,
  * the tuning file, sizes at which the previous component is faster, the cost model if the topology
- * of GPUs is known (on the host device only its algorithm, because its protocols cost what a CPU
- * takes), and the built-in limits by size in select.c. An algorithm or protocol that does not exist
- * here is passed over. A delegated call also gets an algorithm, because a call that was started on
- * request can no longer be delegated.
+ * of GPUs is known (on the host device it selects only the algorithm, because it does not model the
+ * time that a CPU takes for a protocol), and the built-in limits by size in select.c. An algorithm
+ * or protocol that does not exist here is passed over. A delegated call also gets an algorithm,
+ * because a call that was started on request can no longer be delegated.
  */
 void gpuring_select(const struct gpuring_select_config *config, enum gpuring_collective collective,
                     uint64_t count, uint32_t type_size, struct gpuring_selection *choice);
