@@ -50,9 +50,10 @@ struct gpuring_wireup;
 struct gpuring_agree {
     bool connected; /* all ranks are READY: a call has ended here that needs all of them. All ranks
                        set this before their next call. */
-    uint64_t
-        next; /* ranks that are not connected do not agree on calls with numbers below; atomic */
-    uint64_t votes; /* number of calls so far in which the ranks voted */
+    /* Ranks that are not connected do not agree on calls with lower numbers than these. Atomic. */
+    uint64_t next;        /* of calls of less than coll_gpuring_agree_size */
+    uint64_t next_of_any; /* of all calls; 0 if all processes have a driver */
+    uint64_t votes;       /* number of calls so far in which the ranks voted */
 };
 
 /* The state of staged calls on a communicator. */

@@ -26,13 +26,13 @@ class Cupy:
 
     def __init__(self, rank):
         import cupy
-        self.library = cupy
+        self.module = cupy
         cupy.cuda.Device(rank % cupy.cuda.runtime.getDeviceCount()).use()
         self.version = f"CuPy {cupy.__version__}"
         self.default = cupy.cuda.Stream.null
 
     def stream(self):
-        return self.library.cuda.Stream(non_blocking=True)
+        return self.module.cuda.Stream(non_blocking=True)
 
     def within(self, stream):
         return stream
@@ -41,13 +41,13 @@ class Cupy:
         stream.synchronize()
 
     def upload(self, values):
-        return self.library.asarray(values)
+        return self.module.asarray(values)
 
     def add(self, array):
         return array + array.dtype.type(self.addend)
 
     def download(self, array):
-        return self.library.asnumpy(array)
+        return self.module.asnumpy(array)
 
 
 class Torch:
@@ -56,7 +56,7 @@ class Torch:
 
     def __init__(self, rank):
         import torch
-        self.library = torch
+        self.module = torch
         if not torch.cuda.is_available():
             raise RuntimeError(f"PyTorch {torch.__version__} finds no GPU")
         torch.cuda.set_device(rank % torch.cuda.device_count())
@@ -64,16 +64,16 @@ class Torch:
         self.default = torch.cuda.default_stream()
 
     def stream(self):
-        return self.library.cuda.Stream()
+        return self.module.cuda.Stream()
 
     def within(self, stream):
-        return self.library.cuda.stream(stream)
+        return self.module.cuda.stream(stream)
 
     def wait(self, stream):
         stream.synchronize()
 
     def upload(self, values):
-        return self.library.from_numpy(values).to("cuda", non_blocking=True)
+        return self.module.from_numpy(values).to("cuda", non_blocking=True)
 
     def add(self, array):
         return array + self.addend
@@ -88,7 +88,7 @@ class Numba:
     def __init__(self, rank):
         import numba
         from numba import cuda
-        self.library = cuda
+        self.module = cuda
         cuda.select_device(rank % len(cuda.gpus))
         self.version = f"Numba {numba.__version__}"
         self.default = self.current = cuda.default_stream()
@@ -109,7 +109,7 @@ class Numba:
             self.version += f", copies instead of kernels: {reason[0].rstrip(':')}"
 
     def stream(self):
-        return self.library.stream()
+        return self.module.stream()
 
     @contextlib.contextmanager
     def within(self, stream):
@@ -121,10 +121,10 @@ class Numba:
         stream.synchronize()
 
     def upload(self, values):
-        return self.library.to_device(values, stream=self.current)
+        return self.module.to_device(values, stream=self.current)
 
     def add(self, array):
-        target = self.library.device_array(array.shape, array.dtype)
+        target = self.module.device_array(array.shape, array.dtype)
         if self.addend:
             self.kernel[(array.size + 255) // 256, 256, self.current](target, array, self.addend)
         else:

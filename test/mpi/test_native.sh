@@ -91,6 +91,8 @@ for nodes in 1 2; do
     mpi 240 3 n$nodes rooted "$seed" 3 first
     adopt_as_one "3 ranks on $nodes node(s), calls with a root before any other"
 done
+OMPI_MCA_coll_gpuring_agree_size=10000 mpi 240 3 n1 rooted "$seed" 1 first
+adopt_as_one "3 ranks on 1 node, agreed on from 10000 bytes on, before any other call"
 OMPI_MCA_coll_gpuring_agree_size=0 mpi 240 4 n2 many 701
 check "without agreements they are staged" says '^not ok .* - gather: 9 staged'
 check "and so are those of which not all ranks know the size" says '^not ok .* - (alltoallv|gatherv): '

@@ -20,35 +20,55 @@ static bool serves_none(void)
            !gpuring_params.deterministic;
 }
 
-/* Return true if the ranks do not agree on this call, because they did not all have GPU buffers in
- * the last agreement. */
-static bool is_before_next(const mca_coll_gpuring_module_t *module, uint64_t number)
+/* Return true if ranks that are not connected must not agree before the call with the number
+ * *next. */
+static bool is_before(const mca_coll_gpuring_module_t *module, uint64_t number,
+                      const uint64_t *next)
 {
-    return !module->agree.connected &&
-           number < __atomic_load_n(&module->agree.next, __ATOMIC_RELAXED);
+    return !module->agree.connected && number < __atomic_load_n(next, __ATOMIC_RELAXED);
 }
 
 bool gpuring_agree_possible(const mca_coll_gpuring_module_t *module, uint64_t number)
 {
     return gpuring_can_vote_locally(module) ||
-           (gpuring_params.agree_size > 0 && !serves_none() && !is_before_next(module, number) &&
+           (gpuring_params.agree_size > 0 && !serves_none() &&
+            !is_before(module, number, &module->agree.next_of_any) &&
             module->state != GPURING_STATE_DEAD && module->state != GPURING_STATE_FAILED);
 }
 
-/* Return true if this rank stages the call without asking. The size is the number of bytes that
- * pass through the root, which either all ranks know or none. Once the ranks are connected, their
+/* Return true if an agreement costs next to nothing beside the call, or must precede it. Reductions
+ * whose order coll_gpuring_deterministic promises are always worth one. bytes: as is_small() counts
+ * them; 0: not known. */
+static bool is_worth_asking(const struct gpuring_call *call, uint64_t bytes)
+{
+    return bytes == 0 || bytes >= gpuring_params.agree_size ||
+           (gpuring_params.deterministic && call->collective == GPURING_COLLECTIVE_REDUCE);
+}
+
+/* Return the number of bytes that pass through the root of a call, which either all ranks know or
+ * none; 0: not known. */
+static uint64_t known_bytes(const mca_coll_gpuring_module_t *module,
+                            const struct gpuring_call *call)
+{
+    bool blocks = gpuring_collective_has_blocks(call->collective);
+    uint64_t bytes;
+
+    return call->count == GPURING_COUNT_UNKNOWN ||
+                   __builtin_mul_overflow(gpuring_call_bytes(call),
+                                          blocks ? (uint64_t) module->nranks : 1, &bytes)
+               ? 0
+               : bytes;
+}
+
+/* Return true if this rank stages the call without asking. Once the ranks are connected, their
  * common rules (engine/select.h) have delegated the calls that are faster staged. Reductions whose
  * order coll_gpuring_deterministic promises are never small. */
 static bool is_small(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
                      uint64_t number)
 {
-    bool blocks = gpuring_collective_has_blocks(call->collective);
-    uint64_t size = gpuring_params.agree_size, bytes;
+    uint64_t size = gpuring_params.agree_size, bytes = known_bytes(module, call);
 
-    if (call->count == GPURING_COUNT_UNKNOWN ||
-        (gpuring_params.deterministic && call->collective == GPURING_COLLECTIVE_REDUCE) ||
-        __builtin_mul_overflow(gpuring_call_bytes(call), blocks ? (uint64_t) module->nranks : 1,
-                               &bytes)) {
+    if (is_worth_asking(call, bytes)) {
         return false;
     }
     return module->agree.connected ? !gpuring_can_vote_locally(module) &&
@@ -95,7 +115,9 @@ enum gpuring_reason gpuring_agree_begin(mca_coll_gpuring_module_t *module,
 enum gpuring_reason gpuring_agree_ask(const mca_coll_gpuring_module_t *module,
                                       struct gpuring_call *call)
 {
-    if (is_before_next(module, call->vote)) {
+    if (is_before(module, call->vote, &module->agree.next_of_any) ||
+        (!is_worth_asking(call, known_bytes(module, call)) &&
+         is_before(module, call->vote, &module->agree.next))) {
         call->asks = GPURING_ASKS_NOBODY;
         return reason_if_staged(call, GPURING_REASON_UNKNOWN);
     }
@@ -103,17 +125,18 @@ enum gpuring_reason gpuring_agree_ask(const mca_coll_gpuring_module_t *module,
     return GPURING_REASON_NONE;
 }
 
-/* The bits of an agreement: the kinds of memory in which ranks have data. A process without a
- * driver has no GPU memory, and may have no host memory in the call either. */
-enum { ON_GPU = 1, ON_HOST = 2 };
+/* The bits of an agreement: the kinds of memory in which ranks have data, and whether a process has
+ * no driver and therefore no GPU memory. */
+enum { ON_GPU = 1, ON_HOST = 2, NO_DRIVER = 4 };
 
 uint64_t gpuring_agree_word(const struct gpuring_call *call)
 {
     enum gpuring_vote own = own_vote(call);
 
-    return own == GPURING_VOTE_GPU                                  ? ON_GPU
-           : own == GPURING_VOTE_HOST || !gpuring_memory_possible() ? ON_HOST
-                                                                    : 0;
+    return (own == GPURING_VOTE_GPU    ? ON_GPU
+            : own == GPURING_VOTE_HOST ? ON_HOST
+                                       : 0) |
+           (gpuring_memory_possible() ? 0 : NO_DRIVER);
 }
 
 enum gpuring_reason gpuring_agree_take(mca_coll_gpuring_module_t *module,
@@ -122,7 +145,11 @@ enum gpuring_reason gpuring_agree_take(mca_coll_gpuring_module_t *module,
     bool all = word == ON_GPU, some = (word & ON_GPU) != 0;
 
     if (all || call->vote != GPURING_AGREE_PERSISTENT) {
-        __atomic_store_n(&module->agree.next, all ? 0 : 2 * call->vote + 1, __ATOMIC_RELAXED);
+        uint64_t next = all ? 0 : 2 * call->vote + 1;
+
+        __atomic_store_n(&module->agree.next, next, __ATOMIC_RELAXED);
+        __atomic_store_n(&module->agree.next_of_any, (word & NO_DRIVER) != 0 ? next : 0,
+                         __ATOMIC_RELAXED);
     }
     gpuring_trace("agreed: %s ranks have a buffer on a GPU", all ? "all" : some ? "some" : "no");
     return all ? GPURING_REASON_NONE : some ? GPURING_REASON_MIXED : GPURING_REASON_MEMORY;

@@ -15,8 +15,10 @@
  *   agreements    Other ranks exchange a round of small messages (oob/oob.h). The call waits in the
  *                 queue for that.
  *
- * The first call in which all ranks have GPU buffers connects them. Until then they agree only in
- * calls 1, 3, 7, 15 ... of the communicator, and others are staged. Therefore programs whose
+ * The first call in which all ranks have GPU buffers connects them. Until then the ranks agree
+ * before each call of coll_gpuring_agree_size or more, because an agreement costs little beside it.
+ * They agree before smaller ones only in calls 1, 3, 7, 15 ... of the communicator, and stage the
+ * others. If a process has no CUDA driver, this holds for calls of any size, so that programs whose
  * buffers are in host memory pay for 20 rounds in a million calls.
  *
  * With coll_gpuring_agree=always the ranks agree before every call of every collective.
