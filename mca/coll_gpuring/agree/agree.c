@@ -36,7 +36,7 @@ bool gpuring_agree_possible(const mca_coll_gpuring_module_t *module, uint64_t nu
             module->state != GPURING_STATE_DEAD && module->state != GPURING_STATE_FAILED);
 }
 
-/* Return true if an agreement costs next to nothing beside the call, or must precede it. Reductions
+/* Return true if an agreement is short compared with the call, or must precede it. Reductions
  * whose order coll_gpuring_deterministic promises are always worth one. bytes: as is_small() counts
  * them; 0: not known. */
 static bool is_worth_asking(const struct gpuring_call *call, uint64_t bytes)
