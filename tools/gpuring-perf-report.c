@@ -50,9 +50,12 @@ void perf_report_served(const struct perf_counts *counts, char *text, size_t roo
     static const char *const algorithm_names[] = {GPURING_ALGORITHMS(TEXT, )};
 #undef COUNTER
 #undef TEXT
-    static const enum perf_counter protocols[] = {PERF_COUNTER_calls_simple, PERF_COUNTER_calls_ll,
-                                                  PERF_COUNTER_calls_ll128};
-    static const char *const protocol_names[] = {"simple", "ll", "ll128"};
+#define COUNTER(name, id, ...) PERF_COUNTER_calls_##id,
+#define TEXT(name, id, ...)    #id,
+    static const enum perf_counter protocols[] = {KERNELS_PROTOCOLS(COUNTER)};
+    static const char *const protocol_names[] = {KERNELS_PROTOCOLS(TEXT)};
+#undef COUNTER
+#undef TEXT
     char algorithm[64], protocol[64];
     uint64_t calls = count_of(counts, PERF_COUNTER_calls);
     uint64_t fallbacks = count_of(counts, PERF_COUNTER_fallbacks);
@@ -66,7 +69,8 @@ void perf_report_served(const struct perf_counts *counts, char *text, size_t roo
     }
     list_served(counts, algorithms, algorithm_names, GPURING_ALGORITHM_COUNT, algorithm,
                 sizeof algorithm);
-    list_served(counts, protocols, protocol_names, 3, protocol, sizeof protocol);
+    list_served(counts, protocols, protocol_names, GPURING_PROTOCOL_COUNT, protocol,
+                sizeof protocol);
     snprintf(text, room, "gpuring%s%s%s%s %s%s", algorithm[0] != '\0' ? " " : "", algorithm,
              protocol[0] != '\0' ? "/" : "", protocol,
              count_of(counts, PERF_COUNTER_net_bytes) > 0 ? "shm+net" : "shm",

@@ -230,7 +230,9 @@ static void test_algorithm(struct selftest *test, int algorithm, int protocol)
 #define TEXT(v, name, id, text, help) text,
     static const char *const algorithms[] = {GPURING_ALGORITHMS(TEXT, )};
 #undef TEXT
-    static const char *const protocols[] = {"simple", "ll", "ll128"};
+#define TEXT(name, id, ...) #id,
+    static const char *const protocols[] = {KERNELS_PROTOCOLS(TEXT)};
+#undef TEXT
     int nranks = test->bench->nranks, *ranks = malloc((size_t) nranks * sizeof *ranks);
     size_t most = test->options.max_bytes / 8;
     const size_t sizes[3] = {1, most / 64 + 1, most / 4 + 1};

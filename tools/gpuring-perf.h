@@ -31,6 +31,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/kernels.h"
 #include "kernels/step.h"
 
 /* ---- types and operations ---------------------------------------------------------------- */
@@ -211,6 +212,7 @@ size_t perf_data_check(const struct perf_case *what, const void *buffer, size_t 
 /* ---- counters ---------------------------------------------------------------------------- */
 
 #define PERF_COUNTER_OF_ALGORITHM(X, name, id, text, help) X(calls_##id)
+#define PERF_COUNTER_OF_PROTOCOL(name, id, X)              X(calls_##id)
 #define PERF_COUNTERS(X)                             \
     X(calls)                                         \
     X(fallbacks)                                     \
@@ -220,9 +222,7 @@ size_t perf_data_check(const struct perf_case *what, const void *buffer, size_t 
     X(chunked_messages)                              \
     X(bytes)                                         \
     GPURING_ALGORITHMS(PERF_COUNTER_OF_ALGORITHM, X) \
-    X(calls_simple)                                  \
-    X(calls_ll)                                      \
-    X(calls_ll128)                                   \
+    KERNELS_PROTOCOLS(PERF_COUNTER_OF_PROTOCOL, X)   \
     X(net_bytes)                                     \
     X(net_retries)                                   \
     X(silent_peers)                                  \

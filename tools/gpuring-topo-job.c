@@ -420,19 +420,15 @@ static int blocks_prepare(struct topo_job *job)
     return rc;
 }
 
-/* Convert a path class to a parameter of the component. */
+/* Return the value of a level parameter that means this path class; -1: auto. */
 static int level_of(int class)
 {
-#define LEVEL(name, text) text,
-    static const char *const texts[] = {GPURING_VALUES_level(LEVEL)};
-#undef LEVEL
+    int level = GPURING_PARAM_LEVEL_SYS;
 
-    for (size_t i = 1; class >= 0 && i < sizeof(texts) / sizeof(texts[0]); i++) {
-        if (pci_path_class_parse(texts[i]) == class) {
-            return (int) i;
-        }
+    while (level > GPURING_PARAM_LEVEL_AUTO && gpuring_level_class(level) != class) {
+        level--;
     }
-    return GPURING_PARAM_LEVEL_AUTO;
+    return level;
 }
 
 static void log_print(enum gpuring_log_level level, const char *text)

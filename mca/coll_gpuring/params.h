@@ -19,10 +19,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/kernels.h"
 #include "kernels/step.h"
 
 /* Values of the choices: V(NAME, text). The first is 0. */
 #define GPURING_VALUE_OF_ALGORITHM(V, name, id, text, help) V(ALGORITHM_##name, text)
+#define GPURING_VALUE_OF_PROTOCOL(name, id, V)              V(PROTOCOL_##name, #id)
 #define GPURING_VALUES_device(V) \
     V(DEVICE_AUTO, "auto") V(DEVICE_CUDA, "cuda") V(DEVICE_HOST, "host") V(DEVICE_OFF, "off")
 #define GPURING_VALUES_algorithm(V) \
@@ -30,7 +32,7 @@
     GPURING_ALGORITHMS(GPURING_VALUE_OF_ALGORITHM, V) V(ALGORITHM_PREVIOUS, "previous")
 #define GPURING_VALUES_protocol(V) \
     V(PROTOCOL_AUTO, "auto")       \
-    V(PROTOCOL_SIMPLE, "simple") V(PROTOCOL_LL, "ll") V(PROTOCOL_LL128, "ll128")
+    KERNELS_PROTOCOLS(GPURING_VALUE_OF_PROTOCOL, V)
 #define GPURING_VALUES_level(V) \
     V(LEVEL_AUTO, "auto")       \
     V(LEVEL_LOC, "LOC")         \

@@ -8,11 +8,13 @@
 #ifndef GPURING_PVARS_H
 #define GPURING_PVARS_H
 
+#include "kernels/kernels.h"
 #include "kernels/step.h"
 #include "mca/coll_gpuring/compat.h"
 #include "mca/coll_gpuring/process.h"
 
 #define GPURING_PVAR_OF_ALGORITHM(X, name, id, text, help) X(calls_##id, "Operations run by " help)
+#define GPURING_PVAR_OF_PROTOCOL(name, id, X)              X(calls_##id, "Operations run with protocol " #id)
 /* The counters of algorithms and protocols are in the order of their enumerations. */
 #define GPURING_PVARS(X)                                                                         \
     X(calls, "Collective operations that coll/gpuring ran")                                      \
@@ -23,9 +25,7 @@
     X(chunked_messages, "Point-to-point messages received in chunks through host memory")        \
     X(bytes, "Bytes of the vectors of the operations that coll/gpuring ran")                     \
     GPURING_ALGORITHMS(GPURING_PVAR_OF_ALGORITHM, X)                                             \
-    X(calls_simple, "Operations run with protocol simple")                                       \
-    X(calls_ll, "Operations run with protocol ll")                                               \
-    X(calls_ll128, "Operations run with protocol ll128")                                         \
+    KERNELS_PROTOCOLS(GPURING_PVAR_OF_PROTOCOL, X)                                               \
     X(resumed, "Kernels that were launched again after they had waited for their patience")      \
     X(silent_peers,                                                                              \
       "Ranks whose GPU memory is mapped, but does not receive what is written to it")            \

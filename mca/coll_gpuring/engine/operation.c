@@ -3,6 +3,7 @@
 /* Operations of an engine; see engine.h. */
 #include <string.h>
 
+#include "kernels/kernels.h"
 #include "kernels/work.h"
 #include "mca/coll_gpuring/engine/bounce.h"
 #include "mca/coll_gpuring/engine/call.h"
@@ -274,11 +275,9 @@ int gpuring_operation_waiting(const struct gpuring_engine *engine, enum gpuring_
 
 const char *gpuring_protocol_text(enum gpuring_protocol protocol)
 {
-    static const char *const texts[GPURING_PROTOCOL_COUNT] = {
-        [GPURING_PROTOCOL_SIMPLE] = "simple",
-        [GPURING_PROTOCOL_LL] = "ll",
-        [GPURING_PROTOCOL_LL128] = "ll128",
-    };
+#define TEXT(name, id, ...) [GPURING_PROTOCOL_##name] = #id,
+    static const char *const texts[GPURING_PROTOCOL_COUNT] = {KERNELS_PROTOCOLS(TEXT)};
+#undef TEXT
 
     return texts[protocol];
 }

@@ -105,11 +105,13 @@ static bool number_gpus(struct pci_doc *doc, bool from_file, const struct gpurin
     return count == gpus->count;
 }
 
-static int level_of(int param)
+int gpuring_level_class(int level)
 {
-    static const char *const names[] = {"auto", "LOC", "NVL", "PIX", "PXB", "PHB", "SYS"};
+#define NAME(name, text) text,
+    static const char *const names[] = {GPURING_VALUES_level(NAME)};
+#undef NAME
 
-    return param == GPURING_PARAM_LEVEL_AUTO ? PCI_LEVEL_AUTO : pci_path_class_parse(names[param]);
+    return level == GPURING_PARAM_LEVEL_AUTO ? PCI_LEVEL_AUTO : pci_path_class_parse(names[level]);
 }
 
 static uint32_t at_most(int channels)
@@ -138,8 +140,8 @@ static int make_graph(struct pci_doc *doc, bool from_file, enum pci_peer peers,
     int status;
 
     pci_path_rules_init(&rules);
-    rules.p2p_level = level_of(gpuring_params.p2p_level);
-    rules.gdr_level = level_of(gpuring_params.gdr_level);
+    rules.p2p_level = gpuring_level_class(gpuring_params.p2p_level);
+    rules.gdr_level = gpuring_level_class(gpuring_params.gdr_level);
     rules.nvb = false; /* no GPU relays data, so a mapping of the far GPU uses PCI */
     rules.all = peers;
     if (number_gpus(doc, from_file, ranks, gpus)) {

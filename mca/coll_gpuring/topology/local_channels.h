@@ -32,6 +32,10 @@ void gpuring_local_channels_find(const struct gpuring_gathered *rank_infos,
                                  bool from_file, enum pci_peer peers, bool parts,
                                  struct gpuring_local_channels *local);
 
+/* Return the path class that a value of coll_gpuring_p2p_level or coll_gpuring_gdr_level names, or
+ * PCI_LEVEL_AUTO. */
+int gpuring_level_class(int level);
+
 /* Return true if coll_gpuring_p2p_level lets this rank map GPU memory of another rank of its node.
  * If the topology is unknown, levels auto and SYS allow it. */
 bool gpuring_local_channels_may_map(const struct gpuring_local_channels *local, int local_rank);
