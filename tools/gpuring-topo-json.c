@@ -15,17 +15,6 @@ enum {
     DIGITS = 9,
 };
 
-json_t *topo_json_number(double value)
-{
-    if (!isfinite(value)) {
-        return json_null();
-    }
-    if (fabs(value - nearbyint(value)) < 1e-9 * fabs(value) && fabs(value) < 1e15) {
-        return json_integer((json_int_t) nearbyint(value));
-    }
-    return json_real(value);
-}
-
 static json_t *prediction(const struct topo_machine *machine, uint64_t bytes)
 {
     const struct pci_job *job = &machine->job;

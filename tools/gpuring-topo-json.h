@@ -10,11 +10,21 @@
  */
 
 #include <jansson.h>
+#include <math.h>
 
 #include "gpuring-topo-machine.h"
 
 /* Return a number without an unnecessary fraction, or null if it is not finite. */
-json_t *topo_json_number(double value);
+static inline json_t *topo_json_number(double value)
+{
+    if (!isfinite(value)) {
+        return json_null();
+    }
+    if (fabs(value - nearbyint(value)) < 1e-9 * fabs(value) && fabs(value) < 1e15) {
+        return json_integer((json_int_t) nearbyint(value));
+    }
+    return json_real(value);
+}
 
 json_t *topo_json_cpu(const struct topo_machine *machine);
 json_t *topo_json_gpus(const struct topo_machine *machine);

@@ -73,6 +73,7 @@ libgpuring_render_la_SOURCES = \
     tools/render/svg_layout.c \
     tools/render/svg_layout.h \
     tools/render/svg_machine.c \
+    tools/render/svg_page.c \
     tools/render/svg_panel.c \
     tools/render/text.c
 

@@ -13,6 +13,7 @@ libgpuring_core_la_SOURCES =
 libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/plan/build.c \
     mca/coll_gpuring/plan/build.h \
+    mca/coll_gpuring/plan/writer.c \
     mca/coll_gpuring/plan/build_chain.c \
     mca/coll_gpuring/plan/build_direct.c \
     mca/coll_gpuring/plan/build_ring.c \
@@ -165,6 +166,7 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/agree/agree.c \
     mca/coll_gpuring/agree/agree.h \
     mca/coll_gpuring/calls/calls.h \
+    mca/coll_gpuring/calls/calls_begin.c \
     mca/coll_gpuring/calls/collective.c \
     mca/coll_gpuring/calls/calls_request.c \
     mca/coll_gpuring/calls/describe.c \

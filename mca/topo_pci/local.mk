@@ -91,5 +91,6 @@ mca_topo_pci_la_SOURCES = \
     mca/topo_pci/topo_pci_gather.c \
     mca/topo_pci/topo_pci_graph.c \
     mca/topo_pci/topo_pci_parameters.c \
+    mca/topo_pci/topo_pci_report.c \
     mca/topo_pci/topo_pci_location.c \
     mca/topo_pci/topo_pci_location.h

@@ -28,16 +28,14 @@
       "Amount of reporting, from 0 (default, nothing) to 3: 1 reports each mapping, 2 adds why " \
       "an order was kept, 3 adds the location of every process.")
 
-typedef struct {
-    mca_topo_base_component_t super;
+/* Their values; hostid belongs to Open MPI. */
+struct topo_pci_parameters {
     int priority;
     int domain;
     int verbose;
     char *hostid;
-    int stream;
-} mca_topo_pci_component_t;
-
-OMPI_DECLSPEC extern mca_topo_pci_component_t mca_topo_pci_component;
+};
+extern struct topo_pci_parameters topo_pci_parameters;
 
 /* A module keeps the locations of its communicator's ranks, so that cart_map needs no
  * communication.
@@ -68,7 +66,7 @@ int topo_pci_graph_create_adjacent(mca_topo_base_module_t *topo, ompi_communicat
                                    ompi_communicator_t **new_comm);
 
 /* Register the parameters. Open MPI rejects values out of range with a message. */
-int topo_pci_parameters_register(void);
+int topo_pci_parameters_register(const mca_base_component_t *component);
 
 /*
  * Gather the locations of all ranks of COMM on all ranks. Collective. *LOCATIONS is malloc'ed, or
@@ -80,7 +78,10 @@ int topo_pci_locations_gather(ompi_communicator_t *comm, struct pci_map_location
 /* Set *ALL to whether OK is true on every rank of COMM. Collective. */
 int topo_pci_agree(ompi_communicator_t *comm, bool ok, bool *all);
 
-/* Print a message to the component's output stream at verbose level LEVEL. */
+/* Print a message to the component's output stream at verbose level LEVEL. The stream is open while
+ * the component is. */
+void topo_pci_report_open(void);
+void topo_pci_report_close(void);
 void topo_pci_report(int level, const char *format, ...) __opal_attribute_format__(printf, 2, 3);
 
 #endif

@@ -105,7 +105,7 @@ static void cart_report(ompi_communicator_t *comm, int ndims, const int *dims,
     char shape[128] = "";
     size_t used = 0;
 
-    if (ompi_comm_rank(comm) != 0 || mca_topo_pci_component.verbose < 1) {
+    if (ompi_comm_rank(comm) != 0 || topo_pci_parameters.verbose < 1) {
         return;
     }
     for (int d = 0; d < ndims && used < sizeof(shape); d++) {

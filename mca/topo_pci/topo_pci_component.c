@@ -5,23 +5,24 @@
 
 #include "mca/topo_pci/topo_pci.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "gpuring_config.h"
+
+OMPI_DECLSPEC extern mca_topo_base_component_t mca_topo_pci_component;
+
+static int topo_pci_register(void)
+{
+    return topo_pci_parameters_register(&mca_topo_pci_component.topoc_version);
+}
 
 static int topo_pci_open(void)
 {
-    mca_topo_pci_component.stream = opal_output_open(NULL);
-    opal_output_set_verbosity(mca_topo_pci_component.stream, mca_topo_pci_component.verbose);
+    topo_pci_report_open();
     return OMPI_SUCCESS;
 }
 
 static int topo_pci_close(void)
 {
-    opal_output_close(mca_topo_pci_component.stream);
+    topo_pci_report_close();
     return OMPI_SUCCESS;
 }
 
@@ -39,7 +40,7 @@ static mca_topo_base_module_t *topo_pci_query(TOPO_PCI_QUERY_ARGUMENTS)
 
     (void) comm;
     TOPO_PCI_QUERY_UNUSED;
-    if (mca_topo_pci_component.priority <= 0 ||
+    if (topo_pci_parameters.priority <= 0 ||
         (type != OMPI_COMM_CART && type != OMPI_COMM_DIST_GRAPH)) {
         return NULL;
     }
@@ -56,54 +57,22 @@ static mca_topo_base_module_t *topo_pci_query(TOPO_PCI_QUERY_ARGUMENTS)
         module->super.topo.dist_graph.dist_graph_create = topo_pci_graph_create;
         module->super.topo.dist_graph.dist_graph_create_adjacent = topo_pci_graph_create_adjacent;
     }
-    *priority = mca_topo_pci_component.priority;
+    *priority = topo_pci_parameters.priority;
     return &module->super;
 }
 
-static void module_construct(mca_topo_pci_module_t *module)
-{
-    memset(&module->super.topo, 0, sizeof(module->super.topo));
-    module->locations = NULL;
-    module->location_count = 0;
-}
-
-static void module_destruct(mca_topo_pci_module_t *module)
-{
-    free(module->locations);
-}
-
-OBJ_CLASS_INSTANCE(mca_topo_pci_module_t, mca_topo_base_module_t, module_construct,
-                   module_destruct);
-
-void topo_pci_report(int level, const char *format, ...)
-{
-    char text[512];
-    va_list arguments;
-
-    if (mca_topo_pci_component.verbose < level) {
-        return;
-    }
-    va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
-    opal_output(mca_topo_pci_component.stream, "topo/pci: %s", text);
-}
-
-mca_topo_pci_component_t mca_topo_pci_component = {
-    .super =
+mca_topo_base_component_t mca_topo_pci_component = {
+    .topoc_version =
         {
-            .topoc_version =
-                {
-                    MCA_TOPO_BASE_VERSION_2_2_0,
-                    .mca_component_name = "pci",
-                    MCA_BASE_MAKE_VERSION(component, GPURING_VERSION_MAJOR, GPURING_VERSION_MINOR,
-                                          GPURING_VERSION_RELEASE),
-                    .mca_open_component = topo_pci_open,
-                    .mca_close_component = topo_pci_close,
-                    .mca_register_component_params = topo_pci_parameters_register,
-                },
-            .topoc_data = {.param_field = MCA_BASE_METADATA_PARAM_NONE},
-            .topoc_init_query = topo_pci_init_query,
-            .TOPO_PCI_QUERY_SLOT = topo_pci_query,
+            MCA_TOPO_BASE_VERSION_2_2_0,
+            .mca_component_name = "pci",
+            MCA_BASE_MAKE_VERSION(component, GPURING_VERSION_MAJOR, GPURING_VERSION_MINOR,
+                                  GPURING_VERSION_RELEASE),
+            .mca_open_component = topo_pci_open,
+            .mca_close_component = topo_pci_close,
+            .mca_register_component_params = topo_pci_register,
         },
+    .topoc_data = {.param_field = MCA_BASE_METADATA_PARAM_NONE},
+    .topoc_init_query = topo_pci_init_query,
+    .TOPO_PCI_QUERY_SLOT = topo_pci_query,
 };

@@ -1,14 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 
-/* Exchanges between the ranks of a communicator. */
+/* Locations of the ranks of a communicator: their exchange, and the module that keeps them. */
 
 #include "mca/topo_pci/topo_pci.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "mca/topo_pci/topo_pci_location.h"
+
+static void module_construct(mca_topo_pci_module_t *module)
+{
+    memset(&module->super.topo, 0, sizeof(module->super.topo));
+    module->locations = NULL;
+    module->location_count = 0;
+}
+
+static void module_destruct(mca_topo_pci_module_t *module)
+{
+    free(module->locations);
+}
+
+OBJ_CLASS_INSTANCE(mca_topo_pci_module_t, mca_topo_base_module_t, module_construct,
+                   module_destruct);
 
 int topo_pci_agree(ompi_communicator_t *comm, bool ok, bool *all)
 {
@@ -25,7 +41,7 @@ static struct pci_map_location location_mine(void)
 {
     struct pci_map_location location;
 
-    topo_pci_location_find(mca_topo_pci_component.hostid, mca_topo_pci_component.domain, &location);
+    topo_pci_location_find(topo_pci_parameters.hostid, topo_pci_parameters.domain, &location);
     topo_pci_report(3, "this process runs on host %016" PRIx64 ", domain %" PRIu64, location.host,
                     location.domain);
     return location;

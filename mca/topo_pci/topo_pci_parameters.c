@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+struct topo_pci_parameters topo_pci_parameters;
+
 typedef struct {
     mca_base_var_enum_t super;
     int low;
@@ -79,8 +81,9 @@ static void range_construct(range_t *range)
 
 static OBJ_CLASS_INSTANCE(range_t, mca_base_var_enum_t, range_construct, NULL);
 
-static int integer_register(const char *name, const char *text, int low, int high,
-                            mca_base_var_info_lvl_t level, int *storage)
+static int integer_register(const mca_base_component_t *component, const char *name,
+                            const char *text, int low, int high, mca_base_var_info_lvl_t level,
+                            int *storage)
 {
     range_t *range = OBJ_NEW(range_t);
     int rc;
@@ -90,33 +93,34 @@ static int integer_register(const char *name, const char *text, int low, int hig
     }
     range->low = low;
     range->high = high;
-    rc = mca_base_component_var_register(&mca_topo_pci_component.super.topoc_version, name, text,
-                                         MCA_BASE_VAR_TYPE_INT, &range->super, 0, 0, level,
-                                         MCA_BASE_VAR_SCOPE_READONLY, storage);
+    rc =
+        mca_base_component_var_register(component, name, text, MCA_BASE_VAR_TYPE_INT, &range->super,
+                                        0, 0, level, MCA_BASE_VAR_SCOPE_READONLY, storage);
     OBJ_RELEASE(range);
     return rc < 0 ? rc : OMPI_SUCCESS;
 }
 
-int topo_pci_parameters_register(void)
+int topo_pci_parameters_register(const mca_base_component_t *component)
 {
     int rc = OMPI_SUCCESS;
 
-#define REGISTER(NAME, DEFAULT, LOW, HIGH, LEVEL, TEXT)                                     \
-    if (rc == OMPI_SUCCESS) {                                                               \
-        mca_topo_pci_component.NAME = DEFAULT;                                              \
-        rc = integer_register(#NAME, TEXT, LOW, HIGH, LEVEL, &mca_topo_pci_component.NAME); \
+#define REGISTER(NAME, DEFAULT, LOW, HIGH, LEVEL, TEXT)                                            \
+    if (rc == OMPI_SUCCESS) {                                                                      \
+        topo_pci_parameters.NAME = DEFAULT;                                                        \
+        rc =                                                                                       \
+            integer_register(component, #NAME, TEXT, LOW, HIGH, LEVEL, &topo_pci_parameters.NAME); \
     }
     TOPO_PCI_INT_PARAMETERS(REGISTER)
 #undef REGISTER
     if (rc == OMPI_SUCCESS) {
-        mca_topo_pci_component.hostid = NULL;
+        topo_pci_parameters.hostid = NULL;
         rc = mca_base_component_var_register(
-            &mca_topo_pci_component.super.topoc_version, "hostid",
+            component, "hostid",
             "Identity of this process's host, any text; empty (default) selects the running "
             "kernel, "
             "and different texts let one machine stand for several hosts.",
             MCA_BASE_VAR_TYPE_STRING, NULL, 0, 0, OPAL_INFO_LVL_6, MCA_BASE_VAR_SCOPE_READONLY,
-            &mca_topo_pci_component.hostid);
+            &topo_pci_parameters.hostid);
         rc = rc < 0 ? rc : OMPI_SUCCESS;
     }
     return rc;

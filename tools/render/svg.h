@@ -84,10 +84,8 @@ int svg_label(FILE *out, struct svg_labels *labels, const double (*at)[2], size_
 int svg_machine(FILE *out, const struct pci_graph *graph, double x, double y,
                 struct svg_size *size);
 
-/* Do the same for one panel of rings or trees, and for all panels, in rows that fill the page. */
+/* Do the same for one panel of rings or trees. */
 int svg_panel(FILE *out, const struct pci_graph *graph, const struct pci_drawing *drawing, double x,
               double y, struct svg_size *size);
-int svg_panels(FILE *out, const struct pci_graph *graph, const struct pci_drawing *drawings,
-               size_t count, double x, double y, struct svg_size *size);
 
 #endif

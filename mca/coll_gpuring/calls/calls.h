@@ -68,7 +68,7 @@ static inline bool gpuring_call_bypasses(const mca_coll_gpuring_module_t *module
              gpuring_agree_possible(module, number));
 }
 
-/* ---- collective.c ---- */
+/* ---- calls_begin.c ---- */
 
 /*
  * Describe a call to the engine, and decide as much about it as this rank knows now. Returns NONE,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Helpers that all builders of plans share. Internal to plan/.
+ * Helpers that all builders of plans share (writer.c), and the builders. Internal to plan/.
  *
  * A builder writes the lanes of one collective for one part of the weight, which is a ring, a tree
  * or a stripe. Errors are sticky: after an error every further call does nothing, so builders need
@@ -41,6 +41,13 @@ bool gpuring_direct_in_order(enum gpuring_collective collective, int nranks);
 /* Return the key of a connection. It encodes the algorithm, the part, and whether data flows up or
  * down, and is unique among the connections from one rank to another. */
 uint32_t gpuring_plan_key(const struct gpuring_plan *plan, uint32_t part, bool down);
+
+/* Create a plan without lanes that has the connections of the base plan. */
+void gpuring_writer_open(struct gpuring_writer *writer, enum gpuring_collective collective,
+                         enum gpuring_algorithm algorithm, uint64_t weight, bool in_order);
+
+/* Complete the plan. Returns the writer's status; after an error the plan is freed. */
+int gpuring_writer_finish(struct gpuring_writer *writer, struct gpuring_plan **plan);
 
 /* Begin a new lane for the given parts. Steps that are added later belong to it. */
 void gpuring_writer_lane(struct gpuring_writer *writer, uint32_t part_begin, uint32_t part_end,

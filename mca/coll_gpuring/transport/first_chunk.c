@@ -178,11 +178,3 @@ int gpuring_transport_try(struct gpuring_transport *transport, char *text, size_
     }
     return status;
 }
-
-void gpuring_transport_try_end(struct gpuring_transport *transport)
-{
-    if (transport->try_until > 0) {
-        transport->try_until = 0;
-        gpuring_transport_end(transport);
-    }
-}

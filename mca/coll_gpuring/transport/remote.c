@@ -156,15 +156,6 @@ static int create_slots(struct gpuring_transport *transport)
     return GPURING_OK;
 }
 
-uint8_t *gpuring_slots_of(const struct gpuring_transport *transport,
-                          const struct gpuring_conn *conn, unsigned protocol)
-{
-    const struct gpuring_conn_block *block = &transport->ends[conn->plan].block;
-
-    return conn->direct != NULL ? conn->direct + (block->slots[protocol] - block->slots[0])
-                                : transport->net_region + conn->offset + block->slots[protocol];
-}
-
 static int create_end(struct gpuring_transport *transport, struct gpuring_conn *conn)
 {
     const struct gpuring_transport_config *config = &transport->config;

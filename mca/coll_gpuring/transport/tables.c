@@ -98,6 +98,15 @@ void gpuring_tables_unload(struct gpuring_transport *transport, void *tables)
     }
 }
 
+uint8_t *gpuring_slots_of(const struct gpuring_transport *transport,
+                          const struct gpuring_conn *conn, unsigned protocol)
+{
+    const struct gpuring_conn_block *block = &transport->ends[conn->plan].block;
+
+    return conn->direct != NULL ? conn->direct + (block->slots[protocol] - block->slots[0])
+                                : transport->net_region + conn->offset + block->slots[protocol];
+}
+
 void gpuring_conn_bind(struct gpuring_transport *transport, const struct gpuring_conn *conn,
                        uint8_t *slots_block, uint8_t *heads_block)
 {

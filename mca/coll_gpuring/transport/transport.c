@@ -285,9 +285,25 @@ int gpuring_transport_connected(struct gpuring_transport *transport)
     return gpuring_tables_upload(transport);
 }
 
+void gpuring_transport_end(struct gpuring_transport *transport)
+{
+    if (transport->nremote > 0) {
+        gpuring_proxy_end(&transport->group);
+    }
+}
+
+/* End the exchange of first chunks, if it has begun. */
+static void end_first_chunks(struct gpuring_transport *transport)
+{
+    if (transport->try_until > 0) {
+        transport->try_until = 0;
+        gpuring_transport_end(transport);
+    }
+}
+
 void gpuring_transport_wired(struct gpuring_transport *transport)
 {
-    gpuring_transport_try_end(transport);
+    end_first_chunks(transport);
     gpuring_remote_rest(transport);
     if (transport->region != NULL && transport->config.device_ops->unexport != NULL) {
         transport->config.device_ops->unexport(transport->config.device, transport->region);
@@ -381,13 +397,6 @@ bool gpuring_transport_by_mpi(const struct gpuring_transport *transport)
     return transport->nremote > 0 && transport->config.net_ops == &gpuring_net_mpi;
 }
 
-void gpuring_transport_end(struct gpuring_transport *transport)
-{
-    if (transport->nremote > 0) {
-        gpuring_proxy_end(&transport->group);
-    }
-}
-
 void gpuring_transport_destroy(struct gpuring_transport *transport)
 {
     if (transport == NULL) {
@@ -396,7 +405,7 @@ void gpuring_transport_destroy(struct gpuring_transport *transport)
     if (transport->page != NULL) {
         gpuring_transport_publish(transport, transport->page->operation, GPURING_ACTIVITY_CLOSED);
     }
-    gpuring_transport_try_end(transport);
+    end_first_chunks(transport);
     for (int i = 0; transport->ends != NULL && i < GPURING_TRANSPORT_MORE; i++) {
         gpuring_transport_remove(transport, transport->nplans + i);
     }

@@ -255,7 +255,6 @@ int gpuring_remote_create(struct gpuring_transport *transport);
 int gpuring_remote_connect(struct gpuring_transport *transport, const struct gpuring_peer *peer,
                            const struct gpuring_connect_info *connect_info);
 void gpuring_remote_destroy(struct gpuring_transport *transport);
-void gpuring_transport_try_end(struct gpuring_transport *transport); /* also if it was not begun */
 /* Return 0, or the error of the first failed link with its text. */
 int gpuring_remote_health(struct gpuring_transport *transport, char *text, size_t size);
 /* Let the proxy look at no connection until gpuring_transport_use. */
@@ -263,15 +262,14 @@ void gpuring_remote_rest(struct gpuring_transport *transport);
 /* Report to the ranks of other nodes that this one gives up. */
 void gpuring_remote_abort(struct gpuring_transport *transport, int status);
 
-/* Return the slots of a protocol. */
-uint8_t *gpuring_slots_of(const struct gpuring_transport *transport,
-                          const struct gpuring_conn *conn, unsigned protocol);
-
 /* tables.c: steps and connections in memory of the executors */
 int gpuring_tables_upload(struct gpuring_transport *transport);
 /* Upload the steps of a plan that was added later. */
 int gpuring_tables_add(struct gpuring_transport *transport, int plan);
 void gpuring_tables_unload(struct gpuring_transport *transport, void *tables);
+/* Return the slots of a protocol. */
+uint8_t *gpuring_slots_of(const struct gpuring_transport *transport,
+                          const struct gpuring_conn *conn, unsigned protocol);
 /* Fill in the executor's view of an end, from the block with slots and tails and the block with
  * heads. */
 void gpuring_conn_bind(struct gpuring_transport *transport, const struct gpuring_conn *conn,

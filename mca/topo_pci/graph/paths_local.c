@@ -14,17 +14,6 @@
 /* Channels that are tried to find the GPU that uses a net; NCCL has at most 64 (MAXCHANNELS). */
 #define PCI_LOCAL_CHANNELS 64u
 
-void pci_local_free(struct pci_graph *graph)
-{
-    free(graph->local.nets);
-    free(graph->local.nnets);
-    free(graph->local.gpus);
-    free(graph->local.ngpus);
-    free(graph->local.relay);
-    free(graph->local.version);
-    graph->local = (struct pci_local){0};
-}
-
 int pci_local_init(struct pci_graph *graph, struct pci_error *error)
 {
     size_t gpus = graph->nodes[PCI_NODE_GPU].count, nets = graph->nodes[PCI_NODE_NET].count;

@@ -53,19 +53,6 @@ struct pci_link **pci_pool_take(struct pci_graph *graph, size_t n)
     return pool->links + pool->used - n;
 }
 
-void pci_paths_free(struct pci_graph *graph)
-{
-    while (graph->pool) {
-        struct pci_pool *next = graph->pool->next;
-        free(graph->pool);
-        graph->pool = next;
-    }
-    free(graph->paths);
-    graph->paths = NULL;
-    graph->nends = 0;
-    pci_local_free(graph);
-}
-
 /* The class that a step from NODE (which has CLASS) over LINK leads to. */
 static enum pci_path_class class_over(enum pci_path_class class, uint32_t hops,
                                       const struct pci_link *link)
@@ -234,30 +221,4 @@ int pci_paths_search(struct pci_graph *graph, struct pci_error *error)
     free(search.now);
     free(search.then);
     return rc ? pci_error_memory(error) : 0;
-}
-
-struct pci_path *pci_path_at(const struct pci_graph *graph, enum pci_node_type from, uint32_t ifrom,
-                             enum pci_node_type to, uint32_t ito)
-{
-    if (!graph->paths || ifrom >= pci_graph_count(graph, from) ||
-        ito >= pci_graph_count(graph, to) || graph->first_end[from] == PCI_NONE ||
-        graph->first_end[to] == PCI_NONE) {
-        return NULL;
-    }
-    return graph->paths + (size_t) (graph->first_end[from] + ifrom) * graph->nends +
-           graph->first_end[to] + ito;
-}
-
-const struct pci_path *pci_graph_route(const struct pci_graph *graph, enum pci_node_type from,
-                                       uint32_t ifrom, enum pci_node_type to, uint32_t ito)
-{
-    static const struct pci_path none = {.class = PCI_PATH_DIS};
-    const struct pci_path *path = pci_path_at(graph, from, ifrom, to, ito);
-    return path ? path : &none;
-}
-
-const struct pci_path *pci_graph_path(const struct pci_graph *graph, const struct pci_node *from,
-                                      const struct pci_node *to)
-{
-    return pci_graph_route(graph, from->type, from->index, to->type, to->index);
 }

@@ -202,6 +202,30 @@ int pci_link_join(struct pci_node *from, struct pci_node *to, enum pci_link_type
     return rc;
 }
 
+void pci_local_free(struct pci_graph *graph)
+{
+    free(graph->local.nets);
+    free(graph->local.nnets);
+    free(graph->local.gpus);
+    free(graph->local.ngpus);
+    free(graph->local.relay);
+    free(graph->local.version);
+    graph->local = (struct pci_local){0};
+}
+
+void pci_paths_free(struct pci_graph *graph)
+{
+    while (graph->pool) {
+        struct pci_pool *next = graph->pool->next;
+        free(graph->pool);
+        graph->pool = next;
+    }
+    free(graph->paths);
+    graph->paths = NULL;
+    graph->nends = 0;
+    pci_local_free(graph);
+}
+
 void pci_graph_free(struct pci_graph *graph)
 {
     if (!graph) {
@@ -272,4 +296,30 @@ uint32_t pci_graph_port(const struct pci_graph *graph, uint32_t net)
         }
     }
     return net;
+}
+
+struct pci_path *pci_path_at(const struct pci_graph *graph, enum pci_node_type from, uint32_t ifrom,
+                             enum pci_node_type to, uint32_t ito)
+{
+    if (!graph->paths || ifrom >= pci_graph_count(graph, from) ||
+        ito >= pci_graph_count(graph, to) || graph->first_end[from] == PCI_NONE ||
+        graph->first_end[to] == PCI_NONE) {
+        return NULL;
+    }
+    return graph->paths + (size_t) (graph->first_end[from] + ifrom) * graph->nends +
+           graph->first_end[to] + ito;
+}
+
+const struct pci_path *pci_graph_route(const struct pci_graph *graph, enum pci_node_type from,
+                                       uint32_t ifrom, enum pci_node_type to, uint32_t ito)
+{
+    static const struct pci_path none = {.class = PCI_PATH_DIS};
+    const struct pci_path *path = pci_path_at(graph, from, ifrom, to, ito);
+    return path ? path : &none;
+}
+
+const struct pci_path *pci_graph_path(const struct pci_graph *graph, const struct pci_node *from,
+                                      const struct pci_node *to)
+{
+    return pci_graph_route(graph, from->type, from->index, to->type, to->index);
 }

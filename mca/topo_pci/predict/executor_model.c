@@ -138,6 +138,27 @@ static void direct_links(const struct pci_job *job, double to_each, struct shape
     shape->gbps = job->direct.algbw * (gpus - 1);
 }
 
+/* Maximum number of connections per direction for a rank's stripes of direct. */
+#define DIRECT_CONNECTIONS 56u
+
+uint32_t pci_direct_stripes(enum pci_algorithm algorithm, uint32_t ranks, uint32_t channels)
+{
+    uint32_t most = PCI_ALGORITHM_TWO_SHOT == algorithm ? channels / (2 * ranks - 1)
+                                                        : DIRECT_CONNECTIONS / (ranks - 1);
+
+    most = most < channels ? most : channels;
+    return most > 0 ? most : 1;
+}
+
+uint32_t pci_direct_lanes(uint32_t ranks, uint32_t channels)
+{
+    uint32_t stripes = pci_direct_stripes(PCI_ALGORITHM_DIRECT, ranks, channels);
+    uint32_t lanes = (channels + stripes - 1) / stripes;
+
+    lanes = lanes < ranks - 1 ? lanes : ranks - 1;
+    return lanes > 0 ? lanes : 1;
+}
+
 /* Describe direct exchanges; for a collective with a root, the root's lane and links. */
 static void direct_shape(const struct pci_job *job, double bytes, struct shape *shape)
 {

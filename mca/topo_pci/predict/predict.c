@@ -12,9 +12,6 @@
  * rank. */
 #define PLATEAU_BYTES 64u
 
-/* Maximum number of connections per direction for a rank's stripes of direct. */
-#define DIRECT_CONNECTIONS 56u
-
 /* Number of consecutive hops of a vector, and the kind of link of the hops inside a node. */
 struct path_hops {
     uint32_t intra;
@@ -203,24 +200,6 @@ static double job_link_bw(const struct pci_job *job, enum pci_algorithm algorith
     default:
         return job->direct.algbw;
     }
-}
-
-uint32_t pci_direct_stripes(enum pci_algorithm algorithm, uint32_t ranks, uint32_t channels)
-{
-    uint32_t most = PCI_ALGORITHM_TWO_SHOT == algorithm ? channels / (2 * ranks - 1)
-                                                        : DIRECT_CONNECTIONS / (ranks - 1);
-
-    most = most < channels ? most : channels;
-    return most > 0 ? most : 1;
-}
-
-uint32_t pci_direct_lanes(uint32_t ranks, uint32_t channels)
-{
-    uint32_t stripes = pci_direct_stripes(PCI_ALGORITHM_DIRECT, ranks, channels);
-    uint32_t lanes = (channels + stripes - 1) / stripes;
-
-    lanes = lanes < ranks - 1 ? lanes : ranks - 1;
-    return lanes > 0 ? lanes : 1;
 }
 
 /* Return true for a broadcast or reduction, which between nodes is one half of an allreduce with

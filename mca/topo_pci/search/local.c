@@ -77,6 +77,15 @@ static uint32_t piece_length(const struct piece *piece)
     return piece->end - piece->at;
 }
 
+/* Cost of ending an order that began at FIRST. */
+double pci_tour_closing(const struct tour *tour, uint32_t first, uint32_t last)
+{
+    if (TOUR_CYCLE == tour->kind) {
+        return 1 == tour->n ? 0 : tour->arc[(size_t) last * tour->n + first];
+    }
+    return TOUR_CLOSED == tour->kind ? tour->ends[(size_t) first * tour->n + last] : 0;
+}
+
 /* Return the cost of the ends of an order. */
 static double ends_cost(const struct tour *tour, uint32_t first, uint32_t second, uint32_t last)
 {

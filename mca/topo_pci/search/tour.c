@@ -116,15 +116,6 @@ static void exact_order(const struct tour *tour, uint32_t last, uint32_t *order)
     }
 }
 
-/* Cost of ending an order that began at FIRST. */
-double pci_tour_closing(const struct tour *tour, uint32_t first, uint32_t last)
-{
-    if (TOUR_CYCLE == tour->kind) {
-        return 1 == tour->n ? 0 : tour->arc[(size_t) last * tour->n + first];
-    }
-    return TOUR_CLOSED == tour->kind ? tour->ends[(size_t) first * tour->n + last] : 0;
-}
-
 /* The best of all orders that begin with FIRST (for open kinds: with any first GPU that was set
  * up). */
 static double exact_finish(const struct tour *tour, uint32_t first, double bound, uint32_t *order)
