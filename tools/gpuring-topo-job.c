@@ -257,7 +257,7 @@ static int plans_count(const struct rank_state *state, const struct gpuring_engi
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
         const struct gpuring_plan *plan = service->base[i].plan;
 
-        if (plan) {
+        if (plan && !(service->late & 1u << i)) {
             memcpy(conns + figures->connections, plan->recvs, plan->nrecvs * sizeof(*conns));
             figures->connections += plan->nrecvs;
             memcpy(conns + figures->connections, plan->sends, plan->nsends * sizeof(*conns));

@@ -29,7 +29,6 @@ static void module_destruct(mca_coll_gpuring_module_t *module)
 {
     __atomic_fetch_sub(&gpuring_process.modules, 1, __ATOMIC_RELAXED);
     gpuring_serve_close(module);
-    gpuring_engine_destroy(module->second);
     gpuring_engine_destroy(module->engine);
     free(module->shapes);
 #define GPURING_ACT(name)                                  \

@@ -73,12 +73,9 @@ struct mca_coll_gpuring_module_t {
     uint64_t calls;          /* number of calls so far of the functions that it may serve */
     uint32_t logged_reasons; /* bits of enum gpuring_reason that were logged */
 
-    struct gpuring_engine *engine;  /* runs operations in state READY */
-    struct gpuring_engine *second;  /* runs the algorithms that are `later` in the first engine;
-                                       NULL if no call has needed it, or it cannot be connected */
-    struct gpuring_engine *running; /* the engine that runs an operation, or ran the last one */
-    bool unconnectable;             /* the second engine could not be connected */
-    struct gpuring_wireup *wireup;  /* in states UNWIRED and WIRING, and for the second engine */
+    struct gpuring_engine *engine; /* runs operations in state READY; atomic until then */
+    struct gpuring_wireup *wireup; /* in states UNWIRED and WIRING, and until late connections have
+                                      been made */
     struct gpuring_oob *oob;
     struct gpuring_serve *serve;  /* NULL if the module serves no collectives, as on
                                    * intercommunicators and with a single rank */

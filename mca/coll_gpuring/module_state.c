@@ -15,10 +15,7 @@ void gpuring_module_fail(mca_coll_gpuring_module_t *module, int status)
     module->state = GPURING_STATE_FAILED;
     module->failure = status;
     if (module->engine != NULL) {
-        gpuring_transport_abort(module->engine->transport, status);
-    }
-    if (module->second != NULL) {
-        gpuring_transport_abort(module->second->transport, status);
+        gpuring_engine_abort(module->engine, status);
     }
 }
 

@@ -5,8 +5,8 @@
  * is wired up (connected with the other ranks) only by the first call that it can serve:
  *
  *             first eligible call          all ranks connected
- *   UNWIRED -----------------------> WIRING -----------------> READY <--> WIRING (a call needs the
- *                                      |                         |         second engine, engine.h)
+ *   UNWIRED -----------------------> WIRING -----------------> READY <--> WIRING (a call needs
+ *                                      |                         |         late connections, engine.h)
  *                                      |                         | an operation failed
  *                                      | cannot be served        v
  *                                      +----------> DEAD       FAILED <-- (also from WIRING: ranks

@@ -30,11 +30,9 @@ static const struct {
 int gpuring_engine_plan(const struct gpuring_engine_config *config,
                         enum gpuring_algorithm algorithm, struct gpuring_plan **plan)
 {
-    bool later = (config->later & 1u << algorithm) != 0;
-
     *plan = NULL;
-    return later == config->second && gpuring_select_eligible(algorithm, config->select.nranks,
-                                                              config->select.nnodes, config->wanted)
+    return gpuring_select_eligible(algorithm, config->select.nranks, config->select.nnodes,
+                                   config->wanted)
                ? gpuring_plan_build(algorithm, &config->input, plan)
                : GPURING_OK;
 }
@@ -195,7 +193,7 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
     created->choice_config = config->select;
     created->choice_config.host = device_ops->kind == GPURING_DEVICE_HOST;
     created->buffer_bytes = config->buffer_bytes;
-    created->later = config->second ? 0 : config->later;
+    created->late = config->late;
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
         const struct gpuring_plan *plan = created->base[i].plan;
 
@@ -232,62 +230,119 @@ static struct gpuring_fifo_config fifos_of(const struct gpuring_select_config *c
 }
 
 int gpuring_engine_transport(struct gpuring_engine *engine,
-                             const struct gpuring_transport_config *transport)
+                             const struct gpuring_transport_config *config,
+                             struct gpuring_transport **transport)
 {
     const struct gpuring_plan *plans[GPURING_ALGORITHM_COUNT];
     struct gpuring_fifo_config fifos[GPURING_ALGORITHM_COUNT];
-    struct gpuring_transport_config config = *transport;
-    int nplans = 0;
+    struct gpuring_transport_config whole = *config;
+    uint32_t algorithms = engine->transport == NULL ? ~engine->late : engine->late;
+    int nplans = 0, status;
 
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
-        if (engine->base[i].plan != NULL) {
+        if (engine->base[i].plan != NULL && (algorithms & 1u << i) != 0) {
             fifos[nplans] = fifos_of(&engine->choice_config, (enum gpuring_algorithm) i);
             engine->base[i].index = nplans;
             plans[nplans++] = engine->base[i].plan;
         }
     }
-    config.fifo = fifos;
-    config.device_ops = engine->device_ops;
-    config.device = engine->device;
-    return gpuring_transport_create(&config, plans, nplans, &engine->transport);
+    whole.fifo = fifos;
+    whole.device_ops = engine->device_ops;
+    whole.device = engine->device;
+    status = gpuring_transport_create(&whole, plans, nplans, transport);
+    for (int i = 0; status == GPURING_OK && i < GPURING_ALGORITHM_COUNT; i++) {
+        if ((algorithms & 1u << i) != 0) {
+            engine->base[i].transport = *transport;
+        }
+    }
+    return status;
+}
+
+/* Return true if the transport has the connections of an algorithm's base plan. */
+static bool binds(const struct gpuring_engine *engine, int algorithm,
+                  const struct gpuring_transport *transport)
+{
+    return engine->base[algorithm].plan != NULL && engine->base[algorithm].transport == transport;
 }
 
 #define WORK_BYTES 128 /* room for the work before the lanes */
 _Static_assert(sizeof(struct gpuring_work) <= WORK_BYTES, "lanes begin on a line of their own");
 
-/* Place the lanes. Executors on a GPU read works and lanes in pinned host memory. */
-static int bind_lanes(struct gpuring_engine *engine)
+/* Place the lanes of the transport's plans, after the work if there is none yet. Executors on a GPU
+ * read works and lanes in pinned host memory. */
+static int bind_lanes(struct gpuring_engine *engine, const struct gpuring_transport *transport)
 {
+    bool late = engine->work != NULL;
+    void **pinned = late ? &engine->late_pinned : &engine->pinned;
     struct gpuring_lane *next;
     size_t lanes = 0;
     int status;
 
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
-        lanes += engine->base[i].plan != NULL ? engine->base[i].plan->nlanes : 0;
+        lanes += binds(engine, i, transport) ? engine->base[i].plan->nlanes : 0;
     }
     status = engine->device_ops->alloc_pinned(
         engine->device, WORK_BYTES + GPURING_PROTOCOL_COUNT * lanes * sizeof(struct gpuring_lane),
-        &engine->pinned);
-    engine->work = engine->pinned;
-    next = (struct gpuring_lane *) (void *) ((uint8_t *) engine->pinned + WORK_BYTES);
+        pinned);
+    engine->work = late ? engine->work : *pinned;
+    next = (struct gpuring_lane *) (void *) ((uint8_t *) *pinned + WORK_BYTES);
     for (int i = 0; i < GPURING_ALGORITHM_COUNT && status == GPURING_OK; i++) {
-        if (engine->base[i].plan != NULL) {
-            status = gpuring_program_bind(engine, &engine->base[i], next);
+        if (binds(engine, i, transport)) {
+            status = gpuring_program_bind(&engine->base[i], next);
             next += GPURING_PROTOCOL_COUNT * engine->base[i].plan->nlanes;
         }
     }
     return status;
 }
 
-int gpuring_engine_bind(struct gpuring_engine *engine)
+int gpuring_engine_bind(struct gpuring_engine *engine, const struct gpuring_transport *transport)
 {
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
-        if (engine->base[i].plan != NULL &&
-            gpuring_transport_uses_host_fallback(engine->transport, engine->base[i].index)) {
+        if (binds(engine, i, transport) &&
+            gpuring_transport_uses_host_fallback(transport, engine->base[i].index)) {
+            /* A thread that selects a late algorithm at this moment does not keep its choice. */
             engine->choice_config.slot_bytes[i][GPURING_PROTOCOL_LL128] = 0;
         }
     }
-    return bind_lanes(engine);
+    return bind_lanes(engine, transport);
+}
+
+void gpuring_engine_own(struct gpuring_engine *engine, struct gpuring_transport *transport)
+{
+    engine->first = engine->operation + 1;
+    if (engine->transport == NULL) {
+        engine->transport = transport;
+    } else {
+        /* Partner: gpuring_engine_lacks. */
+        __atomic_store_n(&engine->late_transport, transport, __ATOMIC_RELEASE);
+    }
+}
+
+int gpuring_engine_health(const struct gpuring_engine *engine, char *text, size_t size)
+{
+    int status = gpuring_transport_health(engine->transport, text, size);
+
+    return status == GPURING_OK && engine->late_transport != NULL
+               ? gpuring_transport_health(engine->late_transport, text, size)
+               : status;
+}
+
+void gpuring_engine_abort(const struct gpuring_engine *engine, int status)
+{
+    gpuring_transport_abort(engine->transport, status);
+    if (engine->late_transport != NULL) {
+        gpuring_transport_abort(engine->late_transport, status);
+    }
+}
+
+int gpuring_engine_aborted(const struct gpuring_engine *engine)
+{
+    uint32_t why = *gpuring_transport_abort_word(engine->transport);
+
+    if (why == 0 && engine->late_transport != NULL) {
+        why = *gpuring_transport_abort_word(engine->late_transport);
+    }
+    return -(int) why;
 }
 
 void gpuring_engine_destroy(struct gpuring_engine *engine)
@@ -302,8 +357,10 @@ void gpuring_engine_destroy(struct gpuring_engine *engine)
     engine->device_ops->free(engine->device, engine->bounce_input.kept);
     engine->device_ops->free(engine->device, engine->bounce_output.kept);
     gpuring_programs_destroy(engine);
+    gpuring_transport_destroy(engine->late_transport);
     gpuring_transport_destroy(engine->transport);
     engine->device_ops->free_pinned(engine->device, engine->pinned);
+    engine->device_ops->free_pinned(engine->device, engine->late_pinned);
     engine->device_ops->free_pinned(engine->device, engine->extents);
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
         gpuring_plan_free(engine->base[i].plan);

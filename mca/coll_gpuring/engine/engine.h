@@ -4,9 +4,9 @@
  * The engine of one communicator at one rank: plans, connections and the state of the current
  * operation. It does not use MPI. Only one operation and one thread at a time.
  *
- * With many ranks, direct takes long to connect, and few programs need it. It is then `later`: the
- * communicator's engine can select it but has no connections for it. A second engine, created when
- * a call first needs it, has only these connections.
+ * With many ranks, direct takes long to connect, and few programs need it. It is then late: the
+ * engine has its plan and can select it, but its connections are created when a call first needs
+ * them. They have a transport of their own.
  */
 #ifndef GPURING_ENGINE_ENGINE_H
 #define GPURING_ENGINE_ENGINE_H
@@ -22,7 +22,8 @@
 /* A plan that is bound to connections. */
 struct gpuring_program {
     struct gpuring_plan *plan; /* NULL: not offered */
-    int index;                 /* its number in the transport */
+    struct gpuring_transport *transport;
+    int index; /* its number in the transport */
     struct gpuring_lane *lanes[GPURING_PROTOCOL_COUNT];
     void *pinned;  /* the lanes, if the program owns them */
     uint64_t used; /* the last operation that used it */
@@ -38,13 +39,17 @@ struct gpuring_engine {
     uint64_t patience;     /* of works, see kernels/work.h */
     uint64_t buffer_bytes; /* maximum for a connection */
 
-    uint32_t later; /* bits 1 << algorithm, for algorithms of a second engine */
-    struct gpuring_program base[GPURING_ALGORITHM_COUNT]; /* the other algorithms' base plans */
+    struct gpuring_program base[GPURING_ALGORITHM_COUNT]; /* the algorithms' base plans */
     struct gpuring_programs *others;                      /* of the other collectives */
-    struct gpuring_transport *transport;
+    struct gpuring_transport *transport; /* its status page has this rank's votes and calls */
+    uint32_t late;      /* bits 1 << algorithm, for those that are connected at first use */
+    bool unconnectable; /* the late algorithms could not be connected, as all ranks know */
+    struct gpuring_transport *late_transport; /* of the late algorithms; NULL: not connected.
+                                                 Atomic, see gpuring_engine_lacks */
     struct gpuring_select_config choice_config;
     struct gpuring_tuning tuning; /* which select points to */
 
+    uint64_t first;                  /* the first operation after connections were made */
     bool running;                    /* an operation was started and has not been finished */
     bool ran;                        /* all of its lanes have ended */
     uint64_t operation;              /* number of the current or last operation, from 1 */
@@ -55,6 +60,7 @@ struct gpuring_engine {
     struct gpuring_selection choice; /* of its call */
     struct gpuring_program *program; /* of its call */
     void *pinned; /* memory that executors read: the work, then the lanes of `base` */
+    void *late_pinned; /* the same for the lanes of the late algorithms */
     struct gpuring_work *work;
     uint64_t prepared; /* shape of the calls for which work and lanes are filled; 0: none */
     struct gpuring_extent *extents; /* of blocks, pinned; NULL: not needed yet */
@@ -66,8 +72,7 @@ struct gpuring_engine_config {
     struct gpuring_plan_input input;
     struct gpuring_select_config select; /* except members that depend on plans and device */
     uint32_t wanted;                     /* algorithms, see gpuring_select_eligible */
-    uint32_t later;                      /* algorithms of a second engine */
-    bool second;                         /* this is the second engine, which has only these */
+    uint32_t late;                       /* algorithms that are connected at first use */
     bool oversubscribed;
     bool shared_gpu; /* other ranks use the GPU, too */
     bool mps;        /* they use it simultaneously */
@@ -83,7 +88,7 @@ struct gpuring_engine_config {
 /* Return the patience of a lane: unsuccessful polls on the host, nanoseconds on a GPU. */
 uint64_t gpuring_engine_patience(const struct gpuring_engine_config *config, bool host);
 
-/* Build the base plan of an algorithm. NULL: it is not eligible, or belongs to the other engine. */
+/* Build the base plan of an algorithm. NULL: it is not eligible. */
 int gpuring_engine_plan(const struct gpuring_engine_config *config,
                         enum gpuring_algorithm algorithm, struct gpuring_plan **plan);
 
@@ -91,17 +96,35 @@ int gpuring_engine_plan(const struct gpuring_engine_config *config,
  * selected. */
 #define GPURING_ENGINE_FLAGGED_SLOT_BYTES (16 << 10)
 
-/* Create an engine with plans and FIFO sizes. gpuring_engine_transport adds the transport. */
+/* Create an engine with plans and FIFO sizes, but without connections. */
 int gpuring_engine_create(const struct gpuring_engine_config *config,
                           const struct gpuring_device_ops *device_ops,
                           struct gpuring_device *device, struct gpuring_engine **engine);
 
-/* Create the transport for the engine's plans. transport: its configuration, except fifo. */
+/*
+ * Create the engine's next transport: the first one is for all algorithms that are not late, the
+ * second one for those that are. config: without fifo and device. Connect the transport, bind the
+ * plans to it, and let the engine own it, which then uses it. Until then, the caller owns it.
+ */
 int gpuring_engine_transport(struct gpuring_engine *engine,
-                             const struct gpuring_transport_config *transport);
+                             const struct gpuring_transport_config *config,
+                             struct gpuring_transport **transport);
+int gpuring_engine_bind(struct gpuring_engine *engine, const struct gpuring_transport *transport);
+void gpuring_engine_own(struct gpuring_engine *engine, struct gpuring_transport *transport);
 
-/* Bind the plans to the connected transport. */
-int gpuring_engine_bind(struct gpuring_engine *engine);
+/* Return true if the connections of an algorithm do not exist yet. Partner: gpuring_engine_own. */
+static inline bool gpuring_engine_lacks(const struct gpuring_engine *engine,
+                                        enum gpuring_algorithm algorithm)
+{
+    return (engine->late & 1u << algorithm) != 0 &&
+           __atomic_load_n(&engine->late_transport, __ATOMIC_ACQUIRE) == NULL;
+}
+
+/* The same as the functions of the transport (transport.h), for all connections of the engine.
+ * aborted: return the status in the abort word, or 0. */
+int gpuring_engine_health(const struct gpuring_engine *engine, char *text, size_t size);
+void gpuring_engine_abort(const struct gpuring_engine *engine, int status);
+int gpuring_engine_aborted(const struct gpuring_engine *engine);
 
 void gpuring_engine_destroy(struct gpuring_engine *engine); /* NULL is allowed */
 

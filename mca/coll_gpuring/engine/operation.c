@@ -126,13 +126,13 @@ static int prepare(struct gpuring_engine *engine, const struct gpuring_call *cal
     work->protocol = choice->protocol;
     work->nblocks = (uint32_t) engine->choice_config.nranks;
     work->lanes = lanes;
-    work->abort = gpuring_transport_abort_word(engine->transport);
+    work->abort = gpuring_transport_abort_word(engine->program->transport);
     work->slice = choice->slice;
     work->patience = engine->patience;
     work->in = call->in.blocks;
     work->out = call->out.blocks;
     engine->prepared = call->shape;
-    gpuring_transport_use(engine->transport, engine->program->index, choice->protocol);
+    gpuring_transport_use(engine->program->transport, engine->program->index, choice->protocol);
     return engine->device_ops->kind == GPURING_DEVICE_HOST ? GPURING_OK
                                                            : place_tables(engine, work);
 }
@@ -156,6 +156,25 @@ static void fill_work(struct gpuring_work *work, const void *input, void *output
     work->resumed = 0;
 }
 
+/* Publish the operation and this rank's activity on the status pages of all connections, so that
+ * each page has all operations. */
+static void publish(struct gpuring_engine *engine, enum gpuring_activity activity)
+{
+    gpuring_transport_publish(engine->transport, engine->operation, activity);
+    if (engine->late_transport != NULL) {
+        gpuring_transport_publish(engine->late_transport, engine->operation, activity);
+    }
+}
+
+static void publish_start(struct gpuring_engine *engine)
+{
+    gpuring_transport_make(engine->transport, engine->operation, engine->made);
+    if (engine->late_transport != NULL) {
+        gpuring_transport_make(engine->late_transport, engine->operation, engine->made);
+    }
+    publish(engine, GPURING_ACTIVITY_RUNNING);
+}
+
 int gpuring_operation_start(struct gpuring_engine *engine, const struct gpuring_call *call)
 {
     const void *input;
@@ -167,15 +186,14 @@ int gpuring_operation_start(struct gpuring_engine *engine, const struct gpuring_
     engine->call = call->number;
     engine->made = call->made;
     engine->compared = call->made == 0 || engine->device_ops->kind == GPURING_DEVICE_HOST;
-    gpuring_transport_make(engine->transport, engine->operation, call->made);
-    gpuring_transport_publish(engine->transport, engine->operation, GPURING_ACTIVITY_RUNNING);
-    gpuring_transport_begin(engine->transport);
-    engine->running = true;
-    engine->ran = false;
+    publish_start(engine);
     if (call->shape == 0 || call->shape != engine->prepared) {
         status = prepare(engine, call);
     }
     if (status == GPURING_OK) {
+        gpuring_transport_begin(engine->program->transport);
+        engine->running = true;
+        engine->ran = false;
         engine->program->used = engine->operation;
         status = gpuring_bounce_start(engine, call, &input, &output);
     }
@@ -201,8 +219,8 @@ static int compare(struct gpuring_engine *engine)
         engine->compared = true;
         return GPURING_OK;
     }
-    other = gpuring_transport_made(engine->transport, plan->recvs[plan->lanes[0].first_recv].peer,
-                                   engine->operation);
+    other = gpuring_transport_made(engine->program->transport,
+                                   plan->recvs[plan->lanes[0].first_recv].peer, engine->operation);
     engine->compared = other != 0;
     return other == 0 || other == engine->made ? GPURING_OK : GPURING_ERR_COUNTS;
 }
@@ -212,10 +230,10 @@ int gpuring_operation_poll(struct gpuring_engine *engine, const struct gpuring_c
     int status = engine->ran ? GPURING_OK : engine->device_ops->poll(engine->stream, engine->work);
 
     if (status == GPURING_AGAIN) {
-        gpuring_transport_help(engine->transport);
+        gpuring_transport_help(engine->program->transport);
     } else if (status == GPURING_OK) {
         engine->ran = true;
-        status = gpuring_transport_unsent(engine->transport) ? GPURING_AGAIN : GPURING_OK;
+        status = gpuring_transport_unsent(engine->program->transport) ? GPURING_AGAIN : GPURING_OK;
     }
     if (!engine->compared && status >= GPURING_OK) {
         int compared = compare(engine);
@@ -234,14 +252,12 @@ void gpuring_operation_stop(struct gpuring_engine *engine)
 
 void gpuring_operation_finish(struct gpuring_engine *engine, int status)
 {
-    if (engine->running) { /* otherwise a call has failed that was still waiting */
+    if (engine->running) { /* otherwise a call has failed that was not started */
         gpuring_bounce_end(engine);
-        gpuring_transport_end(engine->transport);
+        gpuring_transport_end(engine->program->transport);
         engine->running = false;
     }
-    gpuring_transport_publish(engine->transport, engine->operation,
-                              status == GPURING_OK ? GPURING_ACTIVITY_OUTSIDE
-                                                   : GPURING_ACTIVITY_FAILED);
+    publish(engine, status == GPURING_OK ? GPURING_ACTIVITY_OUTSIDE : GPURING_ACTIVITY_FAILED);
 }
 
 uint64_t gpuring_operation_progress(const struct gpuring_engine *engine)
@@ -265,7 +281,7 @@ int gpuring_operation_waiting(const struct gpuring_engine *engine, enum gpuring_
         if (lane->status != GPURING_LANE_DONE) { /* a stopped one still has its position */
             *wait = (enum gpuring_lane_wait) lane->wait;
             *ref = lane->wait_ref;
-            *peer = gpuring_transport_peer_rank(engine->transport, engine->program->index,
+            *peer = gpuring_transport_peer_rank(engine->program->transport, engine->program->index,
                                                 (uint32_t) i, *wait, *ref);
             return (int) i;
         }

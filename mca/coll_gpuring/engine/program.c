@@ -52,7 +52,7 @@ int gpuring_programs_create(const struct gpuring_plan_input *input, uint16_t *or
 static void remove_program(struct gpuring_engine *engine, struct gpuring_program *program)
 {
     if (program->index > 0) {
-        gpuring_transport_remove(engine->transport, program->index);
+        gpuring_transport_remove(program->transport, program->index);
     }
     engine->device_ops->free_pinned(engine->device, program->pinned);
     gpuring_plan_free(program->plan);
@@ -80,23 +80,19 @@ bool gpuring_programs_offer(const struct gpuring_engine *engine, enum gpuring_co
     bool in_order = engine->choice_config.in_order;
     bool any_order = !in_order || !gpuring_collective_reduces(collective);
 
-    if ((engine->later & 1u << algorithm) != 0) {
-        return gpuring_plan_exists(collective, algorithm, in_order, nranks);
-    }
     return base != NULL && gpuring_plan_exists(collective, algorithm, in_order, nranks) &&
            (base->in_order || any_order) &&
            (collective == GPURING_COLLECTIVE_ALLREDUCE || base->in_order ||
             engine->others->order != NULL);
 }
 
-int gpuring_program_bind(const struct gpuring_engine *engine, struct gpuring_program *program,
-                         struct gpuring_lane *lanes)
+int gpuring_program_bind(struct gpuring_program *program, struct gpuring_lane *lanes)
 {
     int status = GPURING_OK;
 
     for (int p = 0; p < GPURING_PROTOCOL_COUNT && status == GPURING_OK; p++) {
         program->lanes[p] = lanes + (size_t) p * program->plan->nlanes;
-        status = gpuring_transport_bind(engine->transport, program->index,
+        status = gpuring_transport_bind(program->transport, program->index,
                                         (enum gpuring_protocol) p, program->lanes[p]);
         if (status == GPURING_ERR_UNSUPPORTED) {
             status = GPURING_OK; /* no slots: it is never selected */
@@ -212,7 +208,8 @@ static int make_program(struct gpuring_engine *engine, enum gpuring_collective c
         program->plan = NULL;
         return status;
     }
-    status = gpuring_transport_add(engine->transport, program->plan, engine->base[algorithm].index,
+    program->transport = engine->base[algorithm].transport;
+    status = gpuring_transport_add(program->transport, program->plan, engine->base[algorithm].index,
                                    &program->index);
     if (status == GPURING_OK) {
         status = engine->device_ops->alloc_pinned(engine->device,
@@ -221,7 +218,7 @@ static int make_program(struct gpuring_engine *engine, enum gpuring_collective c
                                                   &program->pinned);
     }
     if (status == GPURING_OK) {
-        status = gpuring_program_bind(engine, program, program->pinned);
+        status = gpuring_program_bind(program, program->pinned);
     }
     if (status != GPURING_OK) {
         remove_program(engine, program);

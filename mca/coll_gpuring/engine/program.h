@@ -28,7 +28,6 @@ int gpuring_program_find(struct gpuring_engine *engine, enum gpuring_collective 
                          struct gpuring_program **program);
 
 /* Bind the lanes of a plan, which begin at `lanes`, to each protocol. */
-int gpuring_program_bind(const struct gpuring_engine *engine, struct gpuring_program *program,
-                         struct gpuring_lane *lanes);
+int gpuring_program_bind(struct gpuring_program *program, struct gpuring_lane *lanes);
 
 #endif

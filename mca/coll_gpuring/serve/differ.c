@@ -95,11 +95,12 @@ int gpuring_differ_report(const mca_coll_gpuring_module_t *module, uint64_t own,
 
 static int look_at_operation(const mca_coll_gpuring_module_t *module)
 {
-    const struct gpuring_engine *engine = module->running;
+    const struct gpuring_engine *engine = module->engine;
     uint64_t other = 0;
     int rank = engine->made == 0 ? -1
-                                 : gpuring_transport_differs(engine->transport, engine->operation,
-                                                             engine->made, &other);
+                                 : gpuring_transport_differs(engine->program->transport,
+                                                             engine->operation, engine->made,
+                                                             &other);
 
     return rank < 0 ? GPURING_OK : gpuring_differ_report(module, engine->made, rank, other);
 }
@@ -131,5 +132,5 @@ static int look_at_vote(mca_coll_gpuring_module_t *module)
 
 int gpuring_differ_look(mca_coll_gpuring_module_t *module)
 {
-    return module->running->running ? look_at_operation(module) : look_at_vote(module);
+    return module->engine->running ? look_at_operation(module) : look_at_vote(module);
 }

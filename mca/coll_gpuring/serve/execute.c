@@ -8,15 +8,15 @@
 #define LOOKS_PER_CORE 16 /* looks between checks whether a peer shares our core */
 #define LOOKS_PER_MPI  8  /* looks between calls of opal_progress, which poll MPI's sockets */
 
-/* Log the first call that is served on a communicator, to show that the component is in use. */
+/* Log the first call that is served after connections were made, to show that they are in use. */
 static void log_first(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
 {
-    const struct gpuring_engine *engine = module->running;
+    const struct gpuring_engine *engine = module->engine;
     uint32_t rings = engine->choice_config.channels[GPURING_ALGORITHM_RING];
     char text[256], transport[32];
 
     gpuring_module_text(module, text, sizeof text);
-    gpuring_transport_name(engine->transport, transport, sizeof transport);
+    gpuring_transport_name(engine->program->transport, transport, sizeof transport);
     gpuring_info(
         "[serves] coll/gpuring serves %s: first %s (%llu bytes) by algorithm %s, protocol %s; "
         "transport %s, %d node(s), %u channel(s), %.1f MiB for connections",
@@ -24,12 +24,12 @@ static void log_first(const mca_coll_gpuring_module_t *module, const struct gpur
         gpuring_algorithm_text(engine->choice.algorithm),
         gpuring_protocol_text(engine->choice.protocol), transport, engine->choice_config.nnodes,
         rings > 0 ? rings : engine->choice_config.channels[engine->choice.algorithm],
-        (double) gpuring_transport_memory(engine->transport) / (1 << 20));
+        (double) gpuring_transport_memory(engine->program->transport) / (1 << 20));
 }
 
 static void account(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
 {
-    const struct gpuring_engine *engine = module->running;
+    const struct gpuring_engine *engine = module->engine;
     const struct gpuring_selection *choice = &engine->choice;
 
     gpuring_pvar_add(GPURING_PVAR_calls, 1);
@@ -37,7 +37,7 @@ static void account(const mca_coll_gpuring_module_t *module, const struct gpurin
     gpuring_pvar_add(GPURING_PVAR_calls_simple + (int) choice->protocol, 1);
     gpuring_pvar_add(GPURING_PVAR_bytes, gpuring_call_moves(call));
     gpuring_pvar_add(GPURING_PVAR_resumed, engine->work->resumed);
-    if (OPAL_UNLIKELY(engine->operation == 1)) {
+    if (OPAL_UNLIKELY(engine->operation == engine->first)) {
         log_first(module, call);
     }
     gpuring_trace(
@@ -50,9 +50,10 @@ static void account(const mca_coll_gpuring_module_t *module, const struct gpurin
  * to other threads. */
 static int wait_operation(mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
 {
-    struct gpuring_engine *engine = module->running;
+    struct gpuring_engine *engine = module->engine;
     struct gpuring_backoff pause = {.vain = 0};
-    unsigned per_mpi = gpuring_transport_by_mpi(engine->transport) ? 1 : LOOKS_PER_MPI, looks = 0;
+    const struct gpuring_transport *transport = engine->program->transport;
+    unsigned per_mpi = gpuring_transport_by_mpi(transport) ? 1 : LOOKS_PER_MPI, looks = 0;
     bool crowded = engine->oversubscribed, yielded;
     int status;
 
@@ -62,7 +63,7 @@ static int wait_operation(mca_coll_gpuring_module_t *module, const struct gpurin
             opal_progress(); /* yields the core itself if MPI is configured to do so */
         }
         if (!engine->oversubscribed && looks % LOOKS_PER_CORE == 0) {
-            crowded = gpuring_transport_shares_core(engine->transport);
+            crowded = gpuring_transport_shares_core(transport);
         }
         looks++;
         if (!yielded) {
@@ -85,24 +86,15 @@ void gpuring_execute_fail(mca_coll_gpuring_module_t *module, int status)
     bool running = module->state == GPURING_STATE_READY;
 
     if (running && status == GPURING_ERR_ABORTED) {
-        uint32_t why = *gpuring_transport_abort_word(module->running->transport);
+        int why = gpuring_engine_aborted(module->engine);
 
-        status = why != 0 ? -(int) why : status; /* the reason of the rank that aborted first */
+        status = why != 0 ? why : status; /* the reason of the rank that aborted first */
     }
     gpuring_module_fail(module, status);
     if (running) {
-        gpuring_operation_stop(module->running);
-        gpuring_operation_finish(module->running, status);
+        gpuring_operation_stop(module->engine);
+        gpuring_operation_finish(module->engine, status);
     }
-}
-
-int gpuring_execute_health(const mca_coll_gpuring_module_t *module, char *text, size_t size)
-{
-    int status = gpuring_transport_health(module->engine->transport, text, size);
-
-    return status == GPURING_OK && module->second != NULL
-               ? gpuring_transport_health(module->second->transport, text, size)
-               : status;
 }
 
 /* End an operation: account for it if it succeeded, otherwise let the module fail. */
@@ -110,7 +102,7 @@ static int end_operation(mca_coll_gpuring_module_t *module, const struct gpuring
                          int status)
 {
     if (OPAL_LIKELY(status == GPURING_OK)) {
-        gpuring_operation_finish(module->running, status);
+        gpuring_operation_finish(module->engine, status);
         account(module, call);
         return GPURING_OK;
     }
@@ -119,19 +111,12 @@ static int end_operation(mca_coll_gpuring_module_t *module, const struct gpuring
     return module->failure;
 }
 
-/* Start a call on the engine that has its connections. */
-static int start(mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
-{
-    module->running = gpuring_serve_second(module->engine, call) ? module->second : module->engine;
-    return gpuring_operation_start(module->running, call);
-}
-
 int gpuring_execute_blocking(mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
 {
-    int status = start(module, call);
+    int status = gpuring_operation_start(module->engine, call);
 
     if (OPAL_LIKELY(status == GPURING_OK)) {
-        status = gpuring_operation_poll(module->running, call);
+        status = gpuring_operation_poll(module->engine, call);
     }
     if (status == GPURING_AGAIN) {
         status = wait_operation(module, call);
@@ -152,7 +137,7 @@ static int item_start(mca_coll_gpuring_module_t *module, struct gpuring_item *it
             return status;
         }
     }
-    return start(module, &item->call);
+    return gpuring_operation_start(module->engine, &item->call);
 }
 
 int gpuring_execute_item(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
@@ -169,7 +154,7 @@ int gpuring_execute_item(mca_coll_gpuring_module_t *module, struct gpuring_item 
         }
     }
     if (status == GPURING_OK) {
-        status = gpuring_operation_poll(module->running, &item->call);
+        status = gpuring_operation_poll(module->engine, &item->call);
     }
     if (status == GPURING_AGAIN) {
         return GPURING_AGAIN;

@@ -39,7 +39,7 @@ int gpuring_mixed_memory_look(const mca_coll_gpuring_module_t *module)
 {
     const struct gpuring_queue *queue = &module->serve->queue;
     const struct gpuring_item *next = gpuring_queue_next(queue);
-    uint64_t number = !queue->gathering ? module->running->call
+    uint64_t number = !queue->gathering ? module->engine->call
                       : next != NULL    ? next->call.number
                                         : 0;
     char text[256];

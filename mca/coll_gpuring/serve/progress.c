@@ -81,8 +81,8 @@ static int prepare(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
         return agree_progress(module, item);
     }
     if (module->state != GPURING_STATE_WIRING) {
-        gpuring_wireup_start(module,
-                             &item->call); /* UNWIRED, or the call needs the second engine */
+        /* It is UNWIRED, or the call needs late connections. */
+        gpuring_wireup_start(module, &item->call);
     }
     return gpuring_wireup_progress(module);
 }

@@ -56,10 +56,6 @@ void gpuring_serve_close(struct mca_coll_gpuring_module_t *module);
 int gpuring_execute_blocking(struct mca_coll_gpuring_module_t *module,
                              const struct gpuring_call *call);
 
-/* Check whether all peers are alive and all links work, as gpuring_transport_health does for the
- * connections of one transport. */
-int gpuring_execute_health(const struct mca_coll_gpuring_module_t *module, char *text, size_t size);
-
 /* Advance the next item of the queue. Returns its outcome, or GPURING_AGAIN. With the queue's lock.
  */
 int gpuring_execute_item(struct mca_coll_gpuring_module_t *module, struct gpuring_item *item);
@@ -179,16 +175,9 @@ static inline void gpuring_serve_delegated(struct mca_coll_gpuring_module_t *mod
     }
 }
 
-/* Return true if the second engine (engine.h) runs this call, whose choice is known. */
-static inline bool gpuring_serve_second(const struct gpuring_engine *engine,
-                                        const struct gpuring_call *call)
-{
-    return OPAL_UNLIKELY((engine->later & 1u << call->choice.algorithm) != 0);
-}
-
 /* Select how a call runs, as soon as this rank can know it: when it is wired up, the ranks have
  * compared their rules and know the number of nodes. Calls wait for that in the queue. Returns true
- * if the choice is known; its chunks are unknown until the second engine exists, if that runs it.
+ * if the choice is known. If the algorithm's connections do not exist yet, the choice is not kept.
  */
 static inline bool gpuring_serve_select(const struct mca_coll_gpuring_module_t *module,
                                         struct gpuring_call *call)
@@ -202,15 +191,7 @@ static inline bool gpuring_serve_select(const struct mca_coll_gpuring_module_t *
     }
     gpuring_select(&engine->choice_config, call->collective, call->count, call->element_size,
                    &call->choice);
-    call->selected = true;
-    if (gpuring_serve_second(engine, call)) {
-        engine = __atomic_load_n(&module->second, __ATOMIC_ACQUIRE);
-        call->selected = engine != NULL;
-        if (call->selected) {
-            gpuring_select(&engine->choice_config, call->collective, call->count,
-                           call->element_size, &call->choice);
-        }
-    }
+    call->selected = OPAL_LIKELY(!gpuring_engine_lacks(engine, call->choice.algorithm));
     return true;
 }
 
@@ -231,11 +212,8 @@ static inline enum gpuring_decision gpuring_serve_decide(
 
     if (*reason == GPURING_REASON_NONE) {
         known.tuned = gpuring_serve_select(module, call) && call->choice.delegated;
-        /* Partner: complete in wireup.c. */
-        known.unconnected = known.state == GPURING_STATE_READY &&
-                            __atomic_load_n(&module->second, __ATOMIC_ACQUIRE) == NULL &&
-                            gpuring_serve_second(module->engine, call);
-        known.unconnectable = known.unconnected && module->unconnectable;
+        known.unconnected = known.state == GPURING_STATE_READY && !call->selected;
+        known.unconnectable = known.unconnected && module->engine->unconnectable;
     }
     return gpuring_decide(&known, reason);
 }

@@ -84,11 +84,11 @@ static void describe_operation(const struct gpuring_engine *engine, struct repor
         snprintf(report->wait, sizeof report->wait, "the end of the operation");
         return;
     }
-    gpuring_transport_peer_text(engine->transport, engine->program->index, (uint32_t) lane, kind,
-                                ref, other, sizeof other);
+    gpuring_transport_peer_text(engine->program->transport, engine->program->index, (uint32_t) lane,
+                                kind, ref, other, sizeof other);
     snprintf(report->wait, sizeof report->wait, "%s (lane %d, step %u)", other, lane,
              engine->work->lanes[lane].step);
-    describe_peer(engine->transport, peer, report->seen, sizeof report->seen);
+    describe_peer(engine->program->transport, peer, report->seen, sizeof report->seen);
 }
 
 static void describe(const mca_coll_gpuring_module_t *module, struct report *report)
@@ -109,7 +109,7 @@ static void describe(const mca_coll_gpuring_module_t *module, struct report *rep
         snprintf(report->wait, sizeof report->wait, "%s: a message from or to rank %d", messages,
                  gpuring_oob_awaits(module->oob));
     } else if (module->state == GPURING_STATE_READY) {
-        describe_operation(module->running, report);
+        describe_operation(module->engine, report);
     } else {
         gpuring_wireup_text(module, report->wait, sizeof report->wait);
     }
@@ -156,7 +156,7 @@ static void hint_at_memory(mca_coll_gpuring_module_t *module)
 static int look_at_peers(mca_coll_gpuring_module_t *module)
 {
     char why[512];
-    int status = gpuring_execute_health(module, why, sizeof why);
+    int status = gpuring_engine_health(module->engine, why, sizeof why);
 
     if (status != GPURING_OK) {
         report_failure(module, status, why);
@@ -202,7 +202,7 @@ uint64_t gpuring_watchdog_progress(const mca_coll_gpuring_module_t *module)
     uint64_t finished = module->serve->queue.finished << 16;
 
     return finished + (module->state == GPURING_STATE_READY
-                           ? gpuring_operation_progress(module->running)
+                           ? gpuring_operation_progress(module->engine)
                            : (uint64_t) module->state + 8 * module->oob->steps);
 }
 
@@ -243,7 +243,7 @@ int gpuring_watchdog_report(mca_coll_gpuring_module_t *module, int status)
         return differs;
     }
     if (status != GPURING_ERR_ABORTED ||
-        gpuring_execute_health(module, why, sizeof why) == GPURING_OK) {
+        gpuring_engine_health(module->engine, why, sizeof why) == GPURING_OK) {
         snprintf(why, sizeof why, "the executor reports: %s", gpuring_status_text(status));
     }
     report_failure(module, status, why);

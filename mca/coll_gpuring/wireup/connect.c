@@ -135,10 +135,8 @@ int gpuring_wireup_engine(mca_coll_gpuring_module_t *module, struct gpuring_wire
     if (status != GPURING_OK) {
         return status;
     }
-    if (!wireup->second) {
-        log_not_offered(module, wireup->engine);
-        log_tuning(module, wireup->engine);
-    }
+    log_not_offered(module, wireup->engine);
+    log_tuning(module, wireup->engine);
     for (int i = 0; status == GPURING_OK && i < GPURING_ALGORITHM_COUNT; i++) {
         if (gpuring_params.check == GPURING_PARAM_CHECK_PLANS) {
             status = check_algorithm((enum gpuring_algorithm) i, &wireup->channels, &wireup->facts);
@@ -205,7 +203,7 @@ static double try_seconds(const struct gpuring_net_choice *net)
 /* Allocate the connect infos for the handles to and from all neighbours. */
 static int prepare_handles(const mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
-    const struct gpuring_transport *transport = wireup->engine->transport;
+    const struct gpuring_transport *transport = wireup->transport;
     int status = GPURING_OK;
 
     for (int i = 0; status == GPURING_OK && i < gpuring_transport_neighbours(transport); i++) {
@@ -230,7 +228,7 @@ int gpuring_wireup_transport(mca_coll_gpuring_module_t *module, struct gpuring_w
         .nranks = module->nranks,
         .node = wireup->map.node,
         .hostname = gpuring_rank_info_of(&wireup->rank_infos, module->rank)->hostname,
-        .unique_id = {wireup->id[0], wireup->id[1] + wireup->second},
+        .unique_id = {wireup->id[0], wireup->id[1] + wireup->late},
         .may_map = may_map,
         .may_map_context = &wireup->local,
     };
@@ -245,13 +243,13 @@ int gpuring_wireup_transport(mca_coll_gpuring_module_t *module, struct gpuring_w
                      &config);
         config.try_seconds = try_seconds(&wireup->net);
     }
-    status = gpuring_engine_transport(wireup->engine, &config);
+    status = gpuring_engine_transport(wireup->engine, &config, &wireup->transport);
     return status == GPURING_OK ? prepare_handles(module, wireup) : status;
 }
 
 int gpuring_wireup_connect(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
-    struct gpuring_transport *transport = wireup->engine->transport;
+    struct gpuring_transport *transport = wireup->transport;
     const struct gpuring_message *connect_info = module->oob->connect_info;
     int status = GPURING_OK;
 

@@ -19,7 +19,7 @@
 
 struct gpuring_wireup {
     int stage;
-    bool second;        /* this wire-up is for the second engine of a READY module */
+    bool late;          /* this wire-up is for the late connections of a READY module */
     const void *buffer; /* of the first call, on this rank's GPU if it has one */
     uint64_t id[2];
     struct gpuring_gathered rank_infos; /* AllGather 1, complete; later trimmed */
@@ -32,7 +32,8 @@ struct gpuring_wireup {
     struct pci_wire *wires;                    /* AllGather 2, of all ranks; NULL if skipped */
     bool same_model;                           /* all ranks have the same model choices */
     struct gpuring_channels channels;
-    struct gpuring_engine *engine; /* becomes the module's at the end */
+    struct gpuring_engine *engine;       /* the module's at the end, or if `late` from the start */
+    struct gpuring_transport *transport; /* the engine's at the end */
 };
 
 /* ---- rank info.c: reports of the ranks about themselves and their nodes ---- */
@@ -84,10 +85,10 @@ int gpuring_network_open(const mca_coll_gpuring_module_t *module,
 
 /* ---- connect.c: from the channels to connections ---- */
 
-/* Create the engine with the plans and FIFO sizes of this rank, without its transport. */
+/* Create the engine with the plans and FIFO sizes of this rank, without connections. */
 int gpuring_wireup_engine(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
 
-/* Add the transport, this rank's ends of the connections, and prepare the connect infos with their
+/* Create the transport, this rank's ends of the connections, and prepare the connect infos with their
  * handles to and from all neighbours. */
 int gpuring_wireup_transport(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
 

@@ -21,6 +21,17 @@ struct gpuring_wireup *gpuring_wireup_create(void)
     return calloc(1, sizeof(struct gpuring_wireup));
 }
 
+/* Destroy what this wire-up has created for the module. */
+static void drop_connections(struct gpuring_wireup *wireup)
+{
+    gpuring_transport_destroy(wireup->transport);
+    wireup->transport = NULL;
+    if (!wireup->late) {
+        gpuring_engine_destroy(wireup->engine);
+        wireup->engine = NULL;
+    }
+}
+
 void gpuring_wireup_free(struct gpuring_wireup *wireup)
 {
     if (wireup == NULL) {
@@ -31,7 +42,7 @@ void gpuring_wireup_free(struct gpuring_wireup *wireup)
     free(wireup->wires);
     gpuring_node_map_clear(&wireup->map);
     gpuring_node_map_clear(&wireup->whole);
-    gpuring_engine_destroy(wireup->engine);
+    drop_connections(wireup);
     free(wireup);
 }
 
@@ -54,7 +65,7 @@ static bool all_have_topology(const struct gpuring_wireup *wireup)
 
 static bool probes_peers(const struct gpuring_wireup *wireup)
 {
-    return gpuring_transport_probe_bytes(wireup->engine->transport) > 0;
+    return gpuring_transport_probe_bytes(wireup->transport) > 0;
 }
 
 static bool several_nodes(const struct gpuring_wireup *wireup)
@@ -157,23 +168,23 @@ static int take_channels(mca_coll_gpuring_module_t *module, struct gpuring_wireu
 /* Create the channels, the plans and this rank's ends of the connections. */
 static int prepare_connections(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
-    int status;
+    int status = GPURING_OK;
 
     module->oob->mark = MARK_CONNECTING;
-    if (!wireup->second) {
+    if (!wireup->late) {
         gpuring_channels_init(&wireup->channels, &wireup->facts.gpus, &wireup->map, wireup->wires,
                               wireup->same_model ? &wireup->local.model : NULL);
         if (writes_dumps(module) && gpuring_param_given(gpuring_params.graph_dump_file)) {
             gpuring_channels_dump(&wireup->channels);
         }
+        status = gpuring_wireup_engine(module, wireup);
     }
-    status = gpuring_wireup_engine(module, wireup);
     return status == GPURING_OK ? gpuring_wireup_transport(module, wireup) : status;
 }
 
 static int send_report(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
-    const struct gpuring_transport *transport = wireup->engine->transport;
+    const struct gpuring_transport *transport = wireup->transport;
     void *report = gpuring_oob_gather(module->oob, gpuring_transport_probe_bytes(transport));
 
     if (report != NULL) {
@@ -185,7 +196,7 @@ static int send_report(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
 static int take_written(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     struct gpuring_gathered reports = gpuring_oob_take(module->oob);
-    int status = gpuring_transport_probe_verify(wireup->engine->transport, reports.blocks);
+    int status = gpuring_transport_probe_verify(wireup->transport, reports.blocks);
 
     gpuring_gathered_clear(&reports);
     return status;
@@ -194,11 +205,11 @@ static int take_written(mca_coll_gpuring_module_t *module, struct gpuring_wireup
 static int take_arrived(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     struct gpuring_gathered reports = gpuring_oob_take(module->oob);
-    int status = gpuring_transport_probe_finish(wireup->engine->transport, reports.blocks);
+    int status = gpuring_transport_probe_finish(wireup->transport, reports.blocks);
 
     if (status == GPURING_OK) {
         gpuring_pvar_add(GPURING_PVAR_silent_peers,
-                         gpuring_transport_silent(wireup->engine->transport));
+                         gpuring_transport_silent(wireup->transport));
     }
     gpuring_gathered_clear(&reports);
     return status;
@@ -207,7 +218,7 @@ static int take_arrived(mca_coll_gpuring_module_t *module, struct gpuring_wireup
 static int bind_plans(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     (void) module;
-    return gpuring_engine_bind(wireup->engine);
+    return gpuring_engine_bind(wireup->engine, wireup->transport);
 }
 
 /* ---- The chain ---- */
@@ -259,10 +270,10 @@ static enum travels under_way(const mca_coll_gpuring_module_t *module)
 /* Complete the wire-up: all ranks are connected. */
 static void complete(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
-    gpuring_transport_wired(wireup->engine->transport);
-    __atomic_store_n(wireup->second ? &module->second : &module->engine, wireup->engine,
-                     __ATOMIC_RELEASE); /* see serve.h */
-    module->running = wireup->engine;
+    gpuring_transport_wired(wireup->transport);
+    gpuring_engine_own(wireup->engine, wireup->transport);
+    wireup->transport = NULL;
+    __atomic_store_n(&module->engine, wireup->engine, __ATOMIC_RELEASE); /* see serve.h */
     wireup->engine = NULL;
     module->state = GPURING_STATE_READY;
     gpuring_pvar_set(GPURING_PVAR_nodes,
@@ -314,24 +325,25 @@ void gpuring_wireup_start(mca_coll_gpuring_module_t *module, const struct gpurin
     struct gpuring_wireup *wireup = module->wireup;
     int status;
 
-    wireup->second = wireup->facts.second = module->state == GPURING_STATE_READY;
+    wireup->late = module->state == GPURING_STATE_READY;
+    wireup->engine = module->engine;
     wireup->buffer = gpuring_pointer_on_gpu(call->out.at.kind) ? call->out.sample : call->in.sample;
     status = gpuring_process_attach(wireup->buffer);
     if (status != GPURING_OK) {
         fail(module, status);
     }
     module->state = GPURING_STATE_WIRING;
-    status = stage_begin(module, wireup, wireup->second ? STAGE_READY : STAGE_HELLO);
+    status = stage_begin(module, wireup, wireup->late ? STAGE_READY : STAGE_HELLO);
     if (status != GPURING_OK) {
         fail(module, status);
     }
 }
 
-/* Give up, because all ranks know that one has failed: the communicator is not served, or not by
- * its second engine. */
+/* Give up, because all ranks know that one has failed: the communicator is not served, or not
+ * with late connections. */
 static void give_up(mca_coll_gpuring_module_t *module, const struct gpuring_failure *failure)
 {
-    bool second = module->wireup->second;
+    bool late = module->wireup->late;
     int status = failure->status;
     char text[256];
 
@@ -339,20 +351,22 @@ static void give_up(mca_coll_gpuring_module_t *module, const struct gpuring_fail
         gpuring_module_text(module, text, sizeof text);
         gpuring_warn("[%s] %s: %s, because rank %d reports: %s",
                      status == GPURING_ERR_DEVICE ? "gpu-failed"
-                     : second                     ? "not-direct"
+                     : late                       ? "not-direct"
                                                   : "not-served",
                      text,
                      status == GPURING_ERR_DEVICE ? "calls on GPU memory return errors"
-                     : second ? "other components run the collectives that connect all ranks "
+                     : late ? "other components run the collectives that connect all ranks "
                                 "directly, as alltoall"
-                              : "other components run all collectives",
+                            : "other components run all collectives",
                      failure->rank, gpuring_status_text(status));
     }
     if (status == GPURING_ERR_DISAGREE || status == GPURING_ERR_DEVICE) {
         gpuring_module_fail(module, status);
     } else {
-        module->unconnectable = true;
-        module->state = second ? GPURING_STATE_READY : GPURING_STATE_DEAD;
+        module->state = late ? GPURING_STATE_READY : GPURING_STATE_DEAD;
+        if (late) {
+            module->engine->unconnectable = true;
+        }
     }
 }
 
@@ -361,7 +375,7 @@ static void give_up(mca_coll_gpuring_module_t *module, const struct gpuring_fail
  */
 static bool has_spare(const struct gpuring_wireup *wireup, const struct gpuring_failure *failure)
 {
-    return !wireup->second && (wireup->net.spare || wireup->whole.nranks > 0) &&
+    return !wireup->late && (wireup->net.spare || wireup->whole.nranks > 0) &&
            failure->mark == MARK_CONNECTING;
 }
 
@@ -394,8 +408,7 @@ static int use_spare(mca_coll_gpuring_module_t *module, struct gpuring_wireup *w
              gpuring_status_text(failure->status));
     wireup->net.spare = false;
     gpuring_connect_infos_free(module->oob);
-    gpuring_engine_destroy(wireup->engine);
-    wireup->engine = NULL;
+    drop_connections(wireup);
     gpuring_channels_fini(&wireup->channels);
     stage = undivide_nodes(module, wireup);
     if (several_nodes(wireup)) {
@@ -435,7 +448,7 @@ static void stage_next(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
 static int first_chunks(const struct gpuring_wireup *wireup)
 {
     char text[640];
-    int status = gpuring_transport_try(wireup->engine->transport, text, sizeof text);
+    int status = gpuring_transport_try(wireup->transport, text, sizeof text);
 
     if (status < 0) {
         gpuring_warn("[no-network] the network between the nodes does not work: %s", text);
@@ -480,7 +493,7 @@ int gpuring_wireup_progress(mca_coll_gpuring_module_t *module)
     }
     if (module->state != GPURING_STATE_FAILED) {
         gpuring_connect_infos_free(module->oob);
-        if (module->engine == NULL || module->engine->later == 0 || wireup->second) {
+        if (module->engine == NULL || module->engine->late == 0 || wireup->late) {
             gpuring_wireup_free(wireup); /* otherwise it will be needed again */
             module->wireup = NULL;
         }

@@ -17,7 +17,7 @@ struct gpuring_wireup;
 struct gpuring_wireup *gpuring_wireup_create(void);
 
 /*
- * Begin the wire-up, at the first eligible call or at the first one that needs the second engine.
+ * Begin the wire-up, at the first eligible call or at the first one that needs late connections.
  * The state becomes WIRING. Never fails: a rank that cannot serve reports this in the next
  * gathering (oob.h), so that all ranks know it.
  */
