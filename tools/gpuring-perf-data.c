@@ -76,30 +76,6 @@ const struct perf_op *perf_op_at(size_t index)
     return index < sizeof ops / sizeof ops[0] ? &ops[index] : NULL;
 }
 
-const struct perf_type *perf_type_find(const char *name)
-{
-    const struct perf_type *type;
-
-    for (size_t i = 0; (type = perf_type_at(i)) != NULL; i++) {
-        if (strcmp(type->name, name) == 0) {
-            return type;
-        }
-    }
-    return NULL;
-}
-
-const struct perf_op *perf_op_find(const char *name)
-{
-    const struct perf_op *op;
-
-    for (size_t i = 0; (op = perf_op_at(i)) != NULL; i++) {
-        if (strcmp(op->name, name) == 0) {
-            return op;
-        }
-    }
-    return NULL;
-}
-
 bool perf_op_fits(const struct perf_op *op, const struct perf_type *type)
 {
     switch (op->kind) {

@@ -49,8 +49,9 @@ static struct perf_case case_of(const struct perf_bench *bench, size_t bytes)
 #define COUNTER(v, name, id, text, help) PERF_COUNTER_calls_##id,
 static const enum perf_counter by_algorithm[] = {GPURING_ALGORITHMS(COUNTER, )};
 #undef COUNTER
-static const enum perf_counter by_protocol[] = {PERF_COUNTER_calls_simple, PERF_COUNTER_calls_ll,
-                                                PERF_COUNTER_calls_ll128};
+#define COUNTER(name, id, ...) PERF_COUNTER_calls_##id,
+static const enum perf_counter by_protocol[] = {KERNELS_PROTOCOLS(COUNTER)};
+#undef COUNTER
 
 /* Return true if the variant served the one call that was counted. Barriers that the previous
  * component serves are not counted. */

@@ -67,10 +67,8 @@ struct perf_op {
     enum perf_op_kind kind;
 };
 
-/* Return NULL if the name is unknown. _at: NULL after the last one. */
-const struct perf_type *perf_type_find(const char *name);
+/* Return NULL after the last one. */
 const struct perf_type *perf_type_at(size_t index);
-const struct perf_op *perf_op_find(const char *name);
 const struct perf_op *perf_op_at(size_t index);
 bool perf_op_fits(const struct perf_op *op, const struct perf_type *type);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 
-/* The report, and its parts that the other commands print as JSON. */
+/* The report. */
 
 #include <inttypes.h>
 #include <math.h>
@@ -130,33 +130,16 @@ static void channels_set(json_t *root, const struct topo_machine *machine)
     json_object_set_new(root, "bound", topo_json_bound(machine));
 }
 
-/* Return the JSON object of a command. The report contains those of all commands. */
-static json_t *object_make(const struct topo_machine *machine, const uint64_t *sizes, size_t count)
+static json_t *report_make(const struct topo_machine *machine, const uint64_t *sizes, size_t count)
 {
-    enum topo_command command = machine->options->command;
     json_t *root = head(machine);
-    int all = command == TOPO_report;
 
     json_object_set_new(root, "omitted_gpus", topo_json_omitted(machine));
-    if (all || command == TOPO_show || command == TOPO_matrix || command == TOPO_dot ||
-        command == TOPO_svg) {
-        machine_set(root, machine);
-    }
-    if (command == TOPO_show || command == TOPO_xml) {
-        json_object_set_new(root, "topology", topo_json_doc(machine->doc));
-    }
-    if (all || command == TOPO_matrix || command == TOPO_dot) {
-        paths_set(root, machine);
-    }
-    if (all || command == TOPO_channels || command == TOPO_svg) {
-        channels_set(root, machine);
-    }
-    if (all || command == TOPO_predict) {
-        json_object_set_new(root, "allreduce_model", model(machine, sizes, count));
-    }
-    if (all) {
-        times_set(root, &machine->times);
-    }
+    machine_set(root, machine);
+    paths_set(root, machine);
+    channels_set(root, machine);
+    json_object_set_new(root, "allreduce_model", model(machine, sizes, count));
+    times_set(root, &machine->times);
     return root;
 }
 
@@ -170,7 +153,7 @@ int topo_json_print(FILE *out, const struct topo_machine *machine)
     if (status != TOPO_EXIT_OK) {
         return status;
     }
-    root = object_make(machine, sizes, count);
+    root = report_make(machine, sizes, count);
     free(sizes);
     if (!root || json_dumpf(root, out, JSON_COMPACT | JSON_REAL_PRECISION(DIGITS)) != 0) {
         topo_message("no memory for the report");

@@ -42,7 +42,4 @@ json_t *topo_json_channels(const struct topo_machine *machine, const struct pci_
 json_t *topo_json_final(const struct topo_machine *machine);
 json_t *topo_json_bound(const struct topo_machine *machine);
 
-/* The elements of a document: {name, attributes, children}. */
-json_t *topo_json_doc(const struct pci_doc *doc);
-
 #endif

@@ -95,7 +95,6 @@ int topo_predict_print(FILE *out, const struct topo_machine *machine);
 int topo_svg_print(FILE *out, const struct topo_machine *machine);
 int topo_html_print(FILE *out, const struct topo_machine *machine);
 int topo_xml_print(FILE *out, const struct topo_machine *machine);
-/* Write the JSON of a command: the whole report, or the command's part of it. */
 int topo_json_print(FILE *out, const struct topo_machine *machine);
 int topo_simulate_print(FILE *out, const struct topo_machine *machine);
 

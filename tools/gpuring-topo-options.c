@@ -56,7 +56,7 @@ static void help_print(void)
         "  -C, --collective NAME  predict: allreduce (default), bcast, reduce, scan, exscan,\n"
         "                         allgather, reduce_scatter, alltoall, gather or scatter\n"
         "  -S, --sharing N        predict: N ranks on each GPU, with CUDA MPS\n"
-        "  -f, --format text|json how to print (default text; report is always JSON, html never)\n"
+        "  -f, --format text|json simulate: how to print (default text)\n"
         "  -o, --output FILE      write there instead of standard output\n"
         "  -v, --verbose          report what was omitted or assumed\n"
         "  -h, --help             this text\n"
@@ -279,7 +279,7 @@ static int options_match(const struct topo_options *options)
         {options->model != NULL, "--model", searching},
         {options->collective != PCI_COLLECTIVE_ALLREDUCE, "--collective", COMMAND(predict)},
         {options->sharing > 1, "--sharing", COMMAND(predict)},
-        {options->format == TOPO_JSON, "--format json", ~COMMAND(html)},
+        {options->format == TOPO_JSON, "--format json", COMMAND(simulate)},
     };
 
     for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {

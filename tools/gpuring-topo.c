@@ -59,11 +59,9 @@ static int command_run(FILE *out, const struct topo_machine *machine)
 {
     const struct topo_options *options = machine->options;
 
-    if (options->command == TOPO_report ||
-        (options->format == TOPO_JSON && options->command != TOPO_simulate)) {
-        return topo_json_print(out, machine);
-    }
     switch (options->command) {
+    case TOPO_report:
+        return topo_json_print(out, machine);
     case TOPO_show:
         return with_notes(out, machine,
                           status_of(pci_render_tree(out, machine->doc, machine->graph)));
@@ -79,8 +77,6 @@ static int command_run(FILE *out, const struct topo_machine *machine)
         return topo_svg_print(out, machine);
     case TOPO_html:
         return topo_html_print(out, machine);
-    case TOPO_dot:
-        return status_of(pci_render_dot(out, machine->graph, machine->notes));
     default:
         return topo_xml_print(out, machine);
     }

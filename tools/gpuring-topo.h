@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Name, required computations, default format, other formats, one line of help. */
+/* Name, one line of help. */
 #define TOPO_COMMANDS(X)                                                                \
     X(show, "the machine as a tree: CPUs, switches, GPUs, NICs and their links")        \
     X(matrix, "how each pair of GPUs and NICs is connected, as nvidia-smi topo -m")     \
@@ -18,7 +18,6 @@
     X(report, "all of it as JSON")                                                      \
     X(svg, "a picture of the machine with its links, rings and trees")                  \
     X(html, "a page for a browser: picture, matrix, channels and predicted curves")     \
-    X(dot, "the machine as a graph for Graphviz")                                       \
     X(xml, "the topology in NCCL's file format")
 
 enum topo_command {

@@ -64,7 +64,6 @@ dist_man1_MANS += doc/man/gpuring-report.1
 # Text and pictures of a machine.
 noinst_LTLIBRARIES += libgpuring_render.la
 libgpuring_render_la_SOURCES = \
-    tools/render/dot.c \
     tools/render/matrix.c \
     tools/render/pci_render.h \
     tools/render/svg.c \

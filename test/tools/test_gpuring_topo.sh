@@ -48,7 +48,7 @@ XML
 # All commands on the machine that runs the test. Its content is unknown, so only the status is checked.
 run show
 grep -q ' 0 GPUs' "$work/out" && of_gpus=1 || of_gpus=0
-for command in show matrix channels predict report svg html dot xml; do
+for command in show matrix channels predict report svg html xml; do
     run $command
     case $command in channels | predict) expected=$of_gpus ;; *) expected=0 ;; esac
     check "$command of this machine" ends $expected
@@ -67,8 +67,8 @@ run channels -t "$work/two.xml" -n 2
 check "channels of two nodes pass the NIC" says "NET0 "
 run predict -t "$work/two.xml" -s 8K,1M
 check "predict has the sizes asked for" says " 8K "
-run predict -t "$work/two.xml" -s 8K,1M -f json
-check "predict as JSON" says '"bytes":1048576'
+run report -t "$work/two.xml" -s 8K,1M
+check "report has the sizes asked for" says '"bytes":1048576'
 run predict -t "$work/two.xml" -s 8K
 check "predict says what a time consists of" says "(launch [0-9.]*, steps [0-9.]*, data [0-9.]* by "
 run predict -t "$work/two.xml" -s 8K -m reference
@@ -104,7 +104,7 @@ cat >"$work/order.xml" <<'XML'
   </cpu>
 </system>
 XML
-run matrix -t "$work/order.xml" -f json
+run report -t "$work/order.xml"
 check "paths are in the order of the file" \
     says '"gpu_to_net":\[\[\["PHB",12.5,3\],\["SYS",16,4\]\],\[\["SYS",12.5,4\],\["PHB",24,3\]\]\]'
 check "which is told" says '"gpu_order":\[1,0\],"net_order":\[1,0\]'
@@ -214,18 +214,15 @@ fi
 
 # GPUs that are not used are listed with the reason.
 sed 's/ rank="1"//' "$work/two.xml" >"$work/unranked.xml"
-for command in show matrix channels predict dot svg html; do
+for command in show matrix channels predict svg html; do
     run $command -t "$work/two.xml" -g 1
     check "$command names the GPU that was not chosen" says "Omitted, not in --gpus: GPU 0 (0000:11:00.0)"
 done
 run matrix -t "$work/unranked.xml"
 check "matrix names a GPU without a rank" says "^Omitted, without a rank.*: GPU 1 (0000:12:00.0)$"
-for command in show matrix channels predict xml report; do
-    run $command -t "$work/two.xml" -g 1 -f json
-    check "$command as JSON, too" \
-        says '"omitted_gpus":\[{"dev":0,"rank":0,"busid":"0000:11:00.0","reason":"not in --gpus"}\]'
-done
 run report -t "$work/two.xml" -g 1
+check "the report names it, too" \
+    says '"omitted_gpus":\[{"dev":0,"rank":0,"busid":"0000:11:00.0","reason":"not in --gpus"}\]'
 check "one GPU of two" says '"ranks":1,'
 run predict -t "$work/two.xml" -g 1
 check "one GPU has nothing to exchange" says "^One GPU"
@@ -311,8 +308,7 @@ check "and answered: the disks do not matter" says '"ag_nvlink":211.885714,'
 machine 0 1 >"$work/none.xml"
 run report -t "$work/none.xml"
 check "no GPU" says '"ranks":0,'
-for command in channels predict simulate "channels -f json"; do
-    # shellcheck disable=SC2086
+for command in channels predict simulate; do
     run $command -t "$work/none.xml"
     check "no GPU: $command fails" tells '\[no-gpu\]'
     check "no GPU: $command prints nothing" [ ! -s "$work/out" ]

@@ -158,24 +158,6 @@ static unsigned count_of(const char *text, const char *part)
     return count;
 }
 
-static int dot_render(FILE *out, const struct pci_graph *graph)
-{
-    return pci_render_dot(out, graph, "one \"GPU\"\nomitted\n");
-}
-
-static void test_dot(void **in)
-{
-    struct state *state = *in;
-
-    render(state, dot_render);
-    assert_int_equal(strncmp(state->text, "graph machine {", 15), 0);
-    assert_int_equal(count_of(state->text, "label=\"one \\\"GPU\\\"\\lomitted\\l\";\n"), 1);
-    assert_int_equal(count_of(state->text, "label=\"GPU "), 3);
-    assert_int_equal(count_of(state->text, "label=\"NVL "), 2);
-    assert_int_equal(count_of(state->text, "label=\"SYS 10\""), 1);
-    assert_string_equal(state->text + strlen(state->text) - 2, "}\n");
-}
-
 static int svg_render(FILE *out, const struct pci_graph *graph)
 {
     struct pci_drawing_edge ring[3] = {{0, 1, false}, {1, 2, false}, {2, 0, false}};
@@ -359,7 +341,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_matrix, setup, teardown),
         cmocka_unit_test_setup_teardown(test_matrix_of_nothing, setup, teardown),
         cmocka_unit_test(test_nvlinks),
-        cmocka_unit_test_setup_teardown(test_dot, setup, teardown),
         cmocka_unit_test_setup_teardown(test_svg, setup, teardown),
         cmocka_unit_test_setup_teardown(test_svg_machines, setup, teardown),
     };

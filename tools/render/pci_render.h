@@ -37,9 +37,6 @@ void pci_render_class(const struct pci_node *from, const struct pci_path *path, 
 /* Write a size as "64K", "1M", or as a plain number. */
 void pci_render_size(uint64_t bytes, char *text, size_t size);
 
-/* Print the graph's nodes and links for Graphviz. NOTES: lines of text below the graph, or "". */
-int pci_render_dot(FILE *out, const struct pci_graph *graph, const char *notes);
-
 /* An edge between two GPUs (indices). PLAIN: draw it without an arrow. */
 struct pci_drawing_edge {
     uint32_t from, to;
@@ -63,7 +60,8 @@ struct pci_drawing {
     struct pci_drawing_line *lines;
 };
 
-/* Draw the machine with its links and bandwidths, and the drawings below it. NOTES: as above. */
+/* Draw the machine with its links and bandwidths, and the drawings below it. NOTES: lines of text
+ * below the title, or "". */
 int pci_render_svg(FILE *out, const char *title, const char *notes, const struct pci_graph *graph,
                    const struct pci_drawing *drawings, size_t count);
 

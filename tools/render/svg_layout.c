@@ -17,7 +17,7 @@ enum {
     REST_MAX = 30,     /* characters of a box after its first word */
 };
 
-bool svg_is_leaf(const struct pci_node *node)
+static bool is_leaf(const struct pci_node *node)
 {
     return node->type == PCI_NODE_GPU || node->type == PCI_NODE_NET;
 }
@@ -87,7 +87,7 @@ static int order_find(struct svg_layout *layout)
         place->level = place->parent == v ? 0 : layout->places[place->parent].level + 1;
         place->number = layout->numbers[node->type]++;
         layout->order[layout->count++] = v;
-        if (!svg_is_leaf(node)) {
+        if (!is_leaf(node)) {
             layout->levels = place->level >= layout->levels ? place->level + 1 : layout->levels;
             children_push(layout, node, stack, &depth);
         }
@@ -217,7 +217,7 @@ static void text_find(const struct pci_node *node, bool ranked, struct svg_place
 
 static int column_of(const struct pci_node *node)
 {
-    return svg_is_leaf(node) ? 2 : node->type == PCI_NODE_CPU ? 0 : 1;
+    return is_leaf(node) ? 2 : node->type == PCI_NODE_CPU ? 0 : 1;
 }
 
 static void texts_find(struct svg_layout *layout)

@@ -44,8 +44,6 @@ struct svg_layout {
 int svg_layout_make(const struct pci_graph *graph, struct svg_layout *layout);
 void svg_layout_free(struct svg_layout *layout);
 
-bool svg_is_leaf(const struct pci_node *node);
-
 /* Return the left edge of a node's box, and its width. */
 double svg_layout_x(const struct svg_layout *layout, const struct pci_node *node, double *width);
 
