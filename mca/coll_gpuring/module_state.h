@@ -6,7 +6,7 @@
  *
  *             first eligible call          all ranks connected
  *   UNWIRED -----------------------> WIRING -----------------> READY <--> WIRING (a call needs
- *                                      |                         |         late connections, engine.h)
+ *                                      |                         |   late connections, engine.h)
  *                                      |                         | an operation failed
  *                                      | cannot be served        v
  *                                      +----------> DEAD       FAILED <-- (also from WIRING: ranks

@@ -59,7 +59,7 @@ struct gpuring_engine {
     uint64_t call;                   /* number of its call, see serve/mixed_memory.c */
     struct gpuring_selection choice; /* of its call */
     struct gpuring_program *program; /* of its call */
-    void *pinned; /* memory that executors read: the work, then the lanes of `base` */
+    void *pinned;      /* memory that executors read: the work, then the lanes of `base` */
     void *late_pinned; /* the same for the lanes of the late algorithms */
     struct gpuring_work *work;
     uint64_t prepared; /* shape of the calls for which work and lanes are filled; 0: none */

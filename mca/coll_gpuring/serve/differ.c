@@ -97,10 +97,10 @@ static int look_at_operation(const mca_coll_gpuring_module_t *module)
 {
     const struct gpuring_engine *engine = module->engine;
     uint64_t other = 0;
-    int rank = engine->made == 0 ? -1
-                                 : gpuring_transport_differs(engine->program->transport,
-                                                             engine->operation, engine->made,
-                                                             &other);
+    int rank = engine->made == 0
+                   ? -1
+                   : gpuring_transport_differs(engine->program->transport, engine->operation,
+                                               engine->made, &other);
 
     return rank < 0 ? GPURING_OK : gpuring_differ_report(module, engine->made, rank, other);
 }

@@ -83,10 +83,9 @@ struct gpuring_engine_config gpuring_plans_config(const struct gpuring_channels 
         .mps = facts->mps,
         .patience_us = gpuring_params.patience,
         .buffer_bytes = gpuring_params.buffer_size,
-        .late =
-            map->nranks > gpuring_params.direct_ranks && map->nranks <= GPURING_DIRECT_MAX_RANKS
-                ? 1u << GPURING_ALGORITHM_DIRECT
-                : 0,
+        .late = map->nranks > gpuring_params.direct_ranks && map->nranks <= GPURING_DIRECT_MAX_RANKS
+                    ? 1u << GPURING_ALGORITHM_DIRECT
+                    : 0,
     };
 
     gpuring_channels_of(channels, rank, positions);

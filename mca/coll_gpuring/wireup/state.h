@@ -88,8 +88,8 @@ int gpuring_network_open(const mca_coll_gpuring_module_t *module,
 /* Create the engine with the plans and FIFO sizes of this rank, without connections. */
 int gpuring_wireup_engine(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
 
-/* Create the transport, this rank's ends of the connections, and prepare the connect infos with their
- * handles to and from all neighbours. */
+/* Create the transport, this rank's ends of the connections, and prepare the connect infos with
+ * their handles to and from all neighbours. */
 int gpuring_wireup_transport(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
 
 /* Connect, after the connect infos are complete. */

@@ -21,7 +21,7 @@ struct gpuring_wireup *gpuring_wireup_create(void)
     return calloc(1, sizeof(struct gpuring_wireup));
 }
 
-/* Destroy what this wire-up has created for the module. */
+/* Destroy the connections, and the engine unless the module owns it. */
 static void drop_connections(struct gpuring_wireup *wireup)
 {
     gpuring_transport_destroy(wireup->transport);
@@ -208,8 +208,7 @@ static int take_arrived(mca_coll_gpuring_module_t *module, struct gpuring_wireup
     int status = gpuring_transport_probe_finish(wireup->transport, reports.blocks);
 
     if (status == GPURING_OK) {
-        gpuring_pvar_add(GPURING_PVAR_silent_peers,
-                         gpuring_transport_silent(wireup->transport));
+        gpuring_pvar_add(GPURING_PVAR_silent_peers, gpuring_transport_silent(wireup->transport));
     }
     gpuring_gathered_clear(&reports);
     return status;
@@ -356,7 +355,7 @@ static void give_up(mca_coll_gpuring_module_t *module, const struct gpuring_fail
                      text,
                      status == GPURING_ERR_DEVICE ? "calls on GPU memory return errors"
                      : late ? "other components run the collectives that connect all ranks "
-                                "directly, as alltoall"
+                              "directly, as alltoall"
                             : "other components run all collectives",
                      failure->rank, gpuring_status_text(status));
     }
