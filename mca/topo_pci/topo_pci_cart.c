@@ -25,7 +25,7 @@ static int cart_rank_find(int rank, int count, const struct pci_map_location *lo
                           const int *dims, const int *periods, int *newrank,
                           struct pci_map_result *result)
 {
-    uint32_t *node_of = malloc((size_t) count * sizeof(*node_of));
+    uint32_t *node_of = malloc((size_t) count * sizeof *node_of);
     int rc;
 
     if (!node_of) {
@@ -52,8 +52,8 @@ static void locations_inherit(ompi_communicator_t *old_comm,
     if (!module || !old_locations || count <= 0) {
         return;
     }
-    locations = malloc((size_t) count * sizeof(*locations));
-    ranks = malloc(2 * (size_t) count * sizeof(*ranks));
+    locations = malloc((size_t) count * sizeof *locations);
+    ranks = malloc(2 * (size_t) count * sizeof *ranks);
     if (!locations || !ranks) {
         free(locations);
         free(ranks);
@@ -108,9 +108,8 @@ static void cart_report(ompi_communicator_t *comm, int ndims, const int *dims,
     if (ompi_comm_rank(comm) != 0 || topo_pci_parameters.verbose < 1) {
         return;
     }
-    for (int d = 0; d < ndims && used < sizeof(shape); d++) {
-        used +=
-            (size_t) snprintf(shape + used, sizeof(shape) - used, "%s%d", d ? "x" : "", dims[d]);
+    for (int d = 0; d < ndims && used < sizeof shape; d++) {
+        used += (size_t) snprintf(shape + used, sizeof shape - used, "%s%d", d ? "x" : "", dims[d]);
     }
     topo_pci_report(1,
                     "[mapping] grid %s on %d ranks: neighbours on other hosts %" PRIu64

@@ -13,7 +13,7 @@
 
 static void module_construct(mca_topo_pci_module_t *module)
 {
-    memset(&module->super.topo, 0, sizeof(module->super.topo));
+    memset(&module->super.topo, 0, sizeof module->super.topo);
     module->locations = NULL;
     module->location_count = 0;
 }
@@ -54,7 +54,7 @@ int topo_pci_locations_gather(ompi_communicator_t *comm, struct pci_map_location
     int rc;
 
     *locations = NULL;
-    all = malloc((size_t) ompi_comm_size(comm) * sizeof(*all));
+    all = malloc((size_t) ompi_comm_size(comm) * sizeof *all);
     if (!all) {
         opal_output(0,
                     "topo/pci: no memory for the locations of %d ranks; "
@@ -63,8 +63,8 @@ int topo_pci_locations_gather(ompi_communicator_t *comm, struct pci_map_location
     }
     rc = topo_pci_agree(comm, all != NULL, &ok);
     if (rc == OMPI_SUCCESS && ok) {
-        rc = comm->c_coll->coll_allgather(&mine, sizeof(mine), MPI_BYTE, all, sizeof(mine),
-                                          MPI_BYTE, comm, comm->c_coll->coll_allgather_module);
+        rc = comm->c_coll->coll_allgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE,
+                                          comm, comm->c_coll->coll_allgather_module);
     }
     if (rc != OMPI_SUCCESS || !ok) {
         free(all);

@@ -90,7 +90,7 @@ static int whole_map(const struct whole *whole, int size, const struct pci_map_l
 {
     struct pci_map_graph graph = {0};
     size_t n = whole->edges + 1;
-    uint32_t *columns = malloc(3 * n * sizeof(*columns));
+    uint32_t *columns = malloc(3 * n * sizeof *columns);
     int rc;
 
     if (!columns) {
@@ -132,7 +132,7 @@ static int ranks_scatter(ompi_communicator_t *comm, const struct whole *whole,
     if (root) {
         struct pci_map_result result;
 
-        newranks = malloc((size_t) size * sizeof(*newranks));
+        newranks = malloc((size_t) size * sizeof *newranks);
         rc = newranks ? whole_map(whole, size, locations, newranks, &result)
                       : OMPI_ERR_OUT_OF_RESOURCE;
         if (rc == 0) {
@@ -143,7 +143,7 @@ static int ranks_scatter(ompi_communicator_t *comm, const struct whole *whole,
     }
     rc = topo_pci_agree(comm, rc == 0, mapped);
     if (rc == OMPI_SUCCESS && *mapped) {
-        rc = comm->c_coll->coll_scatter(newranks, sizeof(mine), MPI_BYTE, &mine, sizeof(mine),
+        rc = comm->c_coll->coll_scatter(newranks, sizeof mine, MPI_BYTE, &mine, sizeof mine,
                                         MPI_BYTE, ROOT, comm, comm->c_coll->coll_scatter_module);
         *newrank = (int) mine;
     }
@@ -252,7 +252,7 @@ static size_t adjacency_length(const struct adjacency *a)
 static int *numbers_append(int *to, const int *from, int count)
 {
     if (count > 0) {
-        memcpy(to, from, (size_t) count * sizeof(*to));
+        memcpy(to, from, (size_t) count * sizeof *to);
     }
     return to + count;
 }

@@ -34,8 +34,8 @@ static uint64_t host_find(const char *hostid)
     if (hostid && hostid[0] != '\0') {
         return text_hash(hostid);
     }
-    if (!line_read("/proc/sys/kernel/random/boot_id", text, sizeof(text)) &&
-        gethostname(text, sizeof(text) - 1) != 0) {
+    if (!line_read("/proc/sys/kernel/random/boot_id", text, sizeof text) &&
+        gethostname(text, sizeof text - 1) != 0) {
         return 0;
     }
     return text_hash(text);
@@ -50,7 +50,7 @@ static int cpu_node_find(void)
     cpu_set_t allowed;
     int found = -1;
 
-    if (mine && node && sched_getaffinity(0, sizeof(allowed), &allowed) == 0 &&
+    if (mine && node && sched_getaffinity(0, sizeof allowed, &allowed) == 0 &&
         glob("/sys/devices/system/node/node[0-9]*/cpulist", 0, NULL, &nodes) == 0) {
         for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++) {
             if (CPU_ISSET(cpu, &allowed)) {
@@ -60,9 +60,9 @@ static int cpu_node_find(void)
         for (size_t i = 0; i < nodes.gl_pathc && found < 0; i++) {
             char list[4096];
 
-            if (line_read(nodes.gl_pathv[i], list, sizeof(list)) &&
+            if (line_read(nodes.gl_pathv[i], list, sizeof list) &&
                 hwloc_bitmap_list_sscanf(node, list) == 0 && hwloc_bitmap_isincluded(mine, node)) {
-                found = atoi(nodes.gl_pathv[i] + sizeof(prefix) - 1);
+                found = atoi(nodes.gl_pathv[i] + sizeof prefix - 1);
             }
         }
     }
@@ -78,12 +78,12 @@ static int pci_node_find(const char *busid)
     char path[128], line[32], name[32];
     size_t i = 0;
 
-    for (; busid[i] && i + 1 < sizeof(name); i++) {
+    for (; busid[i] && i + 1 < sizeof name; i++) {
         name[i] = busid[i] >= 'A' && busid[i] <= 'F' ? (char) (busid[i] + 32) : busid[i];
     }
     name[i] = '\0';
-    snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/numa_node", name);
-    return line_read(path, line, sizeof(line)) ? atoi(line) : -1;
+    snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/numa_node", name);
+    return line_read(path, line, sizeof line) ? atoi(line) : -1;
 }
 
 /*
@@ -104,7 +104,7 @@ static int gpu_node_find(void)
     *(void **) &context_device = dlsym(driver, "cuCtxGetDevice");
     *(void **) &device_busid = dlsym(driver, "cuDeviceGetPCIBusId");
     if (context_device && device_busid && context_device(&device) == 0 &&
-        device_busid(busid, sizeof(busid), device) == 0) {
+        device_busid(busid, sizeof busid, device) == 0) {
         node = pci_node_find(busid);
     }
     dlclose(driver);

@@ -30,7 +30,7 @@ void topo_pci_report(int level, const char *format, ...)
         return;
     }
     va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
+    vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     opal_output(stream, "topo/pci: %s", text);
 }

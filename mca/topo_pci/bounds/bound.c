@@ -15,7 +15,7 @@
 
 static uint64_t common_divisor(uint64_t a, uint64_t b)
 {
-    while (0 != b) {
+    while (b != 0) {
         uint64_t rest = a % b;
 
         a = b;
@@ -107,12 +107,12 @@ static int ag_compute(const struct pci_flow *flow, struct pci_ratio *bound)
     struct ag_search ag = {.flow = flow, .source = flow->nvertices, .gpus = 1};
     int rc = pci_maxflow_init(&ag.mf, flow->nvertices + 1, flow->nlinks + flow->ngpus);
 
-    if (0 != rc) {
+    if (rc != 0) {
         return rc;
     }
     for (size_t i = 0; i < flow->nlinks; i++) {
         pci_maxflow_edge(&ag.mf, flow->links[i].from, flow->links[i].to);
-        ag.capacity += 0 == flow->links[i].from ? flow->links[i].capacity : 0;
+        ag.capacity += flow->links[i].from == 0 ? flow->links[i].capacity : 0;
     }
     for (uint32_t v = 0; v < flow->ngpus; v++) {
         pci_maxflow_edge(&ag.mf, ag.source, v);
@@ -253,13 +253,13 @@ static int ar_compute(const struct pci_flow *flow, struct pci_ratio *bound)
     struct ar_search ar = {.flow = flow, .source = flow->nvertices, .sink = flow->nvertices + 1};
     int rc = -ENOMEM;
 
-    ar.x = calloc(flow->ngpus, sizeof(*ar.x));
-    ar.block = calloc(flow->ngpus, sizeof(*ar.block));
-    if (NULL == ar.x || NULL == ar.block) {
+    ar.x = calloc(flow->ngpus, sizeof *ar.x);
+    ar.block = calloc(flow->ngpus, sizeof *ar.block);
+    if (ar.x == NULL || ar.block == NULL) {
         goto out;
     }
     rc = pci_maxflow_init(&ar.mf, flow->nvertices + 2, flow->nlinks + 2 * (size_t) flow->ngpus);
-    if (0 != rc) {
+    if (rc != 0) {
         goto out;
     }
     for (size_t e = 0; e < flow->nlinks; e++) {
@@ -301,15 +301,15 @@ int pci_bound_compute(const struct pci_flow *flow, struct pci_bound *bound)
         return -ERANGE;
     }
     rc = ag_compute(flow, &result.ag);
-    if (0 != rc) {
+    if (rc != 0) {
         return rc;
     }
     rc = pci_flow_symmetric(flow, &even);
-    if (0 == rc) {
+    if (rc == 0) {
         rc = ar_compute(&even, &result.ar);
     }
     pci_flow_fini(&even);
-    if (0 != rc) {
+    if (rc != 0) {
         return rc;
     }
     result.connected = result.ag.num > 0;

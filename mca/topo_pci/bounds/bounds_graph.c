@@ -33,7 +33,7 @@ static bool takes_part(const struct extract *extract, enum pci_node_type type)
         return true;
     case PCI_NODE_PCI:
     case PCI_NODE_CPU:
-        return SCOPE_ALL == extract->scope;
+        return extract->scope == SCOPE_ALL;
     default:
         return extract->nics;
     }
@@ -45,7 +45,7 @@ static bool is_leaf(const struct pci_graph *graph, const bool *part, const uint3
 {
     enum pci_node_type type = pci_graph_vertex(graph, vertex)->type;
 
-    return part[vertex] && degree[vertex] <= 1 && PCI_NODE_GPU != type && PCI_NODE_NET != type;
+    return part[vertex] && degree[vertex] <= 1 && type != PCI_NODE_GPU && type != PCI_NODE_NET;
 }
 
 /* Remove a leaf. Returns the node that it led to, or the leaf itself. */
@@ -72,9 +72,9 @@ static uint32_t leaf_remove(const struct pci_graph *graph, bool *part, uint32_t 
 static int leave_out_leaves(const struct pci_graph *graph, bool *part)
 {
     uint32_t count = pci_graph_vertices(graph);
-    uint32_t *degree = calloc(count, sizeof(*degree)); /* links to what takes part */
+    uint32_t *degree = calloc(count, sizeof *degree); /* links to what takes part */
 
-    if (NULL == degree) {
+    if (degree == NULL) {
         return -ENOMEM;
     }
     for (uint32_t v = 0; v < count; v++) {
@@ -105,11 +105,11 @@ static int extract_vertices(struct extract *extract, bool *part)
         part[v] = takes_part(extract, pci_graph_vertex(extract->graph, v)->type);
     }
     rc = leave_out_leaves(extract->graph, part);
-    for (uint32_t v = 0; 0 == rc && v < count; v++) {
+    for (uint32_t v = 0; rc == 0 && v < count; v++) {
         const struct pci_node *node = pci_graph_vertex(extract->graph, v);
 
         extract->vertex_of[v] = NO_VERTEX;
-        if (PCI_NODE_GPU == node->type) {
+        if (node->type == PCI_NODE_GPU) {
             extract->vertex_of[v] = node->index;
         } else if (part[v]) {
             rc = pci_flow_add_relay(extract->flow, &extract->vertex_of[v]);
@@ -129,7 +129,7 @@ static void mark_used(const struct extract *extract, bool *used)
             pci_graph_route(extract->graph, PCI_NODE_GPU, pair / n, PCI_NODE_GPU, pair % n);
 
         for (uint32_t i = 0;
-             i < path->hops && (SCOPE_ALL == extract->scope || path->class <= PCI_PATH_NVB); i++) {
+             i < path->hops && (extract->scope == SCOPE_ALL || path->class <= PCI_PATH_NVB); i++) {
             used[path->links[i]->id] = used[path->links[i]->reverse->id] = true;
         }
     }
@@ -144,19 +144,19 @@ static int link_add(const struct extract *extract, uint32_t from, uint32_t to, d
 static int extract_links(struct extract *extract)
 {
     uint32_t count = pci_graph_links(extract->graph);
-    bool *used = calloc(count + 1u, sizeof(*used));
-    int rc = NULL == used ? -ENOMEM : 0;
+    bool *used = calloc(count + 1u, sizeof *used);
+    int rc = used == NULL ? -ENOMEM : 0;
 
-    if (0 == rc) {
+    if (rc == 0) {
         mark_used(extract, used);
     }
-    for (uint32_t i = 0; 0 == rc && i < count; i++) {
+    for (uint32_t i = 0; rc == 0 && i < count; i++) {
         const struct pci_link *link = pci_graph_link(extract->graph, i);
         uint32_t from = extract->vertex_of[link->from->vertex];
         uint32_t to = extract->vertex_of[link->to->vertex];
-        bool wanted = PCI_LINK_NVL == link->type ? used[i] : SCOPE_ALL == extract->scope;
+        bool wanted = link->type == PCI_LINK_NVL ? used[i] : extract->scope == SCOPE_ALL;
 
-        if (NO_VERTEX != from && NO_VERTEX != to && from != to && wanted) {
+        if (from != NO_VERTEX && to != NO_VERTEX && from != to && wanted) {
             rc = link_add(extract, from, to, link->bw);
         }
     }
@@ -172,7 +172,7 @@ static int extract_network(struct extract *extract)
     uint32_t network, count = extract->nics ? pci_graph_count(graph, PCI_NODE_NET) : 0;
     int rc = extract->nics ? pci_flow_add_relay(extract->flow, &network) : 0;
 
-    for (uint32_t n = 0; 0 == rc && n < count; n++) {
+    for (uint32_t n = 0; rc == 0 && n < count; n++) {
         const struct pci_node *net = pci_graph_node(graph, PCI_NODE_NET, n);
         uint32_t from = extract->vertex_of[net->vertex], first = pci_graph_port(graph, n);
         uint32_t to = first == n
@@ -180,7 +180,7 @@ static int extract_network(struct extract *extract)
                           : extract->vertex_of[pci_graph_node(graph, PCI_NODE_NET, first)->vertex];
 
         rc = link_add(extract, from, to, net->net.bw);
-        rc = 0 == rc ? link_add(extract, to, from, net->net.bw) : rc;
+        rc = rc == 0 ? link_add(extract, to, from, net->net.bw) : rc;
     }
     return rc;
 }
@@ -189,11 +189,11 @@ static int extract_network(struct extract *extract)
 static int find_nics(struct extract *extract)
 {
     uint32_t n = pci_graph_count(extract->graph, PCI_NODE_GPU), nparts = 0;
-    uint32_t *part = calloc(n + 1u, sizeof(*part));
-    int rc = NULL == part ? -ENOMEM : pci_graph_parts(extract->graph, part, &nparts);
+    uint32_t *part = calloc(n + 1u, sizeof *part);
+    int rc = part == NULL ? -ENOMEM : pci_graph_parts(extract->graph, part, &nparts);
 
     free(part);
-    extract->nics = SCOPE_ALL == extract->scope && nparts > 1;
+    extract->nics = extract->scope == SCOPE_ALL && nparts > 1;
     return rc;
 }
 
@@ -205,18 +205,18 @@ static int flow_from_graph(const struct pci_graph *graph, enum scope scope, stru
     bool *part;
     int rc = pci_flow_init(&result, pci_graph_count(graph, PCI_NODE_GPU));
 
-    if (0 != rc) {
+    if (rc != 0) {
         return rc;
     }
-    extract.vertex_of = calloc(pci_graph_vertices(graph), sizeof(*extract.vertex_of));
-    part = calloc(pci_graph_vertices(graph), sizeof(*part));
-    rc = NULL == extract.vertex_of || NULL == part ? -ENOMEM : find_nics(&extract);
-    rc = 0 == rc ? extract_vertices(&extract, part) : rc;
+    extract.vertex_of = calloc(pci_graph_vertices(graph), sizeof *extract.vertex_of);
+    part = calloc(pci_graph_vertices(graph), sizeof *part);
+    rc = extract.vertex_of == NULL || part == NULL ? -ENOMEM : find_nics(&extract);
+    rc = rc == 0 ? extract_vertices(&extract, part) : rc;
     free(part);
-    rc = 0 == rc ? extract_links(&extract) : rc;
-    rc = 0 == rc ? extract_network(&extract) : rc;
+    rc = rc == 0 ? extract_links(&extract) : rc;
+    rc = rc == 0 ? extract_network(&extract) : rc;
     free(extract.vertex_of);
-    if (0 != rc) {
+    if (rc != 0) {
         pci_flow_fini(&result);
         return rc;
     }
@@ -229,7 +229,7 @@ static int bound_of_scope(const struct pci_graph *graph, enum scope scope, struc
     struct pci_flow flow;
     int rc = flow_from_graph(graph, scope, &flow);
 
-    if (0 == rc) {
+    if (rc == 0) {
         rc = pci_bound_compute(&flow, bound);
         pci_flow_fini(&flow);
     }
@@ -244,11 +244,11 @@ int pci_bounds_of_graph(const struct pci_graph *graph, struct pci_bounds *bounds
 
     if (pci_graph_count(graph, PCI_NODE_GPU) >= 2) {
         rc = bound_of_scope(graph, SCOPE_NVLINK, &result.nvlink);
-        if (0 == rc) {
+        if (rc == 0) {
             rc = bound_of_scope(graph, SCOPE_ALL, &result.all);
         }
     }
-    if (0 == rc) {
+    if (rc == 0) {
         *bounds = result;
     }
     return rc;

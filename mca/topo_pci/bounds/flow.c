@@ -11,7 +11,7 @@
 
 int pci_flow_init(struct pci_flow *flow, uint32_t ngpus)
 {
-    if (0 == ngpus) {
+    if (ngpus == 0) {
         return -EINVAL;
     }
     if (ngpus > PCI_FLOW_MAX_VERTICES) {
@@ -24,7 +24,7 @@ int pci_flow_init(struct pci_flow *flow, uint32_t ngpus)
 void pci_flow_fini(struct pci_flow *flow)
 {
     free(flow->links);
-    memset(flow, 0, sizeof(*flow));
+    memset(flow, 0, sizeof *flow);
 }
 
 int pci_flow_add_relay(struct pci_flow *flow, uint32_t *vertex)
@@ -45,11 +45,11 @@ int pci_flow_add_link(struct pci_flow *flow, uint32_t from, uint32_t to, double 
         return -EINVAL;
     }
     capacity = (uint64_t) llround(gbps * PCI_FLOW_UNITS);
-    if (0 == capacity) {
+    if (capacity == 0) {
         return 0;
     }
-    if (0 != pci_array_reserve(&flow->links, &flow->links_room, flow->nlinks + 1,
-                               sizeof(*flow->links))) {
+    if (pci_array_reserve(&flow->links, &flow->links_room, flow->nlinks + 1, sizeof *flow->links) !=
+        0) {
         return -ENOMEM;
     }
     flow->links[flow->nlinks++] = (struct pci_flow_link){from, to, capacity};
@@ -72,7 +72,7 @@ static size_t links_merge(struct pci_flow_link *links, size_t nlinks)
     size_t kept = 0;
 
     for (size_t i = 0; i < nlinks; i++) {
-        if (kept > 0 && 0 == link_compare(&links[kept - 1], &links[i])) {
+        if (kept > 0 && link_compare(&links[kept - 1], &links[i]) == 0) {
             links[kept - 1].capacity += links[i].capacity;
         } else {
             links[kept++] = links[i];
@@ -87,8 +87,8 @@ static void links_balance(struct pci_flow_link *links, size_t nlinks)
 {
     for (size_t i = 0; i < nlinks; i++) {
         struct pci_flow_link key = {.from = links[i].to, .to = links[i].from};
-        const struct pci_flow_link *back = bsearch(&key, links, nlinks, sizeof(key), link_compare);
-        uint64_t most = NULL == back ? 0 : back->capacity;
+        const struct pci_flow_link *back = bsearch(&key, links, nlinks, sizeof key, link_compare);
+        uint64_t most = back == NULL ? 0 : back->capacity;
 
         links[i].capacity = links[i].capacity < most ? links[i].capacity : most;
     }
@@ -101,13 +101,13 @@ int pci_flow_symmetric(const struct pci_flow *flow, struct pci_flow *even)
 
     copy.nlinks = flow->nlinks;
     copy.links_room = flow->nlinks + 1;
-    copy.links = malloc(copy.links_room * sizeof(*copy.links));
-    if (NULL == copy.links) {
+    copy.links = malloc(copy.links_room * sizeof *copy.links);
+    if (copy.links == NULL) {
         return -ENOMEM;
     }
     if (flow->nlinks > 0) {
-        memcpy(copy.links, flow->links, flow->nlinks * sizeof(*copy.links));
-        qsort(copy.links, copy.nlinks, sizeof(*copy.links), link_compare);
+        memcpy(copy.links, flow->links, flow->nlinks * sizeof *copy.links);
+        qsort(copy.links, copy.nlinks, sizeof *copy.links, link_compare);
     }
     copy.nlinks = links_merge(copy.links, copy.nlinks);
     links_balance(copy.links, copy.nlinks);

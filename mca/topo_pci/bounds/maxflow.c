@@ -13,19 +13,19 @@ int pci_maxflow_init(struct pci_maxflow *mf, uint32_t nvertices, size_t max_edge
 {
     size_t half = 2 * max_edges;
 
-    memset(mf, 0, sizeof(*mf));
+    memset(mf, 0, sizeof *mf);
     mf->nvertices = nvertices;
     mf->room = max_edges;
-    mf->head = calloc(half + 1, sizeof(*mf->head));
-    mf->residual = calloc(half + 1, sizeof(*mf->residual));
-    mf->next = calloc(half + 1, sizeof(*mf->next));
-    mf->first = calloc(nvertices + 1u, sizeof(*mf->first));
-    mf->current = calloc(nvertices + 1u, sizeof(*mf->current));
-    mf->path = calloc(nvertices + 1u, sizeof(*mf->path));
-    mf->level = calloc(nvertices + 1u, sizeof(*mf->level));
-    mf->queue = calloc(nvertices + 1u, sizeof(*mf->queue));
-    if (NULL == mf->head || NULL == mf->residual || NULL == mf->next || NULL == mf->first ||
-        NULL == mf->current || NULL == mf->path || NULL == mf->level || NULL == mf->queue) {
+    mf->head = calloc(half + 1, sizeof *mf->head);
+    mf->residual = calloc(half + 1, sizeof *mf->residual);
+    mf->next = calloc(half + 1, sizeof *mf->next);
+    mf->first = calloc(nvertices + 1u, sizeof *mf->first);
+    mf->current = calloc(nvertices + 1u, sizeof *mf->current);
+    mf->path = calloc(nvertices + 1u, sizeof *mf->path);
+    mf->level = calloc(nvertices + 1u, sizeof *mf->level);
+    mf->queue = calloc(nvertices + 1u, sizeof *mf->queue);
+    if (mf->head == NULL || mf->residual == NULL || mf->next == NULL || mf->first == NULL ||
+        mf->current == NULL || mf->path == NULL || mf->level == NULL || mf->queue == NULL) {
         pci_maxflow_fini(mf);
         return -ENOMEM;
     }
@@ -45,7 +45,7 @@ void pci_maxflow_fini(struct pci_maxflow *mf)
     free(mf->path);
     free(mf->level);
     free(mf->queue);
-    memset(mf, 0, sizeof(*mf));
+    memset(mf, 0, sizeof *mf);
 }
 
 size_t pci_maxflow_edge(struct pci_maxflow *mf, uint32_t from, uint32_t to)
@@ -81,16 +81,16 @@ static bool set_levels(struct pci_maxflow *mf, uint32_t source, uint32_t sink)
     while (done < queued) {
         uint32_t v = mf->queue[done++];
 
-        for (size_t h = mf->first[v]; NO_EDGE != h; h = mf->next[h]) {
+        for (size_t h = mf->first[v]; h != NO_EDGE; h = mf->next[h]) {
             uint32_t w = mf->head[h];
 
-            if (mf->residual[h] > 0 && UNREACHED == mf->level[w]) {
+            if (mf->residual[h] > 0 && mf->level[w] == UNREACHED) {
                 mf->level[w] = mf->level[v] + 1;
                 mf->queue[queued++] = w;
             }
         }
     }
-    return UNREACHED != mf->level[sink];
+    return mf->level[sink] != UNREACHED;
 }
 
 /* Take the bottleneck of the path off its edges; returns it, and in *keep how many of the path's
@@ -108,7 +108,7 @@ static int64_t augment(struct pci_maxflow *mf, size_t length, size_t *keep)
     for (size_t i = length; i-- > 0;) {
         mf->residual[mf->path[i]] -= amount;
         mf->residual[mf->path[i] ^ 1] += amount;
-        if (0 == mf->residual[mf->path[i]]) {
+        if (mf->residual[mf->path[i]] == 0) {
             *keep = i;
         }
     }
@@ -120,7 +120,7 @@ static size_t advance(struct pci_maxflow *mf, uint32_t v)
 {
     size_t h;
 
-    for (h = mf->current[v]; NO_EDGE != h; h = mf->next[h]) {
+    for (h = mf->current[v]; h != NO_EDGE; h = mf->next[h]) {
         if (mf->residual[h] > 0 && mf->level[mf->head[h]] == mf->level[v] + 1) {
             break;
         }
@@ -136,7 +136,7 @@ static int64_t blocking_flow(struct pci_maxflow *mf, uint32_t source, uint32_t s
     size_t length = 0;
     uint32_t v = source;
 
-    memcpy(mf->current, mf->first, mf->nvertices * sizeof(*mf->current));
+    memcpy(mf->current, mf->first, mf->nvertices * sizeof *mf->current);
     for (;;) {
         size_t h;
 
@@ -146,10 +146,10 @@ static int64_t blocking_flow(struct pci_maxflow *mf, uint32_t source, uint32_t s
             continue;
         }
         h = advance(mf, v);
-        if (NO_EDGE != h) {
+        if (h != NO_EDGE) {
             mf->path[length++] = h;
             v = mf->head[h];
-        } else if (0 == length) {
+        } else if (length == 0) {
             return total;
         } else {
             mf->level[v] = UNREACHED; /* a dead end for the rest of this phase */
@@ -170,5 +170,5 @@ int64_t pci_maxflow_run(struct pci_maxflow *mf, uint32_t source, uint32_t sink)
 
 bool pci_maxflow_source_side(const struct pci_maxflow *mf, uint32_t vertex)
 {
-    return UNREACHED != mf->level[vertex];
+    return mf->level[vertex] != UNREACHED;
 }

@@ -21,7 +21,7 @@ static const struct {
 
 static const char *arch_of(const char *machine)
 {
-    for (size_t i = 0; i < sizeof(architectures) / sizeof(architectures[0]); i++) {
+    for (size_t i = 0; i < sizeof architectures / sizeof architectures[0]; i++) {
         if (strcmp(architectures[i].machine, machine) == 0) {
             return architectures[i].arch;
         }

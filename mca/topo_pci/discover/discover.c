@@ -19,7 +19,7 @@ static void backends_refuse(hwloc_topology_t topology)
     static const char *const backends[] = {"cuda", "nvml",      "opencl", "rsmi",
                                            "gl",   "levelzero", "pci"};
 
-    for (size_t i = 0; i < sizeof(backends) / sizeof(backends[0]); i++) {
+    for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++) {
         /* This fails for backends that this hwloc does not have, which is harmless. */
         hwloc_topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,
                                       backends[i]);
@@ -31,7 +31,7 @@ static const char *input_name(void)
 {
     static const char *const variables[] = {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT"};
 
-    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
         if (getenv(variables[i])) {
             return variables[i];
         }

@@ -30,7 +30,7 @@ static const struct {
 
 static const int widths[] = {16, 8, 4, 2, 1, 32, 12};
 
-#define COUNT(ARRAY) (sizeof(ARRAY) / sizeof((ARRAY)[0]))
+#define COUNT(ARRAY) (sizeof ARRAY / sizeof((ARRAY)[0]))
 
 /* If several links have this product (x16 at 8 GT/s, x8 at 16 GT/s), return the widest common one,
  * which GPUs and switches have. A tolerance of 1 % covers the different rounding of hwloc's

@@ -27,7 +27,7 @@ struct pci_cuda {
 
 int pci_cuda_open(const char *library, bool loaded, struct pci_cuda **result)
 {
-    struct pci_cuda *cuda = calloc(1, sizeof(*cuda));
+    struct pci_cuda *cuda = calloc(1, sizeof *cuda);
     int rc = 0;
 
     if (!cuda) {

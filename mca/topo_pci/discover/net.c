@@ -126,11 +126,11 @@ static int devices_add(struct devices *devices, const char *name, hwloc_obj_t os
 {
     struct device *device;
 
-    if (pci_array_reserve(&devices->list, &devices->room, devices->count + 1, sizeof(*device))) {
+    if (pci_array_reserve(&devices->list, &devices->room, devices->count + 1, sizeof *device)) {
         return -ENOMEM;
     }
     device = &devices->list[devices->count++];
-    snprintf(device->name, sizeof(device->name), "%s", name);
+    snprintf(device->name, sizeof device->name, "%s", name);
     device->osdev = osdev;
     return 0;
 }
@@ -172,9 +172,9 @@ static int devices_find(const struct disc *disc, const char *class, struct devic
     char path[PATH_MAX];
     int count = -1, rc = 0;
 
-    memset(devices, 0, sizeof(*devices));
-    if (disc->fsroot && (size_t) snprintf(path, sizeof(path), "%s/sys/class/%s", disc->fsroot,
-                                          class) < sizeof(path)) {
+    memset(devices, 0, sizeof *devices);
+    if (disc->fsroot && (size_t) snprintf(path, sizeof path, "%s/sys/class/%s", disc->fsroot,
+                                          class) < sizeof path) {
         count = scandir(path, &entries, NULL, versionsort);
     }
     if (count < 0) {
@@ -183,7 +183,7 @@ static int devices_find(const struct disc *disc, const char *class, struct devic
     for (int i = 0; i < count; i++) {
         const char *name = entries[i]->d_name;
 
-        if (rc == 0 && name[0] != '.' && strlen(name) < sizeof(devices->list->name)) {
+        if (rc == 0 && name[0] != '.' && strlen(name) < sizeof devices->list->name) {
             rc = devices_add(devices, name, osdev_of(disc, class, name));
         }
         free(entries[i]);
@@ -204,11 +204,11 @@ static void first_function(const struct disc *disc, hwloc_obj_t *obj, char *busi
     char first[PCI_BUSID_SIZE];
     hwloc_obj_t other;
 
-    memcpy(first, busid, sizeof(first));
+    memcpy(first, busid, sizeof first);
     first[strlen(first) - 1] = '0';
     other = disc_pci_object(disc, first);
     if (other && other->attr->pcidev.class_id >> 8 == CLASS_NETWORK) {
-        memcpy(busid, first, sizeof(first));
+        memcpy(busid, first, sizeof first);
         *obj = other;
     }
 }
@@ -239,7 +239,7 @@ static int port_active(const struct disc *disc, const struct device *device, int
     const char *recorded;
     long state;
 
-    snprintf(name, sizeof(name), "Port%dState", port);
+    snprintf(name, sizeof name, "Port%dState", port);
     recorded = info_of(device, name);
     state = disc_sys_number(disc, recorded ? strtol(recorded, NULL, 0) : 4,
                             "/sys/class/infiniband/%s/ports/%d/state", device->name, port);
@@ -250,9 +250,9 @@ static int port_exists(const struct disc *disc, const struct device *device, int
 {
     char name[32], line[DISC_LINE];
 
-    snprintf(name, sizeof(name), "Port%dState", port);
+    snprintf(name, sizeof name, "Port%dState", port);
     return info_of(device, name) ||
-           disc_sys_line(disc, line, sizeof(line), "/sys/class/infiniband/%s/ports/%d/state",
+           disc_sys_line(disc, line, sizeof line, "/sys/class/infiniband/%s/ports/%d/state",
                          device->name, port) == 0;
 }
 
@@ -261,7 +261,7 @@ static long port_speed(const struct disc *disc, const char *device, int port)
 {
     char line[DISC_LINE];
 
-    if (disc_sys_line(disc, line, sizeof(line), "/sys/class/infiniband/%s/ports/%d/rate", device,
+    if (disc_sys_line(disc, line, sizeof line, "/sys/class/infiniband/%s/ports/%d/rate", device,
                       port) != 0 ||
         strtod(line, NULL) <= 0) {
         disc_message(disc,
@@ -278,7 +278,7 @@ static unsigned long long device_guid(const struct disc *disc, const struct devi
     const char *recorded = info_of(device, "SysImageGUID");
     char line[DISC_LINE];
 
-    if (disc_sys_line(disc, line, sizeof(line), "/sys/class/infiniband/%s/sys_image_guid",
+    if (disc_sys_line(disc, line, sizeof line, "/sys/class/infiniband/%s/sys_image_guid",
                       device->name) == 0) {
         recorded = line;
     }
@@ -348,7 +348,7 @@ static int interface_usable(const struct disc *disc, const char *name)
     static const char *const inner[] = {"docker", "virbr", "cni", "br-"};
     long flags = disc_sys_number(disc, IFF_UP, "/sys/class/net/%s/flags", name);
 
-    for (size_t i = 0; i < sizeof(inner) / sizeof(inner[0]); i++) {
+    for (size_t i = 0; i < sizeof inner / sizeof inner[0]; i++) {
         if (strncmp(name, inner[i], strlen(inner[i])) == 0) {
             return 0;
         }

@@ -82,7 +82,7 @@ static int links_of_driver(struct disc *disc, struct pci_elem *gpu, const char *
         }
         if (disc_busid_normalise(link.target, link.target) != 0) {
             /* A switch that is hidden from a virtual machine has no visible bus ID. */
-            snprintf(link.target, sizeof(link.target), "fffffff:ffff:ff");
+            snprintf(link.target, sizeof link.target, "fffffff:ffff:ff");
             link.class = PCI_NVLINK_SWITCH;
         }
         rc = links_add(disc, gpu, &link, 1);

@@ -117,7 +117,7 @@ static const char *reason(const struct pci_nvml *nvml, int code)
 
 int pci_nvml_open(const char *library, struct pci_nvml **result, char *message, size_t size)
 {
-    struct pci_nvml *nvml = calloc(1, sizeof(*nvml));
+    struct pci_nvml *nvml = calloc(1, sizeof *nvml);
     const char *missing;
     int rc;
 
@@ -188,7 +188,7 @@ static int hook_gpu(void *context, unsigned index, struct pci_gpu_facts *facts)
     if (index >= count) {
         return 0;
     }
-    memset(&info, 0, sizeof(info));
+    memset(&info, 0, sizeof info);
     if (nvml->by_index(index, &device) != NVML_OK || nvml->pci_info(device, &info) != NVML_OK) {
         return -EIO;
     }
@@ -213,7 +213,7 @@ static const char *class_of(const struct pci_nvml *nvml, nvml_device_t device, u
     unsigned kind;
 
     return nvml->link_kind && nvml->link_kind(device, link, &kind) == NVML_OK &&
-                   kind < sizeof(classes) / sizeof(classes[0])
+                   kind < sizeof classes / sizeof classes[0]
                ? classes[kind]
                : NULL;
 }
@@ -240,7 +240,7 @@ static int hook_nvlink(void *context, const char *busid, unsigned index,
         if (!active || found++ < index) {
             continue;
         }
-        memset(&info, 0, sizeof(info));
+        memset(&info, 0, sizeof info);
         if (nvml->link_remote(device, link, &info) != NVML_OK) {
             return -EIO;
         }

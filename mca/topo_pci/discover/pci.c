@@ -86,10 +86,9 @@ static void link_find(const struct disc *disc, const char *busid, hwloc_obj_t ob
     *width = (int) disc_sys_number(disc, 0, "%s/%s/max_link_width", device, busid);
     if (disc_sys_line(disc, speed, DISC_LINE, "%s/%s/max_link_speed", device, busid) == 0 &&
         strtod(speed, NULL) > 0) {
-        if (disc_sys_line(disc, port, sizeof(port), "%s/%s/../max_link_speed", device, busid) ==
-                0 &&
+        if (disc_sys_line(disc, port, sizeof port, "%s/%s/../max_link_speed", device, busid) == 0 &&
             strtod(port, NULL) > 0 && strtod(port, NULL) < strtod(speed, NULL)) {
-            memcpy(speed, port, sizeof(port));
+            memcpy(speed, port, sizeof port);
         }
         port_width = disc_sys_number(disc, *width, "%s/%s/../max_link_width", device, busid);
         *width = port_width > 0 && port_width < *width ? (int) port_width : *width;

@@ -22,7 +22,7 @@ void disc_message(const struct disc *disc, const char *format, ...)
         return;
     }
     va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
     disc->options->message(disc->options->message_context, text);
 }
@@ -51,7 +51,7 @@ __attribute__((format(printf, 4, 0))) static int line_read(const struct disc *di
 {
     char path[PATH_MAX];
 
-    return path_make(disc->fsroot, path, sizeof(path), format, args) == 0
+    return path_make(disc->fsroot, path, sizeof path, format, args) == 0
                ? pci_file_line(path, line, size)
                : -1;
 }
@@ -74,7 +74,7 @@ long disc_sys_number(const struct disc *disc, long otherwise, const char *format
     long value = 0;
 
     va_start(args, format);
-    if (line_read(disc, line, sizeof(line), format, args) == 0) {
+    if (line_read(disc, line, sizeof line, format, args) == 0) {
         value = strtol(line, &end, 0);
     }
     va_end(args);
@@ -89,12 +89,12 @@ int disc_sys_busid(const struct disc *disc, char *busid, const char *format, ...
     int rc;
 
     va_start(args, format);
-    rc = path_make(disc->fsroot, path, sizeof(path), format, args);
+    rc = path_make(disc->fsroot, path, sizeof path, format, args);
     va_end(args);
     if (rc != 0) {
         return -1;
     }
-    length = readlink(path, target, sizeof(target) - 1);
+    length = readlink(path, target, sizeof target - 1);
     if (length <= 0) {
         return -1;
     }
@@ -125,9 +125,9 @@ int disc_busid_normalise(const char *text, char *busid)
 static int exists(const char *fsroot, const char *name)
 {
     char path[PATH_MAX];
-    int length = snprintf(path, sizeof(path), "%s%s", fsroot, name);
+    int length = snprintf(path, sizeof path, "%s%s", fsroot, name);
 
-    return length > 0 && (size_t) length < sizeof(path) && access(path, F_OK) == 0;
+    return length > 0 && (size_t) length < sizeof path && access(path, F_OK) == 0;
 }
 
 /* Return true if "major.minor..." is at least 5.12, which added dma-buf registration for RDMA. */
@@ -151,7 +151,7 @@ void pci_gdr_facts_read(const char *fsroot, struct pci_gdr_facts *facts)
     facts->peermem = exists(fsroot, "/sys/module/nvidia_peermem") ||
                      exists(fsroot, "/sys/kernel/mm/memory_peers/nv_mem/version") ||
                      exists(fsroot, "/sys/kernel/mm/memory_peers/nv_mem_nc/version");
-    if (disc_sys_line(&disc, release, sizeof(release), "/proc/sys/kernel/osrelease") == 0) {
+    if (disc_sys_line(&disc, release, sizeof release, "/proc/sys/kernel/osrelease") == 0) {
         facts->kernel_dmabuf = kernel_registers_dmabuf(release);
     }
 }

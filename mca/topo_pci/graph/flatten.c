@@ -32,7 +32,7 @@ static int absorb(struct pci_graph *graph, struct pci_node *top, struct pci_node
     struct pci_vertex *vertex = pci_vertex_of(top);
     uint32_t kept = 0;
     if (pci_array_reserve(&top->links, &vertex->links_capacity, (size_t) top->nlinks + sub->nlinks,
-                          sizeof(*top->links))) {
+                          sizeof *top->links)) {
         return pci_error_memory(error);
     }
     for (uint32_t i = 0; i < sub->nlinks; i++) {
@@ -67,7 +67,7 @@ static int flatten(struct pci_graph *graph, struct pci_node *top, struct pci_err
     if (!gen) {
         return 0;
     }
-    struct pci_node **subs = calloc((size_t) top->nlinks + 1, sizeof(*subs));
+    struct pci_node **subs = calloc((size_t) top->nlinks + 1, sizeof *subs);
     if (!subs) {
         return pci_error_memory(error);
     }

@@ -313,10 +313,10 @@ static int sort_nodes(struct build *build)
     struct pci_nodes *gpus = &build->graph->nodes[PCI_NODE_GPU];
     struct pci_nodes *nets = &build->graph->nodes[PCI_NODE_NET];
     if (gpus->count) {
-        qsort(gpus->node, gpus->count, sizeof(*gpus->node), by_rank);
+        qsort(gpus->node, gpus->count, sizeof *gpus->node, by_rank);
     }
     if (nets->count) {
-        qsort(nets->node, nets->count, sizeof(*nets->node), by_dev);
+        qsort(nets->node, nets->count, sizeof *nets->node, by_dev);
     }
     for (uint32_t i = 1; i < gpus->count; i++) {
         if (gpus->node[i]->gpu.rank == gpus->node[i - 1]->gpu.rank) {
@@ -346,7 +346,7 @@ int pci_graph_build(const struct pci_doc *doc, const struct pci_path_rules *rule
                     struct pci_graph **graph, struct pci_error *error)
 {
     struct build build = {.error = error};
-    build.graph = calloc(1, sizeof(*build.graph));
+    build.graph = calloc(1, sizeof *build.graph);
     if (!build.graph) {
         return pci_error_memory(error);
     }

@@ -163,7 +163,7 @@ int pci_graph_connect(struct pci_graph *graph, const struct pci_doc *doc, struct
         const char *name;
         int (*add)(struct pci_graph *, const struct pci_elem *, struct pci_error *);
     } kinds[] = {{"nvlink", add_nvlink}, {"c2c", add_c2c}, {"pcilink", add_pcilink}};
-    for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
         struct pci_elem *elem = NULL;
         while ((elem = pci_doc_next(doc, elem, kinds[k].name))) {
             int rc = kinds[k].add(graph, elem, error);

@@ -59,7 +59,7 @@ bool pci_link_known(long width, const char *speed)
     char *end;
     double rate = speed ? strtod(speed, &end) : 0;
     bool known = false;
-    for (size_t i = 0; i < sizeof(pci_rates) / sizeof(pci_rates[0]); i++) {
+    for (size_t i = 0; i < sizeof pci_rates / sizeof pci_rates[0]; i++) {
         known = known || rate == pci_rates[i].rate;
     }
     return known && width > 0 && width <= PCI_WIDTH_MAX;
@@ -71,7 +71,7 @@ double pci_bw_of_pci(long width, const char *speed)
     char *end;
     double rate = speed ? strtod(speed, &end) : 0;
     if (speed && end != speed) {
-        for (size_t i = 0; i < sizeof(pci_rates) / sizeof(pci_rates[0]); i++) {
+        for (size_t i = 0; i < sizeof pci_rates / sizeof pci_rates[0]; i++) {
             lane = rate == pci_rates[i].rate ? pci_rates[i].lane : lane;
         }
     }
@@ -142,7 +142,7 @@ enum pci_node_type pci_type_of_class(const char *class)
         {"0x060400", PCI_NODE_PCI}, {"0x068000", PCI_NODE_NVS}, {"0x068001", PCI_NODE_CPU},
         {"0x03", PCI_NODE_GPU},     {"0x02", PCI_NODE_NIC},
     };
-    for (size_t i = 0; class && i < sizeof(classes) / sizeof(classes[0]); i++) {
+    for (size_t i = 0; class && i < sizeof classes / sizeof classes[0]; i++) {
         if (!strncmp(class, classes[i].prefix, strlen(classes[i].prefix))) {
             return classes[i].type;
         }

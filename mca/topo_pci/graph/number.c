@@ -48,7 +48,7 @@ static int number_nodes(struct pci_graph *graph)
     for (int type = 0; type < PCI_NODE_TYPE_COUNT; type++) {
         n += graph->nodes[type].count;
     }
-    struct pci_node **vertices = reallocarray(graph->vertices, n + 1, sizeof(*vertices));
+    struct pci_node **vertices = reallocarray(graph->vertices, n + 1, sizeof *vertices);
     if (!vertices) {
         return -ENOMEM;
     }
@@ -70,8 +70,7 @@ static int number_nodes(struct pci_graph *graph)
 
 static int number_links(struct pci_graph *graph, struct pci_error *error)
 {
-    struct pci_link **links =
-        reallocarray(graph->links, (size_t) graph->nlinks + 1, sizeof(*links));
+    struct pci_link **links = reallocarray(graph->links, (size_t) graph->nlinks + 1, sizeof *links);
     if (!links) {
         return pci_error_memory(error);
     }
@@ -109,8 +108,8 @@ static int by_sequence(const void *a, const void *b)
 static int order_nodes(const struct pci_nodes *nodes, uint32_t **order)
 {
     size_t n = nodes->count;
-    struct pci_node **sorted = calloc(n + 1, sizeof(*sorted));
-    uint32_t *made = reallocarray(*order, n + 1, sizeof(**order));
+    struct pci_node **sorted = calloc(n + 1, sizeof *sorted);
+    uint32_t *made = reallocarray(*order, n + 1, sizeof **order);
     if (made) {
         *order = made;
     }
@@ -119,8 +118,8 @@ static int order_nodes(const struct pci_nodes *nodes, uint32_t **order)
         return -ENOMEM;
     }
     if (n) {
-        memcpy(sorted, nodes->node, n * sizeof(*sorted));
-        qsort(sorted, n, sizeof(*sorted), by_sequence);
+        memcpy(sorted, nodes->node, n * sizeof *sorted);
+        qsort(sorted, n, sizeof *sorted, by_sequence);
     }
     for (size_t i = 0; i < n; i++) {
         made[i] = sorted[i]->index;

@@ -60,12 +60,12 @@ static void spread(const struct pci_graph *graph, const double *speed, uint32_t 
 int pci_graph_parts(const struct pci_graph *graph, uint32_t *part, uint32_t *nparts)
 {
     uint32_t n = pci_graph_count(graph, PCI_NODE_GPU), count = 0;
-    double *speed = calloc((size_t) n + 1, sizeof(*speed));
-    uint32_t *queue = calloc((size_t) n + 1, sizeof(*queue));
+    double *speed = calloc((size_t) n + 1, sizeof *speed);
+    uint32_t *queue = calloc((size_t) n + 1, sizeof *queue);
     int rc = speed && queue ? 0 : -ENOMEM;
     if (!rc) {
         net_speeds(graph, speed);
-        memset(part, 0xff, n * sizeof(*part));
+        memset(part, 0xff, n * sizeof *part);
         for (uint32_t g = 0; g < n; g++) {
             if (part[g] == PCI_NONE) {
                 spread(graph, speed, g, count++, part, queue);
@@ -86,13 +86,13 @@ int pci_graph_trim(struct pci_graph *graph, uint32_t gpu, uint32_t *removed,
         return pci_error_set(error, -EINVAL, "there is no GPU %u: the topology has %u GPUs", gpu,
                              n);
     }
-    uint32_t *part = calloc(n, sizeof(*part)), *queue = calloc(n, sizeof(*queue));
+    uint32_t *part = calloc(n, sizeof *part), *queue = calloc(n, sizeof *queue);
     if (!part || !queue) {
         free(part);
         free(queue);
         return pci_error_memory(error);
     }
-    memset(part, 0xff, n * sizeof(*part));
+    memset(part, 0xff, n * sizeof *part);
     spread(graph, NULL, gpu, 0, part, queue);
     pci_paths_free(graph); /* paths point to links that are about to be removed */
     for (uint32_t i = n; i > 0; i--) {

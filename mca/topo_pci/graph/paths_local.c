@@ -19,20 +19,20 @@ int pci_local_init(struct pci_graph *graph, struct pci_error *error)
     size_t gpus = graph->nodes[PCI_NODE_GPU].count, nets = graph->nodes[PCI_NODE_NET].count;
     struct pci_local *local = &graph->local;
     pci_local_free(graph);
-    local->nets = calloc(gpus * nets + 1, sizeof(*local->nets));
-    local->gpus = calloc(gpus * nets + 1, sizeof(*local->gpus));
-    local->nnets = malloc((gpus + 1) * sizeof(*local->nnets));
-    local->ngpus = malloc((nets + 1) * sizeof(*local->ngpus));
-    local->relay = calloc(nets + 1, sizeof(*local->relay));
-    local->version = calloc(nets + 1, sizeof(*local->version));
+    local->nets = calloc(gpus * nets + 1, sizeof *local->nets);
+    local->gpus = calloc(gpus * nets + 1, sizeof *local->gpus);
+    local->nnets = malloc((gpus + 1) * sizeof *local->nnets);
+    local->ngpus = malloc((nets + 1) * sizeof *local->ngpus);
+    local->relay = calloc(nets + 1, sizeof *local->relay);
+    local->version = calloc(nets + 1, sizeof *local->version);
     local->now = 1;
     if (!local->nets || !local->gpus || !local->nnets || !local->ngpus || !local->relay ||
         !local->version) {
         pci_local_free(graph);
         return pci_error_memory(error);
     }
-    memset(local->nnets, 0xff, (gpus + 1) * sizeof(*local->nnets));
-    memset(local->ngpus, 0xff, (nets + 1) * sizeof(*local->ngpus));
+    memset(local->nnets, 0xff, (gpus + 1) * sizeof *local->nnets);
+    memset(local->ngpus, 0xff, (nets + 1) * sizeof *local->ngpus);
     return 0;
 }
 
@@ -180,7 +180,7 @@ uint32_t pci_graph_local_nets(const struct pci_graph *graph, uint32_t gpu, uint3
     uint32_t n = 0;
     if (graph->local.nets && gpu < graph->nodes[PCI_NODE_GPU].count) {
         const uint32_t *list = nets_of((struct pci_graph *) graph, gpu, &n);
-        memcpy(nets, list, n * sizeof(*nets));
+        memcpy(nets, list, n * sizeof *nets);
     }
     return n;
 }

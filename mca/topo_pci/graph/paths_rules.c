@@ -64,10 +64,10 @@ static int detour(struct pci_graph *graph, const struct pci_node *from, const st
         return pci_error_memory(error);
     }
     if (first->hops) {
-        memcpy(links, first->links, first->hops * sizeof(*links));
+        memcpy(links, first->links, first->hops * sizeof *links);
     }
     if (second->hops) {
-        memcpy(links + first->hops, second->links, second->hops * sizeof(*links));
+        memcpy(links + first->hops, second->links, second->hops * sizeof *links);
     }
     *path = (struct pci_path){
         .class =
@@ -314,7 +314,7 @@ static int apply_net(struct pci_graph *graph, uint32_t gpu, uint32_t net, int cp
 static int apply_nets(struct pci_graph *graph, const int *cpu, struct pci_error *error)
 {
     uint32_t nnets = graph->nodes[PCI_NODE_NET].count;
-    uint32_t *nets = calloc((size_t) nnets + 1, sizeof(*nets));
+    uint32_t *nets = calloc((size_t) nnets + 1, sizeof *nets);
     if (!nets) {
         return pci_error_memory(error);
     }
@@ -341,7 +341,7 @@ static int paths_apply(struct pci_graph *graph, struct pci_error *error)
     if (rc) {
         return rc;
     }
-    int *cpu = calloc((size_t) ngpus_of(graph) + 1, sizeof(*cpu));
+    int *cpu = calloc((size_t) ngpus_of(graph) + 1, sizeof *cpu);
     if (!cpu) {
         return pci_error_memory(error);
     }

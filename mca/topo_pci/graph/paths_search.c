@@ -42,7 +42,7 @@ struct pci_link **pci_pool_take(struct pci_graph *graph, size_t n)
     struct pci_pool *pool = graph->pool;
     if (!pool || pool->size - pool->used < n) {
         size_t size = n > PCI_POOL_BLOCK ? n : PCI_POOL_BLOCK;
-        pool = malloc(sizeof(*pool) + size * sizeof(pool->links[0]));
+        pool = malloc(sizeof *pool + size * sizeof pool->links[0]);
         if (!pool) {
             return NULL;
         }
@@ -107,7 +107,7 @@ static void search_from(struct search *search, const struct pci_node *base)
 {
     struct pci_graph *graph = search->graph;
     uint32_t n = 1;
-    memset(search->labels, 0, graph->nvertices * sizeof(*search->labels));
+    memset(search->labels, 0, graph->nvertices * sizeof *search->labels);
     search->labels[base->vertex].bw = PCI_BW_LOC;
     search->now[0] = base->vertex;
     while (n) {
@@ -143,7 +143,7 @@ static int store(struct search *search, const struct pci_node *node, struct pci_
 
 static const enum pci_node_type end_types[] = {PCI_NODE_GPU, PCI_NODE_CPU, PCI_NODE_NVS,
                                                PCI_NODE_NET};
-#define PCI_END_TYPES (sizeof(end_types) / sizeof(end_types[0]))
+#define PCI_END_TYPES (sizeof end_types / sizeof end_types[0])
 
 static int store_all(struct search *search, const struct pci_node *base)
 {
@@ -197,7 +197,7 @@ static int make_table(struct pci_graph *graph)
         n += graph->nodes[end_types[t]].count;
     }
     graph->nends = n;
-    graph->paths = calloc((size_t) n * n + 1, sizeof(*graph->paths));
+    graph->paths = calloc((size_t) n * n + 1, sizeof *graph->paths);
     if (!graph->paths) {
         return -ENOMEM;
     }
@@ -211,9 +211,9 @@ int pci_paths_search(struct pci_graph *graph, struct pci_error *error)
 {
     size_t n = (size_t) graph->nvertices + 1;
     struct search search = {.graph = graph,
-                            .labels = calloc(n, sizeof(*search.labels)),
-                            .now = calloc(n, sizeof(*search.now)),
-                            .then = calloc(n, sizeof(*search.then))};
+                            .labels = calloc(n, sizeof *search.labels),
+                            .now = calloc(n, sizeof *search.now),
+                            .then = calloc(n, sizeof *search.then)};
     pci_paths_free(graph);
     int rc = search.labels && search.now && search.then ? make_table(graph) : -ENOMEM;
     rc = rc ? rc : search_all(&search);

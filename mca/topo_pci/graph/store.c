@@ -18,7 +18,7 @@ void pci_graph_remark_add(struct pci_graph *graph, const char *format, ...)
     va_list args;
     if (graph->nremarks >= PCI_REMARKS_MAX ||
         pci_array_reserve(&graph->remarks, &graph->remarks_capacity, graph->nremarks + 1,
-                          sizeof(*graph->remarks))) {
+                          sizeof *graph->remarks)) {
         return;
     }
     if (graph->nremarks == PCI_REMARKS_MAX - 1) {
@@ -64,10 +64,10 @@ int pci_node_add(struct pci_graph *graph, enum pci_node_type type, uint64_t host
         return pci_error_set(error, -E2BIG, "the topology has more than %u nodes of kind %s",
                              limit_of(type), pci_node_type_name(type));
     }
-    struct pci_vertex *vertex = calloc(1, sizeof(*vertex));
+    struct pci_vertex *vertex = calloc(1, sizeof *vertex);
     char *copy = strdup(busid ? busid : "");
     if (!vertex || !copy ||
-        pci_array_reserve(&nodes->node, &nodes->capacity, nodes->count + 1, sizeof(*nodes->node))) {
+        pci_array_reserve(&nodes->node, &nodes->capacity, nodes->count + 1, sizeof *nodes->node)) {
         free(vertex);
         free(copy);
         return pci_error_memory(error);
@@ -140,9 +140,9 @@ static int link_push(struct pci_node *from, struct pci_node *to, enum pci_link_t
                      struct pci_error *error)
 {
     struct pci_vertex *vertex = pci_vertex_of(from);
-    struct pci_edge *edge = calloc(1, sizeof(*edge));
+    struct pci_edge *edge = calloc(1, sizeof *edge);
     if (!edge || pci_array_reserve(&from->links, &vertex->links_capacity, (size_t) from->nlinks + 1,
-                                   sizeof(*from->links))) {
+                                   sizeof *from->links)) {
         free(edge);
         return pci_error_memory(error);
     }

@@ -60,8 +60,8 @@ static size_t edges_enter(const struct grid *grid, int d, uint32_t stride, uint3
 static int grid_graph(const struct grid *grid, struct pci_map_graph *graph)
 {
     size_t room = (size_t) grid->cells * (size_t) grid->ndims + 1, edges = 0;
-    uint32_t *source = malloc(room * sizeof(*source));
-    uint32_t *target = malloc(room * sizeof(*target));
+    uint32_t *source = malloc(room * sizeof *source);
+    uint32_t *target = malloc(room * sizeof *target);
     uint32_t stride = 1;
     int rc = source && target ? 0 : -ENOMEM;
 
@@ -94,8 +94,8 @@ static int grid_map(const struct grid *grid, const struct pci_map_graph *graph,
                     uint32_t *node_of, struct pci_map_result *result)
 {
     size_t n = (size_t) grid->cells + 1;
-    uint32_t *blocks = malloc(n * sizeof(*blocks)), *halves = malloc(n * sizeof(*halves));
-    uint32_t *slot_of = malloc(n * sizeof(*slot_of)), *orders[2];
+    uint32_t *blocks = malloc(n * sizeof *blocks), *halves = malloc(n * sizeof *halves);
+    uint32_t *slot_of = malloc(n * sizeof *slot_of), *orders[2];
     struct map_slots slots = {0};
     uint32_t host_size, count = 0;
     int rc = blocks && halves && slot_of ? map_slots_build(grid->cells, procs, locations, &slots)
@@ -135,8 +135,8 @@ static int procs_of_whole_hosts(uint32_t cells, uint32_t procs,
     int rc = map_slots_build(procs, NULL, locations, &slots);
 
     if (rc == 0) {
-        memcpy(chosen, slots.proc, cells * sizeof(*chosen));
-        qsort(chosen, cells, sizeof(*chosen), map_by_number);
+        memcpy(chosen, slots.proc, cells * sizeof *chosen);
+        qsort(chosen, cells, sizeof *chosen, map_by_number);
         map_slots_free(&slots);
     }
     return rc;
@@ -147,18 +147,18 @@ static int grid_try_hosts(const struct grid *grid, const struct pci_map_graph *g
                           uint32_t procs, const struct pci_map_location *locations,
                           uint32_t *node_of, struct pci_map_result *result)
 {
-    uint32_t *chosen = malloc(procs * sizeof(*chosen));
-    uint32_t *trial = malloc(procs * sizeof(*trial));
+    uint32_t *chosen = malloc(procs * sizeof *chosen);
+    uint32_t *trial = malloc(procs * sizeof *trial);
     struct pci_map_result other;
     int rc =
         chosen && trial ? procs_of_whole_hosts(grid->cells, procs, locations, chosen) : -ENOMEM;
 
     if (rc == 0) {
-        memset(trial, 0xff, procs * sizeof(*trial));
+        memset(trial, 0xff, procs * sizeof *trial);
         rc = grid_map(grid, graph, chosen, locations, trial, &other);
     }
     if (rc == 0 && map_cut_less(other.after, result->after)) {
-        memcpy(node_of, trial, procs * sizeof(*trial));
+        memcpy(node_of, trial, procs * sizeof *trial);
         result->after = other.after;
     }
     free(chosen);
@@ -179,7 +179,7 @@ int pci_map_cart(int ndims, const int *dims, const int *periods, uint32_t procs,
         rc = grid_graph(&grid, &graph);
     }
     if (rc == 0) {
-        memset(node_of, 0xff, procs * sizeof(*node_of));
+        memset(node_of, 0xff, procs * sizeof *node_of);
         rc = grid_map(&grid, &graph, NULL, locations, node_of, &mine);
     }
     if (rc == 0 && grid.cells < procs) {

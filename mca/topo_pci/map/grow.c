@@ -46,7 +46,7 @@ static int heap_push(struct heap *heap, struct entry entry)
 
     if (heap->count == heap->room) {
         size_t room = heap->room ? 2 * heap->room : 64;
-        struct entry *more = realloc(heap->entries, room * sizeof(*more));
+        struct entry *more = realloc(heap->entries, room * sizeof *more);
 
         if (!more) {
             return -ENOMEM;
@@ -157,8 +157,8 @@ static int domains_grow(struct grow *grow, const struct map_slots *slots, uint32
         if (d1 - d0 < 2) {
             continue;
         }
-        memcpy(members, grow->out + s0, (s1 - s0) * sizeof(*members));
-        qsort(members, s1 - s0, sizeof(*members), map_by_number);
+        memcpy(members, grow->out + s0, (s1 - s0) * sizeof *members);
+        qsort(members, s1 - s0, sizeof *members, map_by_number);
         if (parts_grow(grow, members, slots->domain_first + d0, d1 - d0) != 0) {
             return -ENOMEM;
         }
@@ -171,12 +171,12 @@ int map_order_grow(const struct pci_map_graph *graph, const struct map_slots *sl
 {
     size_t n = (size_t) graph->nodes + 1;
     struct grow grow = {.graph = graph, .out = order};
-    uint32_t *members = malloc(n * sizeof(*members));
+    uint32_t *members = malloc(n * sizeof *members);
     int rc = -ENOMEM;
 
-    grow.gain = calloc(n, sizeof(*grow.gain));
-    grow.field = calloc(n, sizeof(*grow.field));
-    grow.taken = calloc(n, sizeof(*grow.taken));
+    grow.gain = calloc(n, sizeof *grow.gain);
+    grow.field = calloc(n, sizeof *grow.field);
+    grow.taken = calloc(n, sizeof *grow.taken);
     if (members && grow.gain && grow.field && grow.taken) {
         for (uint32_t v = 0; v < graph->nodes; v++) {
             members[v] = v;

@@ -14,7 +14,7 @@ void pci_map_graph_free(struct pci_map_graph *graph)
     free(graph->first);
     free(graph->peer);
     free(graph->weight);
-    memset(graph, 0, sizeof(*graph));
+    memset(graph, 0, sizeof *graph);
 }
 
 static int edges_valid(uint32_t nodes, size_t count, const uint32_t *source, const uint32_t *target)
@@ -46,10 +46,10 @@ int pci_map_graph_build(uint32_t nodes, size_t count, const uint32_t *source,
     if (!edges_valid(nodes, count, source, target)) {
         return -EINVAL;
     }
-    g.first = calloc((size_t) nodes + 1, sizeof(*g.first));
-    g.peer = malloc((2 * count + 1) * sizeof(*g.peer));
-    g.weight = malloc((2 * count + 1) * sizeof(*g.weight));
-    next = malloc(((size_t) nodes + 1) * sizeof(*next));
+    g.first = calloc((size_t) nodes + 1, sizeof *g.first);
+    g.peer = malloc((2 * count + 1) * sizeof *g.peer);
+    g.weight = malloc((2 * count + 1) * sizeof *g.weight);
+    next = malloc(((size_t) nodes + 1) * sizeof *next);
     if (!g.first || !g.peer || !g.weight || !next) {
         pci_map_graph_free(&g);
         free(next);
@@ -62,7 +62,7 @@ int pci_map_graph_build(uint32_t nodes, size_t count, const uint32_t *source,
     for (uint32_t v = 0; v < nodes; v++) {
         g.first[v + 1] += g.first[v];
     }
-    memcpy(next, g.first, ((size_t) nodes + 1) * sizeof(*next));
+    memcpy(next, g.first, ((size_t) nodes + 1) * sizeof *next);
     for (size_t i = 0; i < count; i++) {
         edge_enter(&g, next, source[i], target[i], weight ? weight[i] : 1);
         edge_enter(&g, next, target[i], source[i], weight ? weight[i] : 1);
@@ -102,7 +102,7 @@ int map_cut_less(struct pci_map_cut a, struct pci_map_cut b)
 static int stay_at_home(const struct map_slots *slots, const uint32_t *identity, uint32_t *slot_of)
 {
     uint32_t n = slots->count;
-    uint32_t *node_at = malloc((n + (size_t) 1) * sizeof(*node_at));
+    uint32_t *node_at = malloc((n + (size_t) 1) * sizeof *node_at);
 
     if (!node_at) {
         return -ENOMEM;
@@ -139,7 +139,7 @@ static void order_try(const struct pci_map_graph *graph, const struct map_slots 
     cut = map_cut(graph, slots, trial);
     if (map_cut_less(cut, *best)) {
         *best = cut;
-        memcpy(slot_of, trial, slots->count * sizeof(*slot_of));
+        memcpy(slot_of, trial, slots->count * sizeof *slot_of);
     }
 }
 
@@ -148,12 +148,12 @@ int map_choose(const struct pci_map_graph *graph, const struct map_slots *slots,
                uint32_t *slot_of, struct pci_map_result *result)
 {
     uint32_t n = slots->count;
-    uint32_t *trial = malloc((n + (size_t) 1) * sizeof(*trial));
-    uint32_t *order = malloc((n + (size_t) 1) * sizeof(*order));
+    uint32_t *trial = malloc((n + (size_t) 1) * sizeof *trial);
+    uint32_t *order = malloc((n + (size_t) 1) * sizeof *order);
     int rc = trial && order ? 0 : -ENOMEM;
 
     if (rc == 0) {
-        memcpy(slot_of, identity, n * sizeof(*slot_of));
+        memcpy(slot_of, identity, n * sizeof *slot_of);
         result->before = result->after = map_cut(graph, slots, slot_of);
         for (uint32_t i = 0; i < candidates; i++) {
             order_try(graph, slots, orders[i], trial, slot_of, &result->after);
@@ -179,7 +179,7 @@ int pci_map_graph(const struct pci_map_graph *graph, const struct pci_map_locati
     uint32_t n = graph->nodes;
     struct pci_map_result unused;
     struct map_slots slots = {0};
-    uint32_t *slot_of = malloc((n + (size_t) 1) * sizeof(*slot_of));
+    uint32_t *slot_of = malloc((n + (size_t) 1) * sizeof *slot_of);
     int rc = slot_of ? map_slots_build(n, NULL, locations, &slots) : -ENOMEM;
 
     if (rc == 0) {

@@ -145,7 +145,7 @@ static int parts_refine(struct refine *r, uint32_t parts)
     if (!sweep_affordable(r, parts)) {
         return 0;
     }
-    r->tie = calloc(parts, sizeof(*r->tie));
+    r->tie = calloc(parts, sizeof *r->tie);
     if (!r->tie) {
         return -ENOMEM;
     }
@@ -164,7 +164,7 @@ int map_refine(const struct pci_map_graph *graph, const struct map_slots *slots,
     struct refine r = {.graph = graph, .slot_of = slot_of};
     int rc;
 
-    r.node_at = malloc(((size_t) graph->nodes + 1) * sizeof(*r.node_at));
+    r.node_at = malloc(((size_t) graph->nodes + 1) * sizeof *r.node_at);
     if (!r.node_at) {
         return -ENOMEM;
     }

@@ -121,9 +121,9 @@ static int slots_alloc(struct map_slots *slots, uint32_t count)
 int map_slots_build(uint32_t count, const uint32_t *procs, const struct pci_map_location *locations,
                     struct map_slots *slots)
 {
-    struct seat *seats = calloc((size_t) count + 1, sizeof(*seats));
+    struct seat *seats = calloc((size_t) count + 1, sizeof *seats);
 
-    memset(slots, 0, sizeof(*slots));
+    memset(slots, 0, sizeof *slots);
     if (!seats || slots_alloc(slots, count) != 0) {
         free(seats);
         return -ENOMEM;
@@ -134,9 +134,9 @@ int map_slots_build(uint32_t count, const uint32_t *procs, const struct pci_map_
         seats[i].host = locations[seats[i].proc].host;
         seats[i].domain = locations[seats[i].proc].domain;
     }
-    qsort(seats, count, sizeof(*seats), seat_by_location);
+    qsort(seats, count, sizeof *seats, seat_by_location);
     seats_lead(seats, count);
-    qsort(seats, count, sizeof(*seats), seat_by_lead);
+    qsort(seats, count, sizeof *seats, seat_by_lead);
     slots_number(seats, slots);
     free(seats);
     return 0;
@@ -150,5 +150,5 @@ void map_slots_free(struct map_slots *slots)
     free(slots->domain_of);
     free(slots->host_first);
     free(slots->domain_first);
-    memset(slots, 0, sizeof(*slots));
+    memset(slots, 0, sizeof *slots);
 }

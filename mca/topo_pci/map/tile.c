@@ -42,7 +42,7 @@ static double shape_surface(int ndims, const int *dims, const int *sides, double
  */
 static int shape_find(int ndims, const int *dims, uint32_t volume, int *best)
 {
-    int *sides = malloc(((size_t) ndims + 1) * sizeof(*sides)), d = 0, rc = -EDOM;
+    int *sides = malloc(((size_t) ndims + 1) * sizeof *sides), d = 0, rc = -EDOM;
     double least = 0;
 
     if (!sides) {
@@ -62,7 +62,7 @@ static int shape_find(int ndims, const int *dims, uint32_t volume, int *best)
 
             if (rc != 0 || surface < least) {
                 least = surface;
-                memcpy(best, sides, (size_t) ndims * sizeof(*best));
+                memcpy(best, sides, (size_t) ndims * sizeof *best);
                 rc = 0;
             }
         }
@@ -115,7 +115,7 @@ int map_order_blocks(int ndims, const int *dims, uint32_t host_size, uint32_t do
     int rc = outer && inner && coords ? shape_find(ndims, dims, host_size, outer) : -ENOMEM;
 
     if (rc == 0 && (domain_size == 0 || shape_find(ndims, outer, domain_size, inner) != 0)) {
-        memcpy(inner, outer, (size_t) ndims * sizeof(*inner));
+        memcpy(inner, outer, (size_t) ndims * sizeof *inner);
     }
     if (rc == 0) {
         do {
@@ -142,7 +142,7 @@ static int *box_push(struct boxes *boxes)
 
     if (boxes->count == boxes->room) {
         size_t room = boxes->room ? 2 * boxes->room : 32;
-        int *more = realloc(boxes->box, room * width * sizeof(*more) + 1);
+        int *more = realloc(boxes->box, room * width * sizeof *more + 1);
 
         if (!more) {
             return NULL;
@@ -217,8 +217,8 @@ int map_order_bisect(int ndims, const int *dims, uint32_t host_size, uint32_t *o
     if (!box) {
         return -ENOMEM;
     }
-    memset(box, 0, (size_t) ndims * sizeof(*box));
-    memcpy(box + ndims, dims, (size_t) ndims * sizeof(*box));
+    memset(box, 0, (size_t) ndims * sizeof *box);
+    memcpy(box + ndims, dims, (size_t) ndims * sizeof *box);
     while (boxes.count > 0) {
         int at = 0, dim;
         int *upper;
@@ -238,7 +238,7 @@ int map_order_bisect(int ndims, const int *dims, uint32_t host_size, uint32_t *o
         /* The lower half goes on top, to be numbered first; the upper half stays in its old entry.
          */
         box = upper - width;
-        memcpy(upper, box, width * sizeof(*box));
+        memcpy(upper, box, width * sizeof *box);
         upper[ndims + dim] = at;
         box[dim] += at;
         box[ndims + dim] -= at;

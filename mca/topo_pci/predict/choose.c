@@ -41,7 +41,7 @@ static int candidate_add(const struct pci_fabric *fabric, const struct pci_searc
     struct pci_channels *set = &candidates->set[candidates->count];
     int rc = pci_channels_search(fabric, search, set);
 
-    if (0 != rc) {
+    if (rc != 0) {
         return rc;
     }
     if (candidates->count > 0 &&
@@ -63,8 +63,8 @@ static int candidates_within(const struct pci_fabric *fabric, const struct pci_s
 
     balanced.balanced = true;
     balanced.max_steps /= 4;
-    return 0 == rc && candidates->count > before && fabric->ngpus > 1 &&
-                   PCI_PATTERN_TREE == candidates->set[before].pattern
+    return rc == 0 && candidates->count > before && fabric->ngpus > 1 &&
+                   candidates->set[before].pattern == PCI_PATTERN_TREE
                ? candidate_add(fabric, &balanced, candidates)
                : rc;
 }
@@ -75,7 +75,7 @@ static int candidates_find(const struct pci_fabric *fabric, const struct pci_sea
     struct pci_search near = *search;
     int rc = candidates_within(fabric, search, candidates);
 
-    if (0 != rc || 0 == fabric->ngpus || whole(fabric, &candidates->set[0]) ||
+    if (rc != 0 || fabric->ngpus == 0 || whole(fabric, &candidates->set[0]) ||
         !pci_ll128_whole(fabric->sm, PCI_PATH_NVL, PCI_PATH_LOC)) {
         return rc;
     }
@@ -96,7 +96,7 @@ void pci_predict_curve(const struct pci_costs *costs, const struct pci_job *job,
 {
     struct pci_costs formula = *costs;
 
-    memset(formula.gpu, 0, sizeof(formula.gpu));
+    memset(formula.gpu, 0, sizeof formula.gpu);
     for (unsigned i = 0; i < PCI_CURVE_SIZES; i++) {
         struct pci_choice choice = {.us = INFINITY};
 
@@ -135,7 +135,7 @@ static int judge(const struct pci_graph *graph, const struct pci_costs *costs, u
         struct pci_job job;
         int rc = pci_job_of_graph(graph, nodes, ring, tree, 2 * most, &job);
 
-        if (0 != rc) {
+        if (rc != 0) {
             return rc;
         }
         pci_predict_curve(costs, &job, &curve);
@@ -159,20 +159,20 @@ static int channels_choose(const struct pci_graph *graph, const struct pci_costs
     uint32_t best[2] = {0};
     int rc = pci_fabric_from_graph(graph, &fabric);
 
-    if (0 != rc) {
+    if (rc != 0) {
         return rc;
     }
     search.pattern = PCI_PATTERN_RING;
     rc = candidates_find(&fabric, &search, &rings);
-    if (0 == rc) {
+    if (rc == 0) {
         search.pattern = PCI_PATTERN_BALANCED_TREE;
         search.prefer_channels = rings.set[0].nchannels;
         rc = candidates_find(&fabric, &search, &trees);
     }
-    if (0 == rc) {
+    if (rc == 0) {
         rc = judge(graph, costs, search.nodes, &rings, &trees, best);
     }
-    if (0 == rc) {
+    if (rc == 0) {
         *ring = rings.set[best[0]];
         *tree = trees.set[best[1]];
         rings.set[best[0]] = trees.set[best[1]] = (struct pci_channels){.intra = NULL};
@@ -192,7 +192,7 @@ int pci_channels_of_graph(const struct pci_graph *graph, uint32_t nodes, struct 
 
     pci_search_init(&limits);
     limits.nodes = nodes;
-    return 0 == rc ? channels_choose(graph, &costs, &limits, ring, tree) : rc;
+    return rc == 0 ? channels_choose(graph, &costs, &limits, ring, tree) : rc;
 }
 
 /* ---- Parts of a node ---- */
@@ -208,7 +208,7 @@ static int chosen_job(struct pci_chosen *chosen, uint32_t nodes)
         int rc = pci_job_of_graph(part->graph, nodes * chosen->nparts, &part->ring, &part->tree, 1,
                                   &job);
 
-        if (0 != rc) {
+        if (rc != 0) {
             return rc;
         }
         ranks += nodes * part->ring.ngpus;
@@ -236,22 +236,22 @@ static int parts_choose(const struct pci_graph *graph, const struct pci_doc *doc
     within.nodes = limits->nodes * nparts;
     within.max_inter = PCI_PATH_PXB;
     within.max_steps /= nparts;
-    chosen->part = calloc(nparts, sizeof(*chosen->part));
-    if (NULL == chosen->part) {
+    chosen->part = calloc(nparts, sizeof *chosen->part);
+    if (chosen->part == NULL) {
         return pci_error_memory(error);
     }
     for (uint32_t p = 0; p < nparts; p++) {
         struct pci_part *part = &chosen->part[p];
         int rc = pci_graph_of_part(graph, doc, number, p, &part->own, error);
 
-        if (0 != rc) {
+        if (rc != 0) {
             pci_chosen_fini(chosen);
             return rc;
         }
         chosen->nparts = p + 1;
         part->graph = part->own;
         rc = channels_choose(part->graph, costs, &within, &part->ring, &part->tree);
-        if (0 != rc || pci_channels_no_nic(&part->ring) || pci_channels_no_nic(&part->tree)) {
+        if (rc != 0 || pci_channels_no_nic(&part->ring) || pci_channels_no_nic(&part->tree)) {
             pci_chosen_fini(chosen);
             return rc;
         }
@@ -267,7 +267,7 @@ void pci_chosen_fini(struct pci_chosen *chosen)
         pci_graph_free(chosen->part[p].own);
     }
     free(chosen->part);
-    memset(chosen, 0, sizeof(*chosen));
+    memset(chosen, 0, sizeof *chosen);
 }
 
 /* Replace the whole node by its parts, unless the whole node is better. */
@@ -280,7 +280,7 @@ static int parts_try(const struct pci_graph *graph, const struct pci_doc *doc,
     struct pci_curve whole, parts;
     int rc = parts_choose(graph, doc, costs, limits, number, nparts, &divided, error);
 
-    if (0 == rc && divided.nparts > 0) {
+    if (rc == 0 && divided.nparts > 0) {
         pci_predict_curve(costs, &chosen->job, &whole);
         pci_predict_curve(costs, &divided.job, &parts);
         if (!pci_curve_better(&whole, &parts)) {
@@ -297,27 +297,27 @@ int pci_choose(const struct pci_graph *graph, const struct pci_doc *doc,
                const struct pci_costs *costs, const struct pci_search *limits,
                struct pci_chosen *chosen, struct pci_error *error)
 {
-    uint32_t *number = calloc(pci_graph_count(graph, PCI_NODE_GPU) + 1u, sizeof(*number));
+    uint32_t *number = calloc(pci_graph_count(graph, PCI_NODE_GPU) + 1u, sizeof *number);
     uint32_t nparts = 1;
-    struct pci_chosen result = {.part = calloc(1, sizeof(*result.part))};
+    struct pci_chosen result = {.part = calloc(1, sizeof *result.part)};
     struct pci_search within = *limits;
-    int rc = NULL == number || NULL == result.part ? pci_error_memory(error) : 0;
+    int rc = number == NULL || result.part == NULL ? pci_error_memory(error) : 0;
 
-    if (0 == rc && NULL != doc) {
+    if (rc == 0 && doc != NULL) {
         rc = pci_graph_parts(graph, number, &nparts);
     }
-    if (0 == rc) {
+    if (rc == 0) {
         within.max_steps /= nparts > 1 ? 2 : 1;
         result.nparts = 1;
         result.part->graph = graph;
         rc = channels_choose(graph, costs, &within, &result.part->ring, &result.part->tree);
     }
-    rc = 0 == rc ? chosen_job(&result, limits->nodes) : rc;
-    if (0 == rc && nparts > 1) {
+    rc = rc == 0 ? chosen_job(&result, limits->nodes) : rc;
+    if (rc == 0 && nparts > 1) {
         rc = parts_try(graph, doc, costs, &within, number, nparts, &result, error);
     }
     free(number);
-    if (0 != rc) {
+    if (rc != 0) {
         pci_chosen_fini(&result);
         return rc;
     }

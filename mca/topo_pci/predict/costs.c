@@ -111,7 +111,7 @@ static int costs_of_text(const char *text, struct pci_costs *costs)
     struct pci_costs empty = {.base = {{0}}};
     int rc = pci_costs_parse(text, strlen(text), &empty, NULL, 0);
 
-    if (0 == rc) {
+    if (rc == 0) {
         *costs = empty;
     }
     return rc;
@@ -126,5 +126,5 @@ int pci_costs_gpu(struct pci_costs *costs)
 {
     int rc = pci_costs_reference(costs);
 
-    return 0 == rc ? pci_costs_parse(executor_table, strlen(executor_table), costs, NULL, 0) : rc;
+    return rc == 0 ? pci_costs_parse(executor_table, strlen(executor_table), costs, NULL, 0) : rc;
 }

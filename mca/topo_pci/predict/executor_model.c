@@ -68,18 +68,18 @@ uint32_t pci_sms(const struct pci_costs *costs, int sm)
 
 bool pci_block_models(const struct pci_costs *costs, const struct pci_job *job)
 {
-    return 1 == job->nodes && costs->gpu[job_capability(job)][PCI_GPU_LOAD] > 0;
+    return job->nodes == 1 && costs->gpu[job_capability(job)][PCI_GPU_LOAD] > 0;
 }
 
 bool pci_block_offers(const struct pci_job *job, enum pci_algorithm algorithm)
 {
-    bool ring = PCI_COLLECTIVE_BCAST == job->collective ||
-                PCI_COLLECTIVE_REDUCE == job->collective ||
-                PCI_COLLECTIVE_ALLGATHER == job->collective ||
-                PCI_COLLECTIVE_REDUCE_SCATTER == job->collective;
+    bool ring = job->collective == PCI_COLLECTIVE_BCAST ||
+                job->collective == PCI_COLLECTIVE_REDUCE ||
+                job->collective == PCI_COLLECTIVE_ALLGATHER ||
+                job->collective == PCI_COLLECTIVE_REDUCE_SCATTER;
 
-    return PCI_COLLECTIVE_ALLREDUCE == job->collective || PCI_ALGORITHM_DIRECT == algorithm ||
-           (ring && PCI_ALGORITHM_RING == algorithm);
+    return job->collective == PCI_COLLECTIVE_ALLREDUCE || algorithm == PCI_ALGORITHM_DIRECT ||
+           (ring && algorithm == PCI_ALGORITHM_RING);
 }
 
 static void add(struct shape *shape, double times, double operands, double sends, double stores,
@@ -94,13 +94,13 @@ static void add(struct shape *shape, double times, double operands, double sends
 static void ring_shape(const struct pci_job *job, double bytes, struct shape *shape)
 {
     double n = job->ranks, part = (n - 1) / n;
-    bool folds = PCI_COLLECTIVE_ALLGATHER != job->collective;
-    bool gathers = PCI_COLLECTIVE_REDUCE_SCATTER != job->collective;
+    bool folds = job->collective != PCI_COLLECTIVE_ALLGATHER;
+    bool gathers = job->collective != PCI_COLLECTIVE_REDUCE_SCATTER;
 
     shape->lane_bytes = bytes / shape->lanes;
     shape->gbps = job->ring.channels * job->ring.bw_intra;
-    if (PCI_COLLECTIVE_BCAST == job->collective || PCI_COLLECTIVE_REDUCE == job->collective) {
-        folds = PCI_COLLECTIVE_REDUCE == job->collective;
+    if (job->collective == PCI_COLLECTIVE_BCAST || job->collective == PCI_COLLECTIVE_REDUCE) {
+        folds = job->collective == PCI_COLLECTIVE_REDUCE;
         add(shape, 1, folds ? 2 : 1, 1, !folds, 1);
         shape->chunks = 1;
         shape->fill = n - 2;
@@ -143,7 +143,7 @@ static void direct_links(const struct pci_job *job, double to_each, struct shape
 
 uint32_t pci_direct_stripes(enum pci_algorithm algorithm, uint32_t ranks, uint32_t channels)
 {
-    uint32_t most = PCI_ALGORITHM_TWO_SHOT == algorithm ? channels / (2 * ranks - 1)
+    uint32_t most = algorithm == PCI_ALGORITHM_TWO_SHOT ? channels / (2 * ranks - 1)
                                                         : DIRECT_CONNECTIONS / (ranks - 1);
 
     most = most < channels ? most : channels;
@@ -180,8 +180,8 @@ static void direct_shape(const struct pci_job *job, double bytes, struct shape *
     case PCI_COLLECTIVE_REDUCE:
         vectors = true;
         shape->fill = 1;
-        add(shape, PCI_COLLECTIVE_BCAST == job->collective, 1, n - 1, 0, 0);
-        add(shape, PCI_COLLECTIVE_REDUCE == job->collective, n, 0, 1, 1);
+        add(shape, job->collective == PCI_COLLECTIVE_BCAST, 1, n - 1, 0, 0);
+        add(shape, job->collective == PCI_COLLECTIVE_REDUCE, n, 0, 1, 1);
         break;
     case PCI_COLLECTIVE_ALLGATHER:
         shape->lanes *= lanes;
@@ -194,10 +194,10 @@ static void direct_shape(const struct pci_job *job, double bytes, struct shape *
         break;
     default: /* alltoall sends and receives, scatter sends, gather receives */
         shape->lanes *= lanes;
-        shape->fill = PCI_COLLECTIVE_ALLTOALL != job->collective;
-        add(shape, PCI_COLLECTIVE_GATHER != job->collective ? peers : 0, 1, 1, 0, 0);
+        shape->fill = job->collective != PCI_COLLECTIVE_ALLTOALL;
+        add(shape, job->collective != PCI_COLLECTIVE_GATHER ? peers : 0, 1, 1, 0, 0);
         add(shape, 1, 1, 0, 1, 0);
-        add(shape, PCI_COLLECTIVE_SCATTER != job->collective ? peers : 0, 1, 0, 1, 1);
+        add(shape, job->collective != PCI_COLLECTIVE_SCATTER ? peers : 0, 1, 0, 1, 1);
         break;
     }
     shape->lane_bytes /= vectors ? 1 : n;
@@ -242,7 +242,7 @@ static double step_move(const struct scene *scene, const struct step *step, doub
 {
     const double *executor = scene->executor;
     double batches = fmax(1, bytes / executor[PCI_EXECUTOR_BATCH]);
-    bool lines = step->hops > 0 && PCI_PROTOCOL_SIMPLE != scene->protocol;
+    bool lines = step->hops > 0 && scene->protocol != PCI_PROTOCOL_SIMPLE;
     double round = ceil(step->operands / executor[PCI_EXECUTOR_OPERANDS]) *
                    scene->gpu[lines ? PCI_GPU_L2 : PCI_GPU_LOAD];
 
@@ -257,8 +257,8 @@ static double step_move(const struct scene *scene, const struct step *step, doub
 static struct scene scene_of(const struct pci_costs *costs, const struct pci_job *job,
                              enum pci_algorithm algorithm, enum pci_protocol protocol)
 {
-    bool nvlink = PCI_ALGORITHM_RING == algorithm   ? job->ring.nvlink
-                  : PCI_ALGORITHM_TREE == algorithm ? job->tree.nvlink
+    bool nvlink = algorithm == PCI_ALGORITHM_RING   ? job->ring.nvlink
+                  : algorithm == PCI_ALGORITHM_TREE ? job->tree.nvlink
                                                     : job->direct.nvlink;
     enum pci_way_kind way = job_sharing(job) >= job->ranks ? PCI_WAY_LOCAL
                             : nvlink                       ? PCI_WAY_NVLINK
@@ -356,11 +356,11 @@ static uint32_t most_channels(const struct pci_job *job, enum pci_algorithm algo
 {
     uint32_t channels = job->channels > 0 ? job->channels : 1;
 
-    if (PCI_ALGORITHM_TREE == algorithm) {
+    if (algorithm == PCI_ALGORITHM_TREE) {
         channels /= 4; /* a channel of trees has up to four lanes */
         return channels > job->tree.channels ? channels : job->tree.channels;
     }
-    return PCI_ALGORITHM_RING == algorithm ? channels
+    return algorithm == PCI_ALGORITHM_RING ? channels
                                            : pci_direct_stripes(algorithm, job->ranks, channels);
 }
 
@@ -413,7 +413,7 @@ uint32_t pci_lanes(const struct pci_costs *costs, int sm, uint32_t blocks, uint3
         LANES_SPARE * gbps * sums_of(&scene, &shape, chunk).later * PCI_BYTES_PER_US / chunk;
     uint32_t lanes = needed < LANES_MOST ? (uint32_t) needed + 1 : LANES_MOST;
 
-    if (0 >= gbps) {
+    if (gbps <= 0) {
         lanes = LANES_UNKNOWN;
     }
     lanes = lanes < blocks ? lanes : blocks;

@@ -27,7 +27,7 @@ static enum pci_host host_of(const struct pci_graph *graph)
 {
     const struct pci_node *cpu = pci_graph_cpu(graph);
 
-    if (NULL == cpu || PCI_ARCH_X86 != cpu->cpu.arch) {
+    if (cpu == NULL || cpu->cpu.arch != PCI_ARCH_X86) {
         return PCI_HOST_OTHER;
     }
     switch (cpu->cpu.vendor) {
@@ -46,9 +46,9 @@ static struct pci_job_graph job_graph(const struct pci_channels *channels, int s
         .channels = channels->nchannels,
         .bw_intra = pci_channels_no_nic(channels) ? channels->bw_inter : channels->bw_intra,
         .bw_inter = channels->bw_inter,
-        .nvlink = PCI_PATH_NVL == channels->type_intra,
+        .nvlink = channels->type_intra == PCI_PATH_NVL,
         .ll128 = pci_ll128_whole(sm, channels->type_intra, channels->type_inter),
-        .chain = PCI_PATTERN_TREE == channels->pattern,
+        .chain = channels->pattern == PCI_PATTERN_TREE,
     };
 }
 
@@ -61,7 +61,7 @@ static double inter_latency(const struct pci_graph *graph, const struct pci_chan
         for (int end = 0; end < 2; end++) {
             uint32_t net = channels->nets[c][end];
 
-            if (PCI_NO_NET != net && net < pci_graph_count(graph, PCI_NODE_NET)) {
+            if (net != PCI_NO_NET && net < pci_graph_count(graph, PCI_NODE_NET)) {
                 double one = pci_graph_node(graph, PCI_NODE_NET, net)->net.latency;
 
                 latency = one > latency ? one : latency;
@@ -93,7 +93,7 @@ static void add_direct(const struct pci_fabric *fabric, double *load, struct pci
             const struct pci_way *way = &fabric->gpus[from * fabric->ngpus + to];
 
             if (from != to) {
-                gbps = PCI_PATH_DIS == way->class ? 0 : gbps;
+                gbps = way->class == PCI_PATH_DIS ? 0 : gbps;
                 job->direct.nvlink = job->direct.nvlink && way->class <= PCI_PATH_NVL;
                 add_load(fabric, way, load);
             }
@@ -111,16 +111,16 @@ static int find_direct(const struct pci_graph *graph, struct pci_job *job)
     double *load;
     int rc = pci_fabric_from_graph(graph, &fabric);
 
-    if (0 != rc) {
+    if (rc != 0) {
         return rc;
     }
-    load = calloc(fabric.nlinks + 1u, sizeof(*load));
-    if (NULL != load) {
+    load = calloc(fabric.nlinks + 1u, sizeof *load);
+    if (load != NULL) {
         add_direct(&fabric, load, job);
     }
     free(load);
     pci_fabric_fini(&fabric);
-    return NULL != load ? 0 : -ENOMEM;
+    return load != NULL ? 0 : -ENOMEM;
 }
 
 int pci_job_of_graph(const struct pci_graph *graph, uint32_t nodes, const struct pci_channels *ring,
@@ -135,7 +135,7 @@ int pci_job_of_graph(const struct pci_graph *graph, uint32_t nodes, const struct
     int rc = 0;
     int sm;
 
-    if (0 == nodes || 0 == ngpus || nodes > UINT32_MAX / ngpus) {
+    if (nodes == 0 || ngpus == 0 || nodes > UINT32_MAX / ngpus) {
         return -EINVAL;
     }
     sm = lowest_sm(graph, &same);
@@ -152,7 +152,7 @@ int pci_job_of_graph(const struct pci_graph *graph, uint32_t nodes, const struct
     } else if (ngpus >= 2) {
         rc = find_direct(graph, &result);
     }
-    if (0 == rc) {
+    if (rc == 0) {
         *job = result;
     }
     return rc;

@@ -65,7 +65,7 @@ bool pci_ll128_whole(int sm, enum pci_path_class intra, enum pci_path_class inte
 
 bool pci_ll128_ring_excluded(const struct pci_job *job, int toolkit)
 {
-    return 11080 == toolkit && 2 == job->ranks && 90 == job->sm;
+    return toolkit == 11080 && job->ranks == 2 && job->sm == 90;
 }
 
 const char *pci_collective_name(enum pci_collective collective)
@@ -82,7 +82,7 @@ int pci_collective_parse(const char *name)
     int c = 0;
 
     while (c < PCI_COLLECTIVE_COUNT &&
-           0 != strcmp(pci_collective_name((enum pci_collective) c), name)) {
+           strcmp(pci_collective_name((enum pci_collective) c), name) != 0) {
         c++;
     }
     return c < PCI_COLLECTIVE_COUNT ? c : -1;
@@ -110,7 +110,7 @@ enum pci_span pci_job_span(const struct pci_job *job)
     if (job->nodes <= 1) {
         return PCI_SPAN_ONE;
     }
-    return 2 == job->nodes ? PCI_SPAN_TWO : PCI_SPAN_MORE;
+    return job->nodes == 2 ? PCI_SPAN_TWO : PCI_SPAN_MORE;
 }
 
 static uint32_t floor_log2(uint64_t value)
@@ -126,7 +126,7 @@ static uint32_t floor_log2(uint64_t value)
 
 bool pci_job_offers(const struct pci_job *job, enum pci_algorithm algorithm)
 {
-    if (job->ranks < 2 || 0 == job->nodes || job->ranks < job->nodes) {
+    if (job->ranks < 2 || job->nodes == 0 || job->ranks < job->nodes) {
         return false;
     }
     switch (algorithm) {
@@ -136,7 +136,7 @@ bool pci_job_offers(const struct pci_job *job, enum pci_algorithm algorithm)
         return job->tree.channels > 0;
     case PCI_ALGORITHM_DIRECT:
     case PCI_ALGORITHM_TWO_SHOT:
-        return 1 == job->nodes && (job->direct.algbw > 0 || job->sharing >= job->ranks);
+        return job->nodes == 1 && (job->direct.algbw > 0 || job->sharing >= job->ranks);
     default:
         return false;
     }
@@ -145,8 +145,8 @@ bool pci_job_offers(const struct pci_job *job, enum pci_algorithm algorithm)
 static bool protocol_works(const struct pci_job *job, enum pci_algorithm algorithm,
                            enum pci_protocol protocol)
 {
-    if (0 == (job->protocols & 1u << protocol) || PCI_PROTOCOL_LL128 != protocol) {
-        return 0 != (job->protocols & 1u << protocol);
+    if ((job->protocols & 1u << protocol) == 0 || protocol != PCI_PROTOCOL_LL128) {
+        return (job->protocols & 1u << protocol) != 0;
     }
     switch (algorithm) {
     case PCI_ALGORITHM_RING:
@@ -176,7 +176,7 @@ static struct path_hops job_hops(const struct pci_job *job, enum pci_algorithm a
         nvlink = job->tree.nvlink;
         break;
     default:
-        hops.intra = PCI_ALGORITHM_TWO_SHOT == algorithm ? 2 : 1;
+        hops.intra = algorithm == PCI_ALGORITHM_TWO_SHOT ? 2 : 1;
         nvlink = job->direct.nvlink;
         break;
     }
@@ -187,7 +187,7 @@ static struct path_hops job_hops(const struct pci_job *job, enum pci_algorithm a
 /* Return the bandwidth of the vector in GB/s if only the links limit it. */
 static double job_link_bw(const struct pci_job *job, enum pci_algorithm algorithm)
 {
-    const struct pci_job_graph *graph = PCI_ALGORITHM_RING == algorithm ? &job->ring : &job->tree;
+    const struct pci_job_graph *graph = algorithm == PCI_ALGORITHM_RING ? &job->ring : &job->tree;
     double channel = job->nodes <= 2 ? graph->bw_intra : graph->bw_inter;
 
     switch (algorithm) {
@@ -206,13 +206,13 @@ static double job_link_bw(const struct pci_job *job, enum pci_algorithm algorith
  * rings or trees. Other collectives are not modelled there, and on the host only allreduce is. */
 static bool one_way(const struct pci_job *job)
 {
-    return PCI_COLLECTIVE_BCAST == job->collective || PCI_COLLECTIVE_REDUCE == job->collective;
+    return job->collective == PCI_COLLECTIVE_BCAST || job->collective == PCI_COLLECTIVE_REDUCE;
 }
 
 static bool formula_offers(const struct pci_job *job, enum pci_algorithm algorithm)
 {
     return pci_job_offers(job, algorithm) &&
-           (PCI_COLLECTIVE_ALLREDUCE == job->collective || (one_way(job) && job->nodes > 1));
+           (job->collective == PCI_COLLECTIVE_ALLREDUCE || (one_way(job) && job->nodes > 1));
 }
 
 /* Return the bandwidth of the vector with all limits. The limits apply to bus bandwidth and are
@@ -221,10 +221,10 @@ static double limited_bw(const struct pci_costs *costs, const struct pci_job *jo
                          enum pci_algorithm a, enum pci_protocol p)
 {
     enum pci_span span = pci_job_span(job);
-    uint32_t channels = PCI_ALGORITHM_RING == a ? job->ring.channels : job->tree.channels;
-    double part = PCI_ALGORITHM_RING == a ? job->ranks / (2.0 * (job->ranks - 1)) : 0.5;
+    uint32_t channels = a == PCI_ALGORITHM_RING ? job->ring.channels : job->tree.channels;
+    double part = a == PCI_ALGORITHM_RING ? job->ranks / (2.0 * (job->ranks - 1)) : 0.5;
     double bw = job_link_bw(job, a) * costs->factor[a][p][span];
-    double cap = PCI_SPAN_ONE == span ? costs->cap[a][p][job->generation]
+    double cap = span == PCI_SPAN_ONE ? costs->cap[a][p][job->generation]
                                       : costs->net_cap[a][p][job->host][span];
     double channel_cap = costs->channel_cap[a][p][job->generation][span];
 
@@ -234,7 +234,7 @@ static double limited_bw(const struct pci_costs *costs, const struct pci_job *jo
     if (cap > 0) {
         bw = fmin(bw, cap * part);
     }
-    return PCI_ALGORITHM_TREE == a && job->tree.chain ? bw * costs->chain_tree[span] : bw;
+    return a == PCI_ALGORITHM_TREE && job->tree.chain ? bw * costs->chain_tree[span] : bw;
 }
 
 static double latency_us(const struct pci_costs *costs, const struct pci_job *job,
@@ -245,14 +245,14 @@ static double latency_us(const struct pci_costs *costs, const struct pci_job *jo
     /* With one GPU per node, nothing hides a ring's network hops: they cost as much as a tree's. */
     enum pci_algorithm net = job->ranks == job->nodes ? PCI_ALGORITHM_TREE : a;
     double inter =
-        costs->hop[net][p][PCI_HOP_NET] + job->latency_inter * (PCI_PROTOCOL_SIMPLE == p ? 2 : 1);
+        costs->hop[net][p][PCI_HOP_NET] + job->latency_inter * (p == PCI_PROTOCOL_SIMPLE ? 2 : 1);
     double ways = one_way(job) ? 1 : 2, us;
 
-    if (PCI_ALGORITHM_RING == a && job->nodes > 1) {
+    if (a == PCI_ALGORITHM_RING && job->nodes > 1) {
         intra = fmax(intra, costs->net_hop[p][job->host]);
     }
     us = costs->base[a][p] + (hops.intra * intra + hops.inter * inter) * ways / 2;
-    if (PCI_ALGORITHM_RING == a && PCI_PROTOCOL_SIMPLE == p && job->nodes > 1 &&
+    if (a == PCI_ALGORITHM_RING && p == PCI_PROTOCOL_SIMPLE && job->nodes > 1 &&
         bytes >= (uint64_t) PLATEAU_BYTES * job->channels * job->ranks) {
         us *= costs->plateau[job->generation];
     }
@@ -323,7 +323,7 @@ int pci_predict_best(const struct pci_costs *costs, const struct pci_job *job, u
 
     for (int a = 0; a < PCI_ALGORITHM_COUNT; a++) {
         for (int p = 0; p < PCI_PROTOCOL_COUNT; p++) {
-            double us = 0 != (algorithms & 1u << a)
+            double us = (algorithms & 1u << a) != 0
                             ? pci_predict_us(costs, job, (enum pci_algorithm) a,
                                              (enum pci_protocol) p, bytes)
                             : INFINITY;

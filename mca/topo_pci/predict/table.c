@@ -66,7 +66,7 @@ struct table {
 #define TABLE(name, member, dims, meaning) \
     {name, offsetof(struct pci_costs, member), sizeof(((struct pci_costs *) 0)->member), dims},
 static const struct table tables[] = {PCI_COST_TABLES(TABLE)};
-#define TABLE_COUNT (sizeof(tables) / sizeof(tables[0]))
+#define TABLE_COUNT (sizeof tables / sizeof tables[0])
 
 static unsigned table_dims(const struct table *table)
 {
@@ -98,7 +98,7 @@ __attribute__((format(printf, 2, 3))) static int complain(const struct line *lin
     va_list args;
     int used;
 
-    if (NULL == line->error || 0 == line->error_size) {
+    if (line->error == NULL || line->error_size == 0) {
         return -EINVAL;
     }
     used = snprintf(line->error, line->error_size, "line %u: ", line->number);
@@ -129,7 +129,7 @@ static int split(struct line *line, const char *text, size_t length)
         if (line->nwords == TABLE_WORDS) {
             return complain(line, "more than %d words", (int) TABLE_WORDS);
         }
-        if (at - start >= TABLE_WORD || NULL != memchr(text + start, '\0', at - start)) {
+        if (at - start >= TABLE_WORD || memchr(text + start, '\0', at - start) != NULL) {
             return complain(line, "word %u is too long or holds a null byte", line->nwords + 1);
         }
         memcpy(line->words[line->nwords], text + start, at - start);
@@ -153,11 +153,11 @@ static int number_index(const struct dimension *dim, const char *word)
 
 static int name_index(const struct dimension *dim, const char *word)
 {
-    if (NULL == dim->names) {
+    if (dim->names == NULL) {
         return number_index(dim, word);
     }
     for (unsigned i = 0; i < dim->count; i++) {
-        if (0 == strcmp(dim->names[i], word)) {
+        if (strcmp(dim->names[i], word) == 0) {
             return (int) i;
         }
     }
@@ -172,20 +172,20 @@ static int parse_index(const struct line *line, const struct dimension *dim, con
     char *rest = copy, *part;
 
     *mask = 0;
-    if (0 == strcmp(word, "*")) {
+    if (strcmp(word, "*") == 0) {
         *mask = (UINT64_C(1) << dim->count) - 1;
         return 0;
     }
     memcpy(copy, word, TABLE_WORD);
-    while (NULL != (part = strsep(&rest, ","))) {
-        char *dash = NULL == dim->names ? strchr(part, '-') : NULL;
+    while ((part = strsep(&rest, ",")) != NULL) {
+        char *dash = dim->names == NULL ? strchr(part, '-') : NULL;
         int first, last;
 
-        if (NULL != dash) {
+        if (dash != NULL) {
             *dash++ = '\0';
         }
         first = name_index(dim, part);
-        last = NULL != dash ? name_index(dim, dash) : first;
+        last = dash != NULL ? name_index(dim, dash) : first;
         if (first < 0 || last < first) {
             return complain(line, "unknown %s '%s'", dim->title, word);
         }
@@ -236,7 +236,7 @@ static void assign(const struct table *table, struct pci_costs *costs, const uin
 
         element_indices(table, e, indices);
         for (unsigned d = 0; d <= last; d++) {
-            selected = selected && 0 != (masks[d] >> indices[d] & 1);
+            selected = selected && (masks[d] >> indices[d] & 1) != 0;
         }
         if (selected) {
             uint64_t before = masks[last] & ((UINT64_C(1) << indices[last]) - 1);
@@ -249,7 +249,7 @@ static void assign(const struct table *table, struct pci_costs *costs, const uin
 static const struct table *find_table(const char *name)
 {
     for (size_t t = 0; t < TABLE_COUNT; t++) {
-        if (0 == strcmp(tables[t].name, name)) {
+        if (strcmp(tables[t].name, name) == 0) {
             return &tables[t];
         }
     }
@@ -264,7 +264,7 @@ static int parse_line(const struct line *line, struct pci_costs *costs)
     unsigned ndims, nvalues, selected;
     int rc;
 
-    if (NULL == table) {
+    if (table == NULL) {
         return complain(line, "unknown table '%s'", line->words[0]);
     }
     ndims = table_dims(table);
@@ -273,18 +273,18 @@ static int parse_line(const struct line *line, struct pci_costs *costs)
     }
     for (unsigned d = 0; d < ndims; d++) {
         rc = parse_index(line, table_dim(table, d), line->words[1 + d], &masks[d]);
-        if (0 != rc) {
+        if (rc != 0) {
             return rc;
         }
     }
     nvalues = line->nwords - ndims - 1;
     selected = (unsigned) __builtin_popcountll(masks[ndims - 1]);
-    if (1 != nvalues && nvalues != selected) {
+    if (nvalues != 1 && nvalues != selected) {
         return complain(line, "%u values for %u of %s", nvalues, selected,
                         table_dim(table, ndims - 1)->title);
     }
     rc = parse_values(line, ndims + 1, values);
-    if (0 == rc) {
+    if (rc == 0) {
         assign(table, costs, masks, values, nvalues);
     }
     return rc;
@@ -299,15 +299,15 @@ int pci_costs_parse(const char *text, size_t length, struct pci_costs *costs, ch
 
     while (at < length) {
         const char *end = memchr(text + at, '\n', length - at);
-        size_t line_length = NULL == end ? length - at : (size_t) (end - (text + at));
+        size_t line_length = end == NULL ? length - at : (size_t) (end - (text + at));
         int rc;
 
         line.number++;
         rc = split(&line, text + at, line_length);
-        if (0 == rc && line.nwords > 0) {
+        if (rc == 0 && line.nwords > 0) {
             rc = parse_line(&line, &copy);
         }
-        if (0 != rc) {
+        if (rc != 0) {
             return rc;
         }
         at += line_length + 1;
@@ -322,7 +322,7 @@ int pci_costs_load(const char *path, struct pci_costs *costs, char *error, size_
     size_t length;
     int rc = pci_file_read(path, TABLE_MAX_FILE, &text, &length, error, size);
 
-    if (0 == rc) {
+    if (rc == 0) {
         rc = pci_costs_parse(text, length, costs, error, size);
         free(text);
     }

@@ -20,9 +20,9 @@ const char *pci_pattern_name(enum pci_pattern pattern)
 
 static struct pci_way *ways_alloc(size_t count)
 {
-    struct pci_way *ways = calloc(count + 1, sizeof(*ways));
+    struct pci_way *ways = calloc(count + 1, sizeof *ways);
 
-    for (size_t i = 0; NULL != ways && i < count; i++) {
+    for (size_t i = 0; ways != NULL && i < count; i++) {
         ways[i].class = PCI_PATH_DIS;
     }
     return ways;
@@ -35,11 +35,11 @@ int pci_fabric_init(struct pci_fabric *fabric, uint32_t ngpus, uint32_t nnets, u
     if (ngpus > PCI_GRAPH_MAX_GPUS || nnets > PCI_GRAPH_MAX_NETS) {
         return -E2BIG;
     }
-    result.capacity = calloc((size_t) nlinks + 1, sizeof(*result.capacity));
+    result.capacity = calloc((size_t) nlinks + 1, sizeof *result.capacity);
     result.gpus = ways_alloc((size_t) ngpus * ngpus);
     result.out = ways_alloc((size_t) ngpus * nnets);
     result.in = ways_alloc((size_t) nnets * ngpus);
-    if (NULL == result.capacity || NULL == result.gpus || NULL == result.out || NULL == result.in) {
+    if (result.capacity == NULL || result.gpus == NULL || result.out == NULL || result.in == NULL) {
         pci_fabric_fini(&result);
         return -ENOMEM;
     }
@@ -54,7 +54,7 @@ void pci_fabric_fini(struct pci_fabric *fabric)
     free(fabric->out);
     free(fabric->in);
     free(fabric->uses);
-    memset(fabric, 0, sizeof(*fabric));
+    memset(fabric, 0, sizeof *fabric);
 }
 
 void pci_fabric_way(struct pci_fabric *fabric, struct pci_way *way, enum pci_path_class class,
@@ -68,8 +68,8 @@ int pci_fabric_use(struct pci_fabric *fabric, struct pci_way *way, uint32_t link
     if (link >= fabric->nlinks || !(factor > 0)) {
         return -EINVAL;
     }
-    if (0 != pci_array_reserve(&fabric->uses, &fabric->uses_room, fabric->nuses + 1,
-                               sizeof(*fabric->uses))) {
+    if (pci_array_reserve(&fabric->uses, &fabric->uses_room, fabric->nuses + 1,
+                          sizeof *fabric->uses) != 0) {
         return -ENOMEM;
     }
     fabric->uses[fabric->nuses++] = (struct pci_use){.link = link, .factor = factor};
@@ -81,7 +81,7 @@ void pci_channels_fini(struct pci_channels *channels)
 {
     free(channels->intra);
     free(channels->nets);
-    memset(channels, 0, sizeof(*channels));
+    memset(channels, 0, sizeof *channels);
 }
 
 void pci_search_init(struct pci_search *search)
@@ -100,8 +100,8 @@ bool pci_channel_leg(const struct pci_fabric *fabric, const struct pci_channels 
     uint32_t n = channels->ngpus;
     const uint32_t *order = channels->intra + (size_t) c * n;
     const uint32_t *nets = channels->nets[c];
-    bool ring = PCI_PATTERN_RING == channels->pattern;
-    bool balanced = PCI_PATTERN_BALANCED_TREE == channels->pattern && n > 1;
+    bool ring = channels->pattern == PCI_PATTERN_RING;
+    bool balanced = channels->pattern == PCI_PATTERN_BALANCED_TREE && n > 1;
 
     uint32_t inside = ring ? n - 1 : 2 * (n - 1);
 
@@ -113,12 +113,12 @@ bool pci_channel_leg(const struct pci_fabric *fabric, const struct pci_channels 
         return true;
     }
     i -= inside;
-    if (1 == channels->nodes || PCI_NO_NET == nets[0]) {
+    if (channels->nodes == 1 || nets[0] == PCI_NO_NET) {
         leg->inside = true;
         leg->way = &fabric->gpus[(size_t) order[n - 1] * n + order[0]];
-        return 0 == i && ring && n > 1;
+        return i == 0 && ring && n > 1;
     }
-    if (0 == i) {
+    if (i == 0) {
         leg->way = &fabric->in[(size_t) nets[0] * n + order[0]];
         return true;
     }

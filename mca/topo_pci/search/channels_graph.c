@@ -15,18 +15,18 @@
 static int way_link(struct pci_fabric *fabric, struct pci_way *way, const struct pci_link *link,
                     double overhead, bool from_gpu)
 {
-    double factor = PCI_LINK_PCI == link->type ? overhead : 1;
+    double factor = link->type == PCI_LINK_PCI ? overhead : 1;
     int rc = pci_fabric_use(fabric, way, link->id, factor);
     double back = 0;
 
-    if (PCI_NODE_GPU == link->to->type && link->to->gpu.sm < REVERSE_SM && !from_gpu) {
+    if (link->to->type == PCI_NODE_GPU && link->to->gpu.sm < REVERSE_SM && !from_gpu) {
         back += factor * REVERSE_FACTOR;
     }
-    if (PCI_NODE_CPU == link->to->type && PCI_ARCH_POWER == link->to->cpu.arch &&
-        PCI_LINK_NVL == link->type) {
+    if (link->to->type == PCI_NODE_CPU && link->to->cpu.arch == PCI_ARCH_POWER &&
+        link->type == PCI_LINK_NVL) {
         back += factor; /* NVLink to a POWER9 is charged in both directions */
     }
-    if (0 == rc && back > 0) {
+    if (rc == 0 && back > 0) {
         rc = pci_fabric_use(fabric, way, link->reverse->id, back);
     }
     return rc;
@@ -36,7 +36,7 @@ static int way_of(struct pci_fabric *fabric, struct pci_way *way, const struct p
                   const struct pci_node *from, const struct pci_node *to)
 {
     const struct pci_path *path = pci_graph_path(graph, from, to);
-    bool from_gpu = PCI_NODE_GPU == from->type;
+    bool from_gpu = from->type == PCI_NODE_GPU;
     double overhead = from_gpu ? pci_path_pci_load(path) : 1;
     int rc = 0;
 
@@ -44,7 +44,7 @@ static int way_of(struct pci_fabric *fabric, struct pci_way *way, const struct p
         return 0;
     }
     pci_fabric_way(fabric, way, path->class, path->hops);
-    for (uint32_t i = 0; 0 == rc && i < path->hops; i++) {
+    for (uint32_t i = 0; rc == 0 && i < path->hops; i++) {
         rc = way_link(fabric, way, path->links[i], overhead, from_gpu);
     }
     return rc;
@@ -57,23 +57,23 @@ static int net_ways(struct pci_fabric *fabric, const struct pci_graph *graph, ui
     uint32_t port = pci_graph_links(graph) + 2 * pci_graph_port(graph, n);
     int rc = 0;
 
-    if (0 == fabric->capacity[port]) {
+    if (fabric->capacity[port] == 0) {
         fabric->capacity[port] = net->net.bw;
         fabric->capacity[port + 1] = net->net.bw;
     }
-    for (uint32_t g = 0; 0 == rc && g < fabric->ngpus; g++) {
+    for (uint32_t g = 0; rc == 0 && g < fabric->ngpus; g++) {
         const struct pci_node *gpu = pci_graph_node(graph, PCI_NODE_GPU, g);
         struct pci_way *in = &fabric->in[(size_t) n * fabric->ngpus + g];
         struct pci_way *out = &fabric->out[(size_t) g * fabric->nnets + n];
 
         rc = way_of(fabric, in, graph, net, gpu);
-        if (0 == rc && PCI_PATH_DIS != in->class) {
+        if (rc == 0 && in->class != PCI_PATH_DIS) {
             rc = pci_fabric_use(fabric, in, port, 1);
         }
-        if (0 == rc) {
+        if (rc == 0) {
             rc = way_of(fabric, out, graph, gpu, net);
         }
-        if (0 == rc && PCI_PATH_DIS != out->class) {
+        if (rc == 0 && out->class != PCI_PATH_DIS) {
             rc = pci_fabric_use(fabric, out, port + 1, 1);
         }
     }
@@ -85,10 +85,10 @@ static int gpu_ways(struct pci_fabric *fabric, const struct pci_graph *graph, ui
     const struct pci_node *gpu = pci_graph_node(graph, PCI_NODE_GPU, g);
     int rc = 0;
 
-    if (0 == fabric->sm || gpu->gpu.sm < fabric->sm) {
+    if (fabric->sm == 0 || gpu->gpu.sm < fabric->sm) {
         fabric->sm = gpu->gpu.sm;
     }
-    for (uint32_t to = 0; 0 == rc && to < fabric->ngpus; to++) {
+    for (uint32_t to = 0; rc == 0 && to < fabric->ngpus; to++) {
         if (to != g) {
             rc = way_of(fabric, &fabric->gpus[(size_t) g * fabric->ngpus + to], graph, gpu,
                         pci_graph_node(graph, PCI_NODE_GPU, to));
@@ -105,19 +105,19 @@ int pci_fabric_from_graph(const struct pci_graph *graph, struct pci_fabric *fabr
     int rc =
         pci_fabric_init(&result, pci_graph_count(graph, PCI_NODE_GPU), nnets, nlinks + 2 * nnets);
 
-    if (0 != rc) {
+    if (rc != 0) {
         return rc;
     }
     for (uint32_t i = 0; i < nlinks; i++) {
         result.capacity[i] = pci_graph_link(graph, i)->bw;
     }
-    for (uint32_t g = 0; 0 == rc && g < result.ngpus; g++) {
+    for (uint32_t g = 0; rc == 0 && g < result.ngpus; g++) {
         rc = gpu_ways(&result, graph, g);
     }
-    for (uint32_t n = 0; 0 == rc && n < nnets; n++) {
+    for (uint32_t n = 0; rc == 0 && n < nnets; n++) {
         rc = net_ways(&result, graph, n);
     }
-    if (0 != rc) {
+    if (rc != 0) {
         pci_fabric_fini(&result);
         return rc;
     }

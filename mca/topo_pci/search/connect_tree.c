@@ -19,7 +19,7 @@ static uint32_t span_root(uint32_t begin, uint32_t count)
 {
     uint32_t half = count / 2;
 
-    return 1 == count ? begin : begin + (0 == half % 2 ? half + 1 : half);
+    return count == 1 ? begin : begin + (half % 2 == 0 ? half + 1 : half);
 }
 
 static void span_find(uint32_t count, uint32_t position, int32_t *up, int32_t down[2])
@@ -50,11 +50,11 @@ static void span_find(uint32_t count, uint32_t position, int32_t *up, int32_t do
  * the others are a full tree below it. Inner are the odd nodes, or the even ones. */
 static void first_tree(uint32_t nnodes, uint32_t node, int32_t *up, int32_t down[2])
 {
-    if (1 == nnodes % 2) {
+    if (nnodes % 2 == 1) {
         span_find(nnodes, node, up, down);
         return;
     }
-    if (0 == node) {
+    if (node == 0) {
         *up = down[1] = -1;
         down[0] = (int32_t) span_root(1, nnodes - 1);
         return;
@@ -70,7 +70,7 @@ static void first_tree(uint32_t nnodes, uint32_t node, int32_t *up, int32_t down
  * when their number is even, otherwise shifted by one. */
 static uint32_t renamed(uint32_t nnodes, uint32_t node)
 {
-    return 0 == nnodes % 2 ? nnodes - 1 - node : (node + 1) % nnodes;
+    return nnodes % 2 == 0 ? nnodes - 1 - node : (node + 1) % nnodes;
 }
 
 static int32_t renamed_back(uint32_t nnodes, int32_t node)
@@ -78,14 +78,14 @@ static int32_t renamed_back(uint32_t nnodes, int32_t node)
     if (node < 0) {
         return -1;
     }
-    return (int32_t) (0 == nnodes % 2 ? nnodes - 1 - (uint32_t) node
+    return (int32_t) (nnodes % 2 == 0 ? nnodes - 1 - (uint32_t) node
                                       : ((uint32_t) node + nnodes - 1) % nnodes);
 }
 
 void pci_connect_node_tree(uint32_t nnodes, uint32_t node, uint32_t which, int32_t *up,
                            int32_t down[2])
 {
-    if (0 == which) {
+    if (which == 0) {
         first_tree(nnodes, node, up, down);
         return;
     }
@@ -110,7 +110,7 @@ static uint32_t children_at(const struct pci_connect *connect, uint32_t node)
 {
     const struct pci_wire *wire = &connect->wires[connect->members[connect->first[node]]];
 
-    return PCI_PATTERN_BALANCED_TREE == wire->pattern && wire->count > 1 ? 1 : 0;
+    return wire->pattern == PCI_PATTERN_BALANCED_TREE && wire->count > 1 ? 1 : 0;
 }
 
 static void chain_alone(const struct pci_connect *connect, uint32_t c, uint32_t which, uint32_t at,
@@ -139,7 +139,7 @@ void pci_connect_tree(const struct pci_connect *connect, uint32_t rank, uint32_t
     int32_t up, down[2];
 
     *position = (struct pci_tree_position){.up = -1, .down = {-1, -1, -1}};
-    if (1 == connect->nnodes) {
+    if (connect->nnodes == 1) {
         chain_alone(connect, c, which, at, position);
         return;
     }

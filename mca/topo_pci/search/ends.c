@@ -19,10 +19,10 @@ static double ends_cost(const struct problem *problem, uint32_t in, uint32_t out
     double leave_a = problem->out[(size_t) out * n + a];
     double leave_b = problem->out[(size_t) out * n + b];
 
-    if (PCI_PATTERN_RING == problem->pattern) {
+    if (problem->pattern == PCI_PATTERN_RING) {
         return enter + leave_b;
     }
-    return enter + (PCI_PATTERN_TREE == problem->pattern ? leave_a : (leave_a + leave_b) / 2);
+    return enter + (problem->pattern == PCI_PATTERN_TREE ? leave_a : (leave_a + leave_b) / 2);
 }
 
 /* Take NICs IN and OUT for number AT of the tour's ends if they are cheaper. */
@@ -41,9 +41,9 @@ static void price_end(struct problem *problem, size_t at, uint32_t a, uint32_t b
 {
     uint32_t nnets = problem->fabric->nnets;
 
-    if (NULL != swapped) {
+    if (swapped != NULL) {
         problem->tour.ends[at] = ends_cost(problem, swapped[0], swapped[1], a, b);
-        memcpy(problem->ends_net[at], swapped, sizeof(problem->ends_net[at]));
+        memcpy(problem->ends_net[at], swapped, sizeof problem->ends_net[at]);
         return;
     }
     for (uint32_t net = 0; net < nnets; net++) {
@@ -86,7 +86,7 @@ static void price_free_pairs(struct problem *problem)
             size_t at = (size_t) a * n + b;
             uint32_t in = problem->ends_net[at][0];
 
-            if (a != b || 1 == n) {
+            if (a != b || n == 1) {
                 end_offer(problem, at, in, out, ends_cost(problem, in, out, a, b));
             }
         }
@@ -121,7 +121,7 @@ static uint32_t nearest_gpus(const struct problem *problem, uint32_t net, double
 static void price_near_pairs(struct problem *problem)
 {
     uint32_t n = problem->fabric->ngpus, nnets = problem->fabric->nnets;
-    bool ring = PCI_PATTERN_RING == problem->pattern;
+    bool ring = problem->pattern == PCI_PATTERN_RING;
 
     for (uint32_t net = 0; net < nnets; net++) {
         uint32_t first[NEAR_GPUS + 1], second[NEAR_GPUS + 1];
@@ -145,17 +145,17 @@ static void price_pairs(struct problem *problem, const uint32_t *swapped)
     uint32_t n = problem->fabric->ngpus;
     size_t choices = (size_t) n * n * problem->fabric->nnets;
 
-    if (NULL == swapped && problem->swap) {
+    if (swapped == NULL && problem->swap) {
         price_free_pairs(problem);
         return;
     }
-    if (NULL == swapped && choices > PAIRS_ALL && !problem->tour.exact) {
+    if (swapped == NULL && choices > PAIRS_ALL && !problem->tour.exact) {
         price_near_pairs(problem);
         return;
     }
     for (uint32_t a = 0; a < n; a++) {
         for (uint32_t b = 0; b < n; b++) {
-            if (a != b || 1 == n) {
+            if (a != b || n == 1) {
                 price_end(problem, (size_t) a * n + b, a, b, swapped);
             }
         }
@@ -172,10 +172,10 @@ void pci_problem_price_ends(struct problem *problem, const uint32_t *swapped)
     if (!problem->nets) {
         return;
     }
-    for (uint32_t a = 0; TOUR_FIRST == problem->tour.kind && a < n; a++) {
+    for (uint32_t a = 0; problem->tour.kind == TOUR_FIRST && a < n; a++) {
         price_end(problem, a, a, a, swapped);
     }
-    if (TOUR_FIRST != problem->tour.kind) {
+    if (problem->tour.kind != TOUR_FIRST) {
         price_pairs(problem, swapped);
     }
 }

@@ -80,19 +80,19 @@ static uint32_t piece_length(const struct piece *piece)
 /* Cost of ending an order that began at FIRST. */
 double pci_tour_closing(const struct tour *tour, uint32_t first, uint32_t last)
 {
-    if (TOUR_CYCLE == tour->kind) {
-        return 1 == tour->n ? 0 : tour->arc[(size_t) last * tour->n + first];
+    if (tour->kind == TOUR_CYCLE) {
+        return tour->n == 1 ? 0 : tour->arc[(size_t) last * tour->n + first];
     }
-    return TOUR_CLOSED == tour->kind ? tour->ends[(size_t) first * tour->n + last] : 0;
+    return tour->kind == TOUR_CLOSED ? tour->ends[(size_t) first * tour->n + last] : 0;
 }
 
 /* Return the cost of the ends of an order. */
 static double ends_cost(const struct tour *tour, uint32_t first, uint32_t second, uint32_t last)
 {
-    if (TOUR_FIRST == tour->kind) {
+    if (tour->kind == TOUR_FIRST) {
         return tour->ends[first];
     }
-    return TOUR_PAIR == tour->kind ? tour->ends[(size_t) first * tour->n + second]
+    return tour->kind == TOUR_PAIR ? tour->ends[(size_t) first * tour->n + second]
                                    : pci_tour_closing(tour, first, last);
 }
 
@@ -133,7 +133,7 @@ static bool cut_try(struct tour *tour, uint32_t *order, const struct cut *cut, d
             tour->moved[used++] = piece_gpu(order, &cut->pieces[k], i);
         }
     }
-    memcpy(order, tour->moved, tour->n * sizeof(*order));
+    memcpy(order, tour->moved, tour->n * sizeof *order);
     sums_set(tour, order);
     *cost = now;
     return true;
@@ -199,7 +199,7 @@ static bool move_pieces(struct tour *tour, uint32_t *order, double *cost, uint64
     for (uint32_t length = 1; length <= PIECE_MAX && length < n; length++) {
         for (uint32_t at = 0; at + length <= n && tour->steps < end; at++) {
             for (uint32_t to = 0; to <= 2 * (n - length) + 1; to++) {
-                bool reversed = 1 == to % 2;
+                bool reversed = to % 2 == 1;
                 struct cut cut;
 
                 tour->steps += 2;
@@ -262,7 +262,7 @@ static void greedy_fill(struct tour *tour, uint32_t *order, uint32_t used, uint3
     uint32_t n = tour->n;
     uint32_t *taken = tour->moved;
 
-    memset(taken, 0, n * sizeof(*taken));
+    memset(taken, 0, n * sizeof *taken);
     for (uint32_t i = 0; i < used; i++) {
         taken[order[i]] = 1;
     }
@@ -271,8 +271,8 @@ static void greedy_fill(struct tour *tour, uint32_t *order, uint32_t used, uint3
         uint32_t next = UINT32_MAX;
 
         for (uint32_t g = 0; g < n; g++) {
-            if (0 == taken[g] && (g != last || used + 1 == n) &&
-                (UINT32_MAX == next || arc[g] < arc[next])) {
+            if (taken[g] == 0 && (g != last || used + 1 == n) &&
+                (next == UINT32_MAX || arc[g] < arc[next])) {
                 next = g;
             }
         }
@@ -287,20 +287,20 @@ static void greedy_fill(struct tour *tour, uint32_t *order, uint32_t used, uint3
 static bool greedy_start(struct tour *tour, double *after, size_t *number)
 {
     uint32_t n = tour->n;
-    size_t count = TOUR_CLOSED == tour->kind || TOUR_PAIR == tour->kind ? (size_t) n * n : n;
+    size_t count = tour->kind == TOUR_CLOSED || tour->kind == TOUR_PAIR ? (size_t) n * n : n;
     double best = INFINITY;
     size_t found = SIZE_MAX;
 
     for (size_t i = 0; i < count; i++) {
-        double cost = TOUR_CYCLE == tour->kind ? 0 : tour->ends[i];
+        double cost = tour->kind == TOUR_CYCLE ? 0 : tour->ends[i];
 
         if (count > n && i / n == i % n) {
             continue;
         }
-        if (TOUR_PAIR == tour->kind) {
+        if (tour->kind == TOUR_PAIR) {
             cost += tour->arc[i];
         }
-        if ((cost > *after || (cost == *after && (SIZE_MAX == *number || i > *number))) &&
+        if ((cost > *after || (cost == *after && (*number == SIZE_MAX || i > *number))) &&
             cost < best) {
             best = cost;
             found = i;
@@ -309,19 +309,19 @@ static bool greedy_start(struct tour *tour, double *after, size_t *number)
     tour->steps += count;
     *after = best;
     *number = found;
-    return SIZE_MAX != found;
+    return found != SIZE_MAX;
 }
 
 /* Nearest neighbours from start NUMBER. */
 static void greedy_order(struct tour *tour, size_t number, uint32_t *order)
 {
     uint32_t n = tour->n, used = 1, last = UINT32_MAX;
-    bool pairs = TOUR_CLOSED == tour->kind || TOUR_PAIR == tour->kind;
+    bool pairs = tour->kind == TOUR_CLOSED || tour->kind == TOUR_PAIR;
 
     order[0] = (uint32_t) (pairs ? number / n : number);
-    if (TOUR_CLOSED == tour->kind) {
+    if (tour->kind == TOUR_CLOSED) {
         last = (uint32_t) (number % n);
-    } else if (TOUR_PAIR == tour->kind) {
+    } else if (tour->kind == TOUR_PAIR) {
         order[used++] = (uint32_t) (number % n);
     }
     greedy_fill(tour, order, used, last);
@@ -342,7 +342,7 @@ double pci_tour_approach(struct tour *tour, uint32_t *order)
         cost = order_cost(tour, trial);
         if (cost < bound) {
             bound = cost;
-            memcpy(order, trial, tour->n * sizeof(*order));
+            memcpy(order, trial, tour->n * sizeof *order);
         }
     }
     if (bound > tour->enough && (tour->n <= IMPROVE_GPUS || bound >= COST_FORBIDDEN)) {

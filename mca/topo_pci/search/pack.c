@@ -17,9 +17,9 @@
 int pci_layout_init(struct layout *layout, uint32_t n)
 {
     layout->count = 0;
-    layout->intra = calloc((size_t) PCI_CHANNELS_MAX * n + 1, sizeof(*layout->intra));
-    layout->nets = calloc(PCI_CHANNELS_MAX, sizeof(*layout->nets));
-    if (NULL == layout->intra || NULL == layout->nets) {
+    layout->intra = calloc((size_t) PCI_CHANNELS_MAX * n + 1, sizeof *layout->intra);
+    layout->nets = calloc(PCI_CHANNELS_MAX, sizeof *layout->nets);
+    if (layout->intra == NULL || layout->nets == NULL) {
         pci_layout_fini(layout);
         return -ENOMEM;
     }
@@ -30,14 +30,14 @@ void pci_layout_fini(struct layout *layout)
 {
     free(layout->intra);
     free(layout->nets);
-    memset(layout, 0, sizeof(*layout));
+    memset(layout, 0, sizeof *layout);
 }
 
 void pci_layout_copy(struct layout *to, const struct layout *from, uint32_t n)
 {
     to->count = from->count;
-    memcpy(to->intra, from->intra, (size_t) from->count * n * sizeof(*to->intra));
-    memcpy(to->nets, from->nets, from->count * sizeof(*to->nets));
+    memcpy(to->intra, from->intra, (size_t) from->count * n * sizeof *to->intra);
+    memcpy(to->nets, from->nets, from->count * sizeof *to->nets);
 }
 
 static double value_of(const struct problem *problem, uint32_t count)
@@ -70,7 +70,7 @@ static bool lay(struct problem *problem, struct layout *layout, uint32_t c, doub
 
 static void load_all(struct problem *problem, const struct layout *layout)
 {
-    memset(problem->load, 0, problem->fabric->nlinks * sizeof(*problem->load));
+    memset(problem->load, 0, problem->fabric->nlinks * sizeof *problem->load);
     for (uint32_t c = 0; c < layout->count; c++) {
         pci_problem_load(problem, layout->intra + (size_t) c * problem->fabric->ngpus,
                          layout->nets[c], 1);
@@ -103,7 +103,7 @@ static void construct(struct problem *problem, struct layout *base, double *valu
         value[base->count] = value_of(problem, base->count);
         if (value[base->count] > most) {
             most = value[base->count];
-            if (problem->fabric->ngpus <= PROVE_GPUS || 0 == (base->count & (base->count - 1))) {
+            if (problem->fabric->ngpus <= PROVE_GPUS || (base->count & (base->count - 1)) == 0) {
                 pci_problem_prove(problem);
             }
         }
@@ -183,7 +183,7 @@ static uint32_t next_count(const double *value, const bool *tried, uint32_t most
     uint32_t next = 0;
 
     for (uint32_t k = 1; k <= most; k++) {
-        if (!tried[k] && value[k] > 0 && (0 == next || value[k] > value[next] * (1 + LOSS))) {
+        if (!tried[k] && value[k] > 0 && (next == 0 || value[k] > value[next] * (1 + LOSS))) {
             next = k;
         }
     }
@@ -204,15 +204,15 @@ double pack_search(struct problem *problem, uint32_t prefer, double slack, struc
         return 0;
     }
     next = prefer > 0 && prefer <= scratch->base.count && value[prefer] > 0 ? prefer : 0;
-    if (0 == next) {
+    if (next == 0) {
         next = next_count(value, tried, scratch->base.count);
     }
-    while (0 != next) {
+    while (next != 0) {
         double now = refine(problem, &scratch->base, next, &scratch->work, &scratch->found);
         double worse = CHANNEL_GAIN * ((double) next - best->count);
 
         tried[next] = true;
-        if (now * (1 - worse) > wanted || 0 == best->count) {
+        if (now * (1 - worse) > wanted || best->count == 0) {
             pci_layout_copy(best, &scratch->found, n);
             reached = now;
             wanted = next == prefer ? now * (1 + slack) : now;

@@ -132,7 +132,7 @@ struct pci_channels {
 /* Return true if these channels are for several nodes but the machine has no usable NIC. */
 static inline bool pci_channels_no_nic(const struct pci_channels *channels)
 {
-    return channels->nodes > 1 && channels->nchannels > 0 && PCI_NO_NET == channels->nets[0][0];
+    return channels->nodes > 1 && channels->nchannels > 0 && channels->nets[0][0] == PCI_NO_NET;
 }
 
 /* Defaults: ring, one node, cross_nic, classes up to SYS. */

@@ -22,21 +22,21 @@ int pci_problem_init(struct problem *problem, const struct pci_fabric *fabric)
     struct problem result = {.fabric = fabric};
     int rc = pci_tour_init(&result.tour, n);
 
-    if (0 != rc) {
+    if (rc != 0) {
         return rc;
     }
-    result.proof = calloc((size_t) n + 1, sizeof(*result.proof));
-    result.ends_net = calloc((size_t) n * n + 1, sizeof(*result.ends_net));
-    result.active = calloc((size_t) fabric->nlinks + 1, sizeof(*result.active));
-    result.load = calloc((size_t) fabric->nlinks + 1, sizeof(*result.load));
-    result.price = calloc((size_t) fabric->nlinks + 1, sizeof(*result.price));
-    result.weight = calloc((size_t) fabric->nlinks + 1, sizeof(*result.weight));
-    result.spare = calloc((size_t) fabric->nlinks + 1, sizeof(*result.spare));
-    result.in = calloc(pairs + 1, sizeof(*result.in));
-    result.out = calloc(pairs + 1, sizeof(*result.out));
-    if (NULL == result.proof || NULL == result.ends_net || NULL == result.active ||
-        NULL == result.load || NULL == result.price || NULL == result.weight ||
-        NULL == result.spare || NULL == result.in || NULL == result.out) {
+    result.proof = calloc((size_t) n + 1, sizeof *result.proof);
+    result.ends_net = calloc((size_t) n * n + 1, sizeof *result.ends_net);
+    result.active = calloc((size_t) fabric->nlinks + 1, sizeof *result.active);
+    result.load = calloc((size_t) fabric->nlinks + 1, sizeof *result.load);
+    result.price = calloc((size_t) fabric->nlinks + 1, sizeof *result.price);
+    result.weight = calloc((size_t) fabric->nlinks + 1, sizeof *result.weight);
+    result.spare = calloc((size_t) fabric->nlinks + 1, sizeof *result.spare);
+    result.in = calloc(pairs + 1, sizeof *result.in);
+    result.out = calloc(pairs + 1, sizeof *result.out);
+    if (result.proof == NULL || result.ends_net == NULL || result.active == NULL ||
+        result.load == NULL || result.price == NULL || result.weight == NULL ||
+        result.spare == NULL || result.in == NULL || result.out == NULL) {
         pci_problem_fini(&result);
         return -ENOMEM;
     }
@@ -56,12 +56,12 @@ void pci_problem_fini(struct problem *problem)
     free(problem->spare);
     free(problem->in);
     free(problem->out);
-    memset(problem, 0, sizeof(*problem));
+    memset(problem, 0, sizeof *problem);
 }
 
 static bool is_tree(const struct problem *problem)
 {
-    return PCI_PATTERN_RING != problem->pattern;
+    return problem->pattern != PCI_PATTERN_RING;
 }
 
 /* Return true if traffic from one GPU to another is allowed. In a tree it must be allowed in both
@@ -90,7 +90,7 @@ static void collect_links(struct problem *problem)
     uint32_t n = fabric->ngpus;
     size_t pairs = problem->nets ? (size_t) n * fabric->nnets : 0;
 
-    memset(problem->price, 0, fabric->nlinks * sizeof(*problem->price));
+    memset(problem->price, 0, fabric->nlinks * sizeof *problem->price);
     for (size_t i = 0; i < (size_t) n * n; i++) {
         if (arc_allowed(problem, (uint32_t) (i / n), (uint32_t) (i % n))) {
             activate(problem, &fabric->gpus[i]);
@@ -117,16 +117,16 @@ void pci_problem_start(struct problem *problem)
 {
     bool tree = is_tree(problem);
 
-    memset(problem->load, 0, problem->fabric->nlinks * sizeof(*problem->load));
+    memset(problem->load, 0, problem->fabric->nlinks * sizeof *problem->load);
     problem->limit = INFINITY;
-    if (1 == problem->fabric->ngpus && tree) {
+    if (problem->fabric->ngpus == 1 && tree) {
         problem->pattern = PCI_PATTERN_TREE; /* there is no second GPU */
     }
     if (!tree) {
         problem->tour.kind = problem->nets ? TOUR_CLOSED : TOUR_CYCLE;
     } else {
         problem->tour.kind =
-            problem->nets && PCI_PATTERN_BALANCED_TREE == problem->pattern ? TOUR_PAIR : TOUR_FIRST;
+            problem->nets && problem->pattern == PCI_PATTERN_BALANCED_TREE ? TOUR_PAIR : TOUR_FIRST;
     }
     collect_links(problem);
 }
@@ -166,7 +166,7 @@ void pci_problem_load(struct problem *problem, const uint32_t *order, const uint
         return;
     }
     load_way(problem, &fabric->in[(size_t) nets[0] * n + first], sign);
-    if (PCI_PATTERN_BALANCED_TREE == problem->pattern) {
+    if (problem->pattern == PCI_PATTERN_BALANCED_TREE) {
         load_way(problem, &fabric->out[(size_t) first * fabric->nnets + nets[1]], sign / 2);
         load_way(problem, &fabric->out[(size_t) order[1] * fabric->nnets + nets[1]], sign / 2);
     } else {
@@ -271,7 +271,7 @@ static void price_nets(struct problem *problem)
 
 static void price_ways(struct problem *problem, const uint32_t *swapped)
 {
-    problem->forced = NULL != swapped;
+    problem->forced = swapped != NULL;
     price_gpus(problem);
     if (problem->nets) {
         price_nets(problem);
@@ -322,11 +322,11 @@ bool pci_problem_cheapest(struct problem *problem, uint32_t *order, uint32_t *ne
     nets[0] = nets[1] = PCI_NO_NET;
     if (problem->nets) {
         size_t at =
-            TOUR_FIRST == tour->kind
+            tour->kind == TOUR_FIRST
                 ? order[0]
-                : (size_t) order[0] * n + (TOUR_PAIR == tour->kind ? order[1] : order[n - 1]);
+                : (size_t) order[0] * n + (tour->kind == TOUR_PAIR ? order[1] : order[n - 1]);
 
-        memcpy(nets, problem->ends_net[at], 2 * sizeof(*nets));
+        memcpy(nets, problem->ends_net[at], 2 * sizeof *nets);
     }
     return true;
 }
@@ -336,7 +336,7 @@ void pci_problem_prove(struct problem *problem)
     static const double shares[] = {0.9999, 0.5};
     double fullest = pci_problem_fullest(problem);
 
-    for (size_t i = 0; i < sizeof(shares) / sizeof(shares[0]); i++) {
+    for (size_t i = 0; i < sizeof shares / sizeof shares[0]; i++) {
         uint32_t nets[2];
 
         for (uint32_t k = 0; k < problem->nactive; k++) {
@@ -377,7 +377,7 @@ static void raise_weights(struct problem *problem, const uint32_t *order, const 
     double fullest;
 
     problem->load = problem->spare;
-    memset(problem->load, 0, problem->fabric->nlinks * sizeof(*problem->load));
+    memset(problem->load, 0, problem->fabric->nlinks * sizeof *problem->load);
     pci_problem_load(problem, order, nets, 1);
     fullest = pci_problem_fullest(problem);
     for (uint32_t i = 0; fullest > 0 && i < problem->nactive; i++) {
@@ -396,7 +396,7 @@ void pci_problem_squeeze(struct problem *problem, double enough, uint64_t most_s
     double step = SQUEEZE_FIRST;
     uint64_t end = problem->steps + most_steps;
 
-    memset(problem->weight, 0, problem->fabric->nlinks * sizeof(*problem->weight));
+    memset(problem->weight, 0, problem->fabric->nlinks * sizeof *problem->weight);
     for (uint32_t round = 0;
          round < SQUEEZE_ROUNDS && problem->steps < end && problem->limit > enough; round++) {
         uint32_t nets[2];

@@ -55,13 +55,13 @@ static int hunt_init(struct hunt *hunt, const struct pci_fabric *fabric,
     uint32_t n = fabric->ngpus;
     int rc;
 
-    memset(hunt, 0, sizeof(*hunt));
+    memset(hunt, 0, sizeof *hunt);
     hunt->search = search;
     rc = pci_problem_init(&hunt->problem, fabric);
-    if (0 != rc || 0 != pci_layout_init(&hunt->scratch.base, n) ||
-        0 != pci_layout_init(&hunt->scratch.work, n) ||
-        0 != pci_layout_init(&hunt->scratch.found, n) || 0 != pci_layout_init(&hunt->trial, n) ||
-        0 != pci_layout_init(&hunt->found.layout, n)) {
+    if (rc != 0 || pci_layout_init(&hunt->scratch.base, n) != 0 ||
+        pci_layout_init(&hunt->scratch.work, n) != 0 ||
+        pci_layout_init(&hunt->scratch.found, n) != 0 || pci_layout_init(&hunt->trial, n) != 0 ||
+        pci_layout_init(&hunt->found.layout, n) != 0) {
         hunt_fini(hunt);
         return -ENOMEM;
     }
@@ -86,13 +86,13 @@ static bool usable_nets(const struct pci_fabric *fabric, const struct pci_search
 {
     size_t pairs = (size_t) fabric->ngpus * fabric->nnets;
 
-    return search->nodes > 1 && 0 != classes_of(fabric->in, pairs, search->max_inter) &&
-           0 != classes_of(fabric->out, pairs, search->max_inter);
+    return search->nodes > 1 && classes_of(fabric->in, pairs, search->max_inter) != 0 &&
+           classes_of(fabric->out, pairs, search->max_inter) != 0;
 }
 
 static double prefer_slack(const struct hunt *hunt)
 {
-    return 0 == hunt->search->prefer_channels ? 0 : PREFER_SLACK;
+    return hunt->search->prefer_channels == 0 ? 0 : PREFER_SLACK;
 }
 
 /* One packing under the problem's settings, into hunt->trial. */
@@ -151,10 +151,10 @@ static void hunt_classes(struct hunt *hunt, double gain)
 
     hunt_try(hunt, search->pattern, false, gain);
     gain = hunt->found.value > before ? 1 : gain; /* later patterns compete with this one */
-    if (PCI_PATTERN_BALANCED_TREE == search->pattern && hunt->problem.nets && !search->balanced) {
+    if (search->pattern == PCI_PATTERN_BALANCED_TREE && hunt->problem.nets && !search->balanced) {
         hunt_try(hunt, PCI_PATTERN_TREE, false, gain > GAIN_TREE ? gain : GAIN_TREE);
     }
-    if (PCI_PATTERN_RING == search->pattern && hunt->problem.nets && search->cross_nic &&
+    if (search->pattern == PCI_PATTERN_RING && hunt->problem.nets && search->cross_nic &&
         hunt->problem.fabric->nnets > 1) {
         hunt_try(hunt, PCI_PATTERN_RING, true, gain > GAIN_SWAP ? gain : GAIN_SWAP);
     }
@@ -185,12 +185,12 @@ static void hunt_all(struct hunt *hunt)
         inter = classes_of(fabric->in, pairs, hunt->search->max_inter) |
                 classes_of(fabric->out, pairs, hunt->search->max_inter);
     }
-    if (1 == n) {
+    if (n == 1) {
         intra = 1u << PCI_PATH_LOC;
     }
-    for (; 0 != intra; intra &= intra - 1) {
+    for (; intra != 0; intra &= intra - 1) {
         hunt->problem.max_intra = (enum pci_path_class) __builtin_ctz(intra);
-        for (uint32_t rest = inter; 0 != rest; rest &= rest - 1) {
+        for (uint32_t rest = inter; rest != 0; rest &= rest - 1) {
             hunt->problem.max_inter = (enum pci_path_class) __builtin_ctz(rest);
             hunt_classes(hunt, gain_of(hunt, over_nvlink));
         }
@@ -243,13 +243,13 @@ static void speeds(struct hunt *hunt, double *intra, double *inter)
     problem->ratio = 0;
     pci_problem_start(problem);
     *inter = *intra = found->value / found->layout.count;
-    if (!problem->nets || PCI_PATTERN_RING == found->pattern) {
+    if (!problem->nets || found->pattern == PCI_PATTERN_RING) {
         return;
     }
     for (uint32_t c = 0; c < found->layout.count; c++) {
         pci_problem_load(problem, found->layout.intra + (size_t) c * n, found->layout.nets[c], 1);
     }
-    memcpy(beside, problem->load, problem->fabric->nlinks * sizeof(*beside));
+    memcpy(beside, problem->load, problem->fabric->nlinks * sizeof *beside);
     problem->ratio = 1;
     for (uint32_t c = 0; c < found->layout.count; c++) {
         pci_problem_load(problem, found->layout.intra + (size_t) c * n, found->layout.nets[c], 1);
@@ -285,13 +285,13 @@ static uint32_t split_factor(const struct hunt *hunt, double speed)
         ceil(speed / split_speed(hunt->problem.fabric, hunt->problem.nets) * (1 - 1e-6));
     uint32_t factor = wanted < most ? (uint32_t) wanted : most;
 
-    if (prefer >= count && 0 == prefer % count) {
+    if (prefer >= count && prefer % count == 0) {
         factor = prefer / count;
     }
     while (factor < most && factor * count < min) {
         factor++;
     }
-    return 0 == factor ? 1 : factor < most ? factor : most;
+    return factor == 0 ? 1 : factor < most ? factor : most;
 }
 
 static void describe(const struct pci_fabric *fabric, struct pci_channels *channels, bool nets)
@@ -305,8 +305,8 @@ static void describe(const struct pci_fabric *fabric, struct pci_channels *chann
     for (uint32_t c = 0; c < channels->nchannels; c++) {
         const uint32_t *order = channels->intra + (size_t) c * n;
 
-        if (0 != memcmp(order, channels->intra, n * sizeof(*order)) ||
-            0 != memcmp(channels->nets[c], channels->nets[0], sizeof(channels->nets[c]))) {
+        if (memcmp(order, channels->intra, n * sizeof *order) != 0 ||
+            memcmp(channels->nets[c], channels->nets[0], sizeof channels->nets[c]) != 0) {
             channels->same_channels = false;
         }
         for (uint32_t i = 0; pci_channel_leg(fabric, channels, c, i, &leg); i++) {
@@ -320,9 +320,9 @@ static void describe(const struct pci_fabric *fabric, struct pci_channels *chann
 static int channels_alloc(struct pci_channels *channels)
 {
     channels->intra =
-        calloc((size_t) channels->nchannels * channels->ngpus + 1, sizeof(*channels->intra));
-    channels->nets = calloc((size_t) channels->nchannels + 1, sizeof(*channels->nets));
-    if (NULL == channels->intra || NULL == channels->nets) {
+        calloc((size_t) channels->nchannels * channels->ngpus + 1, sizeof *channels->intra);
+    channels->nets = calloc((size_t) channels->nchannels + 1, sizeof *channels->nets);
+    if (channels->intra == NULL || channels->nets == NULL) {
         pci_channels_fini(channels);
         return -ENOMEM;
     }
@@ -337,10 +337,10 @@ static int deliver_fallback(const struct hunt *hunt, struct pci_channels *channe
 
     channels->nchannels = 1;
     channels->pattern = hunt->search->pattern;
-    channels->bw_intra = 1 == n ? PCI_CHANNELS_BW_ONE : PCI_CHANNELS_BW_UNREACHABLE;
+    channels->bw_intra = n == 1 ? PCI_CHANNELS_BW_ONE : PCI_CHANNELS_BW_UNREACHABLE;
     channels->bw_inter = channels->bw_intra;
     rc = channels_alloc(channels);
-    if (0 != rc) {
+    if (rc != 0) {
         return rc;
     }
     for (uint32_t i = 0; i < n; i++) {
@@ -356,7 +356,7 @@ static int deliver(struct hunt *hunt, struct pci_channels *channels)
     uint32_t n = channels->ngpus, factor;
     int rc;
 
-    if (0 == found->layout.count) {
+    if (found->layout.count == 0) {
         return deliver_fallback(hunt, channels);
     }
     speeds(hunt, &channels->bw_intra, &channels->bw_inter);
@@ -368,24 +368,24 @@ static int deliver(struct hunt *hunt, struct pci_channels *channels)
     channels->cross_nic = found->swap ? 2 : 0;
     channels->limit = found->limit < INFINITY ? found->limit : 0;
     rc = channels_alloc(channels);
-    for (uint32_t k = 0; 0 == rc && k < factor; k++) {
+    for (uint32_t k = 0; rc == 0 && k < factor; k++) {
         size_t at = (size_t) k * found->layout.count;
 
         memcpy(channels->intra + at * n, found->layout.intra,
-               (size_t) found->layout.count * n * sizeof(*channels->intra));
+               (size_t) found->layout.count * n * sizeof *channels->intra);
         memcpy(channels->nets + at, found->layout.nets,
-               found->layout.count * sizeof(*channels->nets));
+               found->layout.count * sizeof *channels->nets);
     }
     return rc;
 }
 
 static bool valid(const struct pci_search *search)
 {
-    return (PCI_PATTERN_RING == search->pattern || PCI_PATTERN_BALANCED_TREE == search->pattern) &&
+    return (search->pattern == PCI_PATTERN_RING || search->pattern == PCI_PATTERN_BALANCED_TREE) &&
            search->nodes > 0 && search->min_channels <= PCI_CHANNELS_MAX &&
            search->max_channels <= PCI_CHANNELS_MAX && search->max_intra < PCI_PATH_NET &&
            search->max_inter < PCI_PATH_NET &&
-           (0 == search->max_channels || search->min_channels <= search->max_channels);
+           (search->max_channels == 0 || search->min_channels <= search->max_channels);
 }
 
 int pci_channels_search(const struct pci_fabric *fabric, const struct pci_search *search,
@@ -401,29 +401,29 @@ int pci_channels_search(const struct pci_fabric *fabric, const struct pci_search
     if (!valid(search)) {
         return -EINVAL;
     }
-    if (0 == fabric->ngpus) {
+    if (fabric->ngpus == 0) {
         *channels = result;
         return 0;
     }
     rc = hunt_init(&hunt, fabric, search);
-    if (0 != rc) {
+    if (rc != 0) {
         return rc;
     }
     hunt.problem.nets = usable_nets(fabric, search);
     if (fabric->ngpus > 1 || hunt.problem.nets) {
         hunt_all(&hunt);
     }
-    if (hunt.problem.nets && 0 == hunt.found.layout.count && fabric->ngpus > 1) {
+    if (hunt.problem.nets && hunt.found.layout.count == 0 && fabric->ngpus > 1) {
         hunt.problem.nets = false; /* no NIC can be used: at least the node itself is fast */
         hunt_all(&hunt);
     }
-    if (hunt.problem.nets && PCI_PATTERN_RING != search->pattern && hunt.found.value > 0 &&
+    if (hunt.problem.nets && search->pattern != PCI_PATTERN_RING && hunt.found.value > 0 &&
         fabric->ngpus > 1) {
         hunt_ratio(&hunt);
     }
     rc = deliver(&hunt, &result);
-    if (0 == rc) {
-        describe(fabric, &result, hunt.problem.nets && 0 != hunt.found.layout.count);
+    if (rc == 0) {
+        describe(fabric, &result, hunt.problem.nets && hunt.found.layout.count != 0);
         if (pci_channels_no_nic(&result)) {
             result.bw_inter = fmin(result.bw_inter, PCI_CHANNELS_BW_NO_NIC / result.nchannels);
         }

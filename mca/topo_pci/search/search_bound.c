@@ -47,8 +47,8 @@ static double least_at(const struct problem *problem, uint32_t net, double share
 /* The same for the ends of a whole channel. INTO: the ways into GPUs were counted. */
 static double least_ends(const struct problem *problem, bool into, const double *spared)
 {
-    bool ring = PCI_PATTERN_RING == problem->pattern;
-    double first_out = ring ? 0 : PCI_PATTERN_TREE == problem->pattern ? 1 : 0.5;
+    bool ring = problem->pattern == PCI_PATTERN_RING;
+    double first_out = ring ? 0 : problem->pattern == PCI_PATTERN_TREE ? 1 : 0.5;
     double enter = INFINITY, leave = INFINITY, both = INFINITY;
 
     for (uint32_t net = 0; net < problem->fabric->nnets; net++) {
@@ -74,7 +74,7 @@ double pci_problem_least(struct problem *problem)
     }
     if (problem->nets) {
         cost = into + least_ends(problem, true, least);
-    } else if (PCI_PATTERN_RING == problem->pattern) {
+    } else if (problem->pattern == PCI_PATTERN_RING) {
         cost = into;
     } else {
         double most = 0;
@@ -84,7 +84,7 @@ double pci_problem_least(struct problem *problem)
         }
         cost = into - most;
     }
-    if (PCI_PATTERN_RING != problem->pattern) {
+    if (problem->pattern != PCI_PATTERN_RING) {
         return cost;
     }
     out = least_ways(problem, false, least);

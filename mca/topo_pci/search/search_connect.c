@@ -25,8 +25,8 @@ static void positions(const struct pci_channels *channels, uint32_t gpu, uint16_
 int pci_wire_fill(struct pci_wire *wire, uint32_t node, uint32_t gpu,
                   const struct pci_channels *ring, const struct pci_channels *tree)
 {
-    if (gpu >= ring->ngpus || ring->ngpus != tree->ngpus || 0 == ring->nchannels ||
-        0 == tree->nchannels) {
+    if (gpu >= ring->ngpus || ring->ngpus != tree->ngpus || ring->nchannels == 0 ||
+        tree->nchannels == 0) {
         return -EINVAL;
     }
     if (ring->ngpus > UINT16_MAX || ring->nchannels > PCI_CHANNELS_MAX ||
@@ -55,9 +55,9 @@ static int check_wire(const struct pci_wire *wire, uint32_t rank, uint32_t nrank
     bool sound = wire->count > 0 && wire->count <= nranks && wire->node < nranks &&
                  wire->rings > 0 && wire->rings <= PCI_CHANNELS_MAX && wire->trees > 0 &&
                  wire->trees <= PCI_CHANNELS_MAX && wire->pattern < PCI_PATTERN_COUNT &&
-                 (0 == wire->cross_nic || (2 == wire->cross_nic && 0 == wire->rings % 2));
+                 (wire->cross_nic == 0 || (wire->cross_nic == 2 && wire->rings % 2 == 0));
 
-    if (PCI_WIRE_VERSION != wire->version) {
+    if (wire->version != PCI_WIRE_VERSION) {
         return pci_error_set(
             error, -EPROTO,
             "rank %u speaks version %u of the channel exchange, this process %u; install "
@@ -78,7 +78,7 @@ static void agree(struct pci_agreed *agreed, const struct pci_wire *wire)
     for (size_t i = 0; i < 4; i++) {
         agreed->bw[i] = fmin(agreed->bw[i], (double) wire->bw[i]);
     }
-    agreed->swap = agreed->swap && 2 == wire->cross_nic;
+    agreed->swap = agreed->swap && wire->cross_nic == 2;
 }
 
 static int agree_all(struct pci_connect *connect, struct pci_error *error)
@@ -93,7 +93,7 @@ static int agree_all(struct pci_connect *connect, struct pci_error *error)
         const struct pci_wire *wire = &connect->wires[rank];
         int rc = check_wire(wire, rank, connect->nranks, error);
 
-        if (0 != rc) {
+        if (rc != 0) {
             return rc;
         }
         agree(&agreed, wire);
@@ -107,9 +107,9 @@ static int agree_all(struct pci_connect *connect, struct pci_error *error)
 /* Sort the ranks by node (counting). */
 static int group(struct pci_connect *connect, struct pci_error *error)
 {
-    connect->first = calloc((size_t) connect->nnodes + 2, sizeof(*connect->first));
-    connect->members = calloc(connect->nranks, sizeof(*connect->members));
-    if (NULL == connect->first || NULL == connect->members) {
+    connect->first = calloc((size_t) connect->nnodes + 2, sizeof *connect->first);
+    connect->members = calloc(connect->nranks, sizeof *connect->members);
+    if (connect->first == NULL || connect->members == NULL) {
         return pci_error_set(error, -ENOMEM, "no memory for the ranks of the job");
     }
     for (uint32_t rank = 0; rank < connect->nranks; rank++) {
@@ -136,7 +136,7 @@ static int check_node(const struct pci_connect *connect, uint32_t node, uint32_t
         uint32_t rank = connect->members[begin + i];
         const struct pci_wire *wire = &connect->wires[rank];
 
-        if (wire->count != count || 0 != memcmp(wire, head, offsetof(struct pci_wire, ring))) {
+        if (wire->count != count || memcmp(wire, head, offsetof(struct pci_wire, ring)) != 0) {
             return pci_error_set(
                 error, -EPROTO,
                 "rank %u and rank %u are of node %u, but found different channels; do "
@@ -164,16 +164,16 @@ static int check_nodes(const struct pci_connect *connect, struct pci_error *erro
     for (uint32_t node = 0; node < connect->nnodes; node++) {
         uint32_t count = connect->first[node + 1] - connect->first[node];
 
-        if (0 == count) {
+        if (count == 0) {
             return pci_error_set(error, -EPROTO, "no rank is of node %u", node);
         }
         most = count > most ? count : most;
     }
-    seen = calloc((size_t) most * 2 * PCI_CHANNELS_MAX, sizeof(*seen));
-    if (NULL == seen) {
+    seen = calloc((size_t) most * 2 * PCI_CHANNELS_MAX, sizeof *seen);
+    if (seen == NULL) {
         return pci_error_set(error, -ENOMEM, "no memory for the ranks of a node");
     }
-    for (uint32_t node = 0; 0 == rc && node < connect->nnodes; node++) {
+    for (uint32_t node = 0; rc == 0 && node < connect->nnodes; node++) {
         rc = check_node(connect, node, seen, error);
     }
     free(seen);
@@ -186,17 +186,17 @@ int pci_connect_init(struct pci_connect *connect, const struct pci_wire *wires, 
     struct pci_connect result = {.nranks = nranks, .wires = wires};
     int rc;
 
-    if (0 == nranks || nranks > INT32_MAX) {
+    if (nranks == 0 || nranks > INT32_MAX) {
         return pci_error_set(error, -EINVAL, "%u ranks are no job", nranks);
     }
     rc = agree_all(&result, error);
-    if (0 == rc) {
+    if (rc == 0) {
         rc = group(&result, error);
     }
-    if (0 == rc) {
+    if (rc == 0) {
         rc = check_nodes(&result, error);
     }
-    if (0 != rc) {
+    if (rc != 0) {
         pci_connect_fini(&result);
         return rc;
     }
@@ -208,13 +208,13 @@ void pci_connect_fini(struct pci_connect *connect)
 {
     free(connect->first);
     free(connect->members);
-    memset(connect, 0, sizeof(*connect));
+    memset(connect, 0, sizeof *connect);
 }
 
 /* The channel of a node that ring C uses. */
 static uint32_t ring_channel(const struct pci_connect *connect, uint32_t node, uint32_t c)
 {
-    return connect->agreed.swap && 1 == node % 2 ? c ^ 1u : c;
+    return connect->agreed.swap && node % 2 == 1 ? c ^ 1u : c;
 }
 
 static uint32_t ring_rank(const struct pci_connect *connect, uint32_t node, uint32_t c, uint32_t at)

@@ -13,18 +13,18 @@ int pci_tour_init(struct tour *tour, uint32_t n)
     size_t subsets = n <= TOUR_EXACT_GPUS ? (size_t) 1 << n : 1;
     struct tour result = {.n = n, .exact = n <= TOUR_EXACT_GPUS};
 
-    result.arc = calloc((size_t) n * n + 1, sizeof(*result.arc));
-    result.ends = calloc((size_t) n * n + 1, sizeof(*result.ends));
-    result.best = calloc(subsets * n + 1, sizeof(*result.best));
-    result.from = calloc(subsets * n + 1, sizeof(*result.from));
-    result.rest = calloc(subsets + 1, sizeof(*result.rest));
-    result.least = calloc((size_t) n + 1, sizeof(*result.least));
-    result.sums = calloc((size_t) 2 * n + 1, sizeof(*result.sums));
-    result.trial = calloc((size_t) n + 1, sizeof(*result.trial));
-    result.moved = calloc((size_t) n + 1, sizeof(*result.moved));
-    if (NULL == result.arc || NULL == result.ends || NULL == result.best || NULL == result.from ||
-        NULL == result.rest || NULL == result.least || NULL == result.sums ||
-        NULL == result.trial || NULL == result.moved) {
+    result.arc = calloc((size_t) n * n + 1, sizeof *result.arc);
+    result.ends = calloc((size_t) n * n + 1, sizeof *result.ends);
+    result.best = calloc(subsets * n + 1, sizeof *result.best);
+    result.from = calloc(subsets * n + 1, sizeof *result.from);
+    result.rest = calloc(subsets + 1, sizeof *result.rest);
+    result.least = calloc((size_t) n + 1, sizeof *result.least);
+    result.sums = calloc((size_t) 2 * n + 1, sizeof *result.sums);
+    result.trial = calloc((size_t) n + 1, sizeof *result.trial);
+    result.moved = calloc((size_t) n + 1, sizeof *result.moved);
+    if (result.arc == NULL || result.ends == NULL || result.best == NULL || result.from == NULL ||
+        result.rest == NULL || result.least == NULL || result.sums == NULL ||
+        result.trial == NULL || result.moved == NULL) {
         pci_tour_fini(&result);
         return -ENOMEM;
     }
@@ -43,7 +43,7 @@ void pci_tour_fini(struct tour *tour)
     free(tour->sums);
     free(tour->trial);
     free(tour->moved);
-    memset(tour, 0, sizeof(*tour));
+    memset(tour, 0, sizeof *tour);
 }
 
 /* Compute a lower bound of the cost of the GPUs outside each subset: the sum of the cheapest ways
@@ -71,7 +71,7 @@ static void exact_extend(struct tour *tour, uint32_t must, double end, double bo
         double most = bound - end - tour->rest[set];
 
         tour->steps += (uint32_t) __builtin_popcount(set);
-        for (uint32_t rest = set; 0 != rest; rest &= rest - 1) {
+        for (uint32_t rest = set; rest != 0; rest &= rest - 1) {
             uint32_t last = (uint32_t) __builtin_ctz(rest);
             double cost = tour->best[(size_t) set * n + last];
             const double *arc = tour->arc + (size_t) last * n;
@@ -79,7 +79,7 @@ static void exact_extend(struct tour *tour, uint32_t must, double end, double bo
             if (!(cost < most)) {
                 continue;
             }
-            for (uint32_t open = all & ~set; 0 != open; open &= open - 1) {
+            for (uint32_t open = all & ~set; open != 0; open &= open - 1) {
                 uint32_t next = (uint32_t) __builtin_ctz(open);
                 size_t to = (size_t) (set | 1u << next) * n + next;
 
@@ -131,7 +131,7 @@ static double exact_finish(const struct tour *tour, uint32_t first, double bound
             last = g;
         }
     }
-    if (UINT32_MAX != last) {
+    if (last != UINT32_MAX) {
         exact_order(tour, last, order);
     }
     return bound;
@@ -142,7 +142,7 @@ static double least_end(const struct tour *tour, uint32_t first)
 {
     double least = INFINITY;
 
-    if (TOUR_CYCLE == tour->kind) {
+    if (tour->kind == TOUR_CYCLE) {
         return tour->least[first];
     }
     for (uint32_t last = 0; last < tour->n; last++) {
@@ -153,7 +153,7 @@ static double least_end(const struct tour *tour, uint32_t first)
 
 static double exact_closed(struct tour *tour, uint32_t *order)
 {
-    uint32_t starts = TOUR_CYCLE == tour->kind ? 1 : tour->n;
+    uint32_t starts = tour->kind == TOUR_CYCLE ? 1 : tour->n;
     double bound = INFINITY;
 
     for (uint32_t first = 0; first < starts; first++) {
@@ -175,7 +175,7 @@ static double exact_open(struct tour *tour, uint32_t *order)
 
     exact_reset(tour);
     for (uint32_t first = 0; first < n; first++) {
-        if (TOUR_FIRST == tour->kind) {
+        if (tour->kind == TOUR_FIRST) {
             tour->best[((size_t) 1 << first) * n + first] = tour->ends[first];
             continue;
         }
@@ -207,15 +207,15 @@ static void least_find(struct tour *tour)
 
 double pci_tour_search(struct tour *tour, uint32_t *order)
 {
-    if (1 == tour->n) {
+    if (tour->n == 1) {
         order[0] = 0;
-        return TOUR_CYCLE == tour->kind ? 0 : tour->ends[0];
+        return tour->kind == TOUR_CYCLE ? 0 : tour->ends[0];
     }
     if (!tour->exact) {
         return pci_tour_approach(tour, order);
     }
     least_find(tour);
     exact_rest(tour);
-    return TOUR_CYCLE == tour->kind || TOUR_CLOSED == tour->kind ? exact_closed(tour, order)
+    return tour->kind == TOUR_CYCLE || tour->kind == TOUR_CLOSED ? exact_closed(tour, order)
                                                                  : exact_open(tour, order);
 }

@@ -16,7 +16,7 @@ int pci_error_set(struct pci_error *error, int code, const char *format, ...)
     if (error) {
         va_list args;
         va_start(args, format);
-        vsnprintf(error->text, sizeof(error->text), format, args);
+        vsnprintf(error->text, sizeof error->text, format, args);
         va_end(args);
     }
     return code;
@@ -51,7 +51,7 @@ int pci_array_reserve(void *array, size_t *capacity, size_t count, size_t size)
 
 static struct pci_elem *elem_new(const char *name, struct pci_elem *parent)
 {
-    struct pci_elem *elem = calloc(1, sizeof(*elem));
+    struct pci_elem *elem = calloc(1, sizeof *elem);
     if (!elem) {
         return NULL;
     }
@@ -114,7 +114,7 @@ static size_t elem_free(struct pci_elem *top)
 
 int pci_doc_new(struct pci_doc **doc, struct pci_error *error)
 {
-    struct pci_doc *made = calloc(1, sizeof(*made));
+    struct pci_doc *made = calloc(1, sizeof *made);
     struct pci_elem *root;
     if (!made || pci_elem_add(made, NULL, "system", &root) || pci_elem_set(root, "version", "1")) {
         pci_doc_free(made);
@@ -305,7 +305,7 @@ static void attribute_remove(struct pci_elem *elem, struct pci_attribute *found)
     free(found->key);
     free(found->value);
     size_t at = (size_t) (found - elem->attributes);
-    memmove(found, found + 1, (--elem->nattributes - at) * sizeof(*found));
+    memmove(found, found + 1, (--elem->nattributes - at) * sizeof *found);
 }
 
 /* Read the character at *TEXT and skip it. False: it is not UTF-8, or not allowed in XML. */
@@ -355,7 +355,7 @@ static int attribute_put(struct pci_elem *elem, const char *key, const char *val
     }
     char *name = strdup(key);
     int rc = name ? pci_array_reserve(&elem->attributes, &elem->attributes_capacity,
-                                      elem->nattributes + 1, sizeof(*elem->attributes))
+                                      elem->nattributes + 1, sizeof *elem->attributes)
                   : -ENOMEM;
     if (!rc && elem->nattributes >= PCI_DOC_MAX_ATTRIBUTES) {
         rc = -E2BIG;

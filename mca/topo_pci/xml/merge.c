@@ -40,7 +40,7 @@ static bool same(const struct pci_elem *a, const struct pci_elem *b)
     if (pci_elem_is(a, "net") && !pci_elem_get(a, "name") && !pci_elem_get(b, "name")) {
         return same_value(a, b, "dev");
     }
-    for (size_t i = 0; i < sizeof(identities) / sizeof(identities[0]); i++) {
+    for (size_t i = 0; i < sizeof identities / sizeof identities[0]; i++) {
         for (size_t k = 0; pci_elem_is(a, identities[i].name) && k < 3 && identities[i].keys[k];
              k++) {
             if (!same_value(a, b, identities[i].keys[k])) {

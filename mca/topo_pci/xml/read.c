@@ -39,7 +39,7 @@ __attribute__((format(printf, 3, 4))) static void stop(struct reading *reading, 
     char what[200];
     va_list args;
     va_start(args, format);
-    vsnprintf(what, sizeof(what), format, args);
+    vsnprintf(what, sizeof what, format, args);
     va_end(args);
     reading->rc = code == -ENOMEM
                       ? pci_error_memory(reading->error)
@@ -141,7 +141,7 @@ int pci_doc_parse(const void *text, size_t size, struct pci_doc **doc, struct pc
     if (!looks_like_xml(text, size)) {
         return pci_error_set(error, -EINVAL, "topology XML, line 1: not XML in UTF-8");
     }
-    reading.doc = calloc(1, sizeof(*reading.doc));
+    reading.doc = calloc(1, sizeof *reading.doc);
     reading.parser = XML_ParserCreate("UTF-8"); /* overrides the encoding that the text declares */
     if (!reading.doc || !reading.parser) {
         reading.rc = pci_error_memory(error);
@@ -168,8 +168,8 @@ static int read_text(const char *path, char **text, size_t *size, struct pci_err
     bool standard = !strcmp(path, "-");
     char why[200];
     int rc = standard
-                 ? pci_file_read_open(STDIN_FILENO, PCI_DOC_MAX_BYTES, text, size, why, sizeof(why))
-                 : pci_file_read(path, PCI_DOC_MAX_BYTES, text, size, why, sizeof(why));
+                 ? pci_file_read_open(STDIN_FILENO, PCI_DOC_MAX_BYTES, text, size, why, sizeof why)
+                 : pci_file_read(path, PCI_DOC_MAX_BYTES, text, size, why, sizeof why);
     return rc ? pci_error_set(error, rc, "%.300s: %s", standard ? "standard input" : path, why) : 0;
 }
 

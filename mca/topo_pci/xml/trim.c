@@ -31,8 +31,8 @@ int pci_ranks_read(const struct pci_doc *doc, struct pci_ranks *ranks, struct pc
     while ((elem = pci_doc_next(doc, elem, "gpu"))) {
         n++;
     }
-    *ranks = (struct pci_ranks){.elem = calloc(n + 1, sizeof(*ranks->elem)),
-                                .rank = calloc(n + 1, sizeof(*ranks->rank))};
+    *ranks = (struct pci_ranks){.elem = calloc(n + 1, sizeof *ranks->elem),
+                                .rank = calloc(n + 1, sizeof *ranks->rank)};
     if (!ranks->elem || !ranks->rank) {
         pci_ranks_free(ranks);
         return pci_error_memory(error);
@@ -87,7 +87,7 @@ static struct pci_elem *gpu_of(const struct pci_ranks *ranks, unsigned rank)
 static int choose(const struct pci_ranks *ranks, unsigned *sorted, size_t n,
                   struct pci_elem **chosen, struct pci_error *error)
 {
-    qsort(sorted, n, sizeof(*sorted), by_value);
+    qsort(sorted, n, sizeof *sorted, by_value);
     for (size_t i = 0; i < n; i++) {
         if (i && sorted[i] == sorted[i - 1]) {
             return pci_error_set(error, -EINVAL, "GPU %u is given twice", sorted[i]);
@@ -144,8 +144,8 @@ int pci_doc_keep_gpus(struct pci_doc *doc, const unsigned *ranks, size_t n, stru
     if (rc) {
         return rc;
     }
-    unsigned *sorted = calloc(n, sizeof(*sorted));
-    struct pci_elem **chosen = calloc(n, sizeof(*chosen));
+    unsigned *sorted = calloc(n, sizeof *sorted);
+    struct pci_elem **chosen = calloc(n, sizeof *chosen);
     if (sorted && chosen) {
         for (size_t i = 0; i < n; i++) {
             sorted[i] = ranks ? ranks[i] : (unsigned) i;
