@@ -165,6 +165,7 @@ mca_coll_gpuring_la_LIBADD = libgpuring_core.la libpcigraph.la $(MPI_LIBS) -ldl 
 mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/agree/agree.c \
     mca/coll_gpuring/agree/agree.h \
+    mca/coll_gpuring/agree/pending.h \
     mca/coll_gpuring/calls/calls.h \
     mca/coll_gpuring/calls/calls_begin.c \
     mca/coll_gpuring/calls/collective.c \

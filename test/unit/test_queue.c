@@ -284,7 +284,7 @@ static void what_a_vote_may_delegate_is_not_reported(void **state)
     make_everywhere(1);
     for (int r = 0; r < RANKS; r++) {
         if (r != 1) {
-            start(r, 0)->call.asks = GPURING_ASKS_PAGES;
+            start(r, 0)->pending.asks = GPURING_ASKS_PAGES;
         }
         start(r, 1);
     }

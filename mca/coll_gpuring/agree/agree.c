@@ -92,36 +92,39 @@ static enum gpuring_reason reason_if_staged(const struct gpuring_call *call,
 }
 
 enum gpuring_reason gpuring_agree_begin(mca_coll_gpuring_module_t *module,
-                                        struct gpuring_call *call, uint64_t number, bool queued)
+                                        const struct gpuring_call *call,
+                                        struct gpuring_pending *pending, uint64_t number,
+                                        bool queued)
 {
     if (is_small(module, call, number)) {
         return reason_if_staged(call, GPURING_REASON_SMALL);
     }
     if (!gpuring_can_vote_locally(module)) {
-        call->asks = GPURING_ASKS_TURN;
-        call->vote = number;
-        return queued ? GPURING_REASON_NONE : gpuring_agree_ask(module, call);
+        pending->asks = GPURING_ASKS_TURN;
+        pending->vote = number;
+        return queued ? GPURING_REASON_NONE : gpuring_agree_ask(module, call, pending);
     }
     number = ++module->agree.votes;
     if (gpuring_transport_vote_cast(module->engine->transport, number, own_vote(call)) ==
         GPURING_VOTE_HOST) {
         return reason_if_staged(call, GPURING_REASON_MIXED);
     }
-    call->asks = GPURING_ASKS_PAGES;
-    call->vote = number;
+    pending->asks = GPURING_ASKS_PAGES;
+    pending->vote = number;
     return GPURING_REASON_NONE;
 }
 
 enum gpuring_reason gpuring_agree_ask(const mca_coll_gpuring_module_t *module,
-                                      struct gpuring_call *call)
+                                      const struct gpuring_call *call,
+                                      struct gpuring_pending *pending)
 {
-    if (is_before(module, call->vote, &module->agree.next_of_any) ||
+    if (is_before(module, pending->vote, &module->agree.next_of_any) ||
         (!is_worth_asking(call, known_bytes(module, call)) &&
-         is_before(module, call->vote, &module->agree.next))) {
-        call->asks = GPURING_ASKS_NOBODY;
+         is_before(module, pending->vote, &module->agree.next))) {
+        pending->asks = GPURING_ASKS_NOBODY;
         return reason_if_staged(call, GPURING_REASON_UNKNOWN);
     }
-    call->asks = GPURING_ASKS_MESSAGES;
+    pending->asks = GPURING_ASKS_MESSAGES;
     return GPURING_REASON_NONE;
 }
 
@@ -140,12 +143,12 @@ uint64_t gpuring_agree_word(const struct gpuring_call *call)
 }
 
 enum gpuring_reason gpuring_agree_take(mca_coll_gpuring_module_t *module,
-                                       const struct gpuring_call *call, uint64_t word)
+                                       const struct gpuring_pending *pending, uint64_t word)
 {
     bool all = word == ON_GPU, some = (word & ON_GPU) != 0;
 
-    if (all || call->vote != GPURING_AGREE_PERSISTENT) {
-        uint64_t next = all ? 0 : 2 * call->vote + 1;
+    if (all || pending->vote != GPURING_AGREE_PERSISTENT) {
+        uint64_t next = all ? 0 : 2 * pending->vote + 1;
 
         __atomic_store_n(&module->agree.next, next, __ATOMIC_RELAXED);
         __atomic_store_n(&module->agree.next_of_any, (word & NO_DRIVER) != 0 ? next : 0,
@@ -155,16 +158,16 @@ enum gpuring_reason gpuring_agree_take(mca_coll_gpuring_module_t *module,
     return all ? GPURING_REASON_NONE : some ? GPURING_REASON_MIXED : GPURING_REASON_MEMORY;
 }
 
-bool gpuring_vote_poll(const mca_coll_gpuring_module_t *module, struct gpuring_call *call,
-                       int *missing, enum gpuring_reason *reason)
+bool gpuring_vote_poll(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
+                       struct gpuring_pending *pending, int *missing, enum gpuring_reason *reason)
 {
-    enum gpuring_vote result =
-        gpuring_transport_vote_poll(module->engine->transport, call->vote, own_vote(call), missing);
+    enum gpuring_vote result = gpuring_transport_vote_poll(module->engine->transport, pending->vote,
+                                                           own_vote(call), missing);
 
     if (result == GPURING_VOTE_UNKNOWN) {
         return false;
     }
-    call->asks = GPURING_ASKS_NOBODY;
+    pending->asks = GPURING_ASKS_NOBODY;
     *reason = result == GPURING_VOTE_HOST ? reason_if_staged(call, GPURING_REASON_MIXED)
                                           : GPURING_REASON_NONE;
     return true;

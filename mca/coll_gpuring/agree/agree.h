@@ -29,6 +29,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "mca/coll_gpuring/agree/pending.h"
 #include "mca/coll_gpuring/engine/call.h"
 #include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/reason.h"
@@ -48,25 +49,29 @@ bool gpuring_agree_possible(const struct mca_coll_gpuring_module_t *module, uint
  * Begin to ask where the buffers of a call are. All ranks call this for the same calls in the same
  * order. number: module->calls, or GPURING_AGREE_PERSISTENT. queued: the call waits for other
  * calls. Returns the reason for delegating the call, which all ranks will do. Returns NONE if the
- * call is served, or if it must wait in the queue for call->asks.
+ * call is served, or if it must wait in the queue for pending->asks.
  */
 enum gpuring_reason gpuring_agree_begin(struct mca_coll_gpuring_module_t *module,
-                                        struct gpuring_call *call, uint64_t number, bool queued);
+                                        const struct gpuring_call *call,
+                                        struct gpuring_pending *pending, uint64_t number,
+                                        bool queued);
 
 /* Decide whether the ranks agree on a call, after all earlier ones have been agreed on. Returns
  * NONE if they do, otherwise the reason for delegating the call. */
 enum gpuring_reason gpuring_agree_ask(const struct mca_coll_gpuring_module_t *module,
-                                      struct gpuring_call *call);
+                                      const struct gpuring_call *call,
+                                      struct gpuring_pending *pending);
 
 /* word: return the bits that this rank contributes to an agreement. take: use the result, which has
  * the bits of all ranks. Returns NONE or the reason for delegating the call. */
 uint64_t gpuring_agree_word(const struct gpuring_call *call);
 enum gpuring_reason gpuring_agree_take(struct mca_coll_gpuring_module_t *module,
-                                       const struct gpuring_call *call, uint64_t word);
+                                       const struct gpuring_pending *pending, uint64_t word);
 
 /* Count the votes on a call. Returns false if there is no result yet, because rank *missing has not
  * voted. Otherwise sets *reason to NONE, or to the reason for delegating the call. */
-bool gpuring_vote_poll(const struct mca_coll_gpuring_module_t *module, struct gpuring_call *call,
+bool gpuring_vote_poll(const struct mca_coll_gpuring_module_t *module,
+                       const struct gpuring_call *call, struct gpuring_pending *pending,
                        int *missing, enum gpuring_reason *reason);
 
 #endif

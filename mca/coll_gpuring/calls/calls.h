@@ -75,10 +75,11 @@ static inline bool gpuring_call_bypasses(const mca_coll_gpuring_module_t *module
  * or the reason for delegating the call. On entry *call points to memory for the call. On return it
  * points to the call, which is in that memory or belongs to the module; the module keeps it until
  * the next call of the same collective. Sets *status to 0, or to GPURING_ERR_NOMEM (logged) if this
- * rank cannot take part. The caller must release the call in all cases.
+ * rank cannot take part. The caller must release the call in all cases. Sets *pending, too.
  */
 enum gpuring_reason gpuring_call_begin(struct gpuring_description *description,
-                                       struct gpuring_call **call, int *status);
+                                       struct gpuring_call **call, struct gpuring_pending *pending,
+                                       int *status);
 
 /* Count a delegated call. For a reduction, warn if the order of operations that
  * coll_gpuring_deterministic promises is lost, because other components use a different order. */

@@ -9,7 +9,8 @@ typedef mca_coll_gpuring_module_t module_t;
 /* Vote in a call in which some ranks may use GPU buffers and others host buffers. Returns NONE, or
  * the reason for delegating it. The ranks vote in every call in which all of them are able to. */
 static enum gpuring_reason vote(module_t *self, struct gpuring_call *call,
-                                enum gpuring_reason reason, uint64_t number)
+                                struct gpuring_pending *pending, enum gpuring_reason reason,
+                                uint64_t number)
 {
     if (reason != GPURING_REASON_NONE && reason != GPURING_REASON_MEMORY) {
         return reason;
@@ -22,11 +23,12 @@ static enum gpuring_reason vote(module_t *self, struct gpuring_call *call,
     if (self->agree.connected && gpuring_serve_select(self, call) && call->choice.delegated) {
         return reason == GPURING_REASON_NONE ? GPURING_REASON_TUNED : reason;
     }
-    return gpuring_agree_begin(self, call, number, !gpuring_queue_empty(&self->serve->queue));
+    return gpuring_agree_begin(self, call, pending, number,
+                               !gpuring_queue_empty(&self->serve->queue));
 }
 
 enum gpuring_reason gpuring_call_begin(struct gpuring_description *d, struct gpuring_call **call,
-                                       int *status)
+                                       struct gpuring_pending *pending, int *status)
 {
     const struct gpuring_served *served = gpuring_served_of(d->what);
     module_t *self = d->module;
@@ -35,16 +37,18 @@ enum gpuring_reason gpuring_call_begin(struct gpuring_description *d, struct gpu
     enum gpuring_reason reason;
 
     *status = GPURING_OK;
+    *pending = (struct gpuring_pending){.asks = gpuring_always_agree() ? GPURING_ASKS_MESSAGES
+                                                                       : GPURING_ASKS_NOBODY};
     if (votes && !served->reduces && !gpuring_agree_possible(self, number)) {
         (*call)->memory = NULL;
         return GPURING_REASON_UNKNOWN; /* independent of where the buffers are */
     }
     reason = gpuring_call_describe(d, call, status);
     if (votes) {
-        return *status == GPURING_OK ? vote(self, *call, reason, number) : reason;
+        return *status == GPURING_OK ? vote(self, *call, pending, reason, number) : reason;
     }
     if (decide && d->form != GPURING_PERSISTENT) {
-        gpuring_mixed_memory_note(self, reason, *call);
+        gpuring_mixed_memory_note(self, reason, pending);
     }
     return reason;
 }

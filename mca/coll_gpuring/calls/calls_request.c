@@ -103,7 +103,8 @@ static queued_request_t *create(const struct gpuring_description *d,
 }
 
 static int queue_call(const struct gpuring_description *d, struct gpuring_call *call,
-                      enum gpuring_reason reason, ompi_request_t **request)
+                      const struct gpuring_pending *pending, enum gpuring_reason reason,
+                      ompi_request_t **request)
 {
     queued_request_t *self = create(d, call);
 
@@ -112,11 +113,12 @@ static int queue_call(const struct gpuring_description *d, struct gpuring_call *
         return MPI_ERR_NO_MEM;
     }
     self->already_counted = reason != GPURING_REASON_NONE;
+    self->item.pending = *pending;
     self->item.form = GPURING_NONBLOCKING;
     self->item.reason = reason;
     /* a call that will be served as soon as the calls before it have ended cannot be delegated */
-    if (gpuring_serve_decide(d->module, &self->item.call, GPURING_NONBLOCKING, false, &reason) !=
-        GPURING_RUN) {
+    if (gpuring_serve_decide(d->module, &self->item.call, pending, GPURING_NONBLOCKING, false,
+                             &reason) != GPURING_RUN) {
         self->item.delegate = delegate;
     }
     *request = base(self);
@@ -150,7 +152,8 @@ int gpuring_call_delegate(struct gpuring_description *d, enum gpuring_reason rea
 {
     if (waits(d->module)) {
         if (d->form == GPURING_NONBLOCKING) {
-            return queue_call(d, &(struct gpuring_call){.memory = NULL}, GPURING_REASON_MEMORY,
+            return queue_call(d, &(struct gpuring_call){.memory = NULL},
+                              &(struct gpuring_pending){.number = 0}, GPURING_REASON_MEMORY,
                               request);
         }
         gpuring_progress_decide(d->module);
@@ -161,13 +164,12 @@ int gpuring_call_delegate(struct gpuring_description *d, enum gpuring_reason rea
 
 /* Wait until this rank knows whether a persistent call can be served. Sets *reason to NONE, or to
  * the reason that it cannot. Returns a gpuring_status. */
-static int decide_persistent(mca_coll_gpuring_module_t *module, struct gpuring_call *call,
-                             enum gpuring_reason *reason)
+static int decide_persistent(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
+                             const struct gpuring_pending *pending, enum gpuring_reason *reason)
 {
-    int status = gpuring_progress_call(module, call, GPURING_PERSISTENT, reason);
+    int status = gpuring_progress_call(module, call, pending, GPURING_PERSISTENT, reason);
 
     module->agree.connected |= *reason == GPURING_REASON_NONE && status == GPURING_OK;
-    call->asks = GPURING_ASKS_NOBODY;
     return status;
 }
 
@@ -193,21 +195,22 @@ int gpuring_call_request(struct gpuring_description *d, ompi_request_t **request
     enum gpuring_reason reason =
         gpuring_eligible_any() ? GPURING_REASON_UNKNOWN : GPURING_REASON_NO_DRIVER;
     struct gpuring_call room = {.memory = NULL}, *call = &room;
+    struct gpuring_pending pending;
     int status = GPURING_OK;
 
     if (counts) {
         module->calls += d->form == GPURING_NONBLOCKING;
         if (!gpuring_call_bypasses(module, d->what, gpuring_agree_number(module, d->form))) {
-            reason = gpuring_call_begin(d, &call, &status);
+            reason = gpuring_call_begin(d, &call, &pending, &status);
         }
     }
     if (status == GPURING_OK && reason == GPURING_REASON_NONE) {
         if (module->state == GPURING_STATE_FAILED) {
             status = module->failure;
         } else if (d->form == GPURING_NONBLOCKING) {
-            return queue_call(d, call, reason, request);
+            return queue_call(d, call, &pending, reason, request);
         } else {
-            status = decide_persistent(module, call, &reason);
+            status = decide_persistent(module, call, &pending, &reason);
             if (status == GPURING_OK && reason == GPURING_REASON_NONE) {
                 return persistent_call(d, call, request);
             }

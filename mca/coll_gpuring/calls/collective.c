@@ -13,6 +13,7 @@ typedef mca_coll_gpuring_module_t module_t;
 static int blocking(struct gpuring_description *d)
 {
     struct gpuring_call room, *call = &room;
+    struct gpuring_pending pending;
     module_t *self = d->module;
     enum gpuring_reason reason;
     int status, delegated;
@@ -21,9 +22,9 @@ static int blocking(struct gpuring_description *d)
         return gpuring_stage_blocking(d);
     }
     self->calls++;
-    reason = gpuring_call_begin(d, &call, &status);
+    reason = gpuring_call_begin(d, &call, &pending, &status);
     if (reason == GPURING_REASON_NONE && status == GPURING_OK) {
-        status = gpuring_serve_blocking(self, call, &reason);
+        status = gpuring_serve_blocking(self, call, &pending, &reason);
     }
     gpuring_call_release(call);
     if (OPAL_LIKELY(reason == GPURING_REASON_NONE)) {

@@ -378,7 +378,6 @@ static enum gpuring_reason describe_alike(struct gpuring_shape *shape,
 {
     struct gpuring_call *call = &shape->described;
 
-    call->number = 0;
     if (call->in.bytes > 0) {
         call->in.sample = call->input =
             gpuring_stage_address(shape->reads_send ? a->sbuf : a->rbuf, shape->in_low);

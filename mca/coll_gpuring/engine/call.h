@@ -43,14 +43,6 @@ struct gpuring_selection {
                           kernels/work.h */
 };
 
-/* How this rank must still find out where the buffers of the other ranks are (agree/agree.h). */
-enum gpuring_asks {
-    GPURING_ASKS_NOBODY,
-    GPURING_ASKS_TURN,     /* it decides that when the call is the next one */
-    GPURING_ASKS_PAGES,    /* the ranks vote on their status pages */
-    GPURING_ASKS_MESSAGES, /* the ranks agree by messages */
-};
-
 /* A call of a collective. */
 struct gpuring_call {
     enum gpuring_collective collective;
@@ -67,13 +59,9 @@ struct gpuring_call {
     struct gpuring_call_memory *memory; /* NULL: none */
     bool selected;                      /* `choice` is set */
     struct gpuring_selection choice;
-    enum gpuring_asks asks;
-    uint64_t vote;   /* while it asks, its number: among the votes if it asks PAGES, otherwise
-                        among all calls, or GPURING_AGREE_PERSISTENT */
-    uint64_t made;   /* word that must be equal on all ranks, see serve/differ.h; 0: unknown */
-    uint64_t number; /* of the call on its communicator, see mixed_memory.c; 0: not counted */
-    uint64_t shape;  /* calls of a communicator with the same number differ in addresses alone; 0:
-                        it has none */
+    uint64_t made;  /* word that must be equal on all ranks, see serve/differ.h; 0: unknown */
+    uint64_t shape; /* calls of a communicator with the same number differ in addresses alone; 0:
+                       it has none */
 };
 
 #define GPURING_COUNT_UNKNOWN UINT64_MAX

@@ -56,7 +56,6 @@ struct gpuring_engine {
     const char *name;                /* of that operation, "MPI_Allreduce" */
     uint64_t made;                   /* its word, see serve/differ.h; 0: unknown */
     bool compared;                   /* its word was compared with a peer's, or need not be */
-    uint64_t call;                   /* number of its call, see serve/mixed_memory.c */
     struct gpuring_selection choice; /* of its call */
     struct gpuring_program *program; /* of its call */
     void *pinned;      /* memory that executors read: the work, then the lanes of `base` */

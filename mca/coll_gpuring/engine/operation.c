@@ -183,7 +183,6 @@ int gpuring_operation_start(struct gpuring_engine *engine, const struct gpuring_
 
     engine->operation++;
     engine->name = call->name;
-    engine->call = call->number;
     engine->made = call->made;
     engine->compared = call->made == 0 || engine->device_ops->kind == GPURING_DEVICE_HOST;
     publish_start(engine);

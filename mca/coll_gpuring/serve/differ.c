@@ -117,13 +117,14 @@ static int look_at_vote(mca_coll_gpuring_module_t *module)
     int rank = module->serve->missing;
     uint64_t other;
 
-    if (item == NULL || item->call.asks != GPURING_ASKS_PAGES || item->call.made == 0 ||
+    if (item == NULL || item->pending.asks != GPURING_ASKS_PAGES || item->call.made == 0 ||
         gpuring_persistent_exist(&module->serve->queue)) {
         return GPURING_OK;
     }
     other = gpuring_transport_made(module->engine->transport, rank, module->engine->operation + 1);
     if (other == 0 ||
-        gpuring_vote_poll(module, &item->call, &module->serve->missing, &item->reason) ||
+        gpuring_vote_poll(module, &item->call, &item->pending, &module->serve->missing,
+                          &item->reason) ||
         module->serve->missing != rank) {
         return GPURING_OK;
     }

@@ -216,7 +216,6 @@ static struct gpuring_pointer memory_of(const struct gpuring_call_buffer *buffer
 
 enum gpuring_reason gpuring_eligible_memory(struct gpuring_call *call)
 {
-    call->asks = GPURING_ASKS_NOBODY;
     if (on_hosts()) {
         return GPURING_REASON_NONE;
     }
@@ -228,9 +227,5 @@ enum gpuring_reason gpuring_eligible_memory(struct gpuring_call *call)
     if (gpuring_buffers_decide() && !gpuring_call_on_gpu(call)) {
         return GPURING_REASON_MEMORY;
     }
-    if (!gpuring_type_info(call->type)->device) {
-        return GPURING_REASON_HOST_TYPE;
-    }
-    call->asks = gpuring_buffers_decide() ? GPURING_ASKS_NOBODY : GPURING_ASKS_MESSAGES;
-    return GPURING_REASON_NONE;
+    return gpuring_type_info(call->type)->device ? GPURING_REASON_NONE : GPURING_REASON_HOST_TYPE;
 }

@@ -111,9 +111,17 @@ static int end_operation(mca_coll_gpuring_module_t *module, const struct gpuring
     return module->failure;
 }
 
-int gpuring_execute_blocking(mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
+static int start_operation(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
+                           uint64_t number)
 {
-    int status = gpuring_operation_start(module->engine, call);
+    module->serve->running = number;
+    return gpuring_operation_start(module->engine, call);
+}
+
+int gpuring_execute_blocking(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
+                             uint64_t number)
+{
+    int status = start_operation(module, call, number);
 
     if (OPAL_LIKELY(status == GPURING_OK)) {
         status = gpuring_operation_poll(module->engine, call);
@@ -137,7 +145,7 @@ static int item_start(mca_coll_gpuring_module_t *module, struct gpuring_item *it
             return status;
         }
     }
-    return gpuring_operation_start(module->engine, &item->call);
+    return start_operation(module, &item->call, item->pending.number);
 }
 
 int gpuring_execute_item(mca_coll_gpuring_module_t *module, struct gpuring_item *item)

@@ -14,15 +14,15 @@
 #include "mca/coll_gpuring/util/status.h"
 
 void gpuring_mixed_memory_note(mca_coll_gpuring_module_t *module, enum gpuring_reason reason,
-                               struct gpuring_call *call)
+                               struct gpuring_pending *pending)
 {
     /* Partner: complete in wireup.c. */
     const struct gpuring_engine *engine = __atomic_load_n(&module->engine, __ATOMIC_ACQUIRE);
     struct gpuring_serve *serve = module->serve;
 
-    call->number = module->calls;
+    pending->number = module->calls;
     if (reason == GPURING_REASON_NONE) {
-        serve->on_gpu = call->number;
+        serve->on_gpu = pending->number;
     }
     if (engine == NULL) {
         return; /* there is no status page yet; its first entry will be the last call on a GPU */
@@ -31,7 +31,7 @@ void gpuring_mixed_memory_note(mca_coll_gpuring_module_t *module, enum gpuring_r
         gpuring_transport_note_call(engine->transport, serve->on_gpu, true);
     }
     if (reason == GPURING_REASON_MEMORY) {
-        gpuring_transport_note_call(engine->transport, call->number, false);
+        gpuring_transport_note_call(engine->transport, pending->number, false);
     }
 }
 
@@ -39,8 +39,8 @@ int gpuring_mixed_memory_look(const mca_coll_gpuring_module_t *module)
 {
     const struct gpuring_queue *queue = &module->serve->queue;
     const struct gpuring_item *next = gpuring_queue_next(queue);
-    uint64_t number = !queue->gathering ? module->engine->call
-                      : next != NULL    ? next->call.number
+    uint64_t number = !queue->gathering ? module->serve->running
+                      : next != NULL    ? next->pending.number
                                         : 0;
     char text[256];
     int rank = number > 0 ? gpuring_transport_on_hosts(module->engine->transport, number) : -1;

@@ -70,7 +70,7 @@ void gpuring_persistent_report(const struct gpuring_queue *queue, uint32_t *word
     {
         name_call(queue, words, item->persistent);
     }
-    if (next != NULL && next->call.asks != GPURING_ASKS_PAGES) {
+    if (next != NULL && next->pending.asks != GPURING_ASKS_PAGES) {
         name_call(queue, words, 0);
     }
     if (words[COUNT] <= queue->room) {

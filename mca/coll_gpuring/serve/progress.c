@@ -63,10 +63,10 @@ static int agree_progress(mca_coll_gpuring_module_t *module, struct gpuring_item
     if (status != GPURING_OK) {
         return status;
     }
-    item->call.asks = GPURING_ASKS_NOBODY;
+    item->pending.asks = GPURING_ASKS_NOBODY;
     status = gpuring_oob_failure(oob).status;
     if (status == GPURING_OK) {
-        item->reason = gpuring_agree_take(module, &item->call, oob->word);
+        item->reason = gpuring_agree_take(module, &item->pending, oob->word);
     }
     return status;
 }
@@ -74,10 +74,10 @@ static int agree_progress(mca_coll_gpuring_module_t *module, struct gpuring_item
 /* Advance whatever the next item waits for: a vote, an agreement, or the wire-up. */
 static int prepare(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
 {
-    if (item->call.asks == GPURING_ASKS_PAGES) {
+    if (item->pending.asks == GPURING_ASKS_PAGES) {
         return GPURING_AGAIN;
     }
-    if (item->call.asks == GPURING_ASKS_MESSAGES) {
+    if (item->pending.asks == GPURING_ASKS_MESSAGES) {
         return agree_progress(module, item);
     }
     if (module->state != GPURING_STATE_WIRING) {
@@ -90,7 +90,8 @@ static int prepare(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
 /* Count the votes on the next item. Returns false if there is no result yet. */
 static bool vote_progress(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
 {
-    bool known = gpuring_vote_poll(module, &item->call, &module->serve->missing, &item->reason);
+    bool known = gpuring_vote_poll(module, &item->call, &item->pending, &module->serve->missing,
+                                   &item->reason);
 
     if (known && item->reason == GPURING_REASON_NONE) {
         gpuring_queue_decide(&module->serve->queue, item);
@@ -106,10 +107,10 @@ static int turn_progress(mca_coll_gpuring_module_t *module)
     struct gpuring_queue *queue = &module->serve->queue;
     struct gpuring_item *item = gpuring_queue_next(queue);
 
-    if (item != NULL && item->call.asks == GPURING_ASKS_TURN) {
-        item->reason = gpuring_agree_ask(module, &item->call);
+    if (item != NULL && item->pending.asks == GPURING_ASKS_TURN) {
+        item->reason = gpuring_agree_ask(module, &item->call, &item->pending);
     }
-    if (item != NULL && item->call.asks == GPURING_ASKS_PAGES &&
+    if (item != NULL && item->pending.asks == GPURING_ASKS_PAGES &&
         module->state == GPURING_STATE_READY && !vote_progress(module, item) && !queue->gathering &&
         gpuring_list_empty(&queue->unordered)) {
         return GPURING_AGAIN;
@@ -135,7 +136,7 @@ static int next_progress(mca_coll_gpuring_module_t *module)
         return GPURING_AGAIN;
     }
     item = gpuring_queue_next(&module->serve->queue);
-    while ((decision = gpuring_serve_decide(module, &item->call, item->form, false,
+    while ((decision = gpuring_serve_decide(module, &item->call, &item->pending, item->form, false,
                                             &item->reason)) == GPURING_WAIT) {
         status = prepare(module, item);
         if (status != GPURING_OK) {
@@ -262,9 +263,10 @@ static void wait_step(mca_coll_gpuring_module_t *module, struct gpuring_backoff 
 }
 
 int gpuring_progress_call(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
-                          enum gpuring_form form, enum gpuring_reason *reason)
+                          const struct gpuring_pending *pending, enum gpuring_form form,
+                          enum gpuring_reason *reason)
 {
-    struct gpuring_item item = {.module = module, .call = *call, .form = form};
+    struct gpuring_item item = {.module = module, .call = *call, .pending = *pending, .form = form};
     struct gpuring_backoff pause = {.vain = 0};
 
     gpuring_queue_add(&module->serve->queue, &item);

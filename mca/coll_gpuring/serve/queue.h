@@ -28,6 +28,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "mca/coll_gpuring/agree/pending.h"
 #include "mca/coll_gpuring/engine/call.h"
 #include "mca/coll_gpuring/serve/decide.h"
 #include "mca/coll_gpuring/util/list.h"
@@ -48,6 +49,7 @@ struct gpuring_item {
     struct gpuring_list node;
     struct mca_coll_gpuring_module_t *module;
     struct gpuring_call call;
+    struct gpuring_pending pending;
     enum gpuring_form form;
     void (*complete)(struct gpuring_item *item); /* NULL: a thread waits for phase DONE */
     /* Delegates a call with a request. NULL if the call can no longer be delegated. Called with the
@@ -99,7 +101,7 @@ static inline bool gpuring_queue_undecided(const struct gpuring_queue *queue)
 /* Record that the item is served or refused, and can no longer be delegated. With the lock. */
 void gpuring_queue_decide(struct gpuring_queue *queue, struct gpuring_item *item);
 
-/* Add an item whose call, form, module, complete, delegate, persistent and reason are set.
+/* Add an item whose call, pending, form, module, complete, delegate, persistent and reason are set.
  * Takes the lock. */
 void gpuring_queue_add(struct gpuring_queue *queue, struct gpuring_item *item);
 

@@ -41,17 +41,17 @@ void gpuring_serve_close(mca_coll_gpuring_module_t *module)
 }
 
 int gpuring_serve_blocking(mca_coll_gpuring_module_t *self, struct gpuring_call *call,
-                           enum gpuring_reason *reason)
+                           const struct gpuring_pending *pending, enum gpuring_reason *reason)
 {
     int status = GPURING_OK;
 
-    switch (gpuring_serve_decide(self, call, GPURING_BLOCKING, gpuring_serve_busy(self->serve),
-                                 reason)) {
+    switch (gpuring_serve_decide(self, call, pending, GPURING_BLOCKING,
+                                 gpuring_serve_busy(self->serve), reason)) {
     case GPURING_RUN:
-        status = gpuring_execute_blocking(self, call);
+        status = gpuring_execute_blocking(self, call, pending->number);
         break;
     case GPURING_WAIT:
-        status = gpuring_progress_call(self, call, GPURING_BLOCKING, reason);
+        status = gpuring_progress_call(self, call, pending, GPURING_BLOCKING, reason);
         break;
     case GPURING_REFUSE:
         status = self->failure;

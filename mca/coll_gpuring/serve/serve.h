@@ -36,6 +36,7 @@ struct gpuring_serve {
                           to choose the length of pauses */
     struct gpuring_watchdog watchdog;
     uint64_t on_gpu;             /* the number of the last call on a GPU (mixed_memory.c) */
+    uint64_t running;            /* the number of the call that runs, or that ran last */
     int missing;                 /* a rank whose vote the next item waits for */
     uint8_t barrier_byte;        /* that barriers reduce */
     struct gpuring_call barrier; /* the description of all barriers; its name is NULL before the
@@ -52,9 +53,10 @@ void gpuring_serve_close(struct mca_coll_gpuring_module_t *module);
 
 /* ---- execute.c: run calls on a READY module, immediately or from the queue ---- */
 
-/* Run a call immediately. Returns 0, or the error with which the module has failed. */
+/* Run a call, which has this number (pending.h), immediately. Returns 0, or the error with which
+ * the module has failed. */
 int gpuring_execute_blocking(struct mca_coll_gpuring_module_t *module,
-                             const struct gpuring_call *call);
+                             const struct gpuring_call *call, uint64_t number);
 
 /* Advance the next item of the queue. Returns its outcome, or GPURING_AGAIN. With the queue's lock.
  */
@@ -76,7 +78,8 @@ void gpuring_progress_start(struct gpuring_item *item);
 /* Queue a call and wait for its end. Returns its status. Sets *reason to NONE, or to the reason for
  * which the caller must delegate the call. */
 int gpuring_progress_call(struct mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
-                          enum gpuring_form form, enum gpuring_reason *reason);
+                          const struct gpuring_pending *pending, enum gpuring_form form,
+                          enum gpuring_reason *reason);
 
 /* Wait until the queue has no call that may still be delegated. Called before a persistent call is
  * delegated, because the previous module must get earlier calls first. */
@@ -88,9 +91,9 @@ void gpuring_progress_init(struct gpuring_serve *serve);
 /* ---- mixed_memory.c ---- */
 
 /* Publish on the status page where the buffers of the module's last call are, if they decide
- * whether it is served. Sets call->number. reason is NONE if a GPU will serve the call. */
+ * whether it is served. Sets pending->number. reason is NONE if a GPU will serve the call. */
 void gpuring_mixed_memory_note(struct mca_coll_gpuring_module_t *module, enum gpuring_reason reason,
-                               struct gpuring_call *call);
+                               struct gpuring_pending *pending);
 
 /* Check whether another rank uses host buffers in the call that runs, or that is the next to run.
  * Returns 0, or GPURING_ERR_MIXED after printing a help text. */
@@ -103,6 +106,13 @@ static inline bool gpuring_buffers_decide(void)
 {
     return gpuring_process.device_ops->kind != GPURING_DEVICE_HOST &&
            gpuring_params.agree != GPURING_PARAM_AGREE_ALWAYS;
+}
+
+/* Return true if the ranks agree before every call. */
+static inline bool gpuring_always_agree(void)
+{
+    return gpuring_process.device_ops->kind != GPURING_DEVICE_HOST &&
+           gpuring_params.agree == GPURING_PARAM_AGREE_ALWAYS;
 }
 
 /* Build the table of Open MPI's handles. Called from one thread, before any other call. */
@@ -122,8 +132,8 @@ static inline bool gpuring_eligible_any(void)
 enum gpuring_reason gpuring_eligible_types(const struct ompi_datatype_t *dtype,
                                            struct ompi_op_t *op, struct gpuring_call *call);
 
-/* Find out in which memory the samples of the call's buffers are, and store it in the call. Sets
- * call->asks, too. Returns NONE, MEMORY or HOST_TYPE. */
+/* Find out in which memory the samples of the call's buffers are, and store it in the call. Returns
+ * NONE, MEMORY or HOST_TYPE. */
 enum gpuring_reason gpuring_eligible_memory(struct gpuring_call *call);
 
 /* ---- check.c: coll_gpuring_check=data ---- */
@@ -153,7 +163,7 @@ int gpuring_watchdog_report(struct mca_coll_gpuring_module_t *module, int status
 /* Perform an eligible blocking call. Returns its outcome. Sets *reason if the caller must delegate
  * the call. */
 int gpuring_serve_blocking(struct mca_coll_gpuring_module_t *module, struct gpuring_call *call,
-                           enum gpuring_reason *reason);
+                           const struct gpuring_pending *pending, enum gpuring_reason *reason);
 
 /* Free the memory that the call owns (engine/call.h), after the last use of the call. */
 void gpuring_call_release(struct gpuring_call *call);
@@ -200,13 +210,14 @@ static inline bool gpuring_serve_select(const struct mca_coll_gpuring_module_t *
  * be another reason. */
 static inline enum gpuring_decision gpuring_serve_decide(
     const struct mca_coll_gpuring_module_t *module, struct gpuring_call *call,
-    enum gpuring_form form, bool busy, enum gpuring_reason *reason)
+    const struct gpuring_pending *pending, enum gpuring_form form, bool busy,
+    enum gpuring_reason *reason)
 {
     struct gpuring_circumstances known = {
         .form = form,
         .state = module->state,
         .reason = *reason,
-        .must_agree = call->asks != GPURING_ASKS_NOBODY,
+        .must_agree = pending->asks != GPURING_ASKS_NOBODY,
         .busy = busy,
     };
 

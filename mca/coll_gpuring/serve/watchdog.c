@@ -42,7 +42,7 @@ static const char *messages_text(const struct gpuring_queue *queue)
     if (queue->gathering) {
         return "the order of persistent calls";
     }
-    if (item != NULL && item->call.asks == GPURING_ASKS_MESSAGES) {
+    if (item != NULL && item->pending.asks == GPURING_ASKS_MESSAGES) {
         return "the agreement on where the buffers are (coll_gpuring_agree, "
                "coll_gpuring_agree_size)";
     }
@@ -100,7 +100,7 @@ static void describe(const mca_coll_gpuring_module_t *module, struct report *rep
     snprintf(report->call, sizeof report->call, "%s, before it starts",
              item != NULL ? item->call.name : "wire-up");
     snprintf(report->seen, sizeof report->seen, "unknown");
-    if (item != NULL && item->call.asks == GPURING_ASKS_PAGES) {
+    if (item != NULL && item->pending.asks == GPURING_ASKS_PAGES) {
         snprintf(report->wait, sizeof report->wait, "rank %d to make the call",
                  module->serve->missing);
         describe_peer(module->engine->transport, module->serve->missing, report->seen,

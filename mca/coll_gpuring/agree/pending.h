@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* The state of a call before it can run. It belongs to the call's item in the queue, or to the
+ * function that makes a blocking call. No MPI. */
+#ifndef GPURING_AGREE_PENDING_H
+#define GPURING_AGREE_PENDING_H
+
+#include <stdint.h>
+
+/* How this rank must still find out where the buffers of the other ranks are (agree.h). */
+enum gpuring_asks {
+    GPURING_ASKS_NOBODY,
+    GPURING_ASKS_TURN,     /* it decides that when the call is the next one */
+    GPURING_ASKS_PAGES,    /* the ranks vote on their status pages */
+    GPURING_ASKS_MESSAGES, /* the ranks agree by messages */
+};
+
+struct gpuring_pending {
+    enum gpuring_asks asks;
+    uint64_t vote;   /* while it asks, its number: among the votes if it asks PAGES, otherwise
+                        among all calls, or GPURING_AGREE_PERSISTENT */
+    uint64_t number; /* of the call on its communicator (mixed_memory.c); 0: not counted */
+};
+
+#endif
