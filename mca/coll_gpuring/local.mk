@@ -51,11 +51,11 @@ endif
 
 # transport
 libgpuring_core_la_SOURCES += \
+    mca/coll_gpuring/transport/activity.c \
     mca/coll_gpuring/transport/connect_info.c \
     mca/coll_gpuring/transport/first_chunk.c \
     mca/coll_gpuring/transport/health.c \
     mca/coll_gpuring/transport/transport_internal.h \
-    mca/coll_gpuring/transport/made.c \
     mca/coll_gpuring/transport/peer.c \
     mca/coll_gpuring/transport/probe.c \
     mca/coll_gpuring/transport/region.c \

@@ -6,16 +6,27 @@
 
 #include "mca/coll_gpuring/engine/engine.h"
 #include "mca/coll_gpuring/module.h"
+#include "mca/coll_gpuring/util/status.h"
 
 void gpuring_module_fail(mca_coll_gpuring_module_t *module, int status)
 {
+    bool ready = module->state == GPURING_STATE_READY;
+
     if (module->state == GPURING_STATE_FAILED) {
         return;
+    }
+    if (ready && status == GPURING_ERR_ABORTED) {
+        int why = gpuring_engine_aborted(module->engine);
+
+        status = why != 0 ? why : status; /* the reason of the rank that aborted first */
     }
     module->state = GPURING_STATE_FAILED;
     module->failure = status;
     if (module->engine != NULL) {
         gpuring_engine_abort(module->engine, status);
+    }
+    if (ready) {
+        gpuring_operation_fail(module->engine);
     }
 }
 

@@ -30,7 +30,8 @@ enum gpuring_state {
 };
 
 /* Set the state to FAILED, so that calls return `status` from now on, and stop the operations of
- * the ranks that this rank is connected with. */
+ * this rank and of the ranks that it is connected with. If `status` is GPURING_ERR_ABORTED, calls
+ * return the reason of the rank that aborted first. */
 void gpuring_module_fail(struct mca_coll_gpuring_module_t *module, int status);
 
 /* Write "communicator MPI_COMM_WORLD (0), rank 2 of 4". */

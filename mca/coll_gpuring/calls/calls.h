@@ -95,9 +95,18 @@ static inline bool gpuring_reason_on_host(enum gpuring_reason reason)
 
 /* ---- describe.c ---- */
 
-/* Describe a call to the engine. Result and pointers are those of gpuring_call_begin. */
+/* Where the data of a call is, relative to the user's buffers. */
+struct gpuring_layout {
+    bool plain;                /* the arguments alone define it, in any kind of memory */
+    ptrdiff_t in_low, out_low; /* from the user's buffer to the call's */
+    bool reads_send;           /* the input is the send buffer; otherwise the receive buffer */
+};
+
+/* Describe a call to the engine. Returns NONE, or the reason for delegating it. Sets *status to
+ * GPURING_ERR_NOMEM (logged) if memory is lacking, and otherwise leaves it as it is. */
 enum gpuring_reason gpuring_call_describe(struct gpuring_description *description,
-                                          struct gpuring_call **call, int *status);
+                                          struct gpuring_call *call, struct gpuring_layout *layout,
+                                          int *status);
 
 /* ---- calls_request.c. The functions return MPI error codes ---- */
 

@@ -1,10 +1,142 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The decision whether a call is served, as far as this rank knows when it is made. */
+/* The description of a call, and the decision whether it is served, as far as this rank knows. */
 #include "mca/coll_gpuring/calls/calls.h"
+
+#include <stdlib.h>
+
 #include "mca/coll_gpuring/util/status.h"
 
 typedef mca_coll_gpuring_module_t module_t;
+
+/*
+ * Programs repeat the same calls in loops. Therefore the descriptions of the last two calls of each
+ * collective are kept. A call of the same shape differs only in the addresses and in their kind of
+ * memory. A shape is kept if the arguments alone define the layout: predefined types, counts passed
+ * by value, and no block packed or omitted.
+ */
+#define SHAPES        2
+#define BARRIER_SHAPE UINT64_MAX /* other shapes have numbers from 1 */
+
+struct gpuring_shape {
+    struct gpuring_arguments arguments;
+    struct gpuring_call described; /* its name is NULL if no shape is kept */
+    struct gpuring_layout layout;
+};
+
+static bool is_alike(const void *a, const void *b)
+{
+    return (a == MPI_IN_PLACE) == (b == MPI_IN_PLACE) && (a == MPI_BOTTOM) == (b == MPI_BOTTOM);
+}
+
+static bool has_shape(const struct gpuring_shape *shape, const struct gpuring_arguments *a)
+{
+    const struct gpuring_arguments *last = &shape->arguments;
+
+    return shape->described.name != NULL && a->rcount == last->rcount && a->rtype == last->rtype &&
+           a->scount == last->scount && a->stype == last->stype && a->op == last->op &&
+           a->root == last->root && is_alike(a->sbuf, last->sbuf) && is_alike(a->rbuf, last->rbuf);
+}
+
+static void keep_shape(const struct gpuring_description *d, const struct gpuring_layout *layout,
+                       struct gpuring_call *call)
+{
+    mca_coll_gpuring_module_t *module = d->module;
+    struct gpuring_shape *shape;
+
+    if (module->shapes == NULL) {
+        module->shapes = calloc(GPURING_STAGED_ALWAYS * SHAPES, sizeof *module->shapes);
+    }
+    if (module->shapes != NULL) { /* otherwise the next call is described again */
+        shape = &module->shapes[d->what * SHAPES];
+        shape[1] = shape[0];
+        shape->arguments = d->arguments;
+        call->shape = ++module->nshapes;
+        shape->described = *call;
+        shape->layout = *layout;
+    }
+}
+
+/* Return the kept shape of a call, or NULL. */
+static struct gpuring_shape *find_shape(const struct gpuring_description *d)
+{
+    const mca_coll_gpuring_module_t *module = d->module;
+
+    for (int i = 0; module->shapes != NULL && i < SHAPES; i++) {
+        struct gpuring_shape *shape = &module->shapes[d->what * SHAPES + i];
+
+        if (has_shape(shape, &d->arguments)) {
+            return shape;
+        }
+    }
+    return NULL;
+}
+
+/* Describe a call of a kept shape: set its addresses, and find out where they are. */
+static enum gpuring_reason describe_alike(struct gpuring_shape *shape,
+                                          const struct gpuring_arguments *a)
+{
+    struct gpuring_call *call = &shape->described;
+
+    if (call->in.bytes > 0) {
+        call->in.sample = call->input = gpuring_stage_address(
+            shape->layout.reads_send ? a->sbuf : a->rbuf, shape->layout.in_low);
+    }
+    if (call->out.bytes > 0) {
+        call->output = (void *) (uintptr_t) gpuring_stage_address(a->rbuf, shape->layout.out_low);
+        call->out.sample = call->output;
+    }
+    return gpuring_eligible_memory(call);
+}
+
+/* Describe a barrier as an allreduce of a byte with no meaning. */
+static enum gpuring_reason describe_barrier(struct gpuring_serve *serve, struct gpuring_call **call)
+{
+    uint8_t *byte = &serve->barrier_byte;
+
+    if (serve->barrier.name == NULL) {
+        serve->barrier = (struct gpuring_call){
+            .collective = GPURING_COLLECTIVE_ALLREDUCE,
+            .name = gpuring_served_of(GPURING_STAGED_barrier)->name,
+            .input = byte,
+            .output = byte,
+            .count = 1,
+            .type = GPURING_TYPE_BYTE,
+            .op = GPURING_OP_BOR,
+            .element_size = 1,
+            .in = {.sample = byte, .bytes = 1, .blocks = {.count = 1}},
+            .shape = BARRIER_SHAPE,
+        };
+        serve->barrier.out = serve->barrier.in;
+        serve->barrier.made = gpuring_differ_word(GPURING_STAGED_barrier, &serve->barrier);
+    }
+    *call = &serve->barrier;
+    return gpuring_eligible_memory(*call);
+}
+
+/* Describe a call, or find its kept description. Result and pointers are those of
+ * gpuring_call_begin. */
+static enum gpuring_reason describe(struct gpuring_description *d, struct gpuring_call **call,
+                                    int *status)
+{
+    enum gpuring_reason reason;
+    struct gpuring_layout layout;
+    struct gpuring_shape *shape;
+
+    if (d->what == GPURING_STAGED_barrier) {
+        return describe_barrier(d->module->serve, call);
+    }
+    shape = find_shape(d);
+    if (shape != NULL) {
+        *call = &shape->described; /* copying it would take longer than a small call */
+        return describe_alike(shape, &d->arguments);
+    }
+    reason = gpuring_call_describe(d, *call, &layout, status);
+    if (layout.plain && *status == GPURING_OK) {
+        keep_shape(d, &layout, *call);
+    }
+    return reason;
+}
 
 /* Vote in a call in which some ranks may use GPU buffers and others host buffers. Returns NONE, or
  * the reason for delegating it. The ranks vote in every call in which all of them are able to. */
@@ -43,7 +175,7 @@ enum gpuring_reason gpuring_call_begin(struct gpuring_description *d, struct gpu
         (*call)->memory = NULL;
         return GPURING_REASON_UNKNOWN; /* independent of where the buffers are */
     }
-    reason = gpuring_call_describe(d, call, status);
+    reason = describe(d, call, status);
     if (votes) {
         return *status == GPURING_OK ? vote(self, *call, pending, reason, number) : reason;
     }

@@ -10,6 +10,33 @@
 
 typedef mca_coll_gpuring_module_t module_t;
 
+/* Serve an eligible call. Return its outcome, and set *reason if it must be delegated. */
+static int serve_blocking(module_t *self, struct gpuring_call *call,
+                          const struct gpuring_pending *pending, enum gpuring_reason *reason)
+{
+    int status = GPURING_OK;
+
+    switch (gpuring_serve_decide(self, call, pending, GPURING_BLOCKING,
+                                 gpuring_serve_busy(self->serve), reason)) {
+    case GPURING_RUN:
+        status = gpuring_execute_blocking(self, call, pending->number);
+        break;
+    case GPURING_WAIT:
+        status = gpuring_progress_call(self, call, pending, GPURING_BLOCKING, reason);
+        break;
+    case GPURING_REFUSE:
+        status = self->failure;
+        break;
+    default: /* delegated */
+        break;
+    }
+    if (OPAL_UNLIKELY(status == GPURING_ERR_MIXED)) {
+        *reason = GPURING_REASON_MIXED; /* the other ranks wait in the previous module */
+    }
+    self->agree.connected |= *reason == GPURING_REASON_NONE && status == GPURING_OK;
+    return status;
+}
+
 static int blocking(struct gpuring_description *d)
 {
     struct gpuring_call room, *call = &room;
@@ -24,7 +51,7 @@ static int blocking(struct gpuring_description *d)
     self->calls++;
     reason = gpuring_call_begin(d, &call, &pending, &status);
     if (reason == GPURING_REASON_NONE && status == GPURING_OK) {
-        status = gpuring_serve_blocking(self, call, &pending, &reason);
+        status = serve_blocking(self, call, &pending, &reason);
     }
     gpuring_call_release(call);
     if (OPAL_LIKELY(reason == GPURING_REASON_NONE)) {

@@ -282,36 +282,6 @@ static int adapt(const struct gpuring_description *d, struct sources *sources,
                : gpuring_stage_log_memory(d->module, d->what, call->in.bytes + call->out.bytes);
 }
 
-/*
- * Programs repeat the same calls in loops. Therefore the descriptions of the last two calls of each
- * collective are kept. A call of the same shape differs only in the addresses and in their kind of
- * memory. A shape is kept if the arguments alone define the layout: predefined types, counts passed
- * by value, and no block packed or omitted.
- */
-#define SHAPES        2
-#define BARRIER_SHAPE UINT64_MAX /* other shapes have numbers from 1 */
-
-struct gpuring_shape {
-    struct gpuring_arguments arguments;
-    struct gpuring_call described; /* its name is NULL if no shape is kept */
-    ptrdiff_t in_low, out_low;     /* from the user's buffer to the call's */
-    bool reads_send;               /* the input is the send buffer; otherwise the receive buffer */
-};
-
-static bool is_alike(const void *a, const void *b)
-{
-    return (a == MPI_IN_PLACE) == (b == MPI_IN_PLACE) && (a == MPI_BOTTOM) == (b == MPI_BOTTOM);
-}
-
-static bool has_shape(const struct gpuring_shape *shape, const struct gpuring_arguments *a)
-{
-    const struct gpuring_arguments *last = &shape->arguments;
-
-    return shape->described.name != NULL && a->rcount == last->rcount && a->rtype == last->rtype &&
-           a->scount == last->scount && a->stype == last->stype && a->op == last->op &&
-           a->root == last->root && is_alike(a->sbuf, last->sbuf) && is_alike(a->rbuf, last->rbuf);
-}
-
 /* Return true if the arguments alone define the layout of this buffer, in any kind of memory. */
 static bool is_plain(const struct source *source)
 {
@@ -326,8 +296,8 @@ static bool is_plain(const struct source *source)
            source->span.bytes == (size_t) (source->span.high - source->span.low);
 }
 
-static bool has_plain_shape(const mca_coll_gpuring_module_t *module, const struct sources *sources,
-                            const struct gpuring_call *call)
+static bool has_plain_layout(const mca_coll_gpuring_module_t *module, const struct sources *sources,
+                             const struct gpuring_call *call)
 {
     /* It writes nothing; only the location of its output matters (see adapt). */
     bool exscan_first = call->collective == GPURING_COLLECTIVE_EXSCAN && module->rank == 0;
@@ -336,129 +306,39 @@ static bool has_plain_shape(const mca_coll_gpuring_module_t *module, const struc
            is_plain(&sources->out);
 }
 
-static void keep_shape(const struct gpuring_description *d, const struct sources *sources,
-                       struct gpuring_call *call)
-{
-    mca_coll_gpuring_module_t *module = d->module;
-    struct gpuring_shape *shape;
-
-    if (module->shapes == NULL) {
-        module->shapes = calloc(GPURING_STAGED_ALWAYS * SHAPES, sizeof *module->shapes);
-    }
-    if (module->shapes != NULL) { /* otherwise the next call is described again */
-        shape = &module->shapes[d->what * SHAPES];
-        shape[1] = shape[0];
-        shape->arguments = d->arguments;
-        call->shape = ++module->nshapes;
-        shape->described = *call;
-        shape->in_low = sources->in.span.low;
-        shape->out_low = sources->out.span.low;
-        shape->reads_send = sources->in.part == &d->send;
-    }
-}
-
-/* Return the kept shape of a call, or NULL. */
-static struct gpuring_shape *find_shape(const struct gpuring_description *d)
-{
-    const mca_coll_gpuring_module_t *module = d->module;
-
-    for (int i = 0; module->shapes != NULL && i < SHAPES; i++) {
-        struct gpuring_shape *shape = &module->shapes[d->what * SHAPES + i];
-
-        if (has_shape(shape, &d->arguments)) {
-            return shape;
-        }
-    }
-    return NULL;
-}
-
-/* Describe a call of a kept shape: set its addresses, and find out where they are. */
-static enum gpuring_reason describe_alike(struct gpuring_shape *shape,
-                                          const struct gpuring_arguments *a)
-{
-    struct gpuring_call *call = &shape->described;
-
-    if (call->in.bytes > 0) {
-        call->in.sample = call->input =
-            gpuring_stage_address(shape->reads_send ? a->sbuf : a->rbuf, shape->in_low);
-    }
-    if (call->out.bytes > 0) {
-        call->output = (void *) (uintptr_t) gpuring_stage_address(a->rbuf, shape->out_low);
-        call->out.sample = call->output;
-    }
-    return gpuring_eligible_memory(call);
-}
-
-/* Describe a barrier as an allreduce of a byte with no meaning. */
-static enum gpuring_reason describe_barrier(struct gpuring_serve *serve, struct gpuring_call **call)
-{
-    uint8_t *byte = &serve->barrier_byte;
-
-    if (serve->barrier.name == NULL) {
-        serve->barrier = (struct gpuring_call){
-            .collective = GPURING_COLLECTIVE_ALLREDUCE,
-            .name = gpuring_served_of(GPURING_STAGED_barrier)->name,
-            .input = byte,
-            .output = byte,
-            .count = 1,
-            .type = GPURING_TYPE_BYTE,
-            .op = GPURING_OP_BOR,
-            .element_size = 1,
-            .in = {.sample = byte, .bytes = 1, .blocks = {.count = 1}},
-            .shape = BARRIER_SHAPE,
-        };
-        serve->barrier.out = serve->barrier.in;
-        serve->barrier.made = gpuring_differ_word(GPURING_STAGED_barrier, &serve->barrier);
-    }
-    *call = &serve->barrier;
-    return gpuring_eligible_memory(*call);
-}
-
-enum gpuring_reason gpuring_call_describe(struct gpuring_description *d,
-                                          struct gpuring_call **described, int *status)
+enum gpuring_reason gpuring_call_describe(struct gpuring_description *d, struct gpuring_call *call,
+                                          struct gpuring_layout *layout, int *status)
 {
     const struct gpuring_served *served = gpuring_served_of(d->what);
     const struct gpuring_arguments *arguments = &d->arguments;
-    mca_coll_gpuring_module_t *module = d->module;
     enum gpuring_reason reason = GPURING_REASON_NONE;
-    struct gpuring_call *call = *described;
-    struct gpuring_shape *shape;
     struct sources sources;
-    bool plain;
 
-    *status = GPURING_OK;
-    if (d->what == GPURING_STAGED_barrier) {
-        return describe_barrier(module->serve, described);
-    }
-    shape = find_shape(d);
-    if (shape != NULL) {
-        *described = &shape->described; /* copying it would take longer than a small call */
-        return describe_alike(shape, arguments);
-    }
     *call = (struct gpuring_call){.collective = served->collective,
                                   .name = served->name,
                                   .root = arguments->root,
                                   .type = GPURING_TYPE_BYTE,
                                   .op = GPURING_OP_BOR,
                                   .element_size = 1};
+    *layout = (struct gpuring_layout){.plain = false};
     if (served->reduces) {
         reason = gpuring_eligible_types(arguments->rtype, arguments->op, call);
     }
     if (reason != GPURING_REASON_NONE) {
         return reason;
     }
-    call->count = known_count(served, module, arguments);
+    call->count = known_count(served, d->module, arguments);
     call->made = gpuring_differ_word((int) d->what, call);
     find_sources(d, call, &sources);
     locate(&sources.in, &call->in);
     locate(&sources.out, &call->out);
     reason = call->count == 0 ? GPURING_REASON_MEMORY : gpuring_eligible_memory(call);
-    plain = call->count > 0 && has_plain_shape(module, &sources, call);
-    if (plain || reason == GPURING_REASON_NONE) {
+    layout->plain = call->count > 0 && has_plain_layout(d->module, &sources, call);
+    if (layout->plain || reason == GPURING_REASON_NONE) {
         *status = adapt(d, &sources, call);
     }
-    if (plain && *status == GPURING_OK) {
-        keep_shape(d, &sources, call);
-    }
+    layout->in_low = sources.in.span.low;
+    layout->out_low = sources.out.span.low;
+    layout->reads_send = sources.in.part == &d->send;
     return reason;
 }

@@ -42,15 +42,6 @@ static int take(const struct gpuring_engine *engine, struct gpuring_bounce *boun
     return status;
 }
 
-/* Return true if the call must work on a copy of this buffer. */
-static bool needs_copy(const struct gpuring_engine *engine,
-                       const struct gpuring_call_buffer *buffer)
-{
-    return buffer->bytes > 0 &&
-           (buffer->runs != NULL ||
-            !gpuring_device_reaches(engine->device_ops, engine->device, &buffer->at));
-}
-
 /* Start to copy between a user's buffer and its copy. */
 static int copy(const struct gpuring_engine *engine, const struct gpuring_call_buffer *buffer,
                 const void *user, void *copied, bool in)
@@ -65,20 +56,13 @@ static int copy(const struct gpuring_engine *engine, const struct gpuring_call_b
 }
 
 int gpuring_bounce_start(struct gpuring_engine *engine, const struct gpuring_call *call,
-                         const void **input, void **output)
+                         bool copy_in, bool copy_out, const void **input, void **output)
 {
-    bool copy_in = needs_copy(engine, &call->in), copy_out = needs_copy(engine, &call->out);
-    bool in_place;
+    bool in_place = call->input == call->output && call->in.runs == NULL && call->out.runs == NULL;
     void *copied;
     int status = GPURING_OK;
 
-    *input = call->input;
-    *output = call->output;
     engine->bounce_output.used = NULL;
-    if (!copy_in && !copy_out) {
-        return GPURING_OK;
-    }
-    in_place = call->input == call->output && call->in.runs == NULL && call->out.runs == NULL;
     if (copy_out) {
         status = take(engine, &engine->bounce_output, gpuring_call_moves(call), output);
         engine->bounce_output.used = *output;

@@ -8,6 +8,7 @@
 #ifndef GPURING_ENGINE_BOUNCE_H
 #define GPURING_ENGINE_BOUNCE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct gpuring_engine;
@@ -28,10 +29,10 @@ struct gpuring_bounce {
     void *used;  /* by the current call: kept, large or NULL */
 };
 
-/* Get the buffers to work on: those of the call if the GPU can access them, otherwise copies, which
- * the engine's stream fills. */
+/* Replace *input, *output or both, which are the buffers of the call, with copies. The engine's
+ * stream fills those of the input. */
 int gpuring_bounce_start(struct gpuring_engine *engine, const struct gpuring_call *call,
-                         const void **input, void **output);
+                         bool copy_in, bool copy_out, const void **input, void **output);
 
 /* Copy the result to the user's buffer after the work, and wait for completion. */
 int gpuring_bounce_deliver(struct gpuring_engine *engine, const struct gpuring_call *call);

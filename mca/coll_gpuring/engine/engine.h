@@ -52,6 +52,7 @@ struct gpuring_engine {
     uint64_t first;                  /* the first operation after connections were made */
     bool running;                    /* an operation was started and has not been finished */
     bool ran;                        /* all of its lanes have ended */
+    bool bounces;                    /* it works on copies of a buffer (bounce.h) */
     uint64_t operation;              /* number of the current or last operation, from 1 */
     const char *name;                /* of that operation, "MPI_Allreduce" */
     uint64_t made;                   /* its word, see serve/differ.h; 0: unknown */
@@ -128,16 +129,15 @@ int gpuring_engine_aborted(const struct gpuring_engine *engine);
 void gpuring_engine_destroy(struct gpuring_engine *engine); /* NULL is allowed */
 
 /*
- * Run an operation whose call has a selection: start it, poll until the result is not
- * GPURING_AGAIN, and finish with that result. A poll executes all possible steps and returns after
- * a limited number of unsuccessful attempts.
+ * Run an operation whose call has a selection: start it, and poll while the result is
+ * GPURING_AGAIN. A poll executes all possible steps and returns after a limited number of
+ * unsuccessful attempts. start polls once.
  */
 int gpuring_operation_start(struct gpuring_engine *engine, const struct gpuring_call *call);
 int gpuring_operation_poll(struct gpuring_engine *engine, const struct gpuring_call *call);
-void gpuring_operation_finish(struct gpuring_engine *engine, int status);
-/* Stop an abandoned operation after the abort word was set, and wait until nothing of it runs. This
- * takes at most the patience of its work. */
-void gpuring_operation_stop(struct gpuring_engine *engine);
+/* End an operation that has failed, after the abort word was set. Wait until nothing of it runs,
+ * which takes at most the patience of its work. */
+void gpuring_operation_fail(struct gpuring_engine *engine);
 
 /* Return a number that changes whenever the current operation has made progress. */
 uint64_t gpuring_operation_progress(const struct gpuring_engine *engine);

@@ -126,13 +126,13 @@ static int prepare(struct gpuring_engine *engine, const struct gpuring_call *cal
     work->protocol = choice->protocol;
     work->nblocks = (uint32_t) engine->choice_config.nranks;
     work->lanes = lanes;
-    work->abort = gpuring_transport_abort_word(engine->program->transport);
     work->slice = choice->slice;
     work->patience = engine->patience;
     work->in = call->in.blocks;
     work->out = call->out.blocks;
     engine->prepared = call->shape;
     gpuring_transport_use(engine->program->transport, engine->program->index, choice->protocol);
+    work->abort = gpuring_transport_abort_word(engine->program->transport);
     return engine->device_ops->kind == GPURING_DEVICE_HOST ? GPURING_OK
                                                            : place_tables(engine, work);
 }
@@ -166,13 +166,52 @@ static void publish(struct gpuring_engine *engine, enum gpuring_activity activit
     }
 }
 
-static void publish_start(struct gpuring_engine *engine)
+/* Begin the operation for the other ranks and for the network. */
+static void begin(struct gpuring_engine *engine)
 {
     gpuring_transport_make(engine->transport, engine->operation, engine->made);
     if (engine->late_transport != NULL) {
         gpuring_transport_make(engine->late_transport, engine->operation, engine->made);
     }
     publish(engine, GPURING_ACTIVITY_RUNNING);
+    gpuring_transport_begin(engine->program->transport);
+    engine->running = true;
+    engine->ran = false;
+    engine->program->used = engine->operation;
+}
+
+/* End the operation. Also called if the call has failed before it began. */
+static void end(struct gpuring_engine *engine, enum gpuring_activity activity)
+{
+    if (engine->running) {
+        if (engine->bounces) {
+            gpuring_bounce_end(engine);
+        }
+        gpuring_transport_end(engine->program->transport);
+        engine->running = false;
+    }
+    publish(engine, activity);
+}
+
+static bool needs_copy(const struct gpuring_engine *engine,
+                       const struct gpuring_call_buffer *buffer)
+{
+    return buffer->bytes > 0 &&
+           (buffer->runs != NULL ||
+            !gpuring_device_reaches(engine->device_ops, engine->device, &buffer->at));
+}
+
+/* Get the buffers that the executor works on: those of the call, or copies. */
+static int find_buffers(struct gpuring_engine *engine, const struct gpuring_call *call,
+                        const void **input, void **output)
+{
+    bool copy_in = needs_copy(engine, &call->in), copy_out = needs_copy(engine, &call->out);
+
+    *input = call->input;
+    *output = call->output;
+    engine->bounces = copy_in || copy_out;
+    return engine->bounces ? gpuring_bounce_start(engine, call, copy_in, copy_out, input, output)
+                           : GPURING_OK;
 }
 
 int gpuring_operation_start(struct gpuring_engine *engine, const struct gpuring_call *call)
@@ -185,22 +224,18 @@ int gpuring_operation_start(struct gpuring_engine *engine, const struct gpuring_
     engine->name = call->name;
     engine->made = call->made;
     engine->compared = call->made == 0 || engine->device_ops->kind == GPURING_DEVICE_HOST;
-    publish_start(engine);
     if (call->shape == 0 || call->shape != engine->prepared) {
         status = prepare(engine, call);
     }
     if (status == GPURING_OK) {
-        gpuring_transport_begin(engine->program->transport);
-        engine->running = true;
-        engine->ran = false;
-        engine->program->used = engine->operation;
-        status = gpuring_bounce_start(engine, call, &input, &output);
+        begin(engine);
+        status = find_buffers(engine, call, &input, &output);
     }
     if (status == GPURING_OK) {
         fill_work(engine->work, input, output);
         status = engine->device_ops->launch(engine->stream, engine->work);
     }
-    return status;
+    return status == GPURING_OK ? gpuring_operation_poll(engine, call) : status;
 }
 
 /*
@@ -239,24 +274,21 @@ int gpuring_operation_poll(struct gpuring_engine *engine, const struct gpuring_c
 
         status = compared == GPURING_OK ? status : compared;
     }
-    return status == GPURING_OK ? gpuring_bounce_deliver(engine, call) : status;
+    if (status == GPURING_OK && engine->bounces) {
+        status = gpuring_bounce_deliver(engine, call);
+    }
+    if (status == GPURING_OK) {
+        end(engine, GPURING_ACTIVITY_OUTSIDE);
+    }
+    return status;
 }
 
-void gpuring_operation_stop(struct gpuring_engine *engine)
+void gpuring_operation_fail(struct gpuring_engine *engine)
 {
     if (engine->device_ops->kind != GPURING_DEVICE_HOST) {
         (void) engine->device_ops->synchronize(engine->stream);
     }
-}
-
-void gpuring_operation_finish(struct gpuring_engine *engine, int status)
-{
-    if (engine->running) { /* otherwise a call has failed that was not started */
-        gpuring_bounce_end(engine);
-        gpuring_transport_end(engine->program->transport);
-        engine->running = false;
-    }
-    publish(engine, status == GPURING_OK ? GPURING_ACTIVITY_OUTSIDE : GPURING_ACTIVITY_FAILED);
+    end(engine, GPURING_ACTIVITY_FAILED);
 }
 
 uint64_t gpuring_operation_progress(const struct gpuring_engine *engine)

@@ -13,13 +13,6 @@ const char *gpuring_collective_text(enum gpuring_collective collective)
     return texts[collective];
 }
 
-bool gpuring_collective_reduces(enum gpuring_collective collective)
-{
-    return collective == GPURING_COLLECTIVE_ALLREDUCE || collective == GPURING_COLLECTIVE_REDUCE ||
-           collective == GPURING_COLLECTIVE_SCAN || collective == GPURING_COLLECTIVE_EXSCAN ||
-           collective == GPURING_COLLECTIVE_REDUCE_SCATTER;
-}
-
 const char *gpuring_algorithm_text(enum gpuring_algorithm algorithm)
 {
 #define TEXT(v, name, id, text, help) text,

@@ -83,7 +83,12 @@ static inline bool gpuring_collective_has_blocks(enum gpuring_collective collect
 
     return have[collective];
 }
-bool gpuring_collective_reduces(enum gpuring_collective collective);
+static inline bool gpuring_collective_reduces(enum gpuring_collective collective)
+{
+    return collective == GPURING_COLLECTIVE_ALLREDUCE || collective == GPURING_COLLECTIVE_REDUCE ||
+           collective == GPURING_COLLECTIVE_SCAN || collective == GPURING_COLLECTIVE_EXSCAN ||
+           collective == GPURING_COLLECTIVE_REDUCE_SCATTER;
+}
 const char *gpuring_algorithm_text(enum gpuring_algorithm algorithm);
 
 /* One end of a connection. */

@@ -79,7 +79,7 @@ static int calls_progress(mca_coll_gpuring_module_t *module, struct gpuring_item
     status = gpuring_oob_failure(oob).status;
     if (status == GPURING_OK && other != own) {
         status = gpuring_differ_report(module, own, rank - 1, other);
-        gpuring_execute_fail(module, status);
+        gpuring_module_fail(module, status);
     }
     item->check->alike = status == GPURING_OK;
     return status;

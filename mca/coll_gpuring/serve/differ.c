@@ -11,12 +11,11 @@
 #include "mca/coll_gpuring/util/status.h"
 
 /* Fields of the word: lowest bit and mask. */
-#define BYTES(word)     ((word) &MOST_BYTES)
+#define BYTES(word)     ((word) &GPURING_DIFFER_BYTES)
 #define ROOT(word)      ((unsigned) ((word) >> 37 & 0xfff))
 #define TYPE(word)      ((uint32_t) ((word) >> 49 & 0x3f))
 #define OPERATION(word) ((uint32_t) ((word) >> 55 & 0xf))
 #define FUNCTION(word)  ((unsigned) ((word) >> 59))
-#define MOST_BYTES      ((UINT64_C(1) << 37) - 1)
 
 /* The MPI functions in the order of enum gpuring_staged. */
 static const struct function {
@@ -43,15 +42,6 @@ static const struct function {
 _Static_assert(FUNCTIONS < 32 && GPURING_TYPE_COUNT <= 64 && GPURING_OP_COUNT <= 16,
                "the word has room for them");
 
-uint64_t gpuring_differ_word(int function, const struct gpuring_call *call)
-{
-    uint64_t bytes = gpuring_call_bytes(call);
-
-    bytes = bytes < MOST_BYTES ? bytes : MOST_BYTES;
-    return bytes | (uint64_t) ((unsigned) call->root & 0xfff) << 37 | (uint64_t) call->type << 49 |
-           (uint64_t) call->op << 55 | (uint64_t) (unsigned) (function + 1) << 59;
-}
-
 void gpuring_differ_text(uint64_t word, char *text, size_t size)
 {
     const struct function *function = &functions[FUNCTION(word) - 1];
@@ -63,7 +53,7 @@ void gpuring_differ_text(uint64_t word, char *text, size_t size)
     }
     used = snprintf(text, size, "MPI_%c%s", toupper((unsigned char) function->name[0]),
                     function->name + 1);
-    if (BYTES(word) != MOST_BYTES && strcmp(function->name, "barrier") != 0) {
+    if (BYTES(word) != GPURING_DIFFER_BYTES && strcmp(function->name, "barrier") != 0) {
         used += snprintf(text + used, size - (size_t) used, " of %llu bytes",
                          (unsigned long long) BYTES(word));
     }
@@ -81,7 +71,7 @@ void gpuring_differ_text(uint64_t word, char *text, size_t size)
 int gpuring_differ_report(const mca_coll_gpuring_module_t *module, uint64_t own, int rank,
                           uint64_t other)
 {
-    bool counts = (own & ~MOST_BYTES) == (other & ~MOST_BYTES);
+    bool counts = (own & ~GPURING_DIFFER_BYTES) == (other & ~GPURING_DIFFER_BYTES);
     char self[256], texts[2][128];
 
     gpuring_module_text(module, self, sizeof self);

@@ -3,7 +3,7 @@
 /*
  * Detect ranks of a node that make different calls. Each rank packs the properties that MPI
  * requires to be equal on all ranks into one word, and publishes the word on its status page when
- * it starts an operation (transport/made.c):
+ * it starts an operation (transport/activity.c):
  *
  *     bits 0-36   bytes, as gpuring_call_bytes; all ones: unknown, or 128 GiB and more
  *     bits 37-48  root, modulo 4096       bits 49-54  type
@@ -23,7 +23,15 @@
 struct mca_coll_gpuring_module_t;
 
 /* Return the word of a call of this MPI function (enum gpuring_staged). It is never 0. */
-uint64_t gpuring_differ_word(int function, const struct gpuring_call *call);
+#define GPURING_DIFFER_BYTES ((UINT64_C(1) << 37) - 1)
+static inline uint64_t gpuring_differ_word(int function, const struct gpuring_call *call)
+{
+    uint64_t bytes = gpuring_call_bytes(call);
+
+    bytes = bytes < GPURING_DIFFER_BYTES ? bytes : GPURING_DIFFER_BYTES;
+    return bytes | (uint64_t) ((unsigned) call->root & 0xfff) << 37 | (uint64_t) call->type << 49 |
+           (uint64_t) call->op << 55 | (uint64_t) (unsigned) (function + 1) << 59;
+}
 
 /* Write the text of a word: "MPI_Bcast of 400 bytes, root 0", or "another call" for word 0. */
 void gpuring_differ_text(uint64_t word, char *text, size_t size);

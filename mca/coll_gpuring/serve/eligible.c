@@ -200,12 +200,6 @@ enum gpuring_reason gpuring_eligible_types(const struct ompi_datatype_t *dtype, 
     return GPURING_REASON_NONE;
 }
 
-/* Return true if calls on buffers in host memory are served. */
-static bool on_hosts(void)
-{
-    return gpuring_process.device_ops->kind == GPURING_DEVICE_HOST;
-}
-
 static const struct gpuring_pointer host_pointer = {.kind = GPURING_POINTER_HOST, .ordinal = -1};
 
 /* Return where a buffer is. A buffer without data counts as host memory. */
@@ -214,11 +208,8 @@ static struct gpuring_pointer memory_of(const struct gpuring_call_buffer *buffer
     return buffer->bytes > 0 ? gpuring_memory_of(buffer->sample) : host_pointer;
 }
 
-enum gpuring_reason gpuring_eligible_memory(struct gpuring_call *call)
+enum gpuring_reason gpuring_eligible_on_gpu(struct gpuring_call *call)
 {
-    if (on_hosts()) {
-        return GPURING_REASON_NONE;
-    }
     call->out.at = memory_of(&call->out);
     call->in.at = call->in.sample == call->out.sample && call->out.bytes > 0 ? call->out.at
                                                                              : memory_of(&call->in);

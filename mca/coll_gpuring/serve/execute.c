@@ -81,51 +81,26 @@ static int wait_operation(mca_coll_gpuring_module_t *module, const struct gpurin
     return status;
 }
 
-void gpuring_execute_fail(mca_coll_gpuring_module_t *module, int status)
-{
-    bool running = module->state == GPURING_STATE_READY;
-
-    if (running && status == GPURING_ERR_ABORTED) {
-        int why = gpuring_engine_aborted(module->engine);
-
-        status = why != 0 ? why : status; /* the reason of the rank that aborted first */
-    }
-    gpuring_module_fail(module, status);
-    if (running) {
-        gpuring_operation_stop(module->engine);
-        gpuring_operation_finish(module->engine, status);
-    }
-}
-
-/* End an operation: account for it if it succeeded, otherwise let the module fail. */
+/* Account for an operation that has ended, or let the module fail with its error. */
 static int end_operation(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
                          int status)
 {
     if (OPAL_LIKELY(status == GPURING_OK)) {
-        gpuring_operation_finish(module->engine, status);
         account(module, call);
         return GPURING_OK;
     }
     status = gpuring_watchdog_report(module, status);
-    gpuring_execute_fail(module, status);
+    gpuring_module_fail(module, status);
     return module->failure;
-}
-
-static int start_operation(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
-                           uint64_t number)
-{
-    module->serve->running = number;
-    return gpuring_operation_start(module->engine, call);
 }
 
 int gpuring_execute_blocking(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
                              uint64_t number)
 {
-    int status = start_operation(module, call, number);
+    int status;
 
-    if (OPAL_LIKELY(status == GPURING_OK)) {
-        status = gpuring_operation_poll(module->engine, call);
-    }
+    module->serve->running = number;
+    status = gpuring_operation_start(module->engine, call);
     if (status == GPURING_AGAIN) {
         status = wait_operation(module, call);
     }
@@ -141,28 +116,28 @@ static int item_start(mca_coll_gpuring_module_t *module, struct gpuring_item *it
         item->call.collective == GPURING_COLLECTIVE_ALLREDUCE) {
         status = gpuring_check_prepare(item);
         if (status != GPURING_OK) {
-            gpuring_execute_fail(module, status);
+            gpuring_module_fail(module, status);
             return status;
         }
     }
-    return start_operation(module, &item->call, item->pending.number);
+    module->serve->running = item->pending.number;
+    return gpuring_operation_start(module->engine, &item->call);
 }
 
 int gpuring_execute_item(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
 {
-    int status = GPURING_OK;
+    int status;
 
     if (item->phase == GPURING_PHASE_CHECKING) {
         return gpuring_check_progress(module, item);
     }
-    if (item->phase != GPURING_PHASE_RUNNING) {
+    if (item->phase == GPURING_PHASE_RUNNING) {
+        status = gpuring_operation_poll(module->engine, &item->call);
+    } else {
         status = item_start(module, item);
         if (module->state != GPURING_STATE_READY) {
             return status;
         }
-    }
-    if (status == GPURING_OK) {
-        status = gpuring_operation_poll(module->engine, &item->call);
     }
     if (status == GPURING_AGAIN) {
         return GPURING_AGAIN;

@@ -131,7 +131,7 @@ static int next_progress(mca_coll_gpuring_module_t *module)
 
     if (status != GPURING_OK) {
         if (status != GPURING_AGAIN) {
-            gpuring_execute_fail(module, status);
+            gpuring_module_fail(module, status);
         }
         return GPURING_AGAIN;
     }
@@ -185,7 +185,7 @@ static int queue_progress(mca_coll_gpuring_module_t *module, struct gpuring_list
             if (status == GPURING_OK) {
                 break;
             }
-            gpuring_execute_fail(module, status);
+            gpuring_module_fail(module, status);
         }
     }
     /* If the queue is empty, another thread may be running a call without the lock, so the module's

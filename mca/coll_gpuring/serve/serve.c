@@ -40,32 +40,6 @@ void gpuring_serve_close(mca_coll_gpuring_module_t *module)
     module->serve = NULL;
 }
 
-int gpuring_serve_blocking(mca_coll_gpuring_module_t *self, struct gpuring_call *call,
-                           const struct gpuring_pending *pending, enum gpuring_reason *reason)
-{
-    int status = GPURING_OK;
-
-    switch (gpuring_serve_decide(self, call, pending, GPURING_BLOCKING,
-                                 gpuring_serve_busy(self->serve), reason)) {
-    case GPURING_RUN:
-        status = gpuring_execute_blocking(self, call, pending->number);
-        break;
-    case GPURING_WAIT:
-        status = gpuring_progress_call(self, call, pending, GPURING_BLOCKING, reason);
-        break;
-    case GPURING_REFUSE:
-        status = self->failure;
-        break;
-    default: /* delegated */
-        break;
-    }
-    if (OPAL_UNLIKELY(status == GPURING_ERR_MIXED)) {
-        *reason = GPURING_REASON_MIXED; /* the other ranks wait in the previous module */
-    }
-    self->agree.connected |= *reason == GPURING_REASON_NONE && status == GPURING_OK;
-    return status;
-}
-
 void gpuring_serve_log_reason(mca_coll_gpuring_module_t *module, enum gpuring_reason reason)
 {
     char text[256];
@@ -95,12 +69,10 @@ void gpuring_serve_order_lost(const mca_coll_gpuring_module_t *module, enum gpur
     }
 }
 
-void gpuring_call_release(struct gpuring_call *call)
+void gpuring_call_free(struct gpuring_call *call)
 {
-    if (call->memory != NULL) {
-        gpuring_runs_free(&call->memory->in_runs);
-        gpuring_runs_free(&call->memory->out_runs);
-        free(call->memory);
-        call->memory = NULL;
-    }
+    gpuring_runs_free(&call->memory->in_runs);
+    gpuring_runs_free(&call->memory->out_runs);
+    free(call->memory);
+    call->memory = NULL;
 }

@@ -62,9 +62,6 @@ int gpuring_execute_blocking(struct mca_coll_gpuring_module_t *module,
  */
 int gpuring_execute_item(struct mca_coll_gpuring_module_t *module, struct gpuring_item *item);
 
-/* Set the module to FAILED, and stop the operation that the engine runs before returning. */
-void gpuring_execute_fail(struct mca_coll_gpuring_module_t *module, int status);
-
 /*
  * ---- progress.c: advance queues. Threads that wait for an item do so, and a task
  * (progress/task.h) does so for items with requests. Queues of different communicators are
@@ -134,7 +131,13 @@ enum gpuring_reason gpuring_eligible_types(const struct ompi_datatype_t *dtype,
 
 /* Find out in which memory the samples of the call's buffers are, and store it in the call. Returns
  * NONE, MEMORY or HOST_TYPE. */
-enum gpuring_reason gpuring_eligible_memory(struct gpuring_call *call);
+enum gpuring_reason gpuring_eligible_on_gpu(struct gpuring_call *call);
+static inline enum gpuring_reason gpuring_eligible_memory(struct gpuring_call *call)
+{
+    /* the host device serves all buffers */
+    return gpuring_process.device_ops->kind == GPURING_DEVICE_HOST ? GPURING_REASON_NONE
+                                                                   : gpuring_eligible_on_gpu(call);
+}
 
 /* ---- check.c: coll_gpuring_check=data ---- */
 
@@ -160,13 +163,14 @@ int gpuring_watchdog_report(struct mca_coll_gpuring_module_t *module, int status
 
 /* ---- serve.c ---- */
 
-/* Perform an eligible blocking call. Returns its outcome. Sets *reason if the caller must delegate
- * the call. */
-int gpuring_serve_blocking(struct mca_coll_gpuring_module_t *module, struct gpuring_call *call,
-                           const struct gpuring_pending *pending, enum gpuring_reason *reason);
-
 /* Free the memory that the call owns (engine/call.h), after the last use of the call. */
-void gpuring_call_release(struct gpuring_call *call);
+void gpuring_call_free(struct gpuring_call *call);
+static inline void gpuring_call_release(struct gpuring_call *call)
+{
+    if (call->memory != NULL) {
+        gpuring_call_free(call);
+    }
+}
 
 /* Log the first call of the module that is delegated for this reason. */
 void gpuring_serve_log_reason(struct mca_coll_gpuring_module_t *module, enum gpuring_reason reason);

@@ -2,7 +2,6 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* Identity, liveness and last known activity of peers, and stopping all of them. */
 #include <errno.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 
@@ -45,11 +44,6 @@ void gpuring_transport_peer_text(const struct gpuring_transport *transport, int 
                                    : "shared memory");
 }
 
-const volatile uint32_t *gpuring_transport_abort_word(const struct gpuring_transport *transport)
-{
-    return &transport->page->abort;
-}
-
 /* Stop the owner of the page. The first status is kept. */
 static void abort_page(struct gpuring_status_page *page, int status)
 {
@@ -90,33 +84,6 @@ int gpuring_transport_health(struct gpuring_transport *transport, char *text, si
         return GPURING_ERR_ABORTED;
     }
     return gpuring_remote_health(transport, text, size);
-}
-
-#define OPERATIONS_PER_CORE 16 /* operations between queries of the current core */
-
-void gpuring_transport_publish(struct gpuring_transport *transport, uint64_t operation,
-                               enum gpuring_activity activity)
-{
-    /* This release pairs with word_at in made.c. */
-    __atomic_store_n(&transport->page->operation, operation, __ATOMIC_RELEASE);
-    __atomic_store_n(&transport->page->activity, (uint32_t) activity, __ATOMIC_RELAXED);
-    if (activity == GPURING_ACTIVITY_RUNNING && operation % OPERATIONS_PER_CORE == 1) {
-        __atomic_store_n(&transport->page->core, (uint32_t) (sched_getcpu() + 1), __ATOMIC_RELAXED);
-    }
-}
-
-bool gpuring_transport_shares_core(const struct gpuring_transport *transport)
-{
-    uint32_t core = (uint32_t) (sched_getcpu() + 1);
-
-    for (int i = 0; core != 0 && i < transport->npeers; i++) {
-        const struct gpuring_status_page *page = transport->peers[i].page;
-
-        if (page != NULL && __atomic_load_n(&page->core, __ATOMIC_RELAXED) == core) {
-            return true;
-        }
-    }
-    return false;
 }
 
 void gpuring_transport_note_call(struct gpuring_transport *transport, uint64_t call, bool on_gpu)

@@ -285,13 +285,6 @@ int gpuring_transport_connected(struct gpuring_transport *transport)
     return gpuring_tables_upload(transport);
 }
 
-void gpuring_transport_end(struct gpuring_transport *transport)
-{
-    if (transport->nremote > 0) {
-        gpuring_proxy_end(&transport->group);
-    }
-}
-
 /* End the exchange of first chunks, if it has begun. */
 static void end_first_chunks(struct gpuring_transport *transport)
 {
@@ -371,30 +364,6 @@ void gpuring_transport_remove(struct gpuring_transport *transport, int plan)
 {
     gpuring_tables_unload(transport, transport->ends[plan].tables);
     transport->ends[plan] = (struct gpuring_plan_ends){.plan = NULL};
-}
-
-void gpuring_transport_begin(struct gpuring_transport *transport)
-{
-    if (transport->nremote > 0) {
-        gpuring_proxy_begin(&transport->group);
-    }
-}
-
-void gpuring_transport_help(struct gpuring_transport *transport)
-{
-    if (transport->nremote > 0) {
-        gpuring_proxy_help(transport->config.proxy);
-    }
-}
-
-bool gpuring_transport_unsent(struct gpuring_transport *transport)
-{
-    return transport->nremote > 0 && gpuring_proxy_unsent(&transport->group);
-}
-
-bool gpuring_transport_by_mpi(const struct gpuring_transport *transport)
-{
-    return transport->nremote > 0 && transport->config.net_ops == &gpuring_net_mpi;
 }
 
 void gpuring_transport_destroy(struct gpuring_transport *transport)

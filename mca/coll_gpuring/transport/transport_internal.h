@@ -75,7 +75,8 @@ struct gpuring_status_page {
      * by number modulo GPURING_BALLOTS; the last of these is in call `last_open`. The owner knows
      * the results of calls up to `last_known`. */
     uint64_t voted, last_open, last_known, ballots[GPURING_BALLOTS];
-    /* Words of the owner's last operations, by number modulo GPURING_OPERATIONS_KEPT: made.c. */
+    /* Words of the owner's last operations, by number modulo GPURING_OPERATIONS_KEPT:
+     * activity.c. */
     uint64_t made[GPURING_OPERATIONS_KEPT];
 };
 _Static_assert(sizeof(struct gpuring_status_page) == 1104, "shared between processes");

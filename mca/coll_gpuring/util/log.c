@@ -9,7 +9,7 @@
 /* Only gpuring_log_set writes these. Relaxed order suffices, because a line that is logged during a
  * change may use the old or the new sink. */
 static _Atomic(gpuring_log_sink_fn) log_sink;
-static atomic_int log_max_level = GPURING_LOG_WARN;
+int gpuring_log_max_level = GPURING_LOG_WARN;
 
 const char *gpuring_log_level_name(enum gpuring_log_level level)
 {
@@ -21,12 +21,7 @@ const char *gpuring_log_level_name(enum gpuring_log_level level)
 void gpuring_log_set(gpuring_log_sink_fn sink, enum gpuring_log_level max_level)
 {
     atomic_store_explicit(&log_sink, sink, memory_order_relaxed);
-    atomic_store_explicit(&log_max_level, (int) max_level, memory_order_relaxed);
-}
-
-int gpuring_log_enabled(enum gpuring_log_level level)
-{
-    return (int) level <= atomic_load_explicit(&log_max_level, memory_order_relaxed);
+    __atomic_store_n(&gpuring_log_max_level, (int) max_level, __ATOMIC_RELAXED);
 }
 
 void gpuring_log_write(enum gpuring_log_level level, const char *format, ...)

@@ -25,8 +25,13 @@ typedef void (*gpuring_log_sink_fn)(enum gpuring_log_level level, const char *te
 /* Install the sink (NULL: stderr) and the highest level that is passed to it. */
 void gpuring_log_set(gpuring_log_sink_fn sink, enum gpuring_log_level max_level);
 
+extern int gpuring_log_max_level; /* internal: set by gpuring_log_set; atomic, relaxed */
+
 /* Return true if lines of this level are logged. Use it to guard expensive arguments. */
-int gpuring_log_enabled(enum gpuring_log_level level);
+static inline int gpuring_log_enabled(enum gpuring_log_level level)
+{
+    return (int) level <= __atomic_load_n(&gpuring_log_max_level, __ATOMIC_RELAXED);
+}
 
 const char *gpuring_log_level_name(enum gpuring_log_level level); /* "WARN" */
 

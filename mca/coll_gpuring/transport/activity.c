@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Begin and end operations, for the network and for the other ranks of the node. Each rank has on
+ * its status page its activity and words that describe its last GPURING_OPERATIONS_KEPT operations.
+ * Transports do not interpret the words, which are equal on all ranks unless the program violates
+ * MPI's rules (serve/differ.h).
+ */
+#include <sched.h>
+
+#include "mca/coll_gpuring/transport/transport_internal.h"
+
+void gpuring_transport_make(struct gpuring_transport *transport, uint64_t operation, uint64_t word)
+{
+    /* This release orders the word after the store of the previous operation, see word_at. */
+    __atomic_store_n(&transport->page->made[operation % GPURING_OPERATIONS_KEPT], word,
+                     __ATOMIC_RELEASE);
+}
+
+/* Return the word of an operation, or 0 if the owner has not started it, or if the word may have
+ * been replaced since. */
+static uint64_t word_at(const struct gpuring_status_page *page, uint64_t operation)
+{
+    uint64_t word, last;
+
+    /* This acquire pairs with gpuring_transport_publish, which follows gpuring_transport_make. */
+    if (__atomic_load_n(&page->operation, __ATOMIC_ACQUIRE) < operation) {
+        return 0;
+    }
+    word = __atomic_load_n(&page->made[operation % GPURING_OPERATIONS_KEPT], __ATOMIC_ACQUIRE);
+    /* The next operation that uses this place replaces the word. Before that, the owner publishes
+     * the operation that precedes it. */
+    last = __atomic_load_n(&page->operation, __ATOMIC_RELAXED);
+    return last < operation + GPURING_OPERATIONS_KEPT - 1 ? word : 0;
+}
+
+uint64_t gpuring_transport_made(const struct gpuring_transport *transport, int rank,
+                                uint64_t operation)
+{
+    const struct gpuring_peer *peer = gpuring_peer_find(transport, rank);
+
+    return peer != NULL && peer->page != NULL ? word_at(peer->page, operation) : 0;
+}
+
+int gpuring_transport_differs(const struct gpuring_transport *transport, uint64_t operation,
+                              uint64_t word, uint64_t *other)
+{
+    for (int i = 0; i < transport->npeers; i++) {
+        const struct gpuring_peer *peer = &transport->peers[i];
+
+        *other = peer->page != NULL ? word_at(peer->page, operation) : 0;
+        if (*other != 0 && *other != word) {
+            return peer->rank;
+        }
+    }
+    return -1;
+}
+
+#define OPERATIONS_PER_CORE 16 /* operations between queries of the current core */
+
+void gpuring_transport_publish(struct gpuring_transport *transport, uint64_t operation,
+                               enum gpuring_activity activity)
+{
+    /* This release pairs with word_at. */
+    __atomic_store_n(&transport->page->operation, operation, __ATOMIC_RELEASE);
+    __atomic_store_n(&transport->page->activity, (uint32_t) activity, __ATOMIC_RELAXED);
+    if (activity == GPURING_ACTIVITY_RUNNING && operation % OPERATIONS_PER_CORE == 1) {
+        __atomic_store_n(&transport->page->core, (uint32_t) (sched_getcpu() + 1), __ATOMIC_RELAXED);
+    }
+}
+
+bool gpuring_transport_shares_core(const struct gpuring_transport *transport)
+{
+    uint32_t core = (uint32_t) (sched_getcpu() + 1);
+
+    for (int i = 0; core != 0 && i < transport->npeers; i++) {
+        const struct gpuring_status_page *page = transport->peers[i].page;
+
+        if (page != NULL && __atomic_load_n(&page->core, __ATOMIC_RELAXED) == core) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const volatile uint32_t *gpuring_transport_abort_word(const struct gpuring_transport *transport)
+{
+    return &transport->page->abort;
+}
+
+void gpuring_transport_begin(struct gpuring_transport *transport)
+{
+    if (transport->nremote > 0) {
+        gpuring_proxy_begin(&transport->group);
+    }
+}
+
+void gpuring_transport_help(struct gpuring_transport *transport)
+{
+    if (transport->nremote > 0) {
+        gpuring_proxy_help(transport->config.proxy);
+    }
+}
+
+bool gpuring_transport_unsent(struct gpuring_transport *transport)
+{
+    return transport->nremote > 0 && gpuring_proxy_unsent(&transport->group);
+}
+
+bool gpuring_transport_by_mpi(const struct gpuring_transport *transport)
+{
+    return transport->nremote > 0 && transport->config.net_ops == &gpuring_net_mpi;
+}
+
+void gpuring_transport_end(struct gpuring_transport *transport)
+{
+    if (transport->nremote > 0) {
+        gpuring_proxy_end(&transport->group);
+    }
+}
