@@ -177,6 +177,10 @@ static void pair_calls(struct selftest *test, MPI_Comm comm, int partner, enum s
         result->net += after.value[PERF_COUNTER_net_bytes] > before.value[PERF_COUNTER_net_bytes];
         result->silent += (int) (after.value[PERF_COUNTER_silent_peers] -
                                  before.value[PERF_COUNTER_silent_peers]);
+        if (strcmp(ways[way].protocol, "ll128") == 0) {
+            result->silent += (int) (after.value[PERF_COUNTER_torn_peers] -
+                                     before.value[PERF_COUNTER_torn_peers]);
+        }
     }
 }
 

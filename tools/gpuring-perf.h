@@ -224,6 +224,7 @@ size_t perf_data_check(const struct perf_case *what, const void *buffer, size_t 
     X(net_bytes)                                     \
     X(net_retries)                                   \
     X(silent_peers)                                  \
+    X(torn_peers)                                    \
     X(wireups)
 
 enum perf_counter {

@@ -57,6 +57,7 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/transport/health.c \
     mca/coll_gpuring/transport/transport_internal.h \
     mca/coll_gpuring/transport/peer.c \
+    mca/coll_gpuring/transport/line_test.c \
     mca/coll_gpuring/transport/probe.c \
     mca/coll_gpuring/transport/region.c \
     mca/coll_gpuring/transport/remote.c \

@@ -29,6 +29,8 @@
     X(resumed, "Kernels that were launched again after they had waited for their patience")      \
     X(silent_peers,                                                                              \
       "Ranks whose GPU memory is mapped, but does not receive what is written to it")            \
+    X(torn_peers,                                                                                \
+      "Ranks whose lines of LL128 were received torn, so that it is not used with them")         \
     X(wireups, "Communicators that were wired up")
 
 /* Counters of the proxies, in gpuring_process.net_counts. */

@@ -23,12 +23,12 @@ static const char *const symbols[] = {
 
 /* Only parse and gpuring_standin_arm write these. */
 static struct fault faults[STANDIN_CALLS];
-static unsigned long sticky_at, corrupt_at, torn_at;
+static unsigned long sticky_at, corrupt_at, torn_at, wrong_ll_at;
 static unsigned int slow;
 static bool no_peers, moved, no_memops;
 static pthread_once_t parsed = PTHREAD_ONCE_INIT;
 
-static atomic_ulong counts[STANDIN_CALLS], writes, lines;
+static atomic_ulong counts[STANDIN_CALLS], writes, lines, lines_ll;
 static atomic_bool broken;
 static atomic_int broken_by; /* CUresult, or 0 for CUDA_ERROR_LAUNCH_FAILED */
 
@@ -56,6 +56,8 @@ static void parse_one(char *text)
         corrupt_at = strtoul(value, NULL, 10);
     } else if (strcmp(text, "torn") == 0) {
         torn_at = strtoul(value, NULL, 10);
+    } else if (strcmp(text, "wrong-ll") == 0) {
+        wrong_ll_at = strtoul(value, NULL, 10);
     } else if (strcmp(text, "nopeer") == 0) {
         no_peers = strtoul(value, NULL, 10) != 0;
     } else if (strcmp(text, "moved") == 0) {
@@ -106,7 +108,7 @@ void gpuring_standin_arm(const char *list)
     standin_wait_for_streams(); /* the program cannot wait in a broken context, and copies may still
                                    run */
     memset(faults, 0, sizeof faults);
-    sticky_at = corrupt_at = torn_at = 0;
+    sticky_at = corrupt_at = torn_at = wrong_ll_at = 0;
     slow = 0;
     no_peers = moved = no_memops = false;
     for (int call = 0; call < STANDIN_CALLS; call++) {
@@ -114,6 +116,7 @@ void gpuring_standin_arm(const char *list)
     }
     atomic_store(&writes, 0);
     atomic_store(&lines, 0);
+    atomic_store(&lines_ll, 0);
     atomic_store(&broken, false);
     atomic_store(&broken_by, 0);
     parse_list(list);
@@ -127,7 +130,8 @@ int gpuring_standin_reached(void)
         }
     }
     return sticky_at <= atomic_load(&counts[STANDIN_launch]) &&
-           corrupt_at <= atomic_load(&writes) && torn_at <= atomic_load(&lines);
+           corrupt_at <= atomic_load(&writes) && torn_at <= atomic_load(&lines) &&
+           wrong_ll_at <= atomic_load(&lines_ll);
 }
 
 const char *gpuring_standin_symbol(int call)
@@ -259,10 +263,14 @@ bool standin_corrupts(void)
     return corrupt_at != 0 && atomic_fetch_add(&writes, 1) + 1 >= corrupt_at;
 }
 
-bool standin_tears(void)
+bool standin_tears(enum gpuring_protocol protocol)
 {
     pthread_once(&parsed, parse);
-    return torn_at != 0 && atomic_fetch_add(&lines, 1) + 1 >= torn_at;
+    if (protocol == GPURING_PROTOCOL_LL) {
+        return wrong_ll_at != 0 && atomic_fetch_add(&lines_ll, 1) + 1 >= wrong_ll_at;
+    }
+    return protocol == GPURING_PROTOCOL_LL128 && torn_at != 0 &&
+           atomic_fetch_add(&lines, 1) + 1 >= torn_at;
 }
 
 bool standin_refuses_peers(void)

@@ -32,6 +32,7 @@
  *       torn=N           kernels with LL128 lines to or from another process end with a wrong bit
  *                        in their result, from the N-th of them on, as if they had seen the flag of
  *                        a line before its data
+ *       wrong-ll=N       the same of LL
  *       nopeer=1         GPUs cannot access each other's memory
  *       nomemops=1       synchronous operations cannot be made to wait (CU_POINTER_ATTRIBUTE_SYNC_
  *                        MEMOPS and CU_CTX_SYNC_MEMOPS are not supported)
@@ -65,6 +66,7 @@
 #include <stdint.h>
 #include <unistd.h>
 
+#include "kernels/step.h"
 #include "mca/coll_gpuring/device/cuda/driver.h"
 
 CUresult CUDAAPI cuCtxSetFlags(unsigned int flags); /* not in cuda.h before CUDA 12.1 */
@@ -152,7 +154,7 @@ void gpuring_standin_context_end(void *context);
 CUresult standin_enter(enum standin_call call);
 unsigned int standin_slow_us(void);
 bool standin_corrupts(void); /* also counts copies and kernel slices for corrupt=N */
-bool standin_tears(void);    /* also counts kernels for torn=N */
+bool standin_tears(enum gpuring_protocol protocol); /* also counts kernels for torn=N */
 bool standin_refuses_peers(void);
 /* Break the context: from now on, calls fail with `code` unless they also work after errors. */
 void standin_break(CUresult code);

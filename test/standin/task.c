@@ -94,7 +94,17 @@ static void corrupt_sent(const struct gpuring_work *work)
     }
 }
 
-/* Flip a bit in the result of each finished lane. */
+static bool all_done(const struct gpuring_work *work)
+{
+    uint32_t i = 0;
+
+    while (i < work->nlanes && work->lanes[i].status == GPURING_LANE_DONE) {
+        i++;
+    }
+    return i == work->nlanes;
+}
+
+/* Flip a bit in the result of each finished lane that stores one. */
 static void tear_lines(const struct gpuring_work *work)
 {
     uint8_t *output = work->output;
@@ -102,7 +112,11 @@ static void tear_lines(const struct gpuring_work *work)
     for (uint32_t i = 0; i < work->nlanes && work->block_shares == 0; i++) {
         const struct gpuring_lane *lane = &work->lanes[i];
 
-        if (lane->status == GPURING_LANE_DONE && lane->count > 0 && output != NULL) {
+        const struct gpuring_step *last =
+            &lane->steps[gpuring_steps_stored(lane->steps, lane->nsteps) - 1];
+
+        if (lane->status == GPURING_LANE_DONE && lane->count > 0 && output != NULL &&
+            (last->flags & GPURING_STEP_STORE) != 0) {
             output[lane->first * gpuring_type_info((enum gpuring_type) work->type)->size] ^= 1;
         }
     }
@@ -140,8 +154,8 @@ static void run_kernel(const struct standin_task *task, struct ptx_machine **mac
     if (sent_to_others(work) > sent && standin_corrupts()) {
         corrupt_sent(work);
     }
-    if (work->protocol == GPURING_PROTOCOL_LL128 && sent_to_others(work) > sent &&
-        standin_tears()) {
+    if (all_done(work) && sent_to_others(work) > 0 &&
+        standin_tears((enum gpuring_protocol) work->protocol)) {
         tear_lines(work);
     }
     for (uint32_t i = 0; i < work->nlanes && !standin_ptx(); i++) { /* like a kernel at its end */

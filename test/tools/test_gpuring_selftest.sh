@@ -100,11 +100,17 @@ selftest 2 1 -m cuda -e 64K
 check "2 GPUs: status 0" test "$status" -eq 0
 check "messages in each way, each protocol, and through host memory" test "$(pairs nnnnnnn node)" -eq 1
 check "collectives through host memory, too" says '^  allgather through host memory .* ok$'
-# Fault: the kernel sees the flag of an LL128 line before its data.
+# Faults: the kernel sees the flag of an LL128 line before its data, or wrong data in lines of LL. The
+# wire-up finds both.
 GPURING_STANDIN_FAULTS=torn=1 selftest 2 1 -m cuda -e 64K
 check "torn lines of LL128: status 1" test "$status" -eq 1
-check "are found between the ranks" says '\[selftest-wrong\] ranks 0 and 1, allreduce ll128: .*coll_gpuring_protocol simple'
+check "each rank logs one line" test "$(grep -c 'WARN \[torn-lines\]' "$work/out")" -eq 2
+check "are found between the ranks" says '\[selftest-silent\] ranks 0 and 1, allreduce ll128'
 check "and not with other protocols" silent '\[selftest-[a-z]*\] (ranks 0 and 1, allreduce (simple|ll|hosts)|allreduce [a-z-]*/(simple|ll)):'
+GPURING_STANDIN_FAULTS=wrong-ll=1 selftest 2 1 -m cuda -e 64K
+check "wrong lines of LL: status 1" test "$status" -eq 1
+check "are logged" says 'WARN \[wrong-lines\]'
+check "and avoided with each protocol" says '\[selftest-silent\] ranks 0 and 1, allreduce simple'
 # Fault: copies to and from the memory of the other GPU change the data. The first copy, which checks a
 # mark, is correct.
 GPURING_STANDIN_FAULTS=corrupt=2 selftest 2 1 -m cuda -e 64K

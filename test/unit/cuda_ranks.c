@@ -35,6 +35,7 @@ static char last_warning[1024];
 /* State that the ranks share. */
 struct exchange {
     pthread_barrier_t barrier;
+    bool twice;
     struct cuda_outcome outcome;
     struct connect_infos connect_infos;
     uint8_t reports[CUDA_MAX_RANKS * REPORT_ROOM];
@@ -49,6 +50,7 @@ struct rank {
     struct gpuring_transport *transport;
     struct gpuring_stream *stream;
     void *tables; /* work and lanes, where the GPU reads them */
+    int tests;    /* of lines */
 };
 
 static void keep_log(enum gpuring_log_level level, const char *text)
@@ -182,6 +184,18 @@ static int report(struct rank *self, int status)
     return status;
 }
 
+static int test_lines(struct rank *self)
+{
+    time_t end = time(NULL) + CUDA_LIMIT;
+    int status;
+
+    while ((status = gpuring_transport_test_lines(self->transport)) == GPURING_AGAIN) {
+        CUDA_REQUIRE(time(NULL) <= end);
+        sched_yield();
+    }
+    return status;
+}
+
 static int probe(struct rank *self, int status)
 {
     const uint8_t *reports = self->exchange->reports;
@@ -190,6 +204,10 @@ static int probe(struct rank *self, int status)
     if (status == GPURING_OK) {
         status = report(self, gpuring_transport_probe_verify(self->transport, reports));
     }
+    if (status == GPURING_OK && gpuring_transport_test_due(self->transport, reports)) {
+        self->tests++;
+        status = report(self, test_lines(self));
+    }
     return status == GPURING_OK ? gpuring_transport_probe_finish(self->transport, reports) : status;
 }
 
@@ -197,8 +215,10 @@ static int create(struct rank *self)
 {
     static const int node[CUDA_MAX_RANKS];
     static const struct gpuring_fifo_config fifo = {
-        .nslots = {4, 4},
-        .slot_bytes = {[GPURING_PROTOCOL_SIMPLE] = 8192, [GPURING_PROTOCOL_LL] = 1024}};
+        .nslots = {4, 4, 4},
+        .slot_bytes = {[GPURING_PROTOCOL_SIMPLE] = 8192,
+                       [GPURING_PROTOCOL_LL] = 1024,
+                       [GPURING_PROTOCOL_LL128] = 1024}};
     int r = self->rank, n = self->nranks, status;
     struct gpuring_channel channel = {
         .ring = {.prev = (r + n - 1) % n, .next = (r + 1) % n, .index = r}};
@@ -211,6 +231,7 @@ static int create(struct rank *self)
         .fifo = &fifo,
         .device_ops = ops,
         .device = self->device,
+        .ll128_plans = 1,
     };
 
     if (self->device == NULL || ops->prepare(self->device) != GPURING_OK) {
@@ -230,7 +251,8 @@ static int create(struct rank *self)
                : status;
 }
 
-static int wire(struct rank *self)
+/* Connect the ranks. */
+static int connect_ranks(struct rank *self)
 {
     struct exchange *exchange = self->exchange;
     int status = agree(self, create(self));
@@ -244,6 +266,33 @@ static int wire(struct rank *self)
     status = agree(self, probe(self, status));
     if (status == GPURING_OK) {
         gpuring_transport_wired(self->transport);
+    }
+    return status;
+}
+
+static void disconnect(struct rank *self)
+{
+    gpuring_transport_destroy(self->transport);
+    gpuring_plan_free(self->plan);
+    ops->free_pinned(self->device, self->tables);
+    ops->stream_destroy(self->stream);
+    self->transport = NULL;
+    self->plan = NULL;
+    self->tables = NULL;
+    self->stream = NULL;
+}
+
+/* Connect the ranks, in some scenarios twice: then the lines are tested for the first time only. */
+static int wire(struct rank *self)
+{
+    int status = connect_ranks(self);
+
+    if (status == GPURING_OK && self->exchange->twice) {
+        CUDA_REQUIRE(self->tests == 1);
+        disconnect(self);
+        wait_for_all(self);
+        status = connect_ranks(self);
+        CUDA_REQUIRE(self->tests == 1);
     }
     return status;
 }
@@ -334,16 +383,15 @@ static void rank_body(struct rank *self, int gpu)
     if (status == GPURING_OK) {
         gpuring_transport_name(self->transport, outcome->name[self->rank],
                                sizeof outcome->name[self->rank]);
+        outcome->torn[self->rank] = gpuring_transport_torn(self->transport);
+        outcome->tears = gpuring_transport_tears_lines(self->transport, 0);
         outcome->reduced[self->rank] = reduce_all(self, buffer);
     }
     snprintf(outcome->warning[self->rank], sizeof outcome->warning[self->rank], "%s", last_warning);
     wait_for_all(self);
     if (self->device != NULL) {
-        gpuring_transport_destroy(self->transport);
+        disconnect(self);
         gpuring_transport_finish(5000);
-        gpuring_plan_free(self->plan);
-        ops->free_pinned(self->device, self->tables);
-        ops->stream_destroy(self->stream);
         ops->close(self->device);
     }
     (void) driver->free(buffer);
@@ -411,6 +459,7 @@ void cuda_run(const struct cuda_scenario *scenario, struct cuda_outcome *outcome
     assert_ptr_not_equal(exchange, MAP_FAILED);
     assert_true(fd >= 0);
     close(fd);
+    exchange->twice = scenario->twice;
     pthread_barrierattr_init(&attributes);
     pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
     pthread_barrier_init(&exchange->barrier, &attributes, (unsigned) scenario->nranks);

@@ -69,12 +69,15 @@ struct cuda_scenario {
     int gpus;                           /* rank r uses GPU r % gpus */
     const char *faults[CUDA_MAX_RANKS]; /* faults of each rank, or NULL */
     const char *exclusive;              /* GPURING_STANDIN_EXCLUSIVE, or NULL */
+    bool twice;                         /* ranks are connected twice */
 };
 
 struct cuda_outcome {
     int wired[CUDA_MAX_RANKS];   /* status of the wire-up */
     int reduced[CUDA_MAX_RANKS]; /* status of the allreduces, if wired */
     char name[CUDA_MAX_RANKS][32];
+    unsigned int torn[CUDA_MAX_RANKS];  /* peers with torn lines of LL128 */
+    bool tears;                         /* the plan does not use LL128 */
     char warning[CUDA_MAX_RANKS][1024]; /* last warning of each rank */
     char report[2048]; /* leaks and misuses that the stand-in driver has reported */
     int unreached;     /* true if a fault was not reached */

@@ -412,6 +412,46 @@ static void memory_that_corrupts_is_not_used(void **state)
     assert_non_null(strstr(outcome.warning[0], "[peer-silent]"));
 }
 
+/* Lines of LL128 arrive torn at one rank: no rank of the plan uses LL128, and the pair keeps its
+ * mapping. The verdict holds for later communicators, which do not test again. */
+static void torn_lines_turn_ll128_off(void **state)
+{
+    (void) state;
+    for (int gpus = 1; gpus <= 2; gpus++) {
+        for (int twice = 0; twice < 2; twice++) {
+            struct cuda_scenario scenario = {
+                .nranks = 3, .gpus = gpus, .faults = {NULL, "torn=1"}, .twice = twice != 0};
+            struct cuda_outcome outcome;
+
+            cuda_run(&scenario, &outcome);
+            assert_clean(&scenario, &outcome);
+            assert_true(outcome.tears);
+            for (int r = 0; r < 3; r++) {
+                assert_string_equal(outcome.name[r], "peer");
+                assert_int_equal(outcome.torn[r], r == 1 ? 2 : 0);
+                assert_int_equal(strstr(outcome.warning[r], "[torn-lines]") != NULL, r == 1);
+            }
+        }
+    }
+}
+
+/* Lines of LL arrive wrong at one rank: its pairs use host memory, and the others do not. */
+static void wrong_lines_are_staged(void **state)
+{
+    struct cuda_scenario scenario = {
+        .nranks = 3, .gpus = 2, .faults = {NULL, NULL, "wrong-ll=1"}, .twice = true};
+    struct cuda_outcome outcome;
+
+    (void) state;
+    cuda_run(&scenario, &outcome);
+    for (int r = 0; r < 3; r++) {
+        assert_int_equal(outcome.wired[r], GPURING_OK);
+        assert_string_equal(outcome.name[r], r == 2 ? "staged" : "peer+staged");
+    }
+    assert_non_null(strstr(outcome.warning[2], "[wrong-lines]"));
+    assert_string_equal(outcome.report, "");
+}
+
 /* One pair of three cannot map each other's memory: only this pair uses host memory. */
 static void peers_out_of_reach_are_staged(void **state)
 {
@@ -546,6 +586,8 @@ int main(void)
         cmocka_unit_test(processes_reduce_device_memory),
         cmocka_unit_test(kernels_that_cannot_run_together_make_progress),
         cmocka_unit_test(memory_that_corrupts_is_not_used),
+        cmocka_unit_test(torn_lines_turn_ll128_off),
+        cmocka_unit_test(wrong_lines_are_staged),
         cmocka_unit_test(peers_out_of_reach_are_staged),
         cmocka_unit_test(refused_peer_access_is_staged),
         cmocka_unit_test(slow_kernels_are_waited_for),

@@ -242,6 +242,7 @@ int gpuring_engine_transport(struct gpuring_engine *engine,
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
         if (engine->base[i].plan != NULL && (algorithms & 1u << i) != 0) {
             fifos[nplans] = fifos_of(&engine->choice_config, (enum gpuring_algorithm) i);
+            whole.ll128_plans |= (engine->choice_config.model.ll128 >> i & 1u) << nplans;
             engine->base[i].index = nplans;
             plans[nplans++] = engine->base[i].plan;
         }
@@ -299,7 +300,7 @@ int gpuring_engine_bind(struct gpuring_engine *engine, const struct gpuring_tran
 {
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
         if (binds(engine, i, transport) &&
-            gpuring_transport_uses_host_fallback(transport, engine->base[i].index)) {
+            gpuring_transport_tears_lines(transport, engine->base[i].index)) {
             /* A thread that selects a late algorithm at this moment does not keep its choice. */
             engine->choice_config.slot_bytes[i][GPURING_PROTOCOL_LL128] = 0;
         }

@@ -29,8 +29,10 @@
 #define WARNINGS      8  /* per process; there may be many communicators with many pairs */
 
 struct report {
-    uint32_t missing; /* bits 1 << plan, for plans that connect an unmarked rank of the node */
-    uint8_t marks[];  /* a bit for each local rank */
+    uint32_t torn;     /* bits 1 << plan, for plans that connect a rank of the node which is not
+                          marked, or whose lines of LL128 are received torn */
+    uint32_t untested; /* true if a marked rank's lines have not been tested yet */
+    uint8_t marks[];   /* a bit for each local rank */
 };
 
 /* Input of the kernel in pinned memory: the job, then a lane for every peer to write to, then the
@@ -61,16 +63,23 @@ static bool has_mark(const uint8_t *marks, int local)
 
 void gpuring_transport_probe_report(const struct gpuring_transport *transport, void *report)
 {
-    struct report header = {.missing = 0};
+    struct report header = {.torn = 0};
     size_t bytes = gpuring_transport_probe_bytes(transport) - sizeof header;
 
     for (uint32_t i = 0; i < transport->nconns; i++) {
         const struct gpuring_conn *conn = &transport->conns[i];
+        const struct gpuring_peer *peer = gpuring_peer_find(transport, conn->peer);
 
-        if (!conn->remote &&
-            !has_mark(transport->marks, gpuring_peer_find(transport, conn->peer)->local_rank)) {
-            header.missing |= 1u << conn->plan;
+        if (!conn->remote && (!has_mark(transport->marks, peer->local_rank) ||
+                              gpuring_lines_wrong(peer, GPURING_PROTOCOL_LL128))) {
+            header.torn |= 1u << conn->plan;
         }
+    }
+    for (int i = 0; i < transport->npeers; i++) {
+        const struct gpuring_peer *peer = &transport->peers[i];
+
+        header.untested += !peer->remote && has_mark(transport->marks, peer->local_rank) &&
+                           gpuring_lines_untested(transport, peer);
     }
     memcpy(report, &header, sizeof header);
     memcpy((uint8_t *) report + sizeof header, transport->marks, bytes);
@@ -280,7 +289,8 @@ int gpuring_transport_probe_verify(struct gpuring_transport *transport, const vo
         bool wrote = !peer->remote && marked(transport, reports, peer->rank, transport->local_rank);
 
         peer->mutually_mapped = wrote && peer->region != NULL;
-        if (wrote && arrived(transport, blocks, peer)) {
+        if (wrote && arrived(transport, blocks, peer) &&
+            !gpuring_lines_wrong(peer, GPURING_PROTOCOL_LL)) {
             mark(transport, peer->local_rank);
         }
     }
@@ -322,33 +332,67 @@ static void warn_staged(const struct gpuring_transport *transport, const struct 
     }
 }
 
-/* Return the plans in which some pair of ranks is connected through host memory, as bits 1 << plan.
- * Such a pair lacks a mark on at least one side. */
-static uint32_t plans_missing(const struct gpuring_transport *transport, const void *reports)
+/* Return the plans that some rank reports as torn. Set *untested if a rank has untested pairs. */
+static uint32_t combine(const struct gpuring_transport *transport, const void *reports,
+                        bool *untested)
 {
     size_t bytes = gpuring_transport_probe_bytes(transport);
     struct report report;
-    uint32_t missing = 0;
+    uint32_t torn = 0;
 
+    *untested = false;
     for (int rank = 0; rank < transport->config.nranks; rank++) {
         memcpy(&report, (const uint8_t *) reports + (size_t) rank * bytes, sizeof report);
-        missing |= report.missing;
+        torn |= report.torn;
+        *untested |= report.untested > 0;
     }
-    return missing;
+    return torn;
+}
+
+/* Return true if the reports of both ranks have a mark for the other. */
+static bool both_marked(const struct gpuring_transport *transport, const void *reports,
+                        const struct gpuring_peer *peer)
+{
+    return marked(transport, reports, transport->config.rank, peer->local_rank) &&
+           marked(transport, reports, peer->rank, transport->local_rank);
+}
+
+bool gpuring_transport_test_due(struct gpuring_transport *transport, const void *reports)
+{
+    bool untested;
+
+    for (int i = 0; i < transport->npeers; i++) {
+        struct gpuring_peer *peer = &transport->peers[i];
+
+        peer->proven = !peer->remote && both_marked(transport, reports, peer);
+    }
+    (void) combine(transport, reports, &untested);
+    return untested;
+}
+
+void gpuring_probe_unmark(struct gpuring_transport *transport)
+{
+    for (int i = 0; i < transport->npeers; i++) {
+        const struct gpuring_peer *peer = &transport->peers[i];
+
+        if (!peer->remote && gpuring_lines_wrong(peer, GPURING_PROTOCOL_LL)) {
+            transport->marks[peer->local_rank / 8] &= (uint8_t) ~(1u << peer->local_rank % 8);
+        }
+    }
 }
 
 int gpuring_transport_probe_finish(struct gpuring_transport *transport, const void *reports)
 {
     int own = transport->config.rank, status = GPURING_OK;
+    bool untested;
 
     for (int i = 0; status == GPURING_OK && i < transport->npeers; i++) {
         struct gpuring_peer *peer = &transport->peers[i];
 
-        if (peer->remote || (marked(transport, reports, own, peer->local_rank) &&
-                             marked(transport, reports, peer->rank, transport->local_rank))) {
+        if (peer->remote || both_marked(transport, reports, peer)) {
             continue;
         }
-        if (own < peer->rank) {
+        if (own < peer->rank && !peer->proven) { /* otherwise [wrong-lines] has been logged */
             warn_staged(transport, peer);
         }
         peer->host_fallback = true;
@@ -357,7 +401,7 @@ int gpuring_transport_probe_finish(struct gpuring_transport *transport, const vo
     if (status != GPURING_OK) {
         return status;
     }
-    transport->host_fallback_plans = plans_missing(transport, reports);
+    transport->torn_plans = combine(transport, reports, &untested);
     gpuring_peer_bind(transport);
     return gpuring_tables_upload(transport);
 }
@@ -372,7 +416,18 @@ unsigned int gpuring_transport_silent(const struct gpuring_transport *transport)
     return count;
 }
 
-bool gpuring_transport_uses_host_fallback(const struct gpuring_transport *transport, int plan)
+unsigned int gpuring_transport_torn(const struct gpuring_transport *transport)
 {
-    return (transport->host_fallback_plans >> plan & 1) != 0;
+    unsigned int count = 0;
+
+    for (int i = 0; i < transport->npeers; i++) {
+        count += !transport->peers[i].remote &&
+                 gpuring_lines_wrong(&transport->peers[i], GPURING_PROTOCOL_LL128);
+    }
+    return count;
+}
+
+bool gpuring_transport_tears_lines(const struct gpuring_transport *transport, int plan)
+{
+    return (transport->torn_plans >> plan & 1) != 0;
 }

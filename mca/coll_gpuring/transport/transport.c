@@ -144,7 +144,7 @@ static struct gpuring_conn_block make_block(const struct gpuring_fifo_config *fi
 static void place_blocks(struct gpuring_transport *transport)
 {
     size_t at = transport->probes && transport->nlocal > 1
-                    ? (size_t) transport->nlocal * GPURING_PROBE_BLOCK
+                    ? (size_t) transport->nlocal * (GPURING_PROBE_BLOCK + GPURING_LINE_BLOCK)
                     : 0;
 
     for (int plan = 0; plan < transport->nplans; plan++) {
@@ -375,6 +375,7 @@ void gpuring_transport_destroy(struct gpuring_transport *transport)
         gpuring_transport_publish(transport, transport->page->operation, GPURING_ACTIVITY_CLOSED);
     }
     end_first_chunks(transport);
+    gpuring_lines_end(transport);
     for (int i = 0; transport->ends != NULL && i < GPURING_TRANSPORT_MORE; i++) {
         gpuring_transport_remove(transport, transport->nplans + i);
     }

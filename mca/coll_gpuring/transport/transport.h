@@ -60,6 +60,7 @@ struct gpuring_transport_config {
     int (*net_device)(void *context, enum gpuring_algorithm algorithm, uint32_t channel,
                       enum gpuring_net_direction direction, bool *direct);
     void *net_device_context;
+    uint32_t ll128_plans;        /* bits 1 << plan: calls may use LL128 between GPUs */
     struct gpuring_proxy *proxy; /* needed with net_ops */
     double try_seconds;          /* time limit of gpuring_transport_try; 0: default */
 };
@@ -108,13 +109,27 @@ void gpuring_transport_probe_report(const struct gpuring_transport *transport, v
 int gpuring_transport_probe_verify(struct gpuring_transport *transport, const void *reports);
 int gpuring_transport_probe_finish(struct gpuring_transport *transport, const void *reports);
 
-/* After the probe, return the number of ranks whose memory is mutually mapped although data that
- * one rank writes does not arrive at the other. */
-unsigned int gpuring_transport_silent(const struct gpuring_transport *transport);
+/*
+ * The test of lines, between the second exchange of reports and finish. test_due returns true if a
+ * rank has a peer whose lines have not been tested; the result is equal on all ranks. In this case,
+ * all ranks call test_lines until the result is not GPURING_AGAIN, and exchange reports a third
+ * time. The receiver of wrong lines logs [wrong-lines] or [torn-lines]. After wrong lines of LL,
+ * the pair uses host memory; after torn lines of LL128, the plans that connect the pair do not use
+ * LL128. The test takes some milliseconds if no GPU is busy, and at most 20 s. After an error of
+ * this rank, its peers stop their tests.
+ */
+bool gpuring_transport_test_due(struct gpuring_transport *transport, const void *reports);
+int gpuring_transport_test_lines(struct gpuring_transport *transport);
 
-/* After the probe, return true if any pair of ranks that the plan connects, on any node, uses host
- * memory, where 128-byte stores of a GPU may be split. Equal on all ranks. */
-bool gpuring_transport_uses_host_fallback(const struct gpuring_transport *transport, int plan);
+/* After the probe, return the number of ranks whose memory is mutually mapped although data that
+ * one rank writes does not arrive at the other, or lines of LL are wrong. */
+unsigned int gpuring_transport_silent(const struct gpuring_transport *transport);
+/* After the probe, return the number of ranks whose lines of LL128 this rank received torn. */
+unsigned int gpuring_transport_torn(const struct gpuring_transport *transport);
+
+/* After the probe, return true if any pair of ranks that the plan connects, on any node, does not
+ * keep 128-byte stores whole, for example because it uses host memory. Equal on all ranks. */
+bool gpuring_transport_tears_lines(const struct gpuring_transport *transport, int plan);
 
 /*
  * Send a first chunk over each connection between nodes, and wait for those of others. Call this

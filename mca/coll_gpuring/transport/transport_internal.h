@@ -5,13 +5,13 @@
  *
  * Memory of a rank, allocations of the same block format:
  *   peer region (device memory, exported): one block per connection with a rank of this node; on
- *                devices whose peer memory is probed, preceded by one probe block per rank of the
- *                node (probe.c)
+ *                devices whose peer memory is probed, preceded by one probe block and one line
+ *                block per rank of the node (probe.c, line_test.c)
  *   staged region (host memory, exported): replaces the peer region, at the same offsets, between
- * ranks whose devices cannot access each other; only its used parts need memory net region
- * (registered with the net):  one block per connection with another node direct region (device
- * memory, registered with the net): the slots of connections whose network device can access it
- * (remote.c); their blocks in the net region have no slots
+ *                ranks whose devices cannot access each other; only its used parts need memory
+ *   net region (registered with the net):  one block per connection with another node
+ *   direct region (device memory, registered with the net): the slots of connections whose network
+ *                device can access it (remote.c); their blocks in the net region have no slots
  *
  *   block: | head[protocol] 128 B each | tail[protocol] 384 B each | pad to page
  *          | slots[protocol 0] | slots[protocol 1] | ...
@@ -111,6 +111,7 @@ struct gpuring_peer {
     uint8_t *region;      /* its peer region, mapped here; NULL if remote or not mapped */
     bool unmappable;      /* the topology rules out a mapping */
     bool mutually_mapped; /* both ranks could map each other's region */
+    bool proven;          /* the pattern of the probe has arrived in both directions */
     bool host_fallback;   /* this pair uses the staged regions */
     uint8_t *staged;      /* its staged region, mapped here and for the device; NULL if unused */
     struct gpuring_device_handle staged_handle;
@@ -150,14 +151,16 @@ struct gpuring_transport {
 
     uint8_t *region;
     size_t region_bytes;
-    uint8_t *staged;              /* this rank's staged region; NULL if peers are not probed */
-    bool host_fallback_reached;   /* the device can access the staged region */
-    int local_rank;               /* among the ranks of its node */
-    int nlocal;                   /* ranks of this node */
-    int most_local;               /* maximum number of ranks of a node */
-    bool probes;                  /* peer memory is probed before it is used */
-    uint32_t host_fallback_plans; /* bits 1 << plan, for plans with a pair on staged regions */
+    uint8_t *staged;            /* this rank's staged region; NULL if peers are not probed */
+    bool host_fallback_reached; /* the device can access the staged region */
+    int local_rank;             /* among the ranks of its node */
+    int nlocal;                 /* ranks of this node */
+    int most_local;             /* maximum number of ranks of a node */
+    bool probes;                /* peer memory is probed before it is used */
+    uint32_t torn_plans;        /* bits 1 << plan, for plans with a pair that uses staged regions,
+                                   or does not keep 128-byte stores whole */
     uint8_t *marks; /* this rank's part of a report of the probe: a bit per local rank */
+    struct gpuring_line_test *line_test; /* while the stage lasts */
     uint8_t *net_region;
     size_t net_region_bytes;
     uint8_t *direct_region; /* NULL: all slots are in the net region */
@@ -250,6 +253,19 @@ int gpuring_peer_stage(struct gpuring_transport *transport, struct gpuring_peer 
 #define GPURING_PROBE_BLOCK 4096 /* bytes of a probe block, a page */
 /* Write the pattern to the memory of every mapped peer, and mark these peers. */
 int gpuring_probe_write(struct gpuring_transport *transport);
+/* Clear the marks of peers whose lines of LL are wrong. */
+void gpuring_probe_unmark(struct gpuring_transport *transport);
+
+/* line_test.c: test of lines of LL and LL128 */
+#define GPURING_LINE_BLOCK 24576 /* bytes of a line block, a multiple of a page */
+/* Return true if this process has not tested all kinds of lines that calls may exchange with the
+ * peer. */
+bool gpuring_lines_untested(const struct gpuring_transport *transport,
+                            const struct gpuring_peer *peer);
+/* Return true if wrong lines of the protocol were received from the peer's GPU. Thread-safe. */
+bool gpuring_lines_wrong(const struct gpuring_peer *peer, enum gpuring_protocol protocol);
+/* Stop a test and free its memory. */
+void gpuring_lines_end(struct gpuring_transport *transport);
 
 /* remote.c: connections through a net */
 int gpuring_remote_create(struct gpuring_transport *transport);

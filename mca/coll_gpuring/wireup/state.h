@@ -19,6 +19,7 @@
 
 struct gpuring_wireup {
     int stage;
+    bool test_lines;    /* some pair of ranks has not been tested; the same on all ranks */
     bool late;          /* this wire-up is for the late connections of a READY module */
     const void *buffer; /* of the first call, on this rank's GPU if it has one */
     uint64_t id[2];

@@ -68,6 +68,11 @@ static bool probes_peers(const struct gpuring_wireup *wireup)
     return gpuring_transport_probe_bytes(wireup->transport) > 0;
 }
 
+static bool tests_lines(const struct gpuring_wireup *wireup)
+{
+    return wireup->test_lines;
+}
+
 static bool several_nodes(const struct gpuring_wireup *wireup)
 {
     return wireup->map.nnodes > 1;
@@ -202,14 +207,37 @@ static int take_written(mca_coll_gpuring_module_t *module, struct gpuring_wireup
     return status;
 }
 
+/* Decide how pairs of ranks are connected, from the last reports. */
+static int finish_probe(const struct gpuring_wireup *wireup, const struct gpuring_gathered *reports)
+{
+    struct gpuring_transport *transport = wireup->transport;
+    int status = gpuring_transport_probe_finish(transport, reports->blocks);
+
+    if (status == GPURING_OK) {
+        gpuring_pvar_add(GPURING_PVAR_silent_peers, gpuring_transport_silent(transport));
+        gpuring_pvar_add(GPURING_PVAR_torn_peers, gpuring_transport_torn(transport));
+    }
+    return status;
+}
+
 static int take_arrived(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     struct gpuring_gathered reports = gpuring_oob_take(module->oob);
-    int status = gpuring_transport_probe_finish(wireup->transport, reports.blocks);
+    int status = GPURING_OK;
 
-    if (status == GPURING_OK) {
-        gpuring_pvar_add(GPURING_PVAR_silent_peers, gpuring_transport_silent(wireup->transport));
+    wireup->test_lines = gpuring_transport_test_due(wireup->transport, reports.blocks);
+    if (!wireup->test_lines) {
+        status = finish_probe(wireup, &reports);
     }
+    gpuring_gathered_clear(&reports);
+    return status;
+}
+
+static int take_tested(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+{
+    struct gpuring_gathered reports = gpuring_oob_take(module->oob);
+    int status = finish_probe(wireup, &reports);
+
     gpuring_gathered_clear(&reports);
     return status;
 }
@@ -222,7 +250,7 @@ static int bind_plans(mca_coll_gpuring_module_t *module, struct gpuring_wireup *
 
 /* ---- The chain ---- */
 
-enum travels { GATHERING, AGREEMENT, LETTERS, FIRST_CHUNKS };
+enum travels { GATHERING, AGREEMENT, LETTERS, FIRST_CHUNKS, LINE_TEST };
 
 /*
  * The stages in order: kind of messages, condition (NULL: always), action before the messages (for
@@ -244,6 +272,9 @@ enum travels { GATHERING, AGREEMENT, LETTERS, FIRST_CHUNKS };
       "wire-up, probe of peer memory (written)")                                                 \
     X(ARRIVED, GATHERING, probes_peers, send_report, take_arrived,                               \
       "wire-up, probe of peer memory (arrived)")                                                 \
+    X(LINES, LINE_TEST, tests_lines, NULL, NULL, "wire-up, test of lines between GPUs")          \
+    X(TESTED, GATHERING, tests_lines, send_report, take_tested,                                  \
+      "wire-up, test of lines between GPUs (results)")                                           \
     X(AGREE, AGREEMENT, NULL, bind_plans, NULL, "wire-up, agreement on connections")             \
     X(TRY, FIRST_CHUNKS, several_nodes, NULL, NULL, "wire-up, first chunks between nodes")       \
     X(TRIED, AGREEMENT, several_nodes, NULL, NULL, "wire-up, agreement on first chunks")
@@ -465,8 +496,16 @@ static int stage_progress(mca_coll_gpuring_module_t *module, struct gpuring_wire
     if (travels == GATHERING || travels == AGREEMENT) {
         return gpuring_oob_progress(module->oob);
     }
-    status =
-        travels == LETTERS ? gpuring_connect_infos_progress(module->oob) : first_chunks(wireup);
+    switch (travels) {
+    case LETTERS:
+        status = gpuring_connect_infos_progress(module->oob);
+        break;
+    case LINE_TEST:
+        status = gpuring_transport_test_lines(wireup->transport);
+        break;
+    default:
+        status = first_chunks(wireup);
+    }
     if (status < 0) {
         gpuring_oob_fail(module->oob, status);
         return GPURING_OK;
@@ -504,7 +543,7 @@ void gpuring_wireup_text(const mca_coll_gpuring_module_t *module, char *text, si
 {
     const char *stage = stages[module->wireup->stage].text;
 
-    if (under_way(module) == FIRST_CHUNKS) {
+    if (under_way(module) == FIRST_CHUNKS || under_way(module) == LINE_TEST) {
         snprintf(text, size, "%s", stage);
     } else {
         snprintf(text, size, "%s: a message from or to rank %d", stage,
