@@ -80,6 +80,7 @@ static int query_device(struct ibv_context *context, struct ibv_device_attr *att
     memset(attr, 0, sizeof *attr);
     attr->phys_port_cnt = (uint8_t) fake_device_of(context)->ports;
     attr->max_cqe = 32767;
+    attr->vendor_id = fake_device_of(context)->vendor;
     return 0;
 }
 
@@ -323,8 +324,9 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr
 {
     struct fake_qp *qp;
 
-    if (attr->cap.max_inline_data > fake_device_of(pd->context)->max_inline) {
-        errno = EINVAL;
+    if (attr->cap.max_inline_data > fake_device_of(pd->context)->max_inline ||
+        fake_device_of(pd->context)->no_rc) {
+        errno = fake_device_of(pd->context)->no_rc ? EOPNOTSUPP : EINVAL;
         return NULL;
     }
     LOCK;

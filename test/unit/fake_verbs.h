@@ -28,6 +28,8 @@ struct fake_device {
     uint8_t gid[FAKE_GIDS][16];
     unsigned max_inline;
     bool grh; /* addresses need a global route header */
+    uint32_t vendor;
+    bool no_rc; /* has no reliable connections */
 };
 
 /* Numbers of the calls that fail, counted over all devices since fake_verbs_reset. 0: none. */

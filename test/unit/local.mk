@@ -159,6 +159,11 @@ test_unit_test_net_verbs_CPPFLAGS = $(AM_CPPFLAGS) $(VERBS_CPPFLAGS)
 test_unit_test_net_verbs_SOURCES = test/unit/test_net_verbs.c $(verbs_world_sources)
 test_unit_test_net_verbs_LDADD = $(core_test_libs)
 
+unit_tests += test/unit/test_net_verbs_ports
+test_unit_test_net_verbs_ports_CPPFLAGS = $(AM_CPPFLAGS) $(VERBS_CPPFLAGS)
+test_unit_test_net_verbs_ports_SOURCES = test/unit/test_net_verbs_ports.c $(verbs_world_sources)
+test_unit_test_net_verbs_ports_LDADD = $(core_test_libs)
+
 unit_tests += test/unit/test_net_verbs_gdr
 thread_tests += test/unit/test_net_verbs_gdr
 test_unit_test_net_verbs_gdr_CPPFLAGS = $(AM_CPPFLAGS) $(VERBS_CPPFLAGS)

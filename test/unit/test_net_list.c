@@ -150,6 +150,9 @@ static int make_root(void **state)
     put_gid("rxe0", 0, "fe80:0000:0000:0000:5054:00ff:fe77:0001", "RoCE v2", "lo");
     put_gid("rxe0", 1, "0000:0000:0000:0000:0000:ffff:7f00:0001", "IB/RoCE v1", "lo");
     put_gid("rxe0", 2, "0000:0000:0000:0000:0000:ffff:7f00:0001", "RoCE v2", "lo");
+    put_file("class/infiniband/efa_0/ports/1/state", "4: ACTIVE");
+    put_file("class/infiniband/efa_0/ports/1/link_layer", "Unknown");
+    put_gid("efa_0", 0, "fe80:0000:0000:0000:0002:00ff:fe77:0001", "", "");
     put_gid("rxe0", 3, "0000:0000:0000:0000:0000:0000:0000:0000", "RoCE v2", "lo");
     return 0;
 }
@@ -193,7 +196,7 @@ static void test_ports(void **state)
     struct gpuring_net_devices devices = {.count = 0};
 
     (void) state;
-    assert_int_equal(gpuring_net_devices_rdma(root, "^nothing", &devices), GPURING_OK);
+    assert_int_equal(gpuring_net_devices_rdma(root, "^efa_0", &devices), GPURING_OK);
     assert_int_equal(devices.count, 2); /* the port that is down is not there */
     assert_string_equal(devices.device[0].name, "mlx5_0");
     assert_string_equal(devices.device[0].pci_bus_id, "0000:3b:00.0");
@@ -213,7 +216,7 @@ static void test_nics(void **state)
     struct gpuring_nic nics[GPURING_NICS_MAX];
 
     (void) state;
-    assert_int_equal(gpuring_nics_find(root, NULL, 0, nics), 2);
+    assert_int_equal(gpuring_nics_find(root, NULL, 0, nics), 2); /* not EFA */
     assert_string_equal(nics[0].name, "mlx5_0");
     assert_memory_equal(nics[0].gid, infiniband, sizeof infiniband);
     assert_int_equal(nics[0].link, GPURING_NIC_INFINIBAND);

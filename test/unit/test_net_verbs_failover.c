@@ -179,8 +179,9 @@ static void test_not_connected(void **state)
 {
     const struct fake_device devices[] = {world_roce, world_roce_next};
     const struct gpuring_net_config config = with(1, 1);
-    /* Two ends of two queue pairs are initialised; then each gets ready to receive and to send. */
-    const unsigned lanes[] = {5, 6, 9, 10};
+    /* Two processes prove two ports with three calls each. Then two ends of two queue pairs are
+     * initialised, and each gets ready to receive and to send. */
+    const unsigned lanes[] = {12 + 5, 12 + 6, 12 + 9, 12 + 10};
 
     (void) state;
     for (size_t i = 0; i < sizeof lanes / sizeof *lanes; i++) {

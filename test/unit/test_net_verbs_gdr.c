@@ -165,9 +165,10 @@ static void test_failing_calls(void **state)
         struct lane_end end;
 
         clear_log(NULL);
-        fake_verbs_reset(&world_roce, 1, &faults[i]);
+        fake_verbs_reset(&world_roce, 1, &world_no_faults);
         fake_verbs_gpu(true, true, true);
         assert_int_equal(gpuring_net_verbs.open(&world_defaults, &net), GPURING_OK);
+        fake_verbs_set_faults(&faults[i]);
         assert_int_not_equal(lane_end_create_in(&end, &gpuring_net_verbs, net, 0, NULL,
                                                 GPURING_NET_RECV, WORLD_NSLOTS, WORLD_SLOT_BYTES,
                                                 &device),

@@ -84,8 +84,10 @@ static bool describe(const char *root, const struct gpuring_net_device *device, 
     snprintf(nic->name, sizeof nic->name, "%.*s", (int) sizeof nic->name - 1, device->name);
     gpuring_net_line(line, sizeof line, "%s/class/infiniband/%s/ports/%d/link_layer", root,
                      device->name, device->port);
-    nic->link = strcmp(line, "Ethernet") == 0 ? GPURING_NIC_ETHERNET : GPURING_NIC_INFINIBAND;
-    return choose_gid(root, device, gid, nic);
+    nic->link = strcmp(line, "Ethernet") == 0     ? GPURING_NIC_ETHERNET
+                : strcmp(line, "InfiniBand") == 0 ? GPURING_NIC_INFINIBAND
+                                                  : 0; /* EFA: "Unknown" */
+    return nic->link != 0 && choose_gid(root, device, gid, nic);
 }
 
 int gpuring_nics_find(const char *root, const char *list, int gid, struct gpuring_nic *nics)

@@ -68,8 +68,8 @@ static bool verbs_possible(const struct gpuring_gathered *rank_infos, const int 
         }
         if (rank_info->nnics == 0) {
             snprintf(why, size,
-                     "[no-rdma-port] %s has no active RDMA port that coll_gpuring_verbs_hca "
-                     "selects (rank %d)",
+                     "[no-rdma-port] %s has no usable RDMA port that coll_gpuring_verbs_hca "
+                     "selects (rank %d; its log has the reason, level info)",
                      rank_info->hostname, i);
             return false;
         }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The networks of the process. A network is opened when a communicator first chooses it and then
- * stays open. All networks share one progress thread, which starts with the first one.
+ * The networks of the process. UCX is opened when a communicator first chooses it, verbs before the
+ * first communicator announces its ports; they then stay open. They share one progress thread,
+ * which starts with the first communicator that connects through one of them.
  */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -22,7 +23,12 @@
 #define CLOSE_SECONDS 2.0 /* for transfers in flight when the process ends */
 #define NETWORKS      (GPURING_NET_KIND_UCX + 1)
 
-static struct gpuring_net_base *networks[NETWORKS]; /* by kind; under gpuring_process.lock */
+/* By kind; under gpuring_process.lock. */
+static struct {
+    struct gpuring_net_base *net; /* NULL: not open */
+    bool driven;                  /* by the proxy */
+} networks[NETWORKS];
+static bool proven; /* gpuring_network_prove has tried to open verbs */
 static struct gpuring_gate gate = GPURING_GATE_INIT;
 
 /* Log that RDMA emulated by software is often slower than TCP. */
@@ -129,10 +135,10 @@ static int start_proxy(const struct gpuring_wireup *wireup, int rank,
     return gpuring_proxy_create(&config, &gpuring_process.proxy);
 }
 
-/* Open a net. Call with the lock held. */
-static int open_net(const struct gpuring_wireup *wireup, int rank)
+/* Open a net, unless it is open. Call with the lock held. */
+static int open_net(enum gpuring_net_kind kind)
 {
-    const struct gpuring_net_ops *ops = ops_of(wireup->net.kind);
+    const struct gpuring_net_ops *ops = ops_of(kind);
     const struct gpuring_net_config config = {
         .gate = &gate,
         .hca = gpuring_params.verbs_hca,
@@ -148,19 +154,68 @@ static int open_net(const struct gpuring_wireup *wireup, int rank)
         .local_host = gpuring_process.hostname,
     };
     struct gpuring_net *net;
-    int status = ops != NULL ? ops->open(&config, &net) : GPURING_ERR_UNSUPPORTED;
+    int status;
 
-    if (status == GPURING_OK && gpuring_process.proxy == NULL) {
-        status = start_proxy(wireup, rank, ops->devices(net));
-        if (status != GPURING_OK) {
-            ops->close(net);
-        }
+    if (networks[kind].net != NULL) {
+        return GPURING_OK;
     }
+    status = ops != NULL ? ops->open(&config, &net) : GPURING_ERR_UNSUPPORTED;
     if (status == GPURING_OK) {
-        gpuring_proxy_add_net(gpuring_process.proxy, net);
-        networks[wireup->net.kind] = (struct gpuring_net_base *) net;
+        networks[kind].net = (struct gpuring_net_base *) net;
     }
     return status;
+}
+
+/* Start the proxy for a net that is open. Call with the lock held. */
+static int drive_net(const struct gpuring_wireup *wireup, int rank)
+{
+    enum gpuring_net_kind kind = wireup->net.kind;
+    struct gpuring_net *net = (struct gpuring_net *) networks[kind].net;
+    int status = GPURING_OK;
+
+    if (gpuring_process.proxy == NULL) {
+        status = start_proxy(wireup, rank, networks[kind].net->ops->devices(net));
+    }
+    if (status == GPURING_OK && !networks[kind].driven) {
+        gpuring_proxy_add_net(gpuring_process.proxy, net);
+        networks[kind].driven = true;
+    }
+    return status;
+}
+
+static bool has_port(const struct gpuring_net_devices *devices, const struct gpuring_nic *nic)
+{
+    for (int i = 0; i < devices->count; i++) {
+        if (devices->device[i].port == nic->port &&
+            strncmp(devices->device[i].name, nic->name, sizeof nic->name - 1) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int gpuring_network_prove(struct gpuring_nic *nics, int count)
+{
+    const struct gpuring_net_base *net;
+    int usable = 0;
+
+    if (ops_of(GPURING_NET_KIND_VERBS) == NULL || (gpuring_params.net != GPURING_PARAM_NET_AUTO &&
+                                                   gpuring_params.net != GPURING_PARAM_NET_VERBS)) {
+        return count;
+    }
+    pthread_mutex_lock(&gpuring_process.lock);
+    if (!proven) {
+        proven = true;
+        open_net(GPURING_NET_KIND_VERBS); /* it logs why it did not open */
+    }
+    net = networks[GPURING_NET_KIND_VERBS].net;
+    pthread_mutex_unlock(&gpuring_process.lock);
+    for (int i = 0; i < count && net != NULL; i++) {
+        if (has_port(net->ops->devices((const struct gpuring_net *) net), &nics[i])) {
+            nics[usable++] = nics[i];
+        }
+    }
+    return usable;
 }
 
 /* Open a net of messages and its proxy, which only this communicator uses. */
@@ -197,18 +252,16 @@ int gpuring_network_open(const mca_coll_gpuring_module_t *module,
                          const struct gpuring_wireup *wireup,
                          struct gpuring_transport_config *transport)
 {
-    struct gpuring_net_base **net = &networks[wireup->net.kind];
-    int status = GPURING_OK;
+    int status;
 
     transport->net_ops = ops_of(wireup->net.kind);
     if (wireup->net.kind == GPURING_NET_KIND_MPI) {
         return open_messages(module, wireup, transport);
     }
     pthread_mutex_lock(&gpuring_process.lock);
-    if (*net == NULL) {
-        status = open_net(wireup, module->rank);
-    }
-    transport->net = (struct gpuring_net *) *net;
+    status = open_net(wireup->net.kind);
+    status = status == GPURING_OK ? drive_net(wireup, module->rank) : status;
+    transport->net = (struct gpuring_net *) networks[wireup->net.kind].net;
     transport->proxy = gpuring_process.proxy;
     pthread_mutex_unlock(&gpuring_process.lock);
     return status;
@@ -232,9 +285,10 @@ void gpuring_network_close(void)
     }
     gpuring_process.proxy = NULL;
     for (int i = 0; i < NETWORKS; i++) {
-        if (networks[i] != NULL) {
-            networks[i]->ops->close((struct gpuring_net *) networks[i]);
-            networks[i] = NULL;
+        if (networks[i].net != NULL) {
+            networks[i].net->ops->close((struct gpuring_net *) networks[i].net);
+            networks[i].net = NULL;
+            networks[i].driven = false;
         }
     }
 }

@@ -17,6 +17,7 @@ static int fill_nics(struct gpuring_rank_info *rank_info)
     int count = gpuring_nics_find("/sys", gpuring_params.verbs_hca,
                                   gpuring_params.verbs_gid_index + 1, found);
 
+    count = count > 0 ? gpuring_network_prove(found, count) : count;
     for (int i = 0; i < count && rank_info->nnics < GPURING_HELLO_NICS; i++) {
         uint32_t known = 0;
 

@@ -60,6 +60,10 @@ int gpuring_views_unite(const mca_coll_gpuring_module_t *module,
 
 /* ---- net_select.c: the process's networks ---- */
 
+/* Keep those of `count` ports that make reliable connections, and return their number. The first
+ * call of the process opens the net verbs for this, unless coll_gpuring_net excludes it. */
+int gpuring_network_prove(struct gpuring_nic *nics, int count);
+
 /*
  * Choose the net for a communicator with ranks on several nodes: the one that coll_gpuring_net
  * selects, or the best one. All ranks decide in the same way. failed: see gpuring_net_choose. Rank

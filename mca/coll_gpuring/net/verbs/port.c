@@ -80,12 +80,31 @@ static int add_port(struct gpuring_net *net, const struct gpuring_verbs_port *po
     return gpuring_net_devices_add(&net->devices, &device);
 }
 
+/* Vendor ID of Omni-Path adapters (hfi1), from ibv_devinfo. The CPU makes their reliable
+ * connections, and messages of MPI, which use their own protocol (PSM2), are faster. */
+#define VENDOR_OMNI_PATH 0x1175
+
+/* Return why a device or its port is not a candidate, or NULL. */
+static const char *unfit(const struct gpuring_verbs_adapter *adapter,
+                         const struct ibv_port_attr *attr)
+{
+    if (adapter->attr.vendor_id == VENDOR_OMNI_PATH) {
+        return "is Omni-Path, whose reliable connections are made by software";
+    }
+    if (attr->link_layer != IBV_LINK_LAYER_INFINIBAND &&
+        attr->link_layer != IBV_LINK_LAYER_ETHERNET) {
+        return "is neither InfiniBand nor RoCE";
+    }
+    return attr->state != IBV_PORT_ACTIVE ? "not active" : NULL;
+}
+
 /* Use a port of the adapter if possible. `why` is the reason if not. */
 static int try_port(struct gpuring_net *net, struct gpuring_verbs_adapter *adapter, uint8_t number,
                     const char **why)
 {
     struct gpuring_verbs_port port = {.adapter = adapter, .number = number};
     struct ibv_port_attr attr;
+    int error;
 
     memset(&attr, 0, sizeof attr); /* an old library fills in the old fields only */
     *why = NULL;
@@ -94,8 +113,8 @@ static int try_port(struct gpuring_net *net, struct gpuring_verbs_adapter *adapt
     } else if (gpuring_verbs.query_port(adapter->context, number,
                                         (struct _compat_ibv_port_attr *) &attr) != 0) {
         *why = "cannot be queried";
-    } else if (attr.state != IBV_PORT_ACTIVE) {
-        *why = "not active";
+    } else {
+        *why = unfit(adapter, &attr);
     }
     if (*why != NULL) {
         return GPURING_OK;
@@ -116,6 +135,10 @@ static int try_port(struct gpuring_net *net, struct gpuring_verbs_adapter *adapt
                : attr.link_layer == IBV_LINK_LAYER_ETHERNET
                    ? "has no GID for RoCE v2"
                    : "has no GID, which its subnet demands";
+    } else if ((error = gpuring_verbs_port_prove(net, &port)) != 0) {
+        *why = error == ENOMEM ? "has no memory for a reliable connection (see ulimit -l)"
+                               : "does not make a reliable connection";
+        gpuring_debug("%s:%u: %s", adapter->name, number, strerror(error));
     }
     return *why != NULL ? GPURING_OK : add_port(net, &port);
 }
@@ -175,8 +198,8 @@ static struct gpuring_verbs_adapter *adapter_open(const struct gpuring_net *net,
         failed = "create a completion channel of";
     }
     if (failed != NULL) {
-        gpuring_warn("network verbs on %s cannot %s device %s: %s; it is not used (is "
-                     "/dev/infiniband/uverbs* accessible?)",
+        gpuring_info("[rdma-unusable] network verbs on %s cannot %s device %s: %s; it is not used "
+                     "(is /dev/infiniband/uverbs* accessible?)",
                      net->base.host, failed, adapter->name, strerror(errno));
         adapter_close(adapter);
         return NULL;
@@ -234,9 +257,15 @@ int gpuring_verbs_discover(struct gpuring_net *net)
     if (list != NULL) {
         gpuring_verbs.free_device_list(list);
     }
+    if (net->devices.count > 0 && found[0] != '\0') {
+        gpuring_debug("network verbs on %s does not use %s", net->base.host, found);
+    }
     if (status == GPURING_OK && net->devices.count == 0) {
-        gpuring_info("no network verbs on %s: %s", net->base.host,
-                     found[0] != '\0' ? found : "no RDMA device was found");
+        gpuring_info("[rdma-unusable] no network verbs on %s: %s", net->base.host,
+                     found[0] != '\0' ? found
+                     : count > 0      ? "no RDMA device can be used"
+                                      : "libibverbs finds no RDMA device; a container needs "
+                                        "/dev/infiniband (docker run --device=/dev/infiniband)");
         return GPURING_ERR_UNSUPPORTED;
     }
     return status;

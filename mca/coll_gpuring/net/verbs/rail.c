@@ -46,60 +46,58 @@ static int create_qp(const struct gpuring_net_link *link, struct gpuring_verbs_r
 }
 
 /* Move a queue pair to the state INIT. Returns 0 or an errno. */
-static int initialise_qp(const struct gpuring_verbs_rail *rail, struct ibv_qp *qp, int access)
+static int initialise_qp(const struct gpuring_verbs_port *port, struct ibv_qp *qp, int access)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
-                               .port_num = rail->port->number,
-                               .pkey_index = rail->port->pkey_index,
+                               .port_num = port->number,
+                               .pkey_index = port->pkey_index,
                                .qp_access_flags = (unsigned) access};
 
     return gpuring_verbs.modify_qp(
         qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
-static void fill_address(const struct gpuring_net_link *link, const struct gpuring_verbs_rail *rail,
+static void fill_address(const struct gpuring_net_config *config,
+                         const struct gpuring_verbs_port *port,
                          const struct gpuring_verbs_address *peer, struct ibv_ah_attr *address)
 {
-    const struct gpuring_net_config *config = &gpuring_verbs_net(link)->config;
-
     address->dlid = peer->lid;
     address->sl = (uint8_t) config->verbs_service_level;
-    address->port_num = rail->port->number;
+    address->port_num = port->number;
     /* Ethernet always routes by GID, InfiniBand only if the port requires it or the subnets
      * differ. */
-    if (rail->port->global || memcmp(peer->gid, rail->port->gid.raw, 8) != 0) {
+    if (port->global || memcmp(peer->gid, port->gid.raw, 8) != 0) {
         address->is_global = 1;
         memcpy(address->grh.dgid.raw, peer->gid, sizeof peer->gid);
-        address->grh.sgid_index = rail->port->gid_index;
+        address->grh.sgid_index = port->gid_index;
         address->grh.hop_limit = 255;
         address->grh.traffic_class = (uint8_t) config->verbs_traffic_class;
     }
 }
 
-/* Move a queue pair from INIT to RTS, with this number of RDMA reads in flight. Returns 0 or an
- * errno. */
-static int connect_qp(const struct gpuring_net_link *link, const struct gpuring_verbs_rail *rail,
-                      struct ibv_qp *qp, const struct gpuring_verbs_address *peer, uint8_t reads)
+/* Move a queue pair from INIT to RTS, with this number of RDMA reads in flight. psn: its own.
+ * Returns 0 or an errno. */
+static int connect_qp(const struct gpuring_net_config *config,
+                      const struct gpuring_verbs_port *port, struct ibv_qp *qp, uint32_t psn,
+                      const struct gpuring_verbs_address *peer, uint8_t reads)
 {
-    const struct gpuring_net_config *config = &gpuring_verbs_net(link)->config;
     int timeout = config->verbs_timeout, retry = config->verbs_retry_count, error;
-    struct ibv_qp_attr receive = {.qp_state = IBV_QPS_RTR,
-                                  .path_mtu = rail->port->mtu < (enum ibv_mtu) peer->mtu
-                                                  ? rail->port->mtu
-                                                  : (enum ibv_mtu) peer->mtu,
-                                  .dest_qp_num = peer->qpn,
-                                  .rq_psn = peer->psn,
-                                  .max_dest_rd_atomic = reads,
-                                  .min_rnr_timer = GPURING_VERBS_RNR_TIMER};
+    struct ibv_qp_attr receive = {
+        .qp_state = IBV_QPS_RTR,
+        .path_mtu = port->mtu < (enum ibv_mtu) peer->mtu ? port->mtu : (enum ibv_mtu) peer->mtu,
+        .dest_qp_num = peer->qpn,
+        .rq_psn = peer->psn,
+        .max_dest_rd_atomic = reads,
+        .min_rnr_timer = GPURING_VERBS_RNR_TIMER};
     struct ibv_qp_attr send = {.qp_state = IBV_QPS_RTS,
                                .timeout =
                                    (uint8_t) (timeout >= 0 ? timeout : GPURING_VERBS_TIMEOUT),
                                .retry_cnt = (uint8_t) (retry >= 0 ? retry : GPURING_VERBS_RETRY),
                                .rnr_retry = GPURING_VERBS_RNR_RETRY,
-                               .sq_psn = rail->psn,
+                               .sq_psn = psn,
                                .max_rd_atomic = reads};
 
-    fill_address(link, rail, peer, &receive.ah_attr);
+    fill_address(config, port, peer, &receive.ah_attr);
     error = gpuring_verbs.modify_qp(qp, &receive,
                                     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
                                         IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
@@ -111,18 +109,52 @@ static int connect_qp(const struct gpuring_net_link *link, const struct gpuring_
                                                     IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
+static struct gpuring_verbs_address address_of(const struct gpuring_verbs_port *port,
+                                               const struct ibv_qp *qp, uint32_t psn, uint32_t rkey)
+{
+    struct gpuring_verbs_address address = {.qpn = qp->qp_num,
+                                            .psn = psn,
+                                            .rkey = rkey,
+                                            .lid = port->lid,
+                                            .mtu = (uint8_t) port->mtu,
+                                            .link_layer = port->link_layer};
+
+    memcpy(address.gid, port->gid.raw, sizeof address.gid);
+    return address;
+}
+
 struct gpuring_verbs_address gpuring_verbs_rail_address(const struct gpuring_verbs_rail *rail,
                                                         const struct ibv_qp *qp)
 {
-    struct gpuring_verbs_address address = {.qpn = qp->qp_num,
-                                            .psn = rail->psn,
-                                            .rkey = rail->mr->mr->rkey,
-                                            .lid = rail->port->lid,
-                                            .mtu = (uint8_t) rail->port->mtu,
-                                            .link_layer = rail->port->link_layer};
+    return address_of(rail->port, qp, rail->psn, rail->mr->mr->rkey);
+}
 
-    memcpy(address.gid, rail->port->gid.raw, sizeof address.gid);
-    return address;
+int gpuring_verbs_port_prove(const struct gpuring_net *net, const struct gpuring_verbs_port *port)
+{
+    struct ibv_cq *cq = gpuring_verbs.create_cq(port->adapter->context, 2, NULL, NULL, 0);
+    struct ibv_qp_init_attr attr = {
+        .send_cq = cq,
+        .recv_cq = cq,
+        .qp_type = IBV_QPT_RC,
+        .cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
+    struct ibv_qp *qp = cq != NULL ? gpuring_verbs.create_qp(port->adapter->pd, &attr) : NULL;
+    struct gpuring_verbs_address self;
+    int error = qp != NULL ? 0 : errno;
+
+    if (error == 0) {
+        error = initialise_qp(port, qp, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    }
+    if (error == 0) {
+        self = address_of(port, qp, 0, 0);
+        error = connect_qp(&net->config, port, qp, 0, &self, 0);
+    }
+    if (qp != NULL) {
+        gpuring_verbs.destroy_qp(qp);
+    }
+    if (cq != NULL) {
+        gpuring_verbs.destroy_cq(cq);
+    }
+    return error;
 }
 
 /* Register the target of reads whose result is not needed. It has a page of its own, because a
@@ -160,11 +192,13 @@ static int create_flush_qp(struct gpuring_net_link *link, struct gpuring_verbs_r
     if (adapter->discard != NULL) {
         rail->flush_qp = gpuring_verbs.create_qp(adapter->pd, &attr);
     }
-    error = rail->flush_qp == NULL ? errno
-                                   : initialise_qp(rail, rail->flush_qp, IBV_ACCESS_REMOTE_READ);
+    error = rail->flush_qp == NULL
+                ? errno
+                : initialise_qp(rail->port, rail->flush_qp, IBV_ACCESS_REMOTE_READ);
     if (error == 0) {
         self = gpuring_verbs_rail_address(rail, rail->flush_qp);
-        error = connect_qp(link, rail, rail->flush_qp, &self, 1);
+        error = connect_qp(&gpuring_verbs_net(link)->config, rail->port, rail->flush_qp, rail->psn,
+                           &self, 1);
     }
     return error != 0 ? rail_error(link, rail, "prepare for flushing GPU memory", error)
                       : GPURING_OK;
@@ -199,7 +233,7 @@ int gpuring_verbs_rail_create(struct gpuring_net_link *link, struct gpuring_verb
     if (status != GPURING_OK) {
         return status;
     }
-    error = initialise_qp(rail, rail->qp, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    error = initialise_qp(rail->port, rail->qp, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     if (error == 0) {
         error = gpuring_verbs_receives(link, rail, link->receive_room);
     }
@@ -209,7 +243,8 @@ int gpuring_verbs_rail_create(struct gpuring_net_link *link, struct gpuring_verb
 int gpuring_verbs_rail_connect(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail)
 {
     const struct gpuring_verbs_address *peer = &link->peer.rail[rail - link->rail];
-    int error = connect_qp(link, rail, rail->qp, peer, 0);
+    int error =
+        connect_qp(&gpuring_verbs_net(link)->config, rail->port, rail->qp, rail->psn, peer, 0);
 
     if (error == 0) {
         rail->state = GPURING_VERBS_UP;

@@ -302,6 +302,9 @@ int gpuring_verbs_rail_create(struct gpuring_net_link *link, struct gpuring_verb
 /* Return the address that the peer connects its queue pair with. */
 struct gpuring_verbs_address gpuring_verbs_rail_address(const struct gpuring_verbs_rail *rail,
                                                         const struct ibv_qp *qp);
+/* Prove that a port offers reliable connections: connect a queue pair with itself. 0 or an errno.
+ */
+int gpuring_verbs_port_prove(const struct gpuring_net *net, const struct gpuring_verbs_port *port);
 /* Connect with the peer's rail of the same number. 0 or an errno. */
 int gpuring_verbs_rail_connect(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
 void gpuring_verbs_rail_release(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);

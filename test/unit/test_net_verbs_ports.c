@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* The ports that the net `verbs` uses, on devices that exist in this process only. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "mca/coll_gpuring/net/net_list.h"
+#include "mca/coll_gpuring/net/verbs/verbs_internal.h"
+#include "mca/coll_gpuring/util/status.h"
+#include "test/unit/verbs_world.h"
+
+static const struct fake_device down = {
+    .name = "down0", .ports = 1, .link_layer = IBV_LINK_LAYER_ETHERNET, .gid = {V4_GID(1)}};
+
+static void test_pure_functions(void **state)
+{
+    const uint8_t v4[16] = V4_GID(1), v6[16] = V6_GID, local[16] = LL_GID, zero[16] = {0};
+
+    (void) state;
+    assert_int_equal(gpuring_nic_gid_rank(false, true, false, v4), 0);
+    assert_int_equal(gpuring_nic_gid_rank(false, true, true, zero), 0);
+    assert_int_equal(gpuring_nic_gid_rank(true, true, true, zero), 0);
+    assert_int_equal(gpuring_nic_gid_rank(true, true, false, local), 1);
+    assert_true(gpuring_nic_gid_rank(false, true, true, v4) >
+                gpuring_nic_gid_rank(false, true, true, v6));
+    assert_true(gpuring_nic_gid_rank(false, true, true, v6) >
+                gpuring_nic_gid_rank(false, true, true, local));
+    assert_true(gpuring_nic_gid_rank(false, true, true, local) > 0);
+    assert_true(gpuring_nic_gid_rank(false, false, false, local) > 0);
+    for (int status = IBV_WC_SUCCESS; status <= IBV_WC_TM_RNDV_INCOMPLETE; status++) {
+        assert_non_null(gpuring_verbs_remedy((enum ibv_wc_status) status));
+    }
+}
+
+static void test_discovery(void **state)
+{
+    const struct fake_device devices[] = {world_roce, world_infiniband, down};
+    static const struct {
+        const char *list;
+        int count;
+        const char *first;
+        int first_port;
+    } cases[] = {{NULL, 3, "roce0", 1},
+                 {"ib0", 2, "ib0", 1},
+                 {"ib0:2", 1, "ib0", 2},
+                 {"^ib0:1", 2, "roce0", 1},
+                 {"^roce0,^ib0:1", 1, "ib0", 2}};
+    struct gpuring_net_config config = world_defaults;
+    struct gpuring_net *net;
+
+    (void) state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fake_verbs_reset(devices, 3, &world_no_faults);
+        config.hca = cases[i].list;
+        assert_int_equal(gpuring_net_verbs.open(&config, &net), GPURING_OK);
+        assert_int_equal(net->devices.count, cases[i].count);
+        assert_string_equal(net->devices.device[0].name, cases[i].first);
+        assert_int_equal(net->devices.device[0].port, cases[i].first_port);
+        gpuring_net_verbs.close(net);
+        assert_int_equal(fake_verbs_objects(), 0);
+    }
+    config.hca = "down0";
+    assert_int_equal(gpuring_net_verbs.open(&config, &net), GPURING_ERR_UNSUPPORTED);
+    assert_true(log_has("down0:1 not active"));
+    assert_true(log_has("roce0:1 not selected by coll_gpuring_verbs_hca"));
+    config.hca = "mlx5_0:x";
+    assert_int_equal(gpuring_net_verbs.open(&config, &net), GPURING_ERR_ARG);
+    assert_true(log_has("from \":x\" on"));
+    assert_int_equal(fake_verbs_objects(), 0);
+}
+
+static void test_only_old_roce(void **state)
+{
+    struct fake_device device = world_roce;
+    struct gpuring_net *net;
+
+    (void) state;
+    memset(device.gid_type, 0, sizeof device.gid_type);
+    for (int i = 0; i < FAKE_GIDS; i++) {
+        device.gid_type[i] = IBV_GID_TYPE_ROCE_V1;
+    }
+    fake_verbs_reset(&device, 1, &world_no_faults);
+    assert_int_equal(gpuring_net_verbs.open(&world_defaults, &net), GPURING_ERR_UNSUPPORTED);
+    assert_true(log_has("roce0:1 has no GID for RoCE v2"));
+}
+
+/* Only ports of InfiniBand and RoCE that make reliable connections are used. */
+static void test_candidates(void **state)
+{
+    struct fake_device efa = world_roce, hfi1 = world_infiniband, usnic = world_roce;
+    const struct {
+        const struct fake_device *device;
+        const char *why;
+    } cases[] = {{&efa, "efa_0:1 is neither InfiniBand nor RoCE"},
+                 {&hfi1, "hfi1_0:1 is Omni-Path"},
+                 {&usnic, "usnic_0:1 does not make a reliable connection"}};
+    struct gpuring_net *net;
+
+    (void) state;
+    efa.name = "efa_0";
+    efa.link_layer = IBV_LINK_LAYER_UNSPECIFIED;
+    hfi1.name = "hfi1_0";
+    hfi1.vendor = 0x1175;
+    usnic.name = "usnic_0";
+    usnic.no_rc = true;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct fake_device devices[] = {*cases[i].device, world_roce_next};
+
+        fake_verbs_reset(devices, 1, &world_no_faults);
+        assert_int_equal(gpuring_net_verbs.open(&world_defaults, &net), GPURING_ERR_UNSUPPORTED);
+        assert_true(log_has("[rdma-unusable]"));
+        assert_true(log_has(cases[i].why));
+        assert_int_equal(fake_verbs_objects(), 0);
+        fake_verbs_reset(devices, 2, &world_no_faults);
+        assert_int_equal(gpuring_net_verbs.open(&world_defaults, &net), GPURING_OK);
+        assert_int_equal(net->devices.count, 1);
+        assert_string_equal(net->devices.device[0].name, "roce1");
+        gpuring_net_verbs.close(net);
+        assert_int_equal(fake_verbs_objects(), 0);
+        clear_log(NULL);
+    }
+}
+
+/* A container with /sys but without the nodes of the devices: libibverbs lists none of them. */
+static void test_no_uverbs(void **state)
+{
+    struct gpuring_net *net;
+
+    (void) state;
+    fake_verbs_reset(&world_roce, 0, &world_no_faults);
+    assert_int_equal(gpuring_net_verbs.open(&world_defaults, &net), GPURING_ERR_UNSUPPORTED);
+    assert_true(log_has("a container needs /dev/infiniband"));
+}
+
+static void test_partition_and_mtu(void **state)
+{
+    struct gpuring_net_config config = world_defaults;
+    struct gpuring_net *net;
+
+    (void) state;
+    fake_verbs_reset(&world_roce, 1, &world_no_faults);
+    config.verbs_pkey = 0x123;
+    config.verbs_mtu = IBV_MTU_1024;
+    config.verbs_gid_index = 1 + 2;
+    assert_int_equal(gpuring_net_verbs.open(&config, &net), GPURING_OK);
+    assert_int_equal(net->ports[0].pkey_index, 1);
+    assert_int_equal(net->ports[0].mtu, IBV_MTU_1024);
+    assert_int_equal(net->ports[0].gid_index, 2);
+    gpuring_net_verbs.close(net);
+    config.verbs_pkey = 0x124;
+    assert_int_equal(gpuring_net_verbs.open(&config, &net), GPURING_ERR_UNSUPPORTED);
+    assert_true(log_has("roce0:1 has no partition key coll_gpuring_verbs_pkey"));
+    config = world_defaults;
+    config.verbs_gid_index = 1 + 100;
+    assert_int_equal(gpuring_net_verbs.open(&config, &net), GPURING_ERR_UNSUPPORTED);
+    assert_true(log_has("roce0:1 has no GID number coll_gpuring_verbs_gid_index"));
+    assert_int_equal(fake_verbs_objects(), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_pure_functions, clear_log),
+        cmocka_unit_test_setup(test_discovery, clear_log),
+        cmocka_unit_test_setup(test_only_old_roce, clear_log),
+        cmocka_unit_test_setup(test_candidates, clear_log),
+        cmocka_unit_test_setup(test_no_uverbs, clear_log),
+        cmocka_unit_test_setup(test_partition_and_mtu, clear_log),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
