@@ -97,8 +97,8 @@ static int query_port(struct ibv_context *context, uint8_t number,
     attr->gid_tbl_len = FAKE_GIDS;
     attr->pkey_tbl_len = 2;
     attr->lid = (uint16_t) (number_of(context->device) + 1);
-    attr->active_speed = 32;
-    attr->active_width = 2;
+    attr->active_speed = device->speed > 0 ? device->speed : 32;
+    attr->active_width = device->width > 0 ? device->width : 2;
     attr->flags = device->grh ? IBV_QPF_GRH_REQUIRED : 0;
     return 0;
 }

@@ -29,7 +29,8 @@ struct fake_device {
     unsigned max_inline;
     bool grh; /* addresses need a global route header */
     uint32_t vendor;
-    bool no_rc; /* has no reliable connections */
+    uint8_t speed, width; /* codes of the link, 0: 4 x 25 Gb/s */
+    bool no_rc;           /* has no reliable connections */
 };
 
 /* Numbers of the calls that fail, counted over all devices since fake_verbs_reset. 0: none. */

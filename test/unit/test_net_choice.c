@@ -67,6 +67,19 @@ static void test_reach(void **state)
     assert_false(gpuring_nic_reaches(&v4, &v6));
     assert_false(gpuring_nic_reaches(&local, &v6));
     assert_true(gpuring_nic_reaches(&local, &local));
+
+    /* Two rails with an IP network each, which a router may or may not connect. */
+    assert_true(gpuring_nic_same_network(&v4, &v4_far)); /* as far as is known */
+    v4.bits = v4_far.bits = 96 + 12;
+    assert_false(gpuring_nic_same_network(&v4, &v4_far));
+    assert_true(gpuring_nic_reaches(&v4, &v4_far));
+    v4_far = port(GPURING_NIC_ETHERNET, "::ffff:10.15.7.1", "rxe0");
+    v4_far.bits = v4.bits;
+    assert_true(gpuring_nic_same_network(&v4, &v4_far));
+    v4_far.gid[13] = 16; /* 10.16.7.1 differs in the last of 12 bits */
+    assert_false(gpuring_nic_same_network(&v4, &v4_far));
+    assert_true(gpuring_nic_same_network(&ib, &ib_same));
+    assert_false(gpuring_nic_same_network(&ib, &ib_other));
 }
 
 static struct gpuring_nic ethernet[2], infiniband[2], both[2];

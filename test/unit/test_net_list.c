@@ -224,6 +224,8 @@ static void test_nics(void **state)
     assert_string_equal(nics[1].name, "rxe0");
     assert_int_equal(nics[1].link, GPURING_NIC_ETHERNET);
     assert_memory_equal(nics[1].gid, loopback, sizeof loopback);
+    assert_int_equal(nics[1].bits, 96 + 8); /* 127.0.0.0/8 */
+    assert_int_equal(nics[0].bits, 0);
     assert_int_equal(gpuring_nics_find(root, "rxe0", 0, nics), 1);
     assert_string_equal(nics[0].name, "rxe0");
     /* As the net takes it: also one of RoCE version 1; none is not announced. */

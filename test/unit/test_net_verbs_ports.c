@@ -161,6 +161,59 @@ static void test_partition_and_mtu(void **state)
     assert_int_equal(fake_verbs_objects(), 0);
 }
 
+/* Ports of 25 and 200 Gb/s: only the fast ones, unless the user selects ports. */
+static void test_slow_ports(void **state)
+{
+    struct fake_device devices[] = {world_roce, world_roce_next, world_roce_last};
+    struct gpuring_net_config config = world_defaults;
+    struct gpuring_net *net;
+
+    (void) state;
+    devices[0].speed = 32; /* 25 Gb/s per lane */
+    devices[0].width = 1;
+    devices[1].speed = devices[2].speed = 64; /* 50 Gb/s */
+    devices[1].width = 2;                     /* 4 lanes */
+    devices[2].width = 16;                    /* 2 lanes: half as fast is fast enough */
+    fake_verbs_reset(devices, 3, &world_no_faults);
+    assert_int_equal(gpuring_net_verbs.open(&config, &net), GPURING_OK);
+    assert_int_equal(net->devices.count, 2);
+    assert_string_equal(net->devices.device[0].name, "roce1");
+    assert_int_equal(net->ports[0].speed, 200000);
+    assert_int_equal(net->ports[1].speed, 100000);
+    gpuring_net_verbs.close(net);
+    config.hca = "^roce2";
+    assert_int_equal(gpuring_net_verbs.open(&config, &net), GPURING_OK);
+    assert_int_equal(net->devices.count, 1);
+    gpuring_net_verbs.close(net);
+    config.hca = "roce0,roce1";
+    assert_int_equal(gpuring_net_verbs.open(&config, &net), GPURING_OK);
+    assert_int_equal(net->devices.count, 2);
+    assert_string_equal(net->devices.device[0].name, "roce0");
+    assert_int_equal(net->ports[0].speed, 25000);
+    gpuring_net_verbs.close(net);
+    assert_int_equal(fake_verbs_objects(), 0);
+}
+
+/* Crossed rails: ports have the order of their networks, whatever their names are. */
+static void test_order_of_networks(void **state)
+{
+    struct fake_device devices[] = {world_infiniband, world_roce, world_roce_next};
+    struct gpuring_net *net;
+
+    (void) state;
+    devices[0].gid[0][7] = 9;
+    devices[1].gid[3][13] = 7; /* 10.7.0.1 */
+    fake_verbs_reset(devices, 3, &world_no_faults);
+    assert_int_equal(gpuring_net_verbs.open(&world_defaults, &net), GPURING_OK);
+    assert_int_equal(net->devices.count, 4);
+    assert_string_equal(net->devices.device[0].name, "roce1");
+    assert_string_equal(net->devices.device[1].name, "roce0");
+    assert_string_equal(net->devices.device[2].name, "ib0");
+    assert_int_equal(net->devices.device[2].port, 1);
+    assert_int_equal(net->devices.device[3].port, 2);
+    gpuring_net_verbs.close(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -170,6 +223,8 @@ int main(void)
         cmocka_unit_test_setup(test_candidates, clear_log),
         cmocka_unit_test_setup(test_no_uverbs, clear_log),
         cmocka_unit_test_setup(test_partition_and_mtu, clear_log),
+        cmocka_unit_test_setup(test_slow_ports, clear_log),
+        cmocka_unit_test_setup(test_order_of_networks, clear_log),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,7 +5,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
@@ -80,19 +83,97 @@ static void test_port_of_card(void **state)
     assert_true(gpuring_nic_select_direct(&counted, &devices[2], GPURING_NIC_OUT, false));
 }
 
+/* Put the cores near a PCI device into a made-up /sys. */
+static void put_near(const char *root, const char *bus_id, const char *cores)
+{
+    const char *const parts[] = {"bus", "bus/pci", "bus/pci/devices", NULL};
+    char path[256];
+    FILE *file;
+
+    for (int i = 0; parts[i] != NULL; i++) {
+        snprintf(path, sizeof path, "%s/%s", root, parts[i]);
+        mkdir(path, 0700);
+    }
+    snprintf(path, sizeof path, "%s/bus/pci/devices/%s", root, bus_id);
+    mkdir(path, 0700);
+    snprintf(path, sizeof path, "%s/bus/pci/devices/%s/local_cpulist", root, bus_id);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(cores, file);
+    fclose(file);
+}
+
+#define SOCKET_NICS 4
+
+/* A node with two sockets of 16 cores and four NICs each, and ranks on these cores. Count how often
+ * each NIC is used for channel 0. */
+static void use_nics(const char *root, const int *cores, int nranks, bool one_net,
+                     int used[2 * SOCKET_NICS])
+{
+    struct gpuring_net_device list[2 * SOCKET_NICS];
+    const struct gpuring_net_devices all = {.device = list, .count = 2 * SOCKET_NICS};
+    cpu_set_t sets[32];
+
+    memset(used, 0, 2 * SOCKET_NICS * sizeof *used);
+    for (int i = 0; i < 2 * SOCKET_NICS; i++) {
+        list[i] = (struct gpuring_net_device){.port = 1};
+        snprintf(list[i].pci_bus_id, sizeof list[i].pci_bus_id, "0000:%02x:00.0", 16 + i);
+        put_near(root, list[i].pci_bus_id, i < SOCKET_NICS ? "0-15" : "16-31");
+    }
+    for (int rank = 0; rank < nranks; rank++) {
+        struct gpuring_nic_turns turns;
+        int device;
+
+        CPU_ZERO(&sets[rank]);
+        CPU_SET(cores[rank], &sets[rank]);
+        gpuring_nic_turns_find(root, &all, sets, rank, one_net, &turns);
+        device = gpuring_nic_turns_device(&turns, 0, 0);
+        assert_true(device >= 0 && device < all.count);
+        used[device]++;
+        if (one_net) {
+            assert_int_equal(device / SOCKET_NICS, cores[rank] / 16);
+        }
+        for (uint32_t c = 1; c < 2 * SOCKET_NICS; c++) { /* channels use further NICs */
+            assert_int_not_equal(gpuring_nic_turns_device(&turns, 0, c),
+                                 gpuring_nic_turns_device(&turns, 0, c - 1));
+        }
+        if (!one_net) { /* both ends choose the same one */
+            struct gpuring_nic_turns peer = turns;
+
+            peer.local = 5;
+            assert_int_equal(gpuring_nic_turns_device(&turns, 5, 3),
+                             gpuring_nic_turns_device(&peer, rank, 3));
+        }
+    }
+}
+
+/* Without a topology, a node with 8 NICs uses 8, each by ranks of its socket. */
 static void test_in_turn(void **state)
 {
-    struct gpuring_channel_nics found;
+    static const int blocks[] = {0, 1, 2, 3, 16, 17, 18, 19}; /* sockets one after the other */
+    static const int turns[] = {0, 16, 1, 17, 2, 18, 3, 19};  /* in turn */
+    const int *const orders[] = {blocks, turns};
+    const struct gpuring_net_devices none = {.count = 0};
+    char root[] = "/tmp/gpuring-test-XXXXXX", command[64];
+    struct gpuring_nic_turns nothing;
+    cpu_set_t cores;
+    int used[2 * SOCKET_NICS];
 
     (void) state;
-    gpuring_nic_select_channels(NULL, 0, 0, false, devices, 3, &found);
-    for (int c = 0; c < GPURING_MAX_CHANNELS; c++) {
-        assert_int_equal(found.ring[c][GPURING_NIC_IN], c % 3);
-        assert_int_equal(found.ring[c][GPURING_NIC_OUT], c % 3);
-        assert_int_equal(found.tree[c][GPURING_NIC_OUT], c % 3);
+    assert_non_null(mkdtemp(root));
+    for (int i = 0; i < 4; i++) {
+        use_nics(root, orders[i / 2], 8, i % 2 == 0, used);
+        for (int nic = 0; nic < 2 * SOCKET_NICS; nic++) {
+            assert_int_equal(used[nic], 1);
+        }
     }
-    gpuring_nic_select_channels(&routes, 2, 1, false, NULL, 0, &found); /* no device at all */
-    assert_int_equal(found.ring[1][GPURING_NIC_OUT], 0);
+    use_nics(root, turns, 3, true, used);
+    assert_true(used[0] == 1 && used[1] == 1 && used[SOCKET_NICS] == 1);
+    CPU_ZERO(&cores);
+    gpuring_nic_turns_find(root, &none, &cores, 0, true, &nothing);
+    assert_int_equal(gpuring_nic_turns_device(&nothing, 3, 2), 0);
+    snprintf(command, sizeof command, "rm -r %s", root);
+    assert_int_equal(system(command), 0);
 }
 
 /* On two sockets with a NIC and GPUs each, every NIC is used, each by its own socket's GPUs. */

@@ -49,10 +49,11 @@ static void (*copy)(void *to, const void *from, size_t bytes);
 static void (*arm)(const char *list);
 static long (*held)(void);
 
-static int near_by(void *context, enum gpuring_algorithm algorithm, uint32_t channel,
+static int near_by(void *context, enum gpuring_algorithm algorithm, int peer, uint32_t channel,
                    enum gpuring_net_direction direction, bool *direct)
 {
     (void) algorithm;
+    (void) peer;
     (void) channel;
     *direct = (*(const unsigned *) context >> direction & 1) != 0;
     return 0;

@@ -64,14 +64,15 @@ enum gpuring_nic_link {
 };
 
 /*
- *  0     16     17     18
- *  | gid | port | link | name |
+ *  0     16     17     18     19
+ *  | gid | port | link | bits | name |
  */
 struct gpuring_nic {
     uint8_t gid[16]; /* for links: the best of the port (see gpuring_nic_gid_rank) */
     uint8_t port;    /* from 1 */
     uint8_t link;    /* enum gpuring_nic_link */
-    char name[14];   /* "mlx5_0"; truncated, with a final 0 */
+    uint8_t bits;    /* length of the IP network's prefix in the GID of RoCE; 0: unknown */
+    char name[13];   /* "mlx5_0"; truncated, with a final 0 */
 };
 _Static_assert(sizeof(struct gpuring_nic) == 32, "travels between ranks");
 
@@ -90,7 +91,14 @@ int gpuring_nic_gid_rank(bool given, bool ethernet, bool version_2, const uint8_
  */
 int gpuring_nics_find(const char *root, const char *list, int gid, struct gpuring_nic *nics);
 
+/* Return the length of the IP network's prefix in a GID of RoCE, from the interface of this host
+ * that has the address; 0 if there is none. */
+uint8_t gpuring_nic_network_bits(const uint8_t gid[16]);
+
 /* Return true if the addresses of the two ports allow them to reach each other. */
 bool gpuring_nic_reaches(const struct gpuring_nic *a, const struct gpuring_nic *b);
+
+/* Return true if they do so without a router, as far as is known. */
+bool gpuring_nic_same_network(const struct gpuring_nic *a, const struct gpuring_nic *b);
 
 #endif

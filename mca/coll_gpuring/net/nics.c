@@ -2,6 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* The RDMA ports of this host, as announced to other ranks. */
 #include <arpa/inet.h>
+#include <ifaddrs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,6 +76,45 @@ static bool choose_gid(const char *root, const struct gpuring_net_device *device
     return best > 0 || (!ethernet && given == 0); /* InfiniBand uses the LID within a subnet */
 }
 
+/* Return the number of leading bits that are 1. */
+static unsigned leading_bits(const uint8_t *mask, size_t bytes)
+{
+    unsigned bits = 0;
+
+    while (bits < 8 * bytes && (mask[bits / 8] >> (7 - bits % 8) & 1) != 0) {
+        bits++;
+    }
+    return bits;
+}
+
+uint8_t gpuring_nic_network_bits(const uint8_t gid[16])
+{
+    struct ifaddrs *list;
+    unsigned bits = 0;
+
+    if (getifaddrs(&list) != 0) {
+        return 0;
+    }
+    for (const struct ifaddrs *at = list; at != NULL && bits == 0; at = at->ifa_next) {
+        const struct sockaddr *address = at->ifa_addr, *mask = at->ifa_netmask;
+
+        if (address == NULL || mask == NULL) {
+            continue;
+        }
+        if (address->sa_family == AF_INET && is_v4(gid) &&
+            memcmp(&((const struct sockaddr_in *) address)->sin_addr, gid + 12, 4) == 0) {
+            bits = 96 + leading_bits(
+                            (const uint8_t *) &((const struct sockaddr_in *) mask)->sin_addr, 4);
+        } else if (address->sa_family == AF_INET6 &&
+                   memcmp(&((const struct sockaddr_in6 *) address)->sin6_addr, gid, 16) == 0) {
+            bits = leading_bits((const uint8_t *) &((const struct sockaddr_in6 *) mask)->sin6_addr,
+                                16);
+        }
+    }
+    freeifaddrs(list);
+    return (uint8_t) bits;
+}
+
 static bool describe(const char *root, const struct gpuring_net_device *device, int gid,
                      struct gpuring_nic *nic)
 {
@@ -87,7 +127,11 @@ static bool describe(const char *root, const struct gpuring_net_device *device, 
     nic->link = strcmp(line, "Ethernet") == 0     ? GPURING_NIC_ETHERNET
                 : strcmp(line, "InfiniBand") == 0 ? GPURING_NIC_INFINIBAND
                                                   : 0; /* EFA: "Unknown" */
-    return nic->link != 0 && choose_gid(root, device, gid, nic);
+    if (nic->link == 0 || !choose_gid(root, device, gid, nic)) {
+        return false;
+    }
+    nic->bits = nic->link == GPURING_NIC_ETHERNET ? gpuring_nic_network_bits(nic->gid) : 0;
+    return true;
 }
 
 int gpuring_nics_find(const char *root, const char *list, int gid, struct gpuring_nic *nics)
@@ -130,4 +174,16 @@ bool gpuring_nic_reaches(const struct gpuring_nic *a, const struct gpuring_nic *
         return memcmp(a->gid, b->gid, 8) == 0;
     }
     return is_v4(a->gid) == is_v4(b->gid) && is_link_local(a->gid) == is_link_local(b->gid);
+}
+
+bool gpuring_nic_same_network(const struct gpuring_nic *a, const struct gpuring_nic *b)
+{
+    bool known = a->link == GPURING_NIC_ETHERNET && a->bits > 0 && b->bits > 0;
+    unsigned bytes = a->bits / 8, rest = a->bits % 8;
+
+    if (!gpuring_nic_reaches(a, b) || !known) {
+        return gpuring_nic_reaches(a, b);
+    }
+    return a->bits == b->bits && memcmp(a->gid, b->gid, bytes) == 0 &&
+           (rest == 0 || ((a->gid[bytes] ^ b->gid[bytes]) >> (8 - rest)) == 0);
 }

@@ -59,7 +59,8 @@ int gpuring_channels_divide(const struct gpuring_node_map *map, struct pci_wire 
 void gpuring_channels_of(const struct gpuring_channels *channels, int rank,
                          struct gpuring_channel *result);
 
-/* Get the net's devices through which the channels enter and leave the node of `rank`. */
+/* Get the net's devices through which the channels of the topology engine enter and leave the node
+ * of `rank`. */
 void gpuring_channels_nics(const struct gpuring_channels *channels, int rank,
                            const struct gpuring_nic_select *nics,
                            const struct gpuring_net_device *devices, int ndevices,

@@ -179,13 +179,9 @@ void gpuring_channels_nics(const struct gpuring_channels *channels, int rank,
 {
     const struct pci_agreed *agreed = &channels->connect.agreed;
 
-    if (channels->engine) {
-        gpuring_nic_select_channels(nics, agreed->rings, agreed->trees,
-                                    agreed->swap && channels->map->node[rank] % 2 == 1, devices,
-                                    ndevices, result);
-    } else {
-        gpuring_nic_select_channels(NULL, 0, 0, false, devices, ndevices, result);
-    }
+    gpuring_nic_select_channels(nics, agreed->rings, agreed->trees,
+                                agreed->swap && channels->map->node[rank] % 2 == 1, devices,
+                                ndevices, result);
 }
 
 /* Write one ring in its order, or one tree as "rank<parent" pairs. `all`: the channels of all

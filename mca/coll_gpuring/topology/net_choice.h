@@ -21,7 +21,7 @@ enum gpuring_net_kind {
 struct gpuring_net_choice {
     enum gpuring_net_kind kind;
     bool spare;    /* mpi can be used if this net fails to connect the ranks */
-    bool one_net;  /* all RDMA ports are on one network, so any two of them connect */
+    bool one_net;  /* no rank has ports on several networks, so any two ports connect */
     char why[512]; /* for the log */
 };
 

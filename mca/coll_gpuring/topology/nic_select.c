@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "mca/coll_gpuring/net/cores.h"
 #include "mca/coll_gpuring/util/log.h"
 
 /* Find the NICs of channels. NICs have their numbers in the graph. */
@@ -128,18 +129,68 @@ void gpuring_nic_select_channels(const struct gpuring_nic_select *nics, uint32_t
                                  const struct gpuring_net_device *devices, int ndevices,
                                  struct gpuring_channel_nics *result)
 {
-    static const struct gpuring_nic_select unknown;
     int own;
 
     memset(result, 0, sizeof *result);
     if (ndevices <= 0 || ndevices > UINT8_MAX) {
         return;
     }
-    nics = nics != NULL ? nics : &unknown;
     own = device_of(nics, nics->own, devices, ndevices);
     choose(nics, nics->ring, nics->nrings, nrings, swap, devices, ndevices, result->ring);
     choose(nics, nics->tree, nics->ntrees, ntrees, false, devices, ndevices, result->tree);
     for (int way = 0; way < GPURING_NIC_WAYS; way++) {
         result->own[way] = own >= 0 ? (uint8_t) own : result->ring[0][way];
     }
+}
+
+/* Return true if the device is near these cores, or if it is unknown where it is. */
+static bool is_near(const char *root, const struct gpuring_net_device *device,
+                    const cpu_set_t *cores)
+{
+    cpu_set_t near;
+
+    gpuring_cores_near(root, device->pci_bus_id, &near);
+    if (CPU_COUNT(&near) == 0) {
+        return true;
+    }
+    CPU_AND(&near, &near, cores);
+    return CPU_COUNT(&near) > 0;
+}
+
+void gpuring_nic_turns_find(const char *root, const struct gpuring_net_devices *devices,
+                            const cpu_set_t *cores, int local, bool one_net,
+                            struct gpuring_nic_turns *turns)
+{
+    bool all = true;
+
+    *turns = (struct gpuring_nic_turns){.one_net = one_net,
+                                        .ndevices = devices->count < GPURING_NIC_SELECT_NICS
+                                                        ? devices->count
+                                                        : GPURING_NIC_SELECT_NICS,
+                                        .local = local};
+    for (int i = 0; i < turns->ndevices; i++) {
+        all = all && !is_near(root, &devices->device[i], &cores[local]);
+    }
+    for (int i = 0; i < turns->ndevices; i++) {
+        if (all || is_near(root, &devices->device[i], &cores[local])) {
+            turns->near[turns->nnear++] = (uint8_t) i;
+        }
+    }
+    for (int rank = 0; rank < local; rank++) {
+        bool shares = all;
+
+        for (int i = 0; i < turns->nnear && !shares; i++) {
+            shares = is_near(root, &devices->device[turns->near[i]], &cores[rank]);
+        }
+        turns->turn += shares;
+    }
+}
+
+int gpuring_nic_turns_device(const struct gpuring_nic_turns *turns, int peer, uint32_t channel)
+{
+    if (turns->ndevices == 0) {
+        return 0;
+    }
+    return turns->one_net ? turns->near[(turns->turn + (int) channel) % turns->nnear]
+                          : (turns->local + peer + (int) channel) % turns->ndevices;
 }

@@ -8,6 +8,7 @@
 #ifndef GPURING_TOPOLOGY_NIC_SELECT_H
 #define GPURING_TOPOLOGY_NIC_SELECT_H
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -53,12 +54,37 @@ struct gpuring_channel_nics {
 
 /*
  * Assign devices to channels. nrings, ntrees: number of channels that all nodes have; further
- * channels repeat them. swap: this node uses ring c^1 for ring c (see pci_connect.h). If nics is
- * NULL, or the net does not have a channel's NIC, the channels use the devices in turn.
+ * channels repeat them. swap: this node uses ring c^1 for ring c (see pci_connect.h). Channels
+ * whose NIC the net does not have use the devices in turn.
  */
 void gpuring_nic_select_channels(const struct gpuring_nic_select *nics, uint32_t nrings,
                                  uint32_t ntrees, bool swap,
                                  const struct gpuring_net_device *devices, int ndevices,
                                  struct gpuring_channel_nics *result);
+
+/*
+ * The choice for connections whose devices no topology has chosen: the devices near the cores of
+ * this process, in turn for the ranks of the node and for channels. If the devices are on several
+ * networks, both ends of a connection must choose the same number instead, because the devices of a
+ * net are in the order of their networks.
+ */
+struct gpuring_nic_turns {
+    bool one_net;
+    int ndevices;
+    int local; /* number of earlier ranks of this node */
+    int turn;  /* number of those that are near one of our devices, too */
+    int nnear;
+    uint8_t near[GPURING_NIC_SELECT_NICS]; /* numbers of devices; all if none is known to be near */
+};
+
+/* root: "/sys" outside of tests. cores: of the ranks of this node before this one, and of this one.
+ */
+void gpuring_nic_turns_find(const char *root, const struct gpuring_net_devices *devices,
+                            const cpu_set_t *cores, int local, bool one_net,
+                            struct gpuring_nic_turns *turns);
+
+/* Return the number of the device for a channel to the rank that is number `peer` of its node; 0 if
+ * there are no devices. */
+int gpuring_nic_turns_device(const struct gpuring_nic_turns *turns, int peer, uint32_t channel);
 
 #endif

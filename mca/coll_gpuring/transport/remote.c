@@ -36,7 +36,7 @@ static void choose_device(const struct gpuring_transport *transport, struct gpur
 
     if (conn->remote && config->net_device != NULL) {
         conn->net_device = config->net_device(config->net_device_context, plan->algorithm,
-                                              gpuring_plan_channel(plan, conn->key),
+                                              conn->peer, gpuring_plan_channel(plan, conn->key),
                                               conn->direction, &conn->may_direct);
         conn->may_direct = conn->may_direct && able(config);
     }

@@ -54,10 +54,10 @@ struct gpuring_transport_config {
     const struct gpuring_net_ops *net_ops; /* NULL if all ranks are of one node */
     struct gpuring_net *net;
     bool own_net; /* the transport closes the net and destroys the proxy, even if create fails */
-    /* Which of the net's devices a connection of this channel of the plan uses, and whether that
-     * may reach the device's memory directly, to send from it or to receive into it. Read during
-     * create only. NULL: the first one, and it may not. */
-    int (*net_device)(void *context, enum gpuring_algorithm algorithm, uint32_t channel,
+    /* Which of the net's devices a connection with this rank and channel of the plan uses, and
+     * whether that may reach the device's memory directly, to send from it or to receive into it.
+     * Read during create only. NULL: the first one, and it may not. */
+    int (*net_device)(void *context, enum gpuring_algorithm algorithm, int peer, uint32_t channel,
                       enum gpuring_net_direction direction, bool *direct);
     void *net_device_context;
     uint32_t ll128_plans;        /* bits 1 << plan: calls may use LL128 between GPUs */

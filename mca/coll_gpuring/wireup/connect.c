@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "mca/coll_gpuring/compat.h"
+#include "mca/coll_gpuring/net/cores.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -152,17 +153,32 @@ struct devices {
     bool one_net; /* true: exchanges may use each rank's own device; false: the channels' devices */
     const struct gpuring_nic_select *routes;
     const struct gpuring_net_devices *all;
+    const struct gpuring_node_map *map;
+    struct gpuring_nic_turns turns; /* if no topology has NICs; otherwise ndevices is 0 */
 };
 
+/* Return the number of earlier ranks of the same node. */
+static int local_of(const struct gpuring_node_map *map, int rank)
+{
+    int at = map->position[rank], first = at;
+
+    while (first > 0 && map->node[map->order[first - 1]] == map->node[rank]) {
+        first--;
+    }
+    return at - first;
+}
+
 /* If the device is not in the topology, its distance is unknown. */
-static int device_of_channel(void *context, enum gpuring_algorithm algorithm, uint32_t channel,
-                             enum gpuring_net_direction direction, bool *direct)
+static int device_of_channel(void *context, enum gpuring_algorithm algorithm, int peer,
+                             uint32_t channel, enum gpuring_net_direction direction, bool *direct)
 {
     const struct devices *found = context;
     int way = direction == GPURING_NET_SEND ? GPURING_NIC_OUT : GPURING_NIC_IN, device;
 
     channel %= GPURING_MAX_CHANNELS;
-    device = algorithm == GPURING_ALGORITHM_TREE ? found->channels.tree[channel][way]
+    device = found->turns.ndevices > 0
+                 ? gpuring_nic_turns_device(&found->turns, local_of(found->map, peer), channel)
+             : algorithm == GPURING_ALGORITHM_TREE ? found->channels.tree[channel][way]
              : algorithm == GPURING_ALGORITHM_DIRECT && found->one_net
                  ? found->channels.own[way]
                  : found->channels.ring[channel][way];
@@ -172,17 +188,47 @@ static int device_of_channel(void *context, enum gpuring_algorithm algorithm, ui
     return device;
 }
 
-/* Fill in *found, and let the config query it. The config must have its rank and its net. */
-static void find_devices(const struct gpuring_channels *channels,
-                         const struct gpuring_nic_select *routes, bool one_net,
-                         struct devices *found, struct gpuring_transport_config *config)
+/* Let the ranks of the node use the devices in turn, because no topology assigns them. */
+static int take_turns(const struct gpuring_wireup *wireup, int rank, struct devices *found)
 {
-    *found = (struct devices){
-        .one_net = one_net, .routes = routes, .all = config->net_ops->devices(config->net)};
-    gpuring_channels_nics(channels, config->rank, routes, found->all->device, found->all->count,
-                          &found->channels);
+    struct gpuring_node_ranks ranks =
+        gpuring_node_ranks_of(&wireup->rank_infos, &wireup->map, rank);
+    cpu_set_t *cores = calloc((size_t) ranks.count, sizeof *cores);
+
+    if (cores == NULL) {
+        gpuring_error("out of memory for the cores of %d ranks", ranks.count);
+        return GPURING_ERR_NOMEM;
+    }
+    for (int i = 0; i <= ranks.self; i++) {
+        gpuring_cores_add_process(&cores[i], (pid_t) gpuring_node_ranks_rank_info(&ranks, i)->pid);
+    }
+    gpuring_nic_turns_find("/sys", found->all, cores, ranks.self, found->one_net, &found->turns);
+    free(cores);
+    return GPURING_OK;
+}
+
+/* Fill in *found, and let the config query it. The config must have its rank and its net. */
+static int find_devices(const struct gpuring_wireup *wireup, struct devices *found,
+                        struct gpuring_transport_config *config)
+{
+    const struct gpuring_channels *channels = &wireup->channels;
+    const struct gpuring_nic_select *routes = &wireup->local.nics;
+
+    *found = (struct devices){.one_net = wireup->net.one_net,
+                              .routes = routes,
+                              .all = config->net_ops->devices(config->net),
+                              .map = &wireup->map};
     config->net_device = device_of_channel;
     config->net_device_context = found;
+    if (found->all->count == 0) {
+        return GPURING_OK; /* MPI chooses */
+    }
+    if (!channels->engine || routes->nnics == 0) {
+        return take_turns(wireup, config->rank, found);
+    }
+    gpuring_channels_nics(channels, config->rank, routes, found->all->device, found->all->count,
+                          &found->channels);
+    return GPURING_OK;
 }
 
 static bool may_map(void *local, int local_rank)
@@ -232,18 +278,19 @@ int gpuring_wireup_transport(mca_coll_gpuring_module_t *module, struct gpuring_w
         .may_map = may_map,
         .may_map_context = &wireup->local,
     };
-    int status;
+    int status = GPURING_OK;
 
     if (wireup->map.nnodes > 1) {
         status = gpuring_network_open(module, wireup, &config);
         if (status != GPURING_OK) {
             return status;
         }
-        find_devices(&wireup->channels, &wireup->local.nics, wireup->net.one_net, &devices,
-                     &config);
+        status = find_devices(wireup, &devices, &config);
         config.try_seconds = try_seconds(&wireup->net);
     }
-    status = gpuring_engine_transport(wireup->engine, &config, &wireup->transport);
+    if (status == GPURING_OK) {
+        status = gpuring_engine_transport(wireup->engine, &config, &wireup->transport);
+    }
     return status == GPURING_OK ? prepare_handles(module, wireup) : status;
 }
 

@@ -22,7 +22,7 @@ static int fill_nics(struct gpuring_rank_info *rank_info)
         uint32_t known = 0;
 
         while (known < rank_info->nnics &&
-               !gpuring_nic_reaches(&found[i], &rank_info->nics[known])) {
+               !gpuring_nic_same_network(&found[i], &rank_info->nics[known])) {
             known++;
         }
         if (known == rank_info->nnics) {

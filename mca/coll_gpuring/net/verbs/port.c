@@ -57,27 +57,125 @@ static bool choose_pkey(const struct gpuring_net *net, struct gpuring_verbs_port
     return net->config.verbs_pkey == 0; /* the first one */
 }
 
-static int add_port(struct gpuring_net *net, const struct gpuring_verbs_port *port)
+/* The ports found so far. */
+struct found {
+    struct gpuring_verbs_port *port;
+    int count;
+    char unused[512]; /* ports that are not used, and why */
+};
+
+static void note_unused(struct found *found, const char *device, unsigned port, const char *why)
 {
-    size_t bytes = ((size_t) net->devices.count + 1) * sizeof(*port);
-    struct gpuring_verbs_port *grown = realloc(net->ports, bytes);
-    struct gpuring_net_device device = {.port = port->number};
-    char gid[INET6_ADDRSTRLEN];
+    size_t used = strlen(found->unused);
+
+    if (used < sizeof found->unused) {
+        snprintf(found->unused + used, sizeof found->unused - used, "%s%s:%u %s",
+                 used > 0 ? ", " : "", device, port, why);
+    }
+}
+
+static int add_port(struct found *found, const struct gpuring_verbs_port *port)
+{
+    size_t bytes = ((size_t) found->count + 1) * sizeof(*port);
+    struct gpuring_verbs_port *grown = realloc(found->port, bytes);
 
     if (grown == NULL) {
         gpuring_error("out of memory for the list of network ports");
         return GPURING_ERR_NOMEM;
     }
-    net->ports = grown;
-    grown[net->devices.count] = *port;
+    found->port = grown;
+    grown[found->count++] = *port;
+    return GPURING_OK;
+}
+
+static int announce_port(struct gpuring_net *net, const struct gpuring_verbs_port *port)
+{
+    struct gpuring_net_device device = {.port = port->number};
+    char gid[INET6_ADDRSTRLEN];
+
     snprintf(device.name, sizeof device.name, "%s", port->adapter->name);
     gpuring_net_pci_bus_id("/sys", "infiniband", device.name, device.pci_bus_id);
     inet_ntop(AF_INET6, port->gid.raw, gid, sizeof gid);
-    gpuring_debug(
-        "network verbs: %s port %d, %s, MTU %d, GID %d %s, PCI %s", device.name, device.port,
-        port->link_layer == IBV_LINK_LAYER_ETHERNET ? "RoCE v2" : "InfiniBand", 128 << port->mtu,
-        port->gid_index, gid, device.pci_bus_id[0] != '\0' ? device.pci_bus_id : "none");
+    gpuring_debug("network verbs: %s port %d, %s, %u Gb/s, MTU %d, GID %d %s, PCI %s", device.name,
+                  device.port,
+                  port->link_layer == IBV_LINK_LAYER_ETHERNET ? "RoCE v2" : "InfiniBand",
+                  port->speed / 1000, 128 << port->mtu, port->gid_index, gid,
+                  device.pci_bus_id[0] != '\0' ? device.pci_bus_id : "none");
     return gpuring_net_devices_add(&net->devices, &device);
+}
+
+/* Return the speed of a link in Mb/s from LinkWidthActive and LinkSpeedActive of its port
+ * (InfiniBand specification, PortInfo; libibverbs uses the same codes for Ethernet). */
+static uint32_t speed_of(const struct ibv_port_attr *attr)
+{
+    static const struct {
+        uint8_t code;
+        uint32_t value;
+    } widths[] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}},
+      speeds[] = {{1, 2500},   {2, 5000},   {4, 10000},  {8, 10000},
+                  {16, 14000}, {32, 25000}, {64, 50000}, {128, 100000}};
+    uint32_t width = 0, speed = 0;
+
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        width = attr->active_width == widths[i].code ? widths[i].value : width;
+    }
+    for (size_t i = 0; i < sizeof speeds / sizeof *speeds; i++) {
+        speed = attr->active_speed == speeds[i].code ? speeds[i].value : speed;
+    }
+    return width * speed;
+}
+
+/* Compare the networks of two ports: subnets of InfiniBand, and addresses of RoCE, which have the
+ * order of their networks. */
+static int compare_networks(const struct gpuring_verbs_port *a, const struct gpuring_verbs_port *b)
+{
+    int order = memcmp(a->gid.raw, b->gid.raw, 8);
+
+    if (order == 0) {
+        order = a->link_layer - b->link_layer;
+    }
+    if (order == 0 && a->link_layer == IBV_LINK_LAYER_ETHERNET) {
+        order = memcmp(a->gid.raw, b->gid.raw, sizeof a->gid.raw);
+    }
+    return order;
+}
+
+/* Order the ports by network, so that ports with equal numbers on similar hosts are on the same
+ * network even if their names or cables are crossed. Insertion keeps the order within a network. */
+static void order_ports(struct found *found)
+{
+    for (int i = 1; i < found->count; i++) {
+        struct gpuring_verbs_port port = found->port[i];
+        int at = i;
+
+        for (; at > 0 && compare_networks(&found->port[at - 1], &port) > 0; at--) {
+            found->port[at] = found->port[at - 1];
+        }
+        found->port[at] = port;
+    }
+}
+
+/* Drop ports that are slower than half of the fastest one, unless the user has listed ports. */
+static void drop_slow(const struct gpuring_net *net, struct found *found)
+{
+    const char *hca = net->config.hca;
+    bool listed = hca != NULL && hca[0] != '\0' && hca[0] != '^';
+    uint32_t fastest = 0;
+    int kept = 0;
+
+    for (int i = 0; i < found->count; i++) {
+        fastest = found->port[i].speed > fastest ? found->port[i].speed : fastest;
+    }
+    for (int i = 0; i < found->count; i++) {
+        const struct gpuring_verbs_port *port = &found->port[i];
+
+        if (listed || port->speed == 0 || port->speed >= fastest / 2) {
+            found->port[kept++] = *port;
+        } else {
+            note_unused(found, port->adapter->name, port->number, "is slow beside another port");
+        }
+    }
+    found->count = kept;
 }
 
 /* Vendor ID of Omni-Path adapters (hfi1), from ibv_devinfo. The CPU makes their reliable
@@ -99,8 +197,8 @@ static const char *unfit(const struct gpuring_verbs_adapter *adapter,
 }
 
 /* Use a port of the adapter if possible. `why` is the reason if not. */
-static int try_port(struct gpuring_net *net, struct gpuring_verbs_adapter *adapter, uint8_t number,
-                    const char **why)
+static int try_port(const struct gpuring_net *net, struct found *found,
+                    struct gpuring_verbs_adapter *adapter, uint8_t number, const char **why)
 {
     struct gpuring_verbs_port port = {.adapter = adapter, .number = number};
     struct ibv_port_attr attr;
@@ -122,6 +220,7 @@ static int try_port(struct gpuring_net *net, struct gpuring_verbs_adapter *adapt
     port.link_layer = attr.link_layer;
     port.lid = attr.lid;
     port.mtu = attr.active_mtu;
+    port.speed = speed_of(&attr);
     port.global =
         attr.link_layer == IBV_LINK_LAYER_ETHERNET || (attr.flags & IBV_QPF_GRH_REQUIRED) != 0;
     if (net->config.verbs_mtu > 0 && port.mtu > (enum ibv_mtu) net->config.verbs_mtu) {
@@ -140,7 +239,7 @@ static int try_port(struct gpuring_net *net, struct gpuring_verbs_adapter *adapt
                                : "does not make a reliable connection";
         gpuring_debug("%s:%u: %s", adapter->name, number, strerror(error));
     }
-    return *why != NULL ? GPURING_OK : add_port(net, &port);
+    return *why != NULL ? GPURING_OK : add_port(found, &port);
 }
 
 static void adapter_close(struct gpuring_verbs_adapter *adapter)
@@ -207,41 +306,75 @@ static struct gpuring_verbs_adapter *adapter_open(const struct gpuring_net *net,
     return adapter;
 }
 
-/* Use all suitable ports of one device. */
-static int discover_device(struct gpuring_net *net, struct ibv_device *device, char *found,
-                           size_t room)
+/* Find all suitable ports of one device. */
+static int discover_device(struct gpuring_net *net, struct ibv_device *device, struct found *found)
 {
     struct gpuring_verbs_adapter *adapter = adapter_open(net, device);
-    int before = net->devices.count, status = GPURING_OK;
+    int status = GPURING_OK;
 
     if (adapter == NULL) {
         return GPURING_OK;
     }
+    adapter->next = net->adapters;
+    net->adapters = adapter;
     for (unsigned n = 1; n <= adapter->attr.phys_port_cnt && status == GPURING_OK; n++) {
         const char *why;
-        size_t used = strlen(found);
 
-        status = try_port(net, adapter, (uint8_t) n, &why);
-        if (why != NULL && used < room) {
-            snprintf(found + used, room - used, "%s%s:%u %s", used > 0 ? ", " : "", adapter->name,
-                     n, why);
+        status = try_port(net, found, adapter, (uint8_t) n, &why);
+        if (why != NULL) {
+            note_unused(found, adapter->name, n, why);
         }
     }
-    if (net->devices.count == before) {
-        adapter_close(adapter);
-    } else {
-        adapter->next = net->adapters;
-        net->adapters = adapter;
+    return status;
+}
+
+static void close_unused(struct gpuring_net *net)
+{
+    struct gpuring_verbs_adapter **at = &net->adapters;
+
+    while (*at != NULL) {
+        struct gpuring_verbs_adapter *adapter = *at;
+        bool used = false;
+
+        for (int i = 0; i < net->devices.count; i++) {
+            used = used || net->ports[i].adapter == adapter;
+        }
+        if (used) {
+            at = &adapter->next;
+        } else {
+            *at = adapter->next;
+            adapter_close(adapter);
+        }
+    }
+}
+
+static int discover_all(struct gpuring_net *net, struct found *found)
+{
+    int count = 0, status = GPURING_OK;
+    struct ibv_device **list = gpuring_verbs.get_device_list(&count);
+
+    for (int i = 0; list != NULL && i < count && status == GPURING_OK; i++) {
+        status = discover_device(net, list[i], found);
+    }
+    if (list != NULL) {
+        gpuring_verbs.free_device_list(list);
+    }
+    if (status == GPURING_OK && found->count == 0) {
+        gpuring_info("[rdma-unusable] no network verbs on %s: %s", net->base.host,
+                     found->unused[0] != '\0' ? found->unused
+                     : count > 0              ? "no RDMA device can be used"
+                                 : "libibverbs finds no RDMA device; a container needs "
+                                   "/dev/infiniband (docker run --device=/dev/infiniband)");
+        return GPURING_ERR_UNSUPPORTED;
     }
     return status;
 }
 
 int gpuring_verbs_discover(struct gpuring_net *net)
 {
-    struct ibv_device **list;
-    char found[512] = "";
+    struct found found = {.count = 0};
     const char *bad;
-    int count = 0, status = GPURING_OK;
+    int status;
 
     if (!gpuring_net_list_valid(net->config.hca, &bad)) {
         gpuring_error(
@@ -250,24 +383,20 @@ int gpuring_verbs_discover(struct gpuring_net *net)
             net->config.hca, bad);
         return GPURING_ERR_ARG;
     }
-    list = gpuring_verbs.get_device_list(&count);
-    for (int i = 0; list != NULL && i < count && status == GPURING_OK; i++) {
-        status = discover_device(net, list[i], found, sizeof found);
+    status = discover_all(net, &found);
+    net->ports = found.port;
+    if (status != GPURING_OK) {
+        return status;
     }
-    if (list != NULL) {
-        gpuring_verbs.free_device_list(list);
+    drop_slow(net, &found);
+    order_ports(&found);
+    if (found.unused[0] != '\0') {
+        gpuring_debug("network verbs on %s does not use %s", net->base.host, found.unused);
     }
-    if (net->devices.count > 0 && found[0] != '\0') {
-        gpuring_debug("network verbs on %s does not use %s", net->base.host, found);
+    for (int i = 0; i < found.count && status == GPURING_OK; i++) {
+        status = announce_port(net, &net->ports[i]);
     }
-    if (status == GPURING_OK && net->devices.count == 0) {
-        gpuring_info("[rdma-unusable] no network verbs on %s: %s", net->base.host,
-                     found[0] != '\0' ? found
-                     : count > 0      ? "no RDMA device can be used"
-                                      : "libibverbs finds no RDMA device; a container needs "
-                                        "/dev/infiniband (docker run --device=/dev/infiniband)");
-        return GPURING_ERR_UNSUPPORTED;
-    }
+    close_unused(net);
     return status;
 }
 

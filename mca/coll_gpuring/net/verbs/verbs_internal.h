@@ -139,6 +139,7 @@ struct gpuring_verbs_port {
     uint8_t link_layer; /* IBV_LINK_LAYER_* */
     uint16_t lid;
     enum ibv_mtu mtu;
+    uint32_t speed; /* Mb/s, 0: unknown */
     uint8_t gid_index;
     uint16_t pkey_index;
     bool global; /* addresses need a global route header */
@@ -221,7 +222,7 @@ struct gpuring_net {
     struct gpuring_net_base base;
     struct gpuring_net_config config;
     struct gpuring_verbs_adapter *adapters;
-    struct gpuring_verbs_port *ports;
+    struct gpuring_verbs_port *ports;   /* in the order of their networks, equal on similar hosts */
     struct gpuring_net_devices devices; /* one per port, in the same order */
     int epoll;                          /* all completion channels */
     uint64_t watched_ns;                /* time of the last check of idle links */
