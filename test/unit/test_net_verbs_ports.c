@@ -214,6 +214,91 @@ static void test_order_of_networks(void **state)
     gpuring_net_verbs.close(net);
 }
 
+/* Ends of a link on port `device` of two hosts with the ports of two subnets that `hca` lists. */
+struct two_ends {
+    struct gpuring_net *net[2];
+    struct lane_end end[2];
+    int status; /* of connecting them */
+};
+
+static void two_ends_open(struct two_ends *two, const char *const hca[2], const int device[2],
+                          int qps)
+{
+    struct fake_device devices[] = {world_infiniband, world_infiniband};
+
+    for (int i = 0; i < 2; i++) {
+        devices[i].name = i == 0 ? "ib0" : "ib1";
+        devices[i].ports = 1;
+        devices[i].gid[0][7] = (uint8_t) (1 + i);
+    }
+    fake_verbs_reset(devices, 2, &world_no_faults);
+    for (int i = 0; i < 2; i++) {
+        struct gpuring_net_config config = world_defaults;
+
+        config.hca = hca[i];
+        config.verbs_qps = qps;
+        config.verbs_spares = 1;
+        assert_int_equal(gpuring_net_verbs.open(&config, &two->net[i]), GPURING_OK);
+        assert_int_equal(lane_end_create(&two->end[i], &gpuring_net_verbs, two->net[i], device[i],
+                                         NULL, i == 0 ? GPURING_NET_SEND : GPURING_NET_RECV,
+                                         WORLD_NSLOTS, WORLD_SLOT_BYTES),
+                         GPURING_OK);
+    }
+    two->status = lane_connect(&two->end[0], two->net[0], "rank 0 on host0", &two->end[1],
+                               two->net[1], "rank 1 on host1");
+}
+
+/* Expect these devices of connected rails; NULL: not connected. */
+static void two_ends_close(struct two_ends *two, unsigned nrails, const char *const *rails)
+{
+    for (unsigned r = 0; r < nrails; r++) {
+        for (int i = 0; i < 2; i++) {
+            struct gpuring_verbs_rail rail = world_rail(&two->end[i], r);
+
+            assert_int_equal(rail.state,
+                             rails[r] != NULL ? GPURING_VERBS_UP : GPURING_VERBS_UNUSED);
+            if (rails[r] != NULL) {
+                assert_string_equal(rail.port->adapter->name, rails[r]);
+            }
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        lane_end_destroy(&two->end[i], 0);
+        gpuring_net_verbs.close(two->net[i]);
+    }
+    assert_int_equal(fake_verbs_objects(), 0);
+    assert_int_equal(fake_verbs_violations(), 0);
+}
+
+/* Two subnets: only ports of one subnet are connected, spares included. */
+static void test_two_subnets(void **state)
+{
+    static const struct {
+        const char *hca[2];
+        int device[2], qps;
+        const char *rails[3];
+    } cases[] = {
+        {{"all", "all"}, {0, 0}, 1, {"ib0", "ib1"}},
+        {{"all", "all"}, {1, 0}, 1, {"ib1", "ib0"}}, /* crossed rails */
+        {{"all", "ib1"}, {0, 0}, 1, {"ib1", NULL}},  /* the peer has one port */
+        {{"ib0", "all"}, {0, 1}, 1, {"ib0", NULL}},
+        {{"all", "all"}, {1, 1}, 2, {"ib1", "ib1", "ib0"}},
+        {{"all", "ib1"}, {0, 0}, 2, {"ib1", NULL, NULL}}, /* lanes that cannot be connected */
+    };
+    struct two_ends two;
+
+    (void) state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        two_ends_open(&two, cases[i].hca, cases[i].device, cases[i].qps);
+        assert_int_equal(two.status, GPURING_OK);
+        two_ends_close(&two, (unsigned) cases[i].qps + 1, cases[i].rails);
+    }
+    two_ends_open(&two, (const char *const[]){"ib0", "ib1"}, (const int[]){0, 0}, 1);
+    assert_int_equal(two.status, GPURING_ERR_PEER);
+    assert_true(log_has("[rdma-networks]"));
+    two_ends_close(&two, 0, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -225,6 +310,7 @@ int main(void)
         cmocka_unit_test_setup(test_partition_and_mtu, clear_log),
         cmocka_unit_test_setup(test_slow_ports, clear_log),
         cmocka_unit_test_setup(test_order_of_networks, clear_log),
+        cmocka_unit_test_setup(test_two_subnets, clear_log),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

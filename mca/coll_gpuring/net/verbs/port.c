@@ -234,7 +234,10 @@ static int try_port(const struct gpuring_net *net, struct found *found,
                : attr.link_layer == IBV_LINK_LAYER_ETHERNET
                    ? "has no GID for RoCE v2"
                    : "has no GID, which its subnet demands";
-    } else if ((error = gpuring_verbs_port_prove(net, &port)) != 0) {
+    } else if (port.link_layer == IBV_LINK_LAYER_ETHERNET) {
+        port.network_bits = gpuring_nic_network_bits(port.gid.raw);
+    }
+    if (*why == NULL && (error = gpuring_verbs_port_prove(net, &port)) != 0) {
         *why = error == ENOMEM ? "has no memory for a reliable connection (see ulimit -l)"
                                : "does not make a reliable connection";
         gpuring_debug("%s:%u: %s", adapter->name, number, strerror(error));

@@ -66,9 +66,9 @@ static void fill_address(const struct gpuring_net_config *config,
     address->port_num = port->number;
     /* Ethernet always routes by GID, InfiniBand only if the port requires it or the subnets
      * differ. */
-    if (port->global || memcmp(peer->gid, port->gid.raw, 8) != 0) {
+    if (port->global || memcmp(peer->nic.gid, port->gid.raw, 8) != 0) {
         address->is_global = 1;
-        memcpy(address->grh.dgid.raw, peer->gid, sizeof peer->gid);
+        memcpy(address->grh.dgid.raw, peer->nic.gid, sizeof peer->nic.gid);
         address->grh.sgid_index = port->gid_index;
         address->grh.hop_limit = 255;
         address->grh.traffic_class = (uint8_t) config->verbs_traffic_class;
@@ -112,14 +112,18 @@ static int connect_qp(const struct gpuring_net_config *config,
 static struct gpuring_verbs_address address_of(const struct gpuring_verbs_port *port,
                                                const struct ibv_qp *qp, uint32_t psn, uint32_t rkey)
 {
-    struct gpuring_verbs_address address = {.qpn = qp->qp_num,
-                                            .psn = psn,
-                                            .rkey = rkey,
-                                            .lid = port->lid,
-                                            .mtu = (uint8_t) port->mtu,
-                                            .link_layer = port->link_layer};
+    struct gpuring_verbs_address address = {
+        .qpn = qp->qp_num,
+        .psn = psn,
+        .rkey = rkey,
+        .lid = port->lid,
+        .mtu = (uint8_t) port->mtu,
+        .nic = {.port = port->number,
+                .link = port->link_layer == IBV_LINK_LAYER_ETHERNET ? GPURING_NIC_ETHERNET
+                                                                    : GPURING_NIC_INFINIBAND,
+                .bits = port->network_bits}};
 
-    memcpy(address.gid, port->gid.raw, sizeof address.gid);
+    memcpy(address.nic.gid, port->gid.raw, sizeof address.nic.gid);
     return address;
 }
 
@@ -234,18 +238,18 @@ int gpuring_verbs_rail_create(struct gpuring_net_link *link, struct gpuring_verb
         return status;
     }
     error = initialise_qp(rail->port, rail->qp, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-    if (error == 0) {
-        error = gpuring_verbs_receives(link, rail, link->receive_room);
-    }
     return error != 0 ? rail_error(link, rail, "initialise a queue pair", error) : GPURING_OK;
 }
 
 int gpuring_verbs_rail_connect(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail)
 {
     const struct gpuring_verbs_address *peer = &link->peer.rail[rail - link->rail];
-    int error =
-        connect_qp(&gpuring_verbs_net(link)->config, rail->port, rail->qp, rail->psn, peer, 0);
+    int error = gpuring_verbs_receives(link, rail, link->receive_room);
 
+    if (error == 0) {
+        error =
+            connect_qp(&gpuring_verbs_net(link)->config, rail->port, rail->qp, rail->psn, peer, 0);
+    }
     if (error == 0) {
         rail->state = GPURING_VERBS_UP;
     }

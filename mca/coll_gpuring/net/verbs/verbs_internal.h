@@ -5,7 +5,9 @@
  *
  * A link has rails. A rail is a queue pair, connected with one queue pair of the peer. The first
  * rails of a link are its lanes: they use the link's own port and carry slots in turn. The other
- * rails are spares on the next ports of the host.
+ * rails are spares on the next ports of the host. When both ends know each other's rails, they
+ * exchange the places of rails so that those of equal number are on one network, and give up rails
+ * without a counterpart (net/verbs/verbs_link.c).
  *
  * A slot is sent as one RDMA WRITE WITH IMMEDIATE from the sender's slot to the receiver's slot. A
  * credit is the same operation without data, in the other direction. Each operation consumes a
@@ -139,7 +141,8 @@ struct gpuring_verbs_port {
     uint8_t link_layer; /* IBV_LINK_LAYER_* */
     uint16_t lid;
     enum ibv_mtu mtu;
-    uint32_t speed; /* Mb/s, 0: unknown */
+    uint32_t speed;       /* Mb/s, 0: unknown */
+    uint8_t network_bits; /* see struct gpuring_nic */
     uint8_t gid_index;
     uint16_t pkey_index;
     bool global; /* addresses need a global route header */
@@ -159,8 +162,8 @@ struct gpuring_verbs_sent {
 struct gpuring_verbs_address {
     uint32_t qpn, psn, rkey;
     uint16_t lid;
-    uint8_t mtu, link_layer;
-    uint8_t gid[16];
+    uint8_t mtu;
+    struct gpuring_nic nic; /* its network; without a name */
 };
 struct gpuring_verbs_handle {
     uint64_t slots[GPURING_PROTOCOL_COUNT]; /* addresses */
@@ -169,7 +172,7 @@ struct gpuring_verbs_handle {
 _Static_assert(sizeof(struct gpuring_verbs_handle) <= GPURING_NET_HANDLE_BYTES, "a handle");
 
 enum gpuring_verbs_rail_state {
-    GPURING_VERBS_UNUSED,   /* a spare that would duplicate a path or could not be created */
+    GPURING_VERBS_UNUSED,   /* duplicates a path, has none, or could not be connected */
     GPURING_VERBS_UP,       /* usable */
     GPURING_VERBS_DRAINING, /* has failed; earlier arrivals are still being processed */
     GPURING_VERBS_DOWN,     /* no longer reads or writes memory */

@@ -129,46 +129,123 @@ size_t gpuring_verbs_link_handle(const struct gpuring_net_link *link, void *hand
     return handle_bytes(link->nrails);
 }
 
-static bool same_port(const struct gpuring_verbs_address *a, const struct gpuring_verbs_address *b)
+enum path { NO_PATH, ROUTED, SAME_NETWORK };
+
+static enum path path_between(const struct gpuring_verbs_address *a,
+                              const struct gpuring_verbs_address *b)
 {
-    return a->lid == b->lid && memcmp(a->gid, b->gid, sizeof a->gid) == 0;
+    return gpuring_nic_same_network(&a->nic, &b->nic) ? SAME_NETWORK
+           : gpuring_nic_reaches(&a->nic, &b->nic)    ? ROUTED
+                                                      : NO_PATH;
 }
 
-/* Return true if spare `r` differs from all earlier rails at one end at least. Both ends get the
- * same answer. */
-static bool is_path(const struct gpuring_net_link *link, unsigned r)
+/* Find the rails with the best path among the sender's and receiver's rails from number k on. Among
+ * equal paths, those with the lowest numbers are taken. */
+static enum path best_path(const struct gpuring_net_link *link, unsigned k, unsigned *from,
+                           unsigned *to)
+{
+    bool sends = link->base.direction == GPURING_NET_SEND;
+    const struct gpuring_verbs_handle *sender = sends ? &link->mine : &link->peer;
+    const struct gpuring_verbs_handle *receiver = sends ? &link->peer : &link->mine;
+    enum path best = NO_PATH;
+
+    *from = *to = k;
+    for (unsigned sum = 2 * k; sum <= 2 * (link->nrails - 1); sum++) {
+        for (unsigned i = k; i < link->nrails && i + k <= sum; i++) {
+            unsigned j = sum - i;
+            bool lane = (i > 0 && i < link->nlanes) || (j > 0 && j < link->nlanes);
+            enum path path = j >= link->nrails || lane
+                                 ? NO_PATH
+                                 : path_between(&sender->rail[i], &receiver->rail[j]);
+
+            if (path > best) {
+                best = path;
+                *from = i;
+                *to = j;
+            }
+        }
+    }
+    return best;
+}
+
+static void swap_addresses(struct gpuring_verbs_handle *handle, unsigned a, unsigned b)
+{
+    struct gpuring_verbs_address address = handle->rail[a];
+
+    handle->rail[a] = handle->rail[b];
+    handle->rail[b] = address;
+}
+
+static void swap_rails(struct gpuring_net_link *link, unsigned a, unsigned b)
+{
+    struct gpuring_verbs_rail rail = link->rail[a];
+
+    link->rail[a] = link->rail[b];
+    link->rail[b] = rail;
+    swap_addresses(&link->mine, a, b);
+}
+
+/*
+ * Match the rails of both ends: exchange their places so that rails of equal number have the best
+ * path. Both ends compute the same from both handles. Further lanes, which share the port of lane
+ * 0, keep their places. Returns the kind of path that all rails must have.
+ */
+static enum path match_rails(struct gpuring_net_link *link)
+{
+    bool sends = link->base.direction == GPURING_NET_SEND;
+    enum path needed = NO_PATH;
+
+    for (unsigned k = 0; k < link->nrails; k = k == 0 ? link->nlanes : k + 1) {
+        unsigned from, to;
+        enum path path = best_path(link, k, &from, &to);
+
+        needed = k == 0 ? path : needed;
+        swap_rails(link, k, sends ? from : to);
+        swap_addresses(&link->peer, k, sends ? to : from);
+    }
+    return needed;
+}
+
+static bool same_port(const struct gpuring_verbs_address *a, const struct gpuring_verbs_address *b)
+{
+    return a->lid == b->lid && memcmp(a->nic.gid, b->nic.gid, sizeof a->nic.gid) == 0;
+}
+
+/* Return true if rail `r` has a path of the kind that all rails need and, as a spare, differs from
+ * all earlier rails at one end at least. Both ends get the same answer. */
+static bool is_path(const struct gpuring_net_link *link, unsigned r, enum path needed)
 {
     const struct gpuring_verbs_address *here = link->mine.rail, *there = link->peer.rail;
 
-    for (unsigned before = 0; before < r; before++) {
+    for (unsigned before = 0; r >= link->nlanes && before < r; before++) {
         if (same_port(&here[before], &here[r]) && same_port(&there[before], &there[r])) {
             return false;
         }
     }
-    return here[r].link_layer == there[r].link_layer;
+    return path_between(&here[r], &there[r]) == needed;
 }
 
 /*
- * Connect all rails. A spare that does not connect is given up. A lane that does not connect counts
- * as failed; another rail reports this when the peer is ready. Returns 0, or an errno if no rail
- * connects.
+ * Connect all rails. A spare that does not connect, and a rail without a path, is given up. A lane
+ * that does not connect counts as failed; another rail reports this when the peer is ready. Returns
+ * 0, or an errno if no rail connects.
  */
-static int connect_rails(struct gpuring_net_link *link)
+static int connect_rails(struct gpuring_net_link *link, enum path needed)
 {
     int first = 0;
 
     for (unsigned r = 0; r < link->nrails; r++) {
         struct gpuring_verbs_rail *rail = &link->rail[r];
-        bool spare = r >= link->nlanes;
-        int error = spare && !is_path(link, r) ? ENOENT : gpuring_verbs_rail_connect(link, rail);
+        bool path = is_path(link, r, needed);
+        int error = path ? gpuring_verbs_rail_connect(link, rail) : ENOENT;
 
-        if (error != 0 && !spare) {
+        if (error != 0 && path && r < link->nlanes) {
             rail->refused = error;
             first = first != 0 ? first : error;
         } else if (error != 0) {
-            gpuring_debug("%s: no spare from device %s port %d to %s: %s", link->base.net->host,
+            gpuring_debug("%s: no path from device %s port %d to %s: %s", link->base.net->host,
                           rail->port->adapter->name, rail->port->number, link->base.peer_name,
-                          error == ENOENT ? "no path of its own" : strerror(error));
+                          path ? strerror(error) : "another network, or no path of its own");
             gpuring_verbs_rail_release(link, rail);
         }
     }
@@ -180,6 +257,7 @@ int gpuring_verbs_link_connect(struct gpuring_net_link *link, const void *proces
                                const char *peer_name)
 {
     struct gpuring_net *net = gpuring_verbs_net(link);
+    enum path needed;
     int error;
 
     (void) process_handle;
@@ -191,15 +269,18 @@ int gpuring_verbs_link_connect(struct gpuring_net_link *link, const void *proces
         return GPURING_ERR_PEER;
     }
     memcpy(&link->peer, handle, bytes);
-    if (link->peer.rail[0].link_layer != link->mine.rail[0].link_layer) {
-        gpuring_error("%s and %s cannot be connected by verbs: one port is InfiniBand, the other "
-                      "Ethernet: coll_gpuring_verbs_hca must select ports that reach each other",
-                      net->base.host, peer_name);
+    needed = match_rails(link);
+    if (needed == NO_PATH) {
+        gpuring_error("[rdma-networks] %s and %s have no ports of one network for a connection "
+                      "(here: device %s port %d): coll_gpuring_verbs_hca must select ports that "
+                      "reach each other",
+                      net->base.host, peer_name, link->rail[0].port->adapter->name,
+                      link->rail[0].port->number);
         return GPURING_ERR_PEER;
     }
     snprintf(link->base.peer_name, sizeof link->base.peer_name, "%s", peer_name);
     gpuring_gate_enter(net->base.gate);
-    error = connect_rails(link);
+    error = connect_rails(link, needed);
     gpuring_gate_leave(net->base.gate);
     if (error != 0) {
         gpuring_error("%s cannot connect device %s port %d by verbs to %s: %s; do the ports reach "
