@@ -5,6 +5,8 @@
  * the same calls on host memory and with expected bytes.
  *
  *   aware_files views FOLDER     converting views ("external32"), short reads, more than 2 GiB
+ *   aware_files within FOLDER    the same without reads beyond the end of a file in "external32"
+ *   aware_files beyond FOLDER    such a read alone, in host memory
  *   aware_files copies FOLDER    collective calls while copies on the last rank fail
  *   aware_files memory FOLDER    the same while it has no memory; needs memory_faults.la preloaded
  */
@@ -20,8 +22,9 @@
 
 #include <dlfcn.h>
 
-#define COUNT 1500
-#define BYTES (COUNT * 2 * sizeof(double)) /* bytes of a buffer; up to half of them are gaps */
+#define COUNT   1500
+#define WRITTEN (COUNT * 2 / 3)
+#define BYTES   (COUNT * 2 * sizeof(double)) /* bytes of a buffer; up to half of them are gaps */
 
 static const char *folder;
 static char *gpu, host[BYTES], back[BYTES];
@@ -57,11 +60,10 @@ static void fill_host(void)
     }
 }
 
-/* Write from host or GPU memory, and read the data back into a buffer of bytes 0x55. Return the
- * length of the file, its content, and the buffer after the read. The last third of the read is
- * beyond the end of the file. */
-static size_t write_and_read(bool on_gpu, MPI_Datatype type, const char *view, char file[BYTES],
-                             char after[BYTES])
+/* Write from host or GPU memory, and read `count` elements back into a buffer of bytes 0x55. Return
+ * the length of the file, its content, and the buffer after the read. */
+static size_t write_and_read(bool on_gpu, MPI_Datatype type, const char *view, int count,
+                             char file[BYTES], char after[BYTES])
 {
     char path[4096];
     FILE *opened;
@@ -74,10 +76,10 @@ static size_t write_and_read(bool on_gpu, MPI_Datatype type, const char *view, c
     MPI_File_set_view(f, 0, MPI_BYTE, MPI_BYTE, view, MPI_INFO_NULL);
     fill_host();
     harness_write(gpu, host, BYTES);
-    MPI_File_write_at(f, 0, on_gpu ? gpu : host, COUNT * 2 / 3, type, MPI_STATUS_IGNORE);
+    MPI_File_write_at(f, 0, on_gpu ? gpu : host, WRITTEN, type, MPI_STATUS_IGNORE);
     memset(after, 0x55, BYTES);
     harness_write(gpu, after, BYTES);
-    MPI_File_read_at(f, 0, on_gpu ? gpu : after, COUNT, type, MPI_STATUS_IGNORE);
+    MPI_File_read_at(f, 0, on_gpu ? gpu : after, count, type, MPI_STATUS_IGNORE);
     if (on_gpu) {
         harness_read(after, gpu, BYTES);
     }
@@ -91,13 +93,14 @@ static size_t write_and_read(bool on_gpu, MPI_Datatype type, const char *view, c
 }
 
 /* Return true if file and buffer are the same for buffers in host and in GPU memory. */
-static bool same_as_host(MPI_Datatype type, const char *view)
+static bool same_as_host(MPI_Datatype type, const char *view, int count)
 {
     static char files[2][BYTES], after[2][BYTES];
     size_t bytes[2];
 
     for (int on_gpu = 0; on_gpu < 2; on_gpu++) {
-        bytes[on_gpu] = write_and_read(on_gpu != 0, type, view, files[on_gpu], after[on_gpu]);
+        bytes[on_gpu] =
+            write_and_read(on_gpu != 0, type, view, count, files[on_gpu], after[on_gpu]);
     }
     return bytes[0] > 0 && bytes[0] == bytes[1] && memcmp(files[0], files[1], bytes[0]) == 0 &&
            memcmp(after[0], after[1], BYTES) == 0;
@@ -156,7 +159,17 @@ static bool large_message(void)
     return result == MPI_SUCCESS && status.MPI_SOURCE == MPI_PROC_NULL && got == byte;
 }
 
-static void views(void)
+/* Test that a read in host memory ends at the end of the file, without this library's help. */
+static void read_beyond(void)
+{
+    static char file[BYTES], after[BYTES];
+    size_t bytes = write_and_read(false, MPI_INT, "external32", COUNT, file, after);
+
+    harness_check(bytes == WRITTEN * sizeof(int) && memcmp(after, host, bytes) == 0,
+                  "a read beyond the end of a file in host memory");
+}
+
+static void views(bool beyond)
 {
     static const char *const names[] = {"native", "external32"};
     MPI_Datatype mixed, gaps = strided(MPI_DOUBLE, sizeof(double));
@@ -173,7 +186,7 @@ static void views(void)
                      {"int and double", mixed}, {"every other double", gaps}};
 
         for (size_t j = 0; j < sizeof types / sizeof *types; j++) {
-            harness_check(same_as_host(types[j].type, names[i]),
+            harness_check(same_as_host(types[j].type, names[i], i == 0 || beyond ? COUNT : WRITTEN),
                           "%s in a view of representation %s: as in host memory", types[j].name,
                           names[i]);
         }
@@ -368,8 +381,10 @@ int main(int argc, char **argv)
     folder = argc > 2 ? argv[2] : ".";
     harness_start(&argc, &argv, MPI_THREAD_SINGLE);
     gpu = harness_alloc(BYTES);
-    if (strcmp(mode, "views") == 0) {
-        views();
+    if (strcmp(mode, "beyond") == 0) {
+        read_beyond();
+    } else if (strcmp(mode, "views") == 0 || strcmp(mode, "within") == 0) {
+        views(strcmp(mode, "views") == 0);
     } else if (strcmp(mode, "copies") == 0) {
         standin_find("gpuring_standin_arm", &arm_driver);
         standin_find("gpuring_standin_reached", &driver_reached);

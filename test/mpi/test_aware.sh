@@ -118,7 +118,19 @@ files() {
     run 60 "$gpuring_run" -n "$ranks" "$top_srcdir/test/mpi/as_nodes.sh" 1 "$ranks" \
         "$programs/aware_files" "$@" "$work/files"
 }
-files 1 views
+# Open MPI 5.0.7 and 6.0.0rc2 never return from a read beyond the end of a file in a converting view, on
+# host memory and without this component either (doc/hacking/open-mpi.md).
+mkdir "$work/files"
+OMPI_MCA_coll=^gpuring mpi 15 1 aware_files beyond "$work/files"
+views=views
+if [ "$status" -eq 124 ]; then
+    skip "this Open MPI hangs in such a read on host memory without this component" \
+        "reads beyond the end of a file in a view of representation external32"
+    views=within
+else
+    adopt "without this library"
+fi
+files 1 "$views"
 adopt "1 rank"
 nothing_held "all memory is given back after calls on files"
 for fcoll in vulcan two_phase dynamic_gen2 individual; do
