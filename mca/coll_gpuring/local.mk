@@ -198,12 +198,11 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/p2p/p2p.h \
     mca/coll_gpuring/p2p/p2p_peers.c \
     mca/coll_gpuring/p2p/peers.h \
-    mca/coll_gpuring/p2p/pml.c \
-    mca/coll_gpuring/p2p/pml.h \
+    mca/coll_gpuring/p2p/p2p_state.c \
+    mca/coll_gpuring/p2p/p2p_state.h \
     mca/coll_gpuring/p2p/probed.c \
     mca/coll_gpuring/p2p/probed.h \
-    mca/coll_gpuring/p2p/p2p_progress.c \
-    mca/coll_gpuring/p2p/p2p_progress.h \
+    mca/coll_gpuring/p2p/p2p_phases.c \
     mca/coll_gpuring/p2p/p2p_request.c \
     mca/coll_gpuring/p2p/p2p_request.h \
     mca/coll_gpuring/p2p/sending.c \

@@ -58,10 +58,10 @@ static SLOW send_slow(SEND_ARGUMENTS)
     struct gpuring_p2p_message message;
 
     if (gpuring_p2p_message_find(&message, buffer, count, type)) {
-        return gpuring_p2p_request_run(&message, SEND_ENVELOPE, MPI_STATUS_IGNORE);
+        return gpuring_p2p_send(&message, SEND_ENVELOPE);
     }
-    gpuring_p2p_request_wait_turn(comm, peer);
-    return gpuring_p2p_previous.pml_send(SEND_VALUES);
+    gpuring_p2p_wait_turn(comm, peer);
+    return gpuring_p2p.previous.pml_send(SEND_VALUES);
 }
 
 static SLOW isend_slow(SEND_ARGUMENTS, ompi_request_t **request)
@@ -71,8 +71,8 @@ static SLOW isend_slow(SEND_ARGUMENTS, ompi_request_t **request)
     if (gpuring_p2p_message_find(&message, buffer, count, type)) {
         return gpuring_p2p_request_new(&message, SEND_ENVELOPE, false, request);
     }
-    gpuring_p2p_request_wait_turn(comm, peer);
-    return gpuring_p2p_previous.pml_isend(SEND_VALUES, request);
+    gpuring_p2p_wait_turn(comm, peer);
+    return gpuring_p2p.previous.pml_isend(SEND_VALUES, request);
 }
 
 /* Return true if all receives must be requests of this component, because offers may arrive and a
@@ -89,7 +89,7 @@ static bool beside_probes(void)
 static bool is_ours(struct gpuring_p2p_message *message, void *buffer, BUFFER, bool watch)
 {
     return gpuring_p2p_message_find(message, buffer, count, type) || watch ||
-           __atomic_load_n(&gpuring_p2p_probed_count, __ATOMIC_RELAXED) > 0;
+           __atomic_load_n(&gpuring_p2p.nprobed, __ATOMIC_RELAXED) > 0;
 }
 
 /* Blocking receive. In host memory the PML receives the message; if that was an offer, fetch its
@@ -107,8 +107,8 @@ static SLOW receive_slow(void *buffer, BUFFER, const struct gpuring_p2p_envelope
     }
     status = status != MPI_STATUS_IGNORE ? status : &own;
     code = from->matched != NULL
-               ? gpuring_p2p_previous.pml_mrecv(buffer, count, type, from->matched, status)
-               : gpuring_p2p_previous.pml_recv(buffer, count, type, from->peer, from->tag,
+               ? gpuring_p2p.previous.pml_mrecv(buffer, count, type, from->matched, status)
+               : gpuring_p2p.previous.pml_recv(buffer, count, type, from->peer, from->tag,
                                                from->comm, status);
     if (code != MPI_SUCCESS || !fits_offer(count, type) || !gpuring_memory_possible() ||
         !gpuring_p2p_peers_watch()) {
@@ -139,7 +139,7 @@ static SLOW ireceive_slow(void *buffer, BUFFER, const struct gpuring_p2p_envelop
         if (OPAL_UNLIKELY(ours)) {                                   \
             return slow;                                             \
         }                                                            \
-        return gpuring_p2p_previous.pml_##name(list##_VALUES, last); \
+        return gpuring_p2p.previous.pml_##name(list##_VALUES, last); \
     }
 ENTRY(isend, SEND, tag >= 0 && gpuring_memory_possible(), isend_slow(SEND_VALUES, request),
       ompi_request_t **, request)
@@ -155,7 +155,7 @@ static int send_entry(SEND_ARGUMENTS)
     if (OPAL_UNLIKELY(tag >= 0 && gpuring_memory_possible())) {
         return send_slow(SEND_VALUES);
     }
-    return gpuring_p2p_previous.pml_send(SEND_VALUES);
+    return gpuring_p2p.previous.pml_send(SEND_VALUES);
 }
 
 /* An offer may arrive in such a receive as soon as the process has a driver. */
@@ -169,7 +169,7 @@ static int irecv_entry(RECV_ARGUMENTS, ompi_request_t **request)
             gpuring_p2p_peers_unseen_receive();
         }
     }
-    return gpuring_p2p_previous.pml_irecv(RECV_VALUES, request);
+    return gpuring_p2p.previous.pml_irecv(RECV_VALUES, request);
 }
 
 /* The PML starts its persistent receives without calling this component. */
@@ -184,7 +184,7 @@ static int irecv_init_entry(RECV_ARGUMENTS, ompi_request_t **request)
     } else if (tag >= MPI_ANY_TAG) {
         gpuring_p2p_peers_unseen_receive();
     }
-    return gpuring_p2p_previous.pml_irecv_init(RECV_VALUES, request);
+    return gpuring_p2p.previous.pml_irecv_init(RECV_VALUES, request);
 }
 
 /*
@@ -201,9 +201,9 @@ static int isend_init_entry(SEND_ARGUMENTS, ompi_request_t **request)
         gpuring_p2p_message_find(&message, buffer, count, type)) {
         return gpuring_p2p_request_new(&message, SEND_ENVELOPE, true, request);
     }
-    gpuring_p2p_request_unseen_sends();
-    gpuring_p2p_request_wait_turn(comm, peer);
-    return gpuring_p2p_previous.pml_isend_init(SEND_VALUES, request);
+    __atomic_store_n(&gpuring_p2p.unseen_sends, true, __ATOMIC_RELAXED);
+    gpuring_p2p_wait_turn(comm, peer);
+    return gpuring_p2p.previous.pml_isend_init(SEND_VALUES, request);
 }
 
 /* Return true if the PML may perform a probe itself, because no offer can arrive. */
@@ -215,7 +215,7 @@ static bool plain_probe(int tag)
 
 static int iprobe_entry(FROM, int *matched, ompi_status_public_t *status)
 {
-    return plain_probe(tag) ? gpuring_p2p_previous.pml_iprobe(peer, tag, comm, matched, status)
+    return plain_probe(tag) ? gpuring_p2p.previous.pml_iprobe(peer, tag, comm, matched, status)
                             : gpuring_p2p_probed_iprobe(RECV_ENVELOPE, matched, status);
 }
 
@@ -223,7 +223,7 @@ static int improbe_entry(FROM, int *matched, struct ompi_message_t **message,
                          ompi_status_public_t *status)
 {
     return plain_probe(tag)
-               ? gpuring_p2p_previous.pml_improbe(peer, tag, comm, matched, message, status)
+               ? gpuring_p2p.previous.pml_improbe(peer, tag, comm, matched, message, status)
                : gpuring_p2p_probed_improbe(RECV_ENVELOPE, matched, message, status);
 }
 
@@ -254,7 +254,7 @@ static int probe_entry(FROM, ompi_status_public_t *status)
     int matched = 0, code = MPI_SUCCESS;
 
     if (begin_blind(tag)) {
-        return end_blind(gpuring_p2p_previous.pml_probe(peer, tag, comm, status));
+        return end_blind(gpuring_p2p.previous.pml_probe(peer, tag, comm, status));
     }
     while (code == MPI_SUCCESS && !matched) {
         code = gpuring_compat_lost(comm, peer);
@@ -270,7 +270,7 @@ static int mprobe_entry(FROM, struct ompi_message_t **message, ompi_status_publi
     int matched = 0, code = MPI_SUCCESS;
 
     if (begin_blind(tag)) {
-        return end_blind(gpuring_p2p_previous.pml_mprobe(peer, tag, comm, message, status));
+        return end_blind(gpuring_p2p.previous.pml_mprobe(peer, tag, comm, message, status));
     }
     while (code == MPI_SUCCESS && !matched) {
         code = gpuring_compat_lost(comm, peer);
@@ -289,7 +289,7 @@ static int start_entry(size_t count, ompi_request_t **requests)
     for (size_t i = 0; i < count && code == MPI_SUCCESS; i++) {
         code = gpuring_p2p_request_ours(requests[i])
                    ? requests[i]->req_start(1, &requests[i])
-                   : gpuring_p2p_previous.pml_start(1, &requests[i]);
+                   : gpuring_p2p.previous.pml_start(1, &requests[i]);
     }
     return code;
 }
@@ -301,13 +301,11 @@ static int start_entry(size_t count, ompi_request_t **requests)
     X(isend)       \
     X(irecv) X(imrecv) X(isend_init) X(irecv_init) X(start) X(iprobe) X(improbe) X(probe) X(mprobe)
 
-static bool installed;
-
 void gpuring_p2p_open(void)
 {
     const struct gpuring_device_ops *ops = gpuring_process.device_ops;
 
-    if (installed || gpuring_params.p2p == GPURING_PARAM_P2P_OFF || ops == NULL ||
+    if (gpuring_p2p.installed || gpuring_params.p2p == GPURING_PARAM_P2P_OFF || ops == NULL ||
         ops->possible == NULL || mca_pml.pml_send == NULL) {
         return;
     }
@@ -321,21 +319,21 @@ void gpuring_p2p_open(void)
                      "point-to-point calls do not take GPU buffers");
         return;
     }
-    gpuring_p2p_previous = mca_pml;
+    gpuring_p2p.previous = mca_pml;
 #define INSTALL(name) mca_pml.pml_##name = name##_entry;
     ENTRIES(INSTALL)
 #undef INSTALL
-    installed = true;
+    gpuring_p2p.installed = true;
 }
 
 bool gpuring_p2p_serves(void)
 {
-    return installed;
+    return gpuring_p2p.installed;
 }
 
 void gpuring_p2p_leave(void)
 {
-    if (installed) {
+    if (gpuring_p2p.installed) {
         gpuring_p2p_peers_close();
     }
 }
@@ -348,7 +346,7 @@ static void stay_loaded(void)
 
     gpuring_info("[p2p-kept] another component uses the point-to-point functions of coll/gpuring, "
                  "which therefore stays loaded");
-    if (dladdr(&installed, &info) == 0 ||
+    if (dladdr(&gpuring_p2p.installed, &info) == 0 ||
         dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE) == NULL) {
         gpuring_warn("[p2p-kept] coll/gpuring cannot stay loaded: %s", dlerror());
     }
@@ -359,18 +357,18 @@ void gpuring_p2p_close(void)
     bool all = true;
 
     gpuring_p2p_slots_close();
-    if (!installed) {
+    if (!gpuring_p2p.installed) {
         return;
     }
 #define RESTORE(name)                                         \
     if (mca_pml.pml_##name == name##_entry) {                 \
-        mca_pml.pml_##name = gpuring_p2p_previous.pml_##name; \
+        mca_pml.pml_##name = gpuring_p2p.previous.pml_##name; \
     } else {                                                  \
         all = false;                                          \
     }
     ENTRIES(RESTORE)
 #undef RESTORE
-    installed = false;
+    gpuring_p2p.installed = false;
     if (!all) {
         stay_loaded();
     }

@@ -6,13 +6,12 @@
 
 #include "mca/coll_gpuring/p2p/offer.h"
 #include "mca/coll_gpuring/p2p/peers.h"
-#include "mca/coll_gpuring/p2p/pml.h"
+#include "mca/coll_gpuring/p2p/p2p_state.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/pvars.h"
 #include "mca/coll_gpuring/request.h"
 #include "mca/coll_gpuring/stage/buffers.h"
-#include "mca/coll_gpuring/topology/identity.h"
 #include "mca/coll_gpuring/util/list.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -54,38 +53,10 @@ struct gpuring_p2p_fetch {
 /* Messages whose data is being received. Only advance uses this list. */
 static struct gpuring_list coming = GPURING_LIST_INIT(coming);
 
-static const uint64_t mark[2] = {0x9d3a61f7c2e8450bu, 0x5be0947f1d6c32a8u};
-
-static uint64_t own_node(void)
-{
-    static uint64_t node; /* all threads store the same value */
-
-    if (node == 0) {
-        node = gpuring_identity_node(gpuring_params.hostid);
-    }
-    return node;
-}
-
-bool gpuring_p2p_slots_reach(const char *gpu)
-{
-    const struct gpuring_device_ops *ops = gpuring_process.device_ops;
-    struct gpuring_pointer pointer = gpuring_memory_of(gpu);
-
-    return (gpuring_params.p2p_level == GPURING_PARAM_LEVEL_AUTO ||
-            gpuring_params.p2p_level == GPURING_PARAM_LEVEL_SYS) &&
-           ops->reaches(gpuring_process.device, &pointer) && !ops->lost(gpuring_process.device);
-}
-
-void gpuring_p2p_offer_mark(struct gpuring_p2p_offer *offer)
-{
-    memcpy(offer->mark, mark, sizeof mark);
-    offer->node = own_node();
-}
-
 bool gpuring_p2p_offer_read(const void *data, struct gpuring_p2p_offer *offer)
 {
     memcpy(offer, data, sizeof *offer);
-    return memcmp(offer->mark, mark, sizeof mark) == 0;
+    return offer->mark[0] == GPURING_P2P_MARK_0 && offer->mark[1] == GPURING_P2P_MARK_1;
 }
 
 bool gpuring_p2p_offer_in(const struct gpuring_p2p_message *message, size_t bytes,
@@ -156,7 +127,7 @@ static enum phase answer(struct gpuring_p2p_fetch *self)
     self->answer = (struct gpuring_p2p_answer){
         .sending = offer->sending,
         .bytes = good ? self->bytes : 0,
-        .near = good && self->gpu != NULL && offer->node == own_node() &&
+        .near = good && self->gpu != NULL && offer->node == gpuring_p2p_node() &&
                 gpuring_p2p_slots_reach(self->gpu),
     };
     if (self->answer.near && offer->direct) {

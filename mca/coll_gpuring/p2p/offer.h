@@ -16,8 +16,8 @@
  *       |-- chunk, chunk, ... -------------------------------->|
  *       |   or: the index of a buffer of slots --------------->|  and no further message
  *
- * All messages except the offer use MPI_COMM_WORLD (pml.h). A receiver accepts one message from a
- * sender at a time, so chunks need no number.
+ * All messages except the offer use MPI_COMM_WORLD (p2p_state.h). A receiver accepts one message
+ * from a sender at a time, so chunks need no number.
  *
  * An offer is recognised by its length and its first 16 bytes, which are random.
  *
@@ -30,6 +30,7 @@
 #include "mca/coll_gpuring/device/device.h"
 #include "mca/coll_gpuring/p2p/p2p_message.h"
 #include "mca/coll_gpuring/p2p/shared.h"
+#include "mca/coll_gpuring/params.h"
 
 struct gpuring_p2p_envelope;
 struct gpuring_p2p_sending;
@@ -39,8 +40,12 @@ struct gpuring_p2p_fetch;
  */
 #define GPURING_P2P_OFFER_BYTES ((size_t) 3907)
 
+/* Random bits. */
+#define GPURING_P2P_MARK_0 UINT64_C(0x9d3a61f7c2e8450b)
+#define GPURING_P2P_MARK_1 UINT64_C(0x5be0947f1d6c32a8)
+
 struct gpuring_p2p_offer {
-    uint64_t mark[2];
+    uint64_t mark[2]; /* GPURING_P2P_MARK_0 and _1 */
     uint64_t sending; /* identifies the offer at its sender */
     uint64_t bytes;   /* of the message */
     uint64_t node;    /* of the sender */
@@ -60,12 +65,12 @@ struct gpuring_p2p_answer {
 
 #define GPURING_P2P_CHUNK ((size_t) 512 << 10) /* bytes; the last one is shorter */
 
-/* Return true if coll_gpuring_p2p_level and the GPU of this process allow copies between this
- * memory and slots. */
-bool gpuring_p2p_slots_reach(const char *gpu);
-
-/* Fill in the fields that are equal in all offers of this process. */
-void gpuring_p2p_offer_mark(struct gpuring_p2p_offer *offer);
+/* Return true if messages of this length are offered, where that is possible. */
+static inline bool gpuring_p2p_is_large(size_t bytes)
+{
+    return gpuring_params.p2p_rendezvous > 0 && bytes >= gpuring_params.p2p_rendezvous &&
+           bytes >= GPURING_P2P_OFFER_BYTES;
+}
 
 /* Return true if the GPURING_P2P_OFFER_BYTES bytes that were received are an offer. */
 bool gpuring_p2p_offer_read(const void *data, struct gpuring_p2p_offer *offer);

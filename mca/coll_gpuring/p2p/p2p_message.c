@@ -10,21 +10,6 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-bool gpuring_p2p_message_find(struct gpuring_p2p_message *message, const void *user, size_t count,
-                              struct ompi_datatype_t *type)
-{
-    struct gpuring_part part = gpuring_part_elements(user, count, type);
-
-    *message = (struct gpuring_p2p_message){
-        .user = user,
-        .count = count,
-        .type = type,
-        .bytes = count * type->super.size,
-        .gpu = gpuring_part_find_on_gpu(&part),
-    };
-    return message->gpu != NULL;
-}
-
 static int no_memory(const struct gpuring_p2p_message *message)
 {
     gpuring_error("[p2p-no-memory] a send or receive on GPU memory returns MPI_ERR_NO_MEM: "
@@ -191,7 +176,8 @@ int gpuring_p2p_message_poll(struct gpuring_p2p_message *message)
 
 #define POLLED ((size_t) 1 << 20) /* bytes from which a wait progresses other messages */
 
-int gpuring_p2p_message_wait(struct gpuring_p2p_message *message)
+/* Wait for the end of the copy, and progress other messages in the meantime. */
+static int wait_copied(struct gpuring_p2p_message *message)
 {
     int status;
 
@@ -202,6 +188,19 @@ int gpuring_p2p_message_wait(struct gpuring_p2p_message *message)
         opal_progress();
     }
     return status;
+}
+
+int gpuring_p2p_message_copy_in(struct gpuring_p2p_message *message, bool wait)
+{
+    int status = message->size > 0 ? GPURING_OK : gpuring_p2p_message_describe(message);
+
+    if (status == GPURING_OK) {
+        status = gpuring_p2p_message_reserve(message);
+    }
+    if (status == GPURING_OK) {
+        status = gpuring_p2p_message_start(message, message->bytes, true);
+    }
+    return status == GPURING_OK && wait ? wait_copied(message) : status;
 }
 
 void gpuring_p2p_message_release(struct gpuring_p2p_message *message)

@@ -10,6 +10,7 @@
 
 #include "mca/coll_gpuring/compat.h"
 #include "mca/coll_gpuring/device/runs.h"
+#include "mca/coll_gpuring/stage/part.h"
 
 struct gpuring_stage_bounce;
 struct gpuring_stream;
@@ -29,8 +30,20 @@ struct gpuring_p2p_message {
 };
 
 /* Return true if the buffer is on a GPU. The message need not be released yet. */
-bool gpuring_p2p_message_find(struct gpuring_p2p_message *message, const void *user, size_t count,
-                              struct ompi_datatype_t *type);
+static inline bool gpuring_p2p_message_find(struct gpuring_p2p_message *message, const void *user,
+                                            size_t count, struct ompi_datatype_t *type)
+{
+    struct gpuring_part part = gpuring_part_elements(user, count, type);
+
+    *message = (struct gpuring_p2p_message){
+        .user = user,
+        .count = count,
+        .type = type,
+        .bytes = count * type->super.size,
+        .gpu = gpuring_part_find_on_gpu(&part),
+    };
+    return message->gpu != NULL;
+}
 
 /* Describe the bytes of a buffer on a GPU and allocate the bounce buffer, unless the message has
  * one. Returns 0 or GPURING_ERR_NOMEM (logged). The message must be released afterwards. */
@@ -53,10 +66,12 @@ int gpuring_p2p_message_convert(const struct gpuring_p2p_message *message, void 
  * logged, no copy is running. */
 int gpuring_p2p_message_start(struct gpuring_p2p_message *message, size_t bytes, bool in);
 
-/* Poll the copy. Returns 0 when it is done, GPURING_AGAIN, or an error (logged). The wait function
- * waits for the end of the copy and progresses other messages in the meantime. */
+/* Poll the copy. Returns 0 when it is done, GPURING_AGAIN, or an error (logged). */
 int gpuring_p2p_message_poll(struct gpuring_p2p_message *message);
-int gpuring_p2p_message_wait(struct gpuring_p2p_message *message);
+
+/* Copy the whole message to its bounce buffer: describe it and allocate the buffer if this has not
+ * been done, start the copy, and wait for its end if `wait`. */
+int gpuring_p2p_message_copy_in(struct gpuring_p2p_message *message, bool wait);
 
 /* Log that a copy of a message has failed. Only the first failure is logged as an error. */
 void gpuring_p2p_message_copy_failed(size_t bytes, int status);

@@ -2,10 +2,9 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/p2p/peers.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
-#include "mca/coll_gpuring/p2p/pml.h"
+#include "mca/coll_gpuring/p2p/p2p_state.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/request.h"
@@ -13,17 +12,11 @@
 #include "mca/coll_gpuring/util/status.h"
 
 /* A question of this process to another one. */
-struct question {
+struct gpuring_p2p_question {
     bool asked;
     int32_t consents; /* the reply: 1 or 0 */
     ompi_request_t *receive;
 };
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following variables */
-static struct question *questions;                       /* by rank; NULL before the first one */
-
-static bool unseen, replied; /* atomic; replied: this process has answered yes at least once */
-static int blocking_probes;  /* atomic */
 
 int gpuring_p2p_peer_of(struct ompi_communicator_t *comm, int rank)
 {
@@ -34,7 +27,7 @@ int gpuring_p2p_peer_of(struct ompi_communicator_t *comm, int rank)
 
 void gpuring_p2p_peers_unseen_receive(void)
 {
-    if (!__atomic_exchange_n(&unseen, true, __ATOMIC_RELAXED)) {
+    if (!__atomic_exchange_n(&gpuring_p2p.unseen_receives, true, __ATOMIC_RELAXED)) {
         gpuring_info("[p2p-unseen] a non-blocking or persistent receive was begun before the CUDA "
                      "driver was loaded: large messages to this process are staged as a whole; "
                      "initialise CUDA before the first receive");
@@ -44,14 +37,14 @@ void gpuring_p2p_peers_unseen_receive(void)
 void gpuring_p2p_blocking_probe_enter(void)
 {
     if (gpuring_process.threads) {
-        __atomic_add_fetch(&blocking_probes, 1, __ATOMIC_SEQ_CST);
+        __atomic_add_fetch(&gpuring_p2p.blocking_probes, 1, __ATOMIC_SEQ_CST);
     }
 }
 
 void gpuring_p2p_blocking_probe_leave(void)
 {
     if (gpuring_process.threads) {
-        __atomic_sub_fetch(&blocking_probes, 1, __ATOMIC_SEQ_CST);
+        __atomic_sub_fetch(&gpuring_p2p.blocking_probes, 1, __ATOMIC_SEQ_CST);
     }
 }
 
@@ -68,20 +61,21 @@ static void send_word(const int32_t *word, int peer, enum gpuring_p2p_tag tag)
 bool gpuring_p2p_peer_consents(int peer)
 {
     static const int32_t any = 0;
-    struct question *question = NULL;
+    struct gpuring_p2p_question *question = NULL;
     ompi_request_t *receive;
     bool asked = false;
 
-    pthread_mutex_lock(&lock);
-    if (questions == NULL) {
-        questions = calloc((size_t) ompi_comm_size(MPI_COMM_WORLD), sizeof *questions);
+    pthread_mutex_lock(&gpuring_p2p.lock);
+    if (gpuring_p2p.questions == NULL) {
+        gpuring_p2p.questions =
+            calloc((size_t) ompi_comm_size(MPI_COMM_WORLD), sizeof *gpuring_p2p.questions);
     }
-    if (questions != NULL) {
-        question = &questions[peer];
+    if (gpuring_p2p.questions != NULL) {
+        question = &gpuring_p2p.questions[peer];
         asked = question->asked;
         question->asked = true;
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&gpuring_p2p.lock);
     if (asked) {
         receive = __atomic_load_n(&question->receive, __ATOMIC_ACQUIRE);
         return receive != NULL && gpuring_request_done(receive) && question->consents;
@@ -105,10 +99,10 @@ static int next_question(void)
     int found = 0;
 
     if (gpuring_process.world_rank < 0 ||
-        gpuring_p2p_previous.pml_improbe(MPI_ANY_SOURCE, GPURING_P2P_TAG_ASK, MPI_COMM_WORLD,
+        gpuring_p2p.previous.pml_improbe(MPI_ANY_SOURCE, GPURING_P2P_TAG_ASK, MPI_COMM_WORLD,
                                          &found, &message, &status) != MPI_SUCCESS ||
         !found ||
-        gpuring_p2p_previous.pml_mrecv(&word, sizeof word, MPI_BYTE, &message, &status) !=
+        gpuring_p2p.previous.pml_mrecv(&word, sizeof word, MPI_BYTE, &message, &status) !=
             MPI_SUCCESS) {
         return -1;
     }
@@ -117,8 +111,9 @@ static int next_question(void)
 
 bool gpuring_p2p_peers_watch(void)
 {
-    return gpuring_params.p2p_rendezvous > 0 && (__atomic_load_n(&replied, __ATOMIC_RELAXED) ||
-                                                 !__atomic_load_n(&unseen, __ATOMIC_RELAXED));
+    return gpuring_params.p2p_rendezvous > 0 &&
+           (__atomic_load_n(&gpuring_p2p.consented, __ATOMIC_RELAXED) ||
+            !__atomic_load_n(&gpuring_p2p.unseen_receives, __ATOMIC_RELAXED));
 }
 
 void gpuring_p2p_peers_received(size_t bytes)
@@ -129,12 +124,12 @@ void gpuring_p2p_peers_received(size_t bytes)
 
     /* Partner: gpuring_p2p_blocking_probe_enter, which was called when there was no driver. */
     if (bytes < gpuring_params.p2p_rendezvous || gpuring_params.p2p_rendezvous == 0 ||
-        __atomic_load_n(&blocking_probes, __ATOMIC_SEQ_CST) > 0) {
+        __atomic_load_n(&gpuring_p2p.blocking_probes, __ATOMIC_SEQ_CST) > 0) {
         return;
     }
     while ((peer = next_question()) >= 0) {
         if (consent) {
-            __atomic_store_n(&replied, true, __ATOMIC_RELAXED);
+            __atomic_store_n(&gpuring_p2p.consented, true, __ATOMIC_RELAXED);
         }
         send_word(&replies[consent], peer, GPURING_P2P_TAG_REPLY);
     }
@@ -142,13 +137,13 @@ void gpuring_p2p_peers_received(size_t bytes)
 
 void gpuring_p2p_peers_close(void)
 {
-    int size = questions != NULL ? ompi_comm_size(MPI_COMM_WORLD) : 0;
+    int size = gpuring_p2p.questions != NULL ? ompi_comm_size(MPI_COMM_WORLD) : 0;
 
     while (next_question() >= 0) {
         /* the sender no longer waits for the answer */
     }
     for (int peer = 0; peer < size; peer++) {
-        ompi_request_t *receive = questions[peer].receive;
+        ompi_request_t *receive = gpuring_p2p.questions[peer].receive;
 
         if (receive != NULL) {
             if (!REQUEST_COMPLETE(receive)) {
@@ -157,6 +152,6 @@ void gpuring_p2p_peers_close(void)
             ompi_request_free(&receive);
         }
     }
-    free(questions);
-    questions = NULL;
+    free(gpuring_p2p.questions);
+    gpuring_p2p.questions = NULL;
 }

@@ -5,136 +5,10 @@
 #include <sched.h>
 #include <string.h>
 
-#include "mca/coll_gpuring/p2p/probed.h"
-#include "mca/coll_gpuring/p2p/p2p_progress.h"
 #include "mca/coll_gpuring/request.h"
+#include "mca/coll_gpuring/stage/buffers.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
-
-#define ASYNCHRONOUS ((size_t) 64 << 10) /* bytes; the model: 3 us on a link of 25 GB/s */
-
-static bool unseen_sends; /* atomic */
-
-void gpuring_p2p_request_unseen_sends(void)
-{
-    __atomic_store_n(&unseen_sends, true, __ATOMIC_RELAXED);
-}
-
-/* Return true if the call may return while the data of a send is being copied. */
-static bool may_copy_later(const p2p_request_t *self)
-{
-    return self->message.bytes >= ASYNCHRONOUS &&
-           self->envelope.mode != MCA_PML_BASE_SEND_BUFFERED &&
-           !__atomic_load_n(&unseen_sends, __ATOMIC_RELAXED);
-}
-
-/* Complete a request before the program gets it, or hand it to the progress callback. */
-static void end_or_enlist(p2p_request_t *self, bool ends)
-{
-    if (ends) {
-        self->phase = P2P_IDLE;
-        gpuring_p2p_base(self)->req_status = self->status;
-        gpuring_p2p_base(self)->req_complete = REQUEST_COMPLETED;
-    } else {
-        gpuring_p2p_enlist(self);
-    }
-}
-
-/* Store received data that has the length of an offer but is none. Returns true when the user's
- * buffer has it. */
-static bool take_given(p2p_request_t *self, char *data)
-{
-    char *landing = gpuring_p2p_message_landing(&self->message);
-    size_t bytes = GPURING_P2P_OFFER_BYTES;
-
-    if (self->message.bytes < bytes) {
-        bytes = self->message.bytes;
-        self->status.MPI_ERROR = MPI_ERR_TRUNCATE;
-    }
-    self->status._ucount = bytes;
-    if (landing != NULL) {
-        memmove(landing, data, bytes);
-    } else if (gpuring_p2p_message_convert(&self->message, data, bytes, false) != GPURING_OK) {
-        self->status.MPI_ERROR = MPI_ERR_OTHER;
-    }
-    return gpuring_p2p_take_data(self);
-}
-
-/* Begin a send: offer it, start its copy, or pass it to the PML. Returns an MPI error code. */
-static int begin_send(p2p_request_t *self)
-{
-    const struct gpuring_p2p_envelope *to = &self->envelope;
-    int code = gpuring_p2p_sending_start(&self->message, to, &self->sending), status;
-
-    if (code != MPI_SUCCESS || self->sending != NULL) {
-        self->phase = P2P_OFFERED;
-        return code;
-    }
-    status = gpuring_p2p_message_reserve(&self->message);
-    if (status == GPURING_OK) {
-        status = gpuring_p2p_message_start(&self->message, self->message.bytes, true);
-    }
-    if (status == GPURING_OK && may_copy_later(self)) {
-        self->phase = P2P_COPYING_IN;
-        return MPI_SUCCESS;
-    }
-    status = status == GPURING_OK ? gpuring_p2p_message_wait(&self->message) : status;
-    if (status != GPURING_OK) {
-        return gpuring_compat_error(status);
-    }
-    gpuring_p2p_request_wait_turn(to->comm, to->peer);
-    return gpuring_p2p_issue(self);
-}
-
-/* Begin a receive. A probe may have found its message. Sets *ends if the receive is complete
- * immediately. Returns an MPI error code. */
-static int begin_receive(p2p_request_t *self, bool *ends)
-{
-    struct gpuring_p2p_envelope *from = &self->envelope;
-    struct gpuring_p2p_probed *probed;
-    struct gpuring_p2p_offer offer;
-    int code;
-
-    gpuring_p2p_probed_lock();
-    probed = gpuring_p2p_probed_take(from);
-    code = probed == NULL ? gpuring_p2p_issue(self) : MPI_SUCCESS;
-    gpuring_p2p_probed_unlock();
-    if (probed == NULL) {
-        return code;
-    }
-    if (probed->message == NULL) {
-        self->status = probed->status;
-        self->status.MPI_ERROR = MPI_SUCCESS;
-        *ends = gpuring_p2p_offer_read(probed->data, &offer)
-                    ? gpuring_p2p_accept_offer(self, &offer)
-                    : take_given(self, probed->data);
-    } else {
-        from->matched = &probed->message;
-        code = gpuring_p2p_issue(self);
-        from->matched = NULL;
-    }
-    gpuring_p2p_probed_free(probed);
-    return code;
-}
-
-/* Begin a message. Returns an MPI error code; after an error nothing is in progress. */
-static int begin(p2p_request_t *self)
-{
-    bool ends = false;
-    int code;
-
-    if (self->envelope.sends) {
-        code = begin_send(self);
-        ends = code == MPI_SUCCESS && self->phase == P2P_MOVING &&
-               gpuring_request_done(self->inner) && gpuring_p2p_end_inner(self);
-    } else {
-        code = begin_receive(self, &ends);
-    }
-    if (code == MPI_SUCCESS) {
-        end_or_enlist(self, ends);
-    }
-    return code;
-}
 
 static void activate(p2p_request_t *self)
 {
@@ -142,7 +16,6 @@ static void activate(p2p_request_t *self)
     self->status = gpuring_p2p_base(self)->req_status;
     self->super.req_pml_complete = false;
     self->finishing = false;
-    self->phase = P2P_MOVING; /* begin may change it */
 }
 
 /* Start a request. Returns an MPI error code, with which the request has ended. */
@@ -151,10 +24,10 @@ static int start(p2p_request_t *self)
     int code;
 
     activate(self);
-    code = begin(self);
+    code = gpuring_p2p_begin(self);
     if (code != MPI_SUCCESS) {
         self->status.MPI_ERROR = code;
-        end_or_enlist(self, true);
+        gpuring_p2p_end(self);
     }
     return code;
 }
@@ -183,11 +56,11 @@ static int request_cancel(ompi_request_t *request, int flag)
     int code = MPI_SUCCESS;
 
     wait_issued(self);
-    pthread_mutex_lock(&gpuring_p2p_lock);
-    if (self->phase == P2P_MOVING && self->inner->req_cancel != NULL) {
+    pthread_mutex_lock(&gpuring_p2p.lock);
+    if (self->inner != MPI_REQUEST_NULL && self->inner->req_cancel != NULL) {
         code = self->inner->req_cancel(self->inner, flag);
     }
-    pthread_mutex_unlock(&gpuring_p2p_lock);
+    pthread_mutex_unlock(&gpuring_p2p.lock);
     return code;
 }
 
@@ -197,13 +70,13 @@ static int request_free(ompi_request_t **request)
 
     *request = MPI_REQUEST_NULL;
     wait_issued(self);
-    pthread_mutex_lock(&gpuring_p2p_lock);
+    pthread_mutex_lock(&gpuring_p2p.lock);
     if (!REQUEST_COMPLETE(gpuring_p2p_base(self)) && !self->finishing) {
         self->freed = true; /* the progress callback does the rest */
-        pthread_mutex_unlock(&gpuring_p2p_lock);
+        pthread_mutex_unlock(&gpuring_p2p.lock);
         return MPI_SUCCESS;
     }
-    pthread_mutex_unlock(&gpuring_p2p_lock);
+    pthread_mutex_unlock(&gpuring_p2p.lock);
     /* This may be the completion callback of the request. Otherwise another thread is about to
      * complete it. */
     while (!REQUEST_COMPLETE(gpuring_p2p_base(self)) &&
@@ -281,11 +154,11 @@ int gpuring_p2p_request_new(const struct gpuring_p2p_message *message,
  * died. The receive ends with that error unless a message has arrived. */
 static void give_up(p2p_request_t *self)
 {
-    pthread_mutex_lock(&gpuring_p2p_lock);
+    pthread_mutex_lock(&gpuring_p2p.lock);
     if (!self->finishing) {
         gpuring_p2p_base(self)->req_status.MPI_ERROR = gpuring_compat_error(GPURING_ERR_PEER);
     }
-    pthread_mutex_unlock(&gpuring_p2p_lock);
+    pthread_mutex_unlock(&gpuring_p2p.lock);
     (void) request_cancel(gpuring_p2p_base(self), true);
     while (!gpuring_request_done(gpuring_p2p_base(self))) {
         opal_progress();
@@ -328,8 +201,25 @@ int gpuring_p2p_request_run_given(const struct gpuring_p2p_message *message,
     }
     activate(self);
     self->status = *status;
-    end_or_enlist(self, gpuring_p2p_accept_offer(self, offer));
+    gpuring_p2p_begin_given(self, offer);
     return wait_for(self, status);
+}
+
+int gpuring_p2p_send(struct gpuring_p2p_message *message, const struct gpuring_p2p_envelope *to)
+{
+    int status, code = MPI_SUCCESS;
+
+    if (gpuring_p2p_is_large(message->bytes)) {
+        return gpuring_p2p_request_run(message, to, MPI_STATUS_IGNORE);
+    }
+    status = gpuring_p2p_message_copy_in(message, true);
+    if (status == GPURING_OK) {
+        gpuring_p2p_wait_turn(to->comm, to->peer);
+        code = gpuring_p2p.previous.pml_send(message->bounce->address, message->bytes, MPI_BYTE,
+                                             to->peer, to->tag, to->mode, to->comm);
+    }
+    gpuring_p2p_message_release(message);
+    return status == GPURING_OK ? code : gpuring_compat_error(status);
 }
 
 bool gpuring_p2p_request_ours(const ompi_request_t *request)

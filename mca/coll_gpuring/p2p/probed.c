@@ -1,33 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP */
-#endif
 #include "mca/coll_gpuring/p2p/probed.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "ompi/message/message.h"
 
-/* Recursive, because the PML may call components that receive. */
-static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
-static struct gpuring_list probed = GPURING_LIST_INIT(probed); /* guarded by the lock */
-int gpuring_p2p_probed_count;
-
 void gpuring_p2p_probed_lock(void)
 {
     if (gpuring_process.threads) {
-        pthread_mutex_lock(&lock);
+        pthread_mutex_lock(&gpuring_p2p.probing);
     }
 }
 
 void gpuring_p2p_probed_unlock(void)
 {
     if (gpuring_process.threads) {
-        pthread_mutex_unlock(&lock);
+        pthread_mutex_unlock(&gpuring_p2p.probing);
     }
 }
 
@@ -40,8 +31,8 @@ void gpuring_p2p_probed_free(struct gpuring_p2p_probed *self)
 /* Append a message. Call with the lock held. */
 static void put(struct gpuring_p2p_probed *self)
 {
-    gpuring_list_append(&probed, &self->node);
-    __atomic_add_fetch(&gpuring_p2p_probed_count, 1, __ATOMIC_RELAXED);
+    gpuring_list_append(&gpuring_p2p.probed, &self->node);
+    __atomic_add_fetch(&gpuring_p2p.nprobed, 1, __ATOMIC_RELAXED);
 }
 
 static bool matches(const struct gpuring_p2p_probed *self, const struct gpuring_p2p_envelope *from)
@@ -71,7 +62,7 @@ static struct gpuring_p2p_probed *first(const struct gpuring_p2p_envelope *from)
 {
     struct gpuring_p2p_probed *self;
 
-    GPURING_LIST_EACH(self, &probed, struct gpuring_p2p_probed, node)
+    GPURING_LIST_EACH(self, &gpuring_p2p.probed, struct gpuring_p2p_probed, node)
     {
         if (matches(self, from)) {
             return self;
@@ -99,7 +90,7 @@ struct gpuring_p2p_probed *gpuring_p2p_probed_take(const struct gpuring_p2p_enve
 
     if (self != NULL) {
         gpuring_list_remove(&self->node);
-        __atomic_sub_fetch(&gpuring_p2p_probed_count, 1, __ATOMIC_RELAXED);
+        __atomic_sub_fetch(&gpuring_p2p.nprobed, 1, __ATOMIC_RELAXED);
     }
     if (self != NULL && self->given != NULL) {
         ompi_message_return(self->given);
@@ -128,7 +119,7 @@ static int look(struct ompi_communicator_t *comm, struct ompi_message_t *message
     self->given = NULL;
     self->status = *status;
     if (status->_ucount == GPURING_P2P_OFFER_BYTES) {
-        code = gpuring_p2p_previous.pml_imrecv(self->data, sizeof self->data, MPI_BYTE,
+        code = gpuring_p2p.previous.pml_imrecv(self->data, sizeof self->data, MPI_BYTE,
                                                &self->message, &self->receive);
         self->message = NULL;
     }
@@ -152,7 +143,7 @@ static int collect(struct ompi_communicator_t *comm, int peer, int tag)
 
     while (!last) {
         code =
-            gpuring_p2p_previous.pml_improbe(peer, MPI_ANY_TAG, comm, &matched, &message, &status);
+            gpuring_p2p.previous.pml_improbe(peer, MPI_ANY_TAG, comm, &matched, &message, &status);
         if (code != MPI_SUCCESS || !matched) {
             return code; /* another thread has received it */
         }
@@ -178,7 +169,7 @@ int gpuring_p2p_probed_iprobe(const struct gpuring_p2p_envelope *from, int *matc
     int code = MPI_SUCCESS;
 
     while (again && code == MPI_SUCCESS) {
-        code = gpuring_p2p_previous.pml_iprobe(from->peer, from->tag, from->comm, matched, &found);
+        code = gpuring_p2p.previous.pml_iprobe(from->peer, from->tag, from->comm, matched, &found);
         if (code != MPI_SUCCESS) {
             return code;
         }
@@ -240,7 +231,7 @@ int gpuring_p2p_probed_improbe(const struct gpuring_p2p_envelope *from, int *mat
     gpuring_p2p_probed_lock();
     self = gpuring_p2p_probed_take(from);
     if (self == NULL) {
-        code = gpuring_p2p_previous.pml_improbe(from->peer, from->tag, from->comm, matched, message,
+        code = gpuring_p2p.previous.pml_improbe(from->peer, from->tag, from->comm, matched, message,
                                                 &found);
         if (code == MPI_SUCCESS && *matched && found._ucount == GPURING_P2P_OFFER_BYTES) {
             code = look(from->comm, *message, &found, &self);

@@ -14,7 +14,7 @@
 #define GPURING_P2P_PROBED_H
 
 #include "mca/coll_gpuring/p2p/offer.h"
-#include "mca/coll_gpuring/p2p/pml.h"
+#include "mca/coll_gpuring/p2p/p2p_state.h"
 #include "mca/coll_gpuring/util/list.h"
 
 struct gpuring_p2p_probed {
@@ -26,9 +26,6 @@ struct gpuring_p2p_probed {
     struct ompi_message_t *given;   /* the program's, from improbe; NULL if it has none */
     char data[GPURING_P2P_OFFER_BYTES];
 };
-
-/* Number of these messages, nearly always 0. May be read without the lock. */
-extern int gpuring_p2p_probed_count;
 
 void gpuring_p2p_probed_lock(void);
 void gpuring_p2p_probed_unlock(void);

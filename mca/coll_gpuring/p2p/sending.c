@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "mca/coll_gpuring/p2p/offer.h"
+#include "mca/coll_gpuring/p2p/p2p_state.h"
 #include "mca/coll_gpuring/p2p/peers.h"
-#include "mca/coll_gpuring/p2p/p2p_request.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/request.h"
@@ -46,8 +46,6 @@ struct gpuring_p2p_sending {
     int status; /* after an error, chunks are sent empty, so that the receiver detects it */
 };
 
-static bool near; /* a receiver could use slots; atomic */
-
 /* Return the contiguous GPU memory of a message that must be offered: large, not a buffered send,
  * and to a process that recognises offers. Otherwise NULL. */
 static const char *suits(const struct gpuring_p2p_message *message,
@@ -55,9 +53,8 @@ static const char *suits(const struct gpuring_p2p_message *message,
 {
     const char *gpu = gpuring_p2p_message_contiguous(message);
 
-    if (gpu == NULL || gpuring_params.p2p_rendezvous == 0 ||
-        message->bytes < gpuring_params.p2p_rendezvous ||
-        message->bytes < GPURING_P2P_OFFER_BYTES || to->mode == MCA_PML_BASE_SEND_BUFFERED) {
+    if (gpu == NULL || !gpuring_p2p_is_large(message->bytes) ||
+        to->mode == MCA_PML_BASE_SEND_BUFFERED) {
         return NULL;
     }
     *peer = gpuring_p2p_peer_of(to->comm, to->peer);
@@ -69,8 +66,8 @@ static const char *suits(const struct gpuring_p2p_message *message,
 static const struct gpuring_p2p_slots *find_slots(const char *gpu,
                                                   struct gpuring_p2p_shared *shared)
 {
-    return __atomic_load_n(&near, __ATOMIC_RELAXED) && gpuring_process_attach(gpu) == GPURING_OK &&
-                   gpuring_p2p_slots_reach(gpu)
+    return __atomic_load_n(&gpuring_p2p.near, __ATOMIC_RELAXED) &&
+                   gpuring_process_attach(gpu) == GPURING_OK && gpuring_p2p_slots_reach(gpu)
                ? gpuring_p2p_slots_open(shared)
                : NULL;
 }
@@ -135,13 +132,15 @@ static int send_offer(struct gpuring_p2p_sending *self, size_t bytes,
 {
     struct gpuring_p2p_offer *offer = &self->wire.offer;
 
-    gpuring_p2p_offer_mark(offer);
+    offer->mark[0] = GPURING_P2P_MARK_0;
+    offer->mark[1] = GPURING_P2P_MARK_1;
+    offer->node = gpuring_p2p_node();
     offer->sending = (uint64_t) (uintptr_t) self;
     offer->bytes = bytes;
     offer->sender = gpuring_process.world_rank;
     self->slots = find_slots(self->gpu, &offer->shared);
     offer->direct = self->slots != NULL;
-    return gpuring_p2p_previous.pml_isend(&self->wire, GPURING_P2P_OFFER_BYTES, MPI_BYTE, to->peer,
+    return gpuring_p2p.previous.pml_isend(&self->wire, GPURING_P2P_OFFER_BYTES, MPI_BYTE, to->peer,
                                           to->tag, to->mode, to->comm, &self->offered);
 }
 
@@ -157,7 +156,7 @@ int gpuring_p2p_sending_start(const struct gpuring_p2p_message *message,
     if (*sending == NULL) {
         return MPI_SUCCESS;
     }
-    gpuring_p2p_request_wait_turn(to->comm, to->peer);
+    gpuring_p2p_wait_turn(to->comm, to->peer);
     code = send_offer(*sending, message->bytes, to);
     if (code != MPI_SUCCESS) {
         gpuring_error(
@@ -198,7 +197,7 @@ static void log_no_way(const struct gpuring_p2p_sending *self)
 static void open_way(struct gpuring_p2p_sending *self)
 {
     if (self->answer.near) {
-        __atomic_store_n(&near, true, __ATOMIC_RELAXED);
+        __atomic_store_n(&gpuring_p2p.near, true, __ATOMIC_RELAXED);
     }
     if (self->status == GPURING_OK && self->answer.bytes > 0) {
         self->status = gpuring_stage_stream_get(&self->stream);

@@ -2,13 +2,14 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/p2p/shared.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "mca/coll_gpuring/compat.h"
+#include "mca/coll_gpuring/p2p/p2p_state.h"
+#include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
+#include "mca/coll_gpuring/topology/identity.h"
 #include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/hash.h"
 #include "mca/coll_gpuring/util/log.h"
@@ -35,14 +36,34 @@ struct gpuring_p2p_slots {
     bool tried;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following variables */
-static struct gpuring_device *host;                      /* for all pages; NULL until needed */
+/* Guarded by gpuring_p2p.lock: */
+static struct gpuring_device *host; /* for all pages; NULL until needed */
 static struct gpuring_p2p_slots own;
 static struct gpuring_p2p_shared own_shared;
 static bool lent[BUFFERS];
 
 static struct gpuring_p2p_slots *mapped; /* of other processes, by rank in MPI_COMM_WORLD */
 static int senders;                      /* length of `mapped` */
+
+bool gpuring_p2p_slots_reach(const char *gpu)
+{
+    const struct gpuring_device_ops *ops = gpuring_process.device_ops;
+    struct gpuring_pointer pointer = gpuring_memory_of(gpu);
+
+    return (gpuring_params.p2p_level == GPURING_PARAM_LEVEL_AUTO ||
+            gpuring_params.p2p_level == GPURING_PARAM_LEVEL_SYS) &&
+           ops->reaches(gpuring_process.device, &pointer) && !ops->lost(gpuring_process.device);
+}
+
+uint64_t gpuring_p2p_node(void)
+{
+    static uint64_t node; /* all threads store the same value */
+
+    if (node == 0) {
+        node = gpuring_identity_node(gpuring_params.hostid);
+    }
+    return node;
+}
 
 char *gpuring_p2p_slot(const struct gpuring_p2p_slots *slots, int buffer, uint64_t number)
 {
@@ -112,7 +133,7 @@ const struct gpuring_p2p_slots *gpuring_p2p_slots_open(struct gpuring_p2p_shared
 {
     int status;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&gpuring_p2p.lock);
     if (!own.tried) {
         own.tried = true;
         status = make();
@@ -131,7 +152,7 @@ const struct gpuring_p2p_slots *gpuring_p2p_slots_open(struct gpuring_p2p_shared
         }
     }
     *shared = own_shared;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&gpuring_p2p.lock);
     return own.memory != NULL ? &own : NULL;
 }
 
@@ -139,7 +160,7 @@ int gpuring_p2p_slots_lend(void)
 {
     int buffer = 0;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&gpuring_p2p.lock);
     while (buffer < BUFFERS && lent[buffer]) {
         buffer++;
     }
@@ -147,16 +168,16 @@ int gpuring_p2p_slots_lend(void)
         lent[buffer] = true;
         *gpuring_p2p_flow(&own, buffer) = (struct gpuring_p2p_flow){.filled = 0};
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&gpuring_p2p.lock);
     return buffer < BUFFERS ? buffer : -1;
 }
 
 void gpuring_p2p_slots_return(int buffer)
 {
     if (buffer >= 0) {
-        pthread_mutex_lock(&lock);
+        pthread_mutex_lock(&gpuring_p2p.lock);
         lent[buffer] = false;
-        pthread_mutex_unlock(&lock);
+        pthread_mutex_unlock(&gpuring_p2p.lock);
     }
 }
 
@@ -203,9 +224,9 @@ static bool map(struct gpuring_p2p_slots *slots, const struct gpuring_p2p_shared
     void *memory, *page;
     int status;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&gpuring_p2p.lock);
     status = open_host();
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&gpuring_p2p.lock);
     if (status != GPURING_OK ||
         gpuring_device_host.import(host, &shared->page, &page) != GPURING_OK) {
         return false;

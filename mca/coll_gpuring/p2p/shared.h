@@ -41,6 +41,13 @@ struct gpuring_p2p_slots;
 char *gpuring_p2p_slot(const struct gpuring_p2p_slots *slots, int buffer, uint64_t number);
 struct gpuring_p2p_flow *gpuring_p2p_flow(const struct gpuring_p2p_slots *slots, int buffer);
 
+/* Return true if coll_gpuring_p2p_level and the GPU of this process allow copies between this
+ * memory and slots. */
+bool gpuring_p2p_slots_reach(const char *gpu);
+
+/* Return the identity of this process's node. */
+uint64_t gpuring_p2p_node(void);
+
 /* ---- The sender's side. Threads: any ---- */
 
 /* Return the slots of this process, which the first call allocates. NULL if there are none (the
