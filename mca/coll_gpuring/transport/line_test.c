@@ -342,6 +342,18 @@ void gpuring_lines_end(struct gpuring_transport *transport)
     }
 }
 
+/* Clear the marks of peers whose lines of LL are wrong. */
+static void unmark(struct gpuring_transport *transport)
+{
+    for (int i = 0; i < transport->npeers; i++) {
+        const struct gpuring_peer *peer = &transport->peers[i];
+
+        if (!peer->remote && gpuring_lines_wrong(peer, GPURING_PROTOCOL_LL)) {
+            transport->marks[peer->local_rank / 8] &= (uint8_t) ~(1u << peer->local_rank % 8);
+        }
+    }
+}
+
 int gpuring_transport_test_lines(struct gpuring_transport *transport)
 {
     struct gpuring_line_test *test = transport->line_test;
@@ -367,7 +379,7 @@ int gpuring_transport_test_lines(struct gpuring_transport *transport)
     }
     if (status != GPURING_AGAIN) {
         gpuring_lines_end(transport);
-        gpuring_probe_unmark(transport);
+        unmark(transport);
     }
     return status;
 }

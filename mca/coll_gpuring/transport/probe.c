@@ -370,17 +370,6 @@ bool gpuring_transport_test_due(struct gpuring_transport *transport, const void 
     return untested;
 }
 
-void gpuring_probe_unmark(struct gpuring_transport *transport)
-{
-    for (int i = 0; i < transport->npeers; i++) {
-        const struct gpuring_peer *peer = &transport->peers[i];
-
-        if (!peer->remote && gpuring_lines_wrong(peer, GPURING_PROTOCOL_LL)) {
-            transport->marks[peer->local_rank / 8] &= (uint8_t) ~(1u << peer->local_rank % 8);
-        }
-    }
-}
-
 int gpuring_transport_probe_finish(struct gpuring_transport *transport, const void *reports)
 {
     int own = transport->config.rank, status = GPURING_OK;

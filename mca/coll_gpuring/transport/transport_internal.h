@@ -253,8 +253,6 @@ int gpuring_peer_stage(struct gpuring_transport *transport, struct gpuring_peer 
 #define GPURING_PROBE_BLOCK 4096 /* bytes of a probe block, a page */
 /* Write the pattern to the memory of every mapped peer, and mark these peers. */
 int gpuring_probe_write(struct gpuring_transport *transport);
-/* Clear the marks of peers whose lines of LL are wrong. */
-void gpuring_probe_unmark(struct gpuring_transport *transport);
 
 /* line_test.c: test of lines of LL and LL128 */
 #define GPURING_LINE_BLOCK 24576 /* bytes of a line block, a multiple of a page */
