@@ -137,10 +137,11 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
         verbs_hca, "", 3, LOCAL,                                                                   \
         "Network devices to use, or after ^ not to use: mlx5_0:1,mlx5_2 or ^mlx5_1; default: all") \
     INT(verbs_timeout, -1, 5, LOCAL, -1, 31,                                                       \
-        "Exponent N of the time to wait for an acknowledgement, 4.096 us x 2^N; -1: 18, which is " \
-        "1.07 s")                                                                                  \
+        "Exponent N of the time to wait for an acknowledgement, 4.096 us x 2^N; -1: 20, which is " \
+        "4.3 s")                                                                                   \
     INT(verbs_retry_count, -1, 5, LOCAL, -1, 7,                                                    \
-        "Number of times that a packet without acknowledgement is sent again; -1: 6")              \
+        "Number of times that a packet without acknowledgement is sent again; -1: 7, or 6 with "   \
+        "devices made by software")                                                                \
     INT(verbs_qps, 1, 5, SHARED, 1, 4,                                                             \
         "Queue pairs of each verbs connection, used in turn; more than the default of 1 can be "   \
         "faster where the network spreads traffic by queue pair")                                  \

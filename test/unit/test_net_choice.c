@@ -27,7 +27,7 @@ static struct gpuring_nic port(enum gpuring_nic_link link, const char *gid, cons
 /* The announcement of a rank. */
 struct rank {
     int node;
-    bool verbs, ucx;
+    bool verbs, ucx, failed;
     const struct gpuring_nic *nics;
     uint32_t nnics;
     const char *host;
@@ -44,8 +44,9 @@ static void announce(const struct rank *rank, struct gpuring_rank_info *rank_inf
 {
     *rank_info = (struct gpuring_rank_info){.nnics = rank->nnics};
     snprintf(rank_info->hostname, sizeof rank_info->hostname, "%s", rank->host);
-    rank_info->capabilities =
-        (rank->verbs ? GPURING_CAPABILITY_VERBS : 0) | (rank->ucx ? GPURING_CAPABILITY_UCX : 0);
+    rank_info->capabilities = (rank->verbs ? GPURING_CAPABILITY_VERBS : 0) |
+                              (rank->ucx ? GPURING_CAPABILITY_UCX : 0) |
+                              (rank->failed ? GPURING_CAPABILITY_RDMA_FAILED : 0);
     memcpy(rank_info->nics, rank->nics, rank->nnics * sizeof *rank->nics);
 }
 
@@ -138,6 +139,12 @@ static void test_auto(void **state)
     expect(GPURING_PARAM_NET_AUTO, ranks, 4, NULL, GPURING_NET_KIND_MPI, false,
            "[no-rdma-port] b ");
     ranks[3] = rank_of(1, "b", ethernet, 2);
+
+    /* A process remembers that it was tried in vain, for all of its communicators. */
+    ranks[2].failed = true;
+    expect(GPURING_PARAM_NET_AUTO, ranks, 4, NULL, GPURING_NET_KIND_MPI, false,
+           "[rdma-failed] RDMA did not connect an earlier communicator of rank 2 on b");
+    ranks[2].failed = false;
     ranks[1].verbs = false;
     /* UCX by the ports, if all ranks have both. */
     expect(GPURING_PARAM_NET_AUTO, ranks, 4, NULL, GPURING_NET_KIND_UCX, true,

@@ -84,6 +84,7 @@ struct gpuring_net_config {
     int verbs_mtu;             /* maximum, an enum ibv_mtu; 0: the port's */
     int verbs_qps;             /* queue pairs of a link that carry slots; 0: one */
     int verbs_spares;          /* further ports that a link may fail over to */
+    int npeers;                /* ucx: estimated number of peers that it will connect; 0: unknown */
     /* Net mpi: the messages, their communicator, this process's rank in it, and the number of this
      * net among those of the communicator, 0 or 1. */
     const struct gpuring_message_ops *messages;

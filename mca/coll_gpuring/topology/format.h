@@ -33,6 +33,8 @@ enum gpuring_capability {
     GPURING_CAPABILITY_UCX = 2,   /* built with UCX */
     GPURING_CAPABILITY_GRAPH = 4, /* has a topology of GPUs, from the machine or a file */
     GPURING_CAPABILITY_FILE = 8,  /* the topology is from a file */
+    /* RDMA has failed to connect an earlier communicator of the process. */
+    GPURING_CAPABILITY_RDMA_FAILED = 16,
 };
 
 #define GPURING_HELLO_NICS 4 /* ports, one of each network; further ones are not announced */

@@ -73,6 +73,12 @@ static bool verbs_possible(const struct gpuring_gathered *rank_infos, const int 
                      rank_info->hostname, i);
             return false;
         }
+        if ((rank_info->capabilities & GPURING_CAPABILITY_RDMA_FAILED) != 0) {
+            snprintf(why, size,
+                     "[rdma-failed] RDMA did not connect an earlier communicator of rank %d on %s",
+                     i, rank_info->hostname);
+            return false;
+        }
     }
     if (!all_reach(rank_infos, node, &rank[0], &rank[1])) {
         for (int i = 0; i < 2; i++) {
@@ -117,7 +123,10 @@ static bool ucx_reaches(const struct gpuring_gathered *rank_infos, const int *no
     int a, b;
 
     for (int i = 0; i < rank_infos->nranks; i++) {
-        if (gpuring_rank_info_of(rank_infos, i)->nnics == 0) {
+        const struct gpuring_rank_info *rank_info = gpuring_rank_info_of(rank_infos, i);
+
+        if (rank_info->nnics == 0 ||
+            (rank_info->capabilities & GPURING_CAPABILITY_RDMA_FAILED) != 0) {
             return false;
         }
     }

@@ -29,6 +29,7 @@ static struct {
     bool driven;                  /* by the proxy */
 } networks[NETWORKS];
 static bool proven; /* gpuring_network_prove has tried to open verbs */
+static bool failed; /* atomic; RDMA, for an earlier communicator */
 static struct gpuring_gate gate = GPURING_GATE_INIT;
 
 /* Log that RDMA emulated by software is often slower than TCP. */
@@ -42,6 +43,16 @@ static void advise(enum gpuring_net_kind kind)
                      "--tuning FILE, and set coll_gpuring_tuning_file to FILE",
                      gpuring_process.hostname);
     }
+}
+
+void gpuring_network_fail(void)
+{
+    __atomic_store_n(&failed, true, __ATOMIC_RELAXED);
+}
+
+bool gpuring_network_has_failed(void)
+{
+    return __atomic_load_n(&failed, __ATOMIC_RELAXED);
 }
 
 bool gpuring_network_inside(const struct gpuring_wireup *wireup, int rank)
@@ -66,12 +77,12 @@ bool gpuring_network_inside(const struct gpuring_wireup *wireup, int rank)
            (choice.kind == GPURING_NET_KIND_UCX && gpuring_params.net == GPURING_PARAM_NET_UCX);
 }
 
-int gpuring_network_choose(struct gpuring_wireup *wireup, int rank, const char *failed)
+int gpuring_network_choose(struct gpuring_wireup *wireup, int rank, const char *why)
 {
     static const char *const names[] = {"none", "verbs", "ucx", "mpi"};
     struct gpuring_net_choice *choice = &wireup->net;
 
-    gpuring_net_choose(gpuring_params.net, &wireup->rank_infos, wireup->map.node, failed, choice);
+    gpuring_net_choose(gpuring_params.net, &wireup->rank_infos, wireup->map.node, why, choice);
     if (choice->kind == GPURING_NET_KIND_NONE) {
         if (rank == 0) {
             gpuring_error(
@@ -135,8 +146,8 @@ static int start_proxy(const struct gpuring_wireup *wireup, int rank,
     return gpuring_proxy_create(&config, &gpuring_process.proxy);
 }
 
-/* Open a net, unless it is open. Call with the lock held. */
-static int open_net(enum gpuring_net_kind kind)
+/* Open a net, unless it is open. npeers: for the net's config. Call with the lock held. */
+static int open_net(enum gpuring_net_kind kind, int npeers)
 {
     const struct gpuring_net_ops *ops = ops_of(kind);
     const struct gpuring_net_config config = {
@@ -151,6 +162,7 @@ static int open_net(enum gpuring_net_kind kind)
         .verbs_traffic_class = gpuring_params.verbs_tc,
         .verbs_pkey = gpuring_params.verbs_pkey,
         .verbs_mtu = gpuring_params.verbs_mtu,
+        .npeers = npeers,
         .local_host = gpuring_process.hostname,
     };
     struct gpuring_net *net;
@@ -206,7 +218,7 @@ int gpuring_network_prove(struct gpuring_nic *nics, int count)
     pthread_mutex_lock(&gpuring_process.lock);
     if (!proven) {
         proven = true;
-        open_net(GPURING_NET_KIND_VERBS); /* it logs why it did not open */
+        open_net(GPURING_NET_KIND_VERBS, 0); /* it logs why it did not open */
     }
     net = networks[GPURING_NET_KIND_VERBS].net;
     pthread_mutex_unlock(&gpuring_process.lock);
@@ -259,7 +271,7 @@ int gpuring_network_open(const mca_coll_gpuring_module_t *module,
         return open_messages(module, wireup, transport);
     }
     pthread_mutex_lock(&gpuring_process.lock);
-    status = open_net(wireup->net.kind);
+    status = open_net(wireup->net.kind, wireup->rank_infos.nranks);
     status = status == GPURING_OK ? drive_net(wireup, module->rank) : status;
     transport->net = (struct gpuring_net *) networks[wireup->net.kind].net;
     transport->proxy = gpuring_process.proxy;

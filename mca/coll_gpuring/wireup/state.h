@@ -66,11 +66,16 @@ int gpuring_network_prove(struct gpuring_nic *nics, int count);
 
 /*
  * Choose the net for a communicator with ranks on several nodes: the one that coll_gpuring_net
- * selects, or the best one. All ranks decide in the same way. failed: see gpuring_net_choose. Rank
- * 0 logs the choice. Returns GPURING_ERR_UNSUPPORTED (logged by rank 0) if no network connects
- * them.
+ * selects, or the best one. All ranks decide in the same way. why: the reason why the net that was
+ * chosen before has failed, or NULL. Rank 0 logs the choice. Returns GPURING_ERR_UNSUPPORTED
+ * (logged by rank 0) if no network connects them.
  */
-int gpuring_network_choose(struct gpuring_wireup *wireup, int rank, const char *failed);
+int gpuring_network_choose(struct gpuring_wireup *wireup, int rank, const char *why);
+
+/* Remember for all further communicators of this process, or return, that RDMA has failed to
+ * connect the ranks of a communicator, as they have agreed. */
+void gpuring_network_fail(void);
+bool gpuring_network_has_failed(void);
 
 /*
  * Return true if a network connects the ranks of this rank's node and may join parts of the node:

@@ -436,6 +436,9 @@ static int use_spare(mca_coll_gpuring_module_t *module, struct gpuring_wireup *w
     snprintf(why, sizeof why, "rank %d on %s reports: %s", failure->rank,
              gpuring_rank_info_of(&wireup->rank_infos, failure->rank)->hostname,
              gpuring_status_text(failure->status));
+    if (wireup->net.spare) {
+        gpuring_network_fail();
+    }
     wireup->net.spare = false;
     gpuring_connect_infos_free(module->oob);
     drop_connections(wireup);

@@ -132,10 +132,13 @@ static void configure(ucp_config_t *config)
  * Open a UCX context for this component alone. Its configuration is read from the environment
  * (UCX_*, overridden by GPURING_UCX_*). Other users of UCX keep their configuration.
  */
-static int open_context(struct gpuring_net *net)
+static int open_context(struct gpuring_net *net, int npeers)
 {
-    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
+    /* UCX chooses transports that suit this number: beyond some number of peers, not RC. */
+    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME |
+                                               (npeers > 0 ? UCP_PARAM_FIELD_ESTIMATED_NUM_EPS : 0),
                                  .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
+                                 .estimated_num_eps = (size_t) npeers,
                                  .name = "gpuring"};
     ucp_config_t *config;
     ucs_status_t status = gpuring_ucx.ucp_config_read("GPURING", NULL, &config);
@@ -276,7 +279,7 @@ static int ucx_open(const struct gpuring_net_config *config, struct gpuring_net 
     net->efd = -1;
     gpuring_list_init(&net->peers);
     status = check_descriptors(net->base.host);
-    status = status == GPURING_OK ? open_context(net) : status;
+    status = status == GPURING_OK ? open_context(net, config->npeers) : status;
     status = status == GPURING_OK ? open_worker(net) : status;
     status = status == GPURING_OK ? list_devices(net) : status;
     if (status != GPURING_OK) {

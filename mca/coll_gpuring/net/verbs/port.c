@@ -279,6 +279,7 @@ static struct gpuring_verbs_adapter *adapter_open(const struct gpuring_net *net,
     struct gpuring_verbs_adapter *adapter = calloc(1, sizeof *adapter);
     struct epoll_event interest = {.events = EPOLLIN};
     const char *failed = NULL;
+    char bus_id[16];
 
     if (adapter == NULL) {
         return NULL;
@@ -286,6 +287,8 @@ static struct gpuring_verbs_adapter *adapter_open(const struct gpuring_net *net,
     gpuring_list_init(&adapter->cqs);
     gpuring_list_init(&adapter->mrs);
     snprintf(adapter->name, sizeof adapter->name, "%s", gpuring_verbs.get_device_name(device));
+    gpuring_net_pci_bus_id("/sys", "infiniband", adapter->name, bus_id);
+    adapter->software = bus_id[0] == '\0';
     adapter->context = gpuring_verbs.open_device(device);
     if (adapter->context == NULL) {
         failed = "open";

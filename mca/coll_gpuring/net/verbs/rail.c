@@ -81,7 +81,11 @@ static int connect_qp(const struct gpuring_net_config *config,
                       const struct gpuring_verbs_port *port, struct ibv_qp *qp, uint32_t psn,
                       const struct gpuring_verbs_address *peer, uint8_t reads)
 {
-    int timeout = config->verbs_timeout, retry = config->verbs_retry_count, error;
+    int timeout = config->verbs_timeout >= 0 ? config->verbs_timeout : GPURING_VERBS_TIMEOUT;
+    int retry = config->verbs_retry_count >= 0 ? config->verbs_retry_count
+                : port->adapter->software      ? GPURING_VERBS_RETRY_SOFT
+                                               : GPURING_VERBS_RETRY;
+    int error;
     struct ibv_qp_attr receive = {
         .qp_state = IBV_QPS_RTR,
         .path_mtu = port->mtu < (enum ibv_mtu) peer->mtu ? port->mtu : (enum ibv_mtu) peer->mtu,
@@ -90,9 +94,8 @@ static int connect_qp(const struct gpuring_net_config *config,
         .max_dest_rd_atomic = reads,
         .min_rnr_timer = GPURING_VERBS_RNR_TIMER};
     struct ibv_qp_attr send = {.qp_state = IBV_QPS_RTS,
-                               .timeout =
-                                   (uint8_t) (timeout >= 0 ? timeout : GPURING_VERBS_TIMEOUT),
-                               .retry_cnt = (uint8_t) (retry >= 0 ? retry : GPURING_VERBS_RETRY),
+                               .timeout = (uint8_t) timeout,
+                               .retry_cnt = (uint8_t) retry,
                                .rnr_retry = GPURING_VERBS_RNR_RETRY,
                                .sq_psn = psn,
                                .max_rd_atomic = reads};

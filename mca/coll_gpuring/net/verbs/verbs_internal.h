@@ -92,8 +92,12 @@ struct gpuring_verbs {
  * functions of the header and use the device's own table. */
 extern struct gpuring_verbs gpuring_verbs;
 
-#define GPURING_VERBS_TIMEOUT    18 /* default local ACK timeout: 4.096 us x 2^18 = 1.07 s */
-#define GPURING_VERBS_RETRY      6  /* default; 7 means "for ever" on some devices */
+/* Defaults of NCCL (NCCL_IB_TIMEOUT, NCCL_IB_RETRY_CNT, from its documentation for 2.23 and later),
+ * which large fabrics need while switches reroute. Soft-RoCE (Linux, rxe_comp.c) never stops after
+ * a retry count of 7. */
+#define GPURING_VERBS_TIMEOUT    20 /* local ACK timeout: 4.096 us x 2^20 = 4.3 s */
+#define GPURING_VERBS_RETRY      7
+#define GPURING_VERBS_RETRY_SOFT 6  /* devices made by software */
 #define GPURING_VERBS_RNR_RETRY  6  /* a correct peer always has receives posted */
 #define GPURING_VERBS_RNR_TIMER  12 /* 0.64 ms; table 45 of the InfiniBand specification */
 #define GPURING_VERBS_INLINE     256
@@ -132,7 +136,8 @@ struct gpuring_verbs_adapter {
     struct gpuring_list cqs, mrs;
     struct ibv_mr *discard; /* target of flushing reads; NULL until one is needed */
     char name[64];
-    bool removed; /* the device is gone for good */
+    bool software; /* it is no PCI device */
+    bool removed;  /* the device is gone for good */
 };
 
 struct gpuring_verbs_port {
