@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Tasks that opal_progress advances (progress/task.h). The test is opal_progress. */
+/* Tasks that opal_progress advances (progress/task.h), and how waiting callers treat their core
+ * (util/backoff.h). The test is opal_progress. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,9 +10,27 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "mca/coll_gpuring/progress/task.h"
+#include "mca/coll_gpuring/util/backoff.h"
+
+/* Replace two functions of libc, to count the calls. */
+static unsigned yields, naps;
+
+int sched_yield(void)
+{
+    __atomic_fetch_add(&yields, 1, __ATOMIC_RELAXED);
+    return (int) syscall(SYS_sched_yield);
+}
+
+int nanosleep(const struct timespec *time, struct timespec *rest)
+{
+    __atomic_fetch_add(&naps, 1, __ATOMIC_RELAXED);
+    return (int) syscall(SYS_nanosleep, time, rest);
+}
 
 static int (*callback)(void);
 static int enrolled, enroll_fails;
@@ -352,6 +371,53 @@ static void two_threads_advance_two_queues(void **state)
     assert_true(queues[0].met && queues[1].met);
 }
 
+#define PROGRESS_WITHOUT_NAP 100 /* looks, far less than the time until naps */
+
+/* Look in vain until the first nap. Returns the number of looks. */
+static unsigned look_until_nap(struct gpuring_backoff *pause, bool crowded)
+{
+    unsigned looks = 0;
+
+    naps = yields = 0;
+    while (naps == 0) {
+        gpuring_backoff(pause, 1, crowded);
+        looks++;
+    }
+    return looks;
+}
+
+/* Such a yield would give another process of the core a whole time slice. */
+static void a_caller_with_its_own_core_never_yields(void **state)
+{
+    struct gpuring_backoff pause = {.looks = 0};
+
+    (void) state;
+    assert_true(look_until_nap(&pause, false) > PROGRESS_WITHOUT_NAP);
+    assert_int_equal(yields, 0);
+}
+
+static void a_caller_that_shares_its_core_yields_until_it_naps(void **state)
+{
+    struct gpuring_backoff pause = {.looks = 0};
+    unsigned looks = look_until_nap(&pause, true);
+
+    (void) state;
+    assert_int_equal(yields, looks - 1);
+}
+
+static void progress_ends_naps(void **state)
+{
+    struct gpuring_backoff pause = {.looks = 0};
+
+    (void) state;
+    (void) look_until_nap(&pause, false);
+    naps = 0;
+    for (uint64_t progress = 2; progress < PROGRESS_WITHOUT_NAP; progress++) {
+        gpuring_backoff(&pause, progress, false);
+    }
+    assert_int_equal(naps, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -364,6 +430,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_stopped_task_does_not_complete, open_tasks, close_tasks),
         cmocka_unit_test_setup_teardown(threads_share_requests_and_queues, open_tasks, close_tasks),
         cmocka_unit_test_setup_teardown(two_threads_advance_two_queues, open_tasks, close_tasks),
+        cmocka_unit_test(a_caller_with_its_own_core_never_yields),
+        cmocka_unit_test(a_caller_that_shares_its_core_yields_until_it_naps),
+        cmocka_unit_test(progress_ends_naps),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

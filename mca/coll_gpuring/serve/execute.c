@@ -2,11 +2,23 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/serve/serve.h"
 
+#include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define LOOKS_PER_CORE 16 /* looks between checks whether a peer shares our core */
-#define LOOKS_PER_MPI  8  /* looks between calls of opal_progress, which poll MPI's sockets */
+/*
+ * How often blocking calls progress MPI, for which other operations of this process and one-sided
+ * operations of other processes may wait. A call that waits first looks at its own operation alone
+ * for ALONE_NS, because opal_progress costs as much as a small call; afterwards it progresses MPI
+ * every LOOKS_PER_MPI looks, which take at most 10 us each. Calls that end without waiting progress
+ * MPI once in CALLS_PER_MPI, so MPI waits at most CALLS_PER_MPI times ALONE_NS, which is 5 ms,
+ * while blocking calls follow each other.
+ */
+#define ALONE_NS        20000
+#define LOOKS_PER_CLOCK 4 /* during ALONE_NS */
+#define LOOKS_PER_MPI   8
+#define CALLS_PER_MPI   256
+#define LOOKS_PER_CORE  16 /* looks between checks whether a peer shares our core */
 
 /* Log the first call that is served after connections were made, to show that they are in use. */
 static void log_first(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
@@ -46,29 +58,57 @@ static void account(const mca_coll_gpuring_module_t *module, const struct gpurin
         gpuring_algorithm_text(choice->algorithm), gpuring_protocol_text(choice->protocol));
 }
 
+/* The state of a wait. */
+struct wait {
+    struct gpuring_backoff pause;
+    unsigned looks, per_mpi; /* looks so far; looks between two calls of opal_progress */
+    uint64_t since_ns;
+    bool alone;   /* do not progress MPI yet */
+    bool crowded; /* ranks share cores */
+};
+
+static struct wait wait_begin(const struct gpuring_engine *engine)
+{
+    bool by_mpi = gpuring_transport_by_mpi(engine->program->transport);
+    bool crowded = engine->oversubscribed || opal_progress_yield_when_idle;
+
+    return (struct wait){.per_mpi = by_mpi ? 1 : LOOKS_PER_MPI,
+                         .since_ns = gpuring_now_ns(),
+                         .alone = !by_mpi && !crowded,
+                         .crowded = crowded};
+}
+
+/* Return true if MPI must be progressed before the next look. */
+static bool mpi_is_due(struct wait *wait)
+{
+    unsigned look = wait->looks++;
+
+    if (wait->alone) {
+        wait->alone = look % LOOKS_PER_CLOCK != 0 || gpuring_now_ns() - wait->since_ns < ALONE_NS;
+        return !wait->alone;
+    }
+    return look % wait->per_mpi == 0;
+}
+
 /* Wait for an operation after its first poll: progress MPI, check the watchdog, and give the core
- * to other threads. */
+ * to other threads if that is due. */
 static int wait_operation(mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
 {
     struct gpuring_engine *engine = module->engine;
-    struct gpuring_backoff pause = {.vain = 0};
-    const struct gpuring_transport *transport = engine->program->transport;
-    unsigned per_mpi = gpuring_transport_by_mpi(transport) ? 1 : LOOKS_PER_MPI, looks = 0;
-    bool crowded = engine->oversubscribed, yielded;
+    struct wait wait = wait_begin(engine);
     int status;
 
     do {
-        yielded = looks % per_mpi == 0 && opal_progress_yield_when_idle;
-        if (looks % per_mpi == 0) {
-            opal_progress(); /* yields the core itself if MPI is configured to do so */
+        bool yielded = false;
+
+        if (mpi_is_due(&wait)) {
+            opal_progress();
+            yielded = opal_progress_yield_when_idle;
         }
-        if (!engine->oversubscribed && looks % LOOKS_PER_CORE == 0) {
-            crowded = gpuring_transport_shares_core(transport);
+        if (!wait.crowded && wait.looks % LOOKS_PER_CORE == 0) {
+            wait.crowded = gpuring_transport_shares_core(engine->program->transport);
         }
-        looks++;
-        if (!yielded) {
-            gpuring_backoff(&pause, gpuring_operation_progress(engine), crowded);
-        }
+        gpuring_backoff(&wait.pause, gpuring_operation_progress(engine), wait.crowded && !yielded);
         status = gpuring_operation_poll(engine, call);
         if (status == GPURING_AGAIN) {
             int health = gpuring_watchdog_look(module);
@@ -97,12 +137,17 @@ static int end_operation(mca_coll_gpuring_module_t *module, const struct gpuring
 int gpuring_execute_blocking(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
                              uint64_t number)
 {
+    static unsigned calls; /* of the process, relaxed: a lost count does no harm */
+    unsigned count = __atomic_load_n(&calls, __ATOMIC_RELAXED) + 1;
     int status;
 
+    __atomic_store_n(&calls, count, __ATOMIC_RELAXED);
     module->serve->running = number;
     status = gpuring_operation_start(module->engine, call);
     if (status == GPURING_AGAIN) {
         status = wait_operation(module, call);
+    } else if (OPAL_UNLIKELY(count % CALLS_PER_MPI == 0)) {
+        opal_progress();
     }
     return end_operation(module, call, status);
 }

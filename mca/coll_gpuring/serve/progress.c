@@ -215,7 +215,7 @@ static bool advance_queue(struct gpuring_task *task, struct gpuring_list *items)
     int count = queue_progress(serve->module, items);
 
     if (count == 0 && opal_progress_yield_when_idle) {
-        gpuring_backoff_nap(&serve->pause, __atomic_load_n(&serve->progress, __ATOMIC_RELAXED));
+        gpuring_backoff(&serve->pause, __atomic_load_n(&serve->progress, __ATOMIC_RELAXED), false);
     }
     return count > 0 || gpuring_queue_empty(&serve->queue);
 }
@@ -267,7 +267,7 @@ int gpuring_progress_call(mca_coll_gpuring_module_t *module, const struct gpurin
                           enum gpuring_reason *reason)
 {
     struct gpuring_item item = {.module = module, .call = *call, .pending = *pending, .form = form};
-    struct gpuring_backoff pause = {.vain = 0};
+    struct gpuring_backoff pause = {.looks = 0};
 
     gpuring_queue_add(&module->serve->queue, &item);
     /* Partner: gpuring_queue_complete. */
@@ -280,7 +280,7 @@ int gpuring_progress_call(mca_coll_gpuring_module_t *module, const struct gpurin
 
 void gpuring_progress_decide(mca_coll_gpuring_module_t *module)
 {
-    struct gpuring_backoff pause = {.vain = 0};
+    struct gpuring_backoff pause = {.looks = 0};
 
     while (gpuring_queue_undecided(&module->serve->queue)) {
         wait_step(module, &pause);

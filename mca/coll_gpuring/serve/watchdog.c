@@ -20,7 +20,7 @@
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup/wireup.h"
 
-#define LOOKS_PER_CLOCK 16            /* a poll takes about a microsecond */
+#define LOOKS_PER_CLOCK 64            /* a look takes 0.1 to 10 us */
 #define LOOK_INTERVAL   1000000u      /* nanoseconds between looks at the peers */
 #define STALE           5000000000ull /* nanoseconds without a look, after which a new wait begins */
 #define REPORT_SECONDS  300           /* with timeout 0 */

@@ -6,47 +6,41 @@
 #include <stddef.h>
 #include <time.h>
 
+#include "mca/coll_gpuring/util/clock.h"
+
 /*
- * Cores may be oversubscribed even if there are no more ranks than cores, because progress threads,
- * other jobs, and other nodes simulated on this host are not counted. sched_yield alone is not
- * enough: it does not yield to tasks of other scheduling groups. Linux 6.18 was observed to run two
- * yielding ranks for minutes while everything else on their cores starved.
+ * A time slice of Linux is about 3 ms. If the peer has lost its core for a slice, the caller must
+ * not lose its own when the peer continues. After several slices, a nap costs less than a hundredth
+ * of the time that the caller has waited.
+ *
+ * Yields alone are not enough for other processes, because sched_yield does not yield to tasks of
+ * other scheduling groups. Linux 6.18 was observed to run two yielding ranks for minutes while
+ * everything else on their cores starved.
  */
-#define LOOKS_BEFORE_YIELD 64
-#define LOOKS_BEFORE_NAP   2000  /* a few milliseconds with yields */
-#define NAP_NS             20000 /* plus the timer slack, 50 us by default */
+#define SPIN_NS         UINT64_C(10000000)
+#define NAP_NS          20000 /* plus the timer slack, 50 us by default */
+#define LOOKS_PER_CLOCK 16
 
-static void nap(void)
-{
-    const struct timespec time = {.tv_nsec = NAP_NS};
-
-    nanosleep(&time, NULL); /* waking early does no harm */
-}
-
-/* Count a look, and return the number of looks since the last progress. */
-static uint32_t count(struct gpuring_backoff *pause, uint64_t progress)
+static bool is_late(struct gpuring_backoff *pause, uint64_t progress)
 {
     if (progress != pause->progress) {
-        pause->progress = progress;
-        pause->vain = 0;
+        *pause = (struct gpuring_backoff){.progress = progress};
+    } else if (++pause->looks % LOOKS_PER_CLOCK == 0) {
+        uint64_t now = gpuring_now_ns();
+
+        pause->since_ns = pause->since_ns != 0 ? pause->since_ns : now;
+        pause->late = now - pause->since_ns >= SPIN_NS;
     }
-    return pause->vain < UINT32_MAX ? ++pause->vain : pause->vain;
+    return pause->late;
 }
 
 void gpuring_backoff(struct gpuring_backoff *pause, uint64_t progress, bool crowded)
 {
-    uint32_t vain = count(pause, progress);
+    const struct timespec nap = {.tv_nsec = NAP_NS};
 
-    if (vain > LOOKS_BEFORE_NAP) {
-        nap();
-    } else if (crowded || vain > LOOKS_BEFORE_YIELD) {
+    if (is_late(pause, progress)) {
+        nanosleep(&nap, NULL); /* waking early does no harm */
+    } else if (crowded) {
         sched_yield();
-    }
-}
-
-void gpuring_backoff_nap(struct gpuring_backoff *pause, uint64_t progress)
-{
-    if (count(pause, progress) > LOOKS_BEFORE_NAP) {
-        nap();
     }
 }

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Waiting without keeping a core from the processes that the caller waits for: look again
- * immediately, then yield, then nap. No clock is read, because one look takes about a microsecond.
+ * Waiting without keeping a core from the processes that the caller waits for.
+ *
+ * A waiting caller that has a core of its own keeps it for 10 ms, as MPI's own waits do. It does
+ * not yield: a yield gives a busy process on the same core a whole time slice, in which the peer
+ * may answer thousands of times. If the ranks of the node share cores, the caller yields after each
+ * look. After 10 ms, it naps between looks.
  */
 #ifndef GPURING_UTIL_BACKOFF_H
 #define GPURING_UTIL_BACKOFF_H
@@ -10,21 +14,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* All zero: nothing has been waited for yet. */
 struct gpuring_backoff {
-    uint32_t vain;     /* looks since the last progress */
-    uint64_t progress; /* the progress number at that time */
+    uint32_t looks;    /* since the last progress */
+    bool late;         /* naps are due */
+    uint64_t progress; /* the progress number at the last look */
+    uint64_t since_ns; /* first reading of the clock after the last progress; 0: none */
 };
 
 /*
- * Call between two looks that found nothing. progress is a number that changes with every step of
- * the operation that the caller waits for. crowded means that there are more ranks than cores.
+ * Count a look that found nothing. Yield if `crowded`, which means that ranks share cores, and nap
+ * if that is due. `progress` is a number that changes with every step of the operation that the
+ * caller waits for.
  */
 void gpuring_backoff(struct gpuring_backoff *pause, uint64_t progress, bool crowded);
-
-/*
- * The variant for the progress callback, which must not slow down other traffic. It only naps, and
- * only after many looks that found nothing.
- */
-void gpuring_backoff_nap(struct gpuring_backoff *pause, uint64_t progress);
 
 #endif
