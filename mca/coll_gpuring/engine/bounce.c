@@ -59,7 +59,7 @@ int gpuring_bounce_start(struct gpuring_engine *engine, const struct gpuring_cal
                          bool copy_in, bool copy_out, const void **input, void **output)
 {
     bool in_place = call->input == call->output && call->in.runs == NULL && call->out.runs == NULL;
-    void *copied;
+    void *copied = NULL; /* gcc 14 does not see that it is set where it is used */
     int status = GPURING_OK;
 
     engine->bounce_output.used = NULL;
