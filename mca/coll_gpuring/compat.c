@@ -6,13 +6,18 @@
 #include "mca/coll_gpuring/compat.h"
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <libgen.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ompi/mca/pml/base/base.h"
+#include "opal/util/proc.h"
 #include "opal/util/show_help.h"
 #if OMPI_MAJOR_VERSION < 5
 #include "opal/mca/pmix/pmix.h"
@@ -22,6 +27,7 @@
 #endif
 
 #include "gpuring_config.h"
+#include "mca/coll_gpuring/util/hash.h"
 
 #define HELP_FILE "help-mpi-coll-gpuring.txt"
 
@@ -133,14 +139,35 @@ static void help_format(const char *topic, char *format, size_t size)
     snprintf(format, size, "%.*s", end != NULL ? (int) (end + 1 - begin) : 0, begin);
 }
 
-/* Print a text that is compiled in. Each process prints it. */
-static void help_compiled_in(const char *topic, va_list arguments)
-{
-    char format[4096], text[16384];
+#if OMPI_MAJOR_VERSION < 5
+#define HELP_AGGREGATE "orte_base_help_aggregate"
+#else
+#define HELP_AGGREGATE "opal_base_help_aggregate"
+#endif
 
-    help_format(topic, format, sizeof format);
-    vsnprintf(text, sizeof text, format, arguments);
-    opal_output(0, "coll/gpuring: %s\n%s", topic, text);
+/* Return true if a process of this job on this node has printed the text. The first one creates a
+ * file in the folder of the job, which mpirun removes. Return false if the user has switched off
+ * aggregation, or if there is no such folder, so that no text is lost. */
+static bool help_printed(const char *text)
+{
+    const uint64_t hash = gpuring_hash_bytes(GPURING_HASH_START, text, strlen(text));
+    const char *folder = opal_process_info.job_session_dir;
+    const bool *aggregate = NULL;
+    char path[4096];
+    int index, file;
+
+    if (mca_base_var_find_by_name(HELP_AGGREGATE, &index) == OPAL_SUCCESS) {
+        (void) mca_base_var_get_value(index, &aggregate, NULL, NULL);
+    }
+    if (folder == NULL || aggregate == NULL || !*aggregate) {
+        return false;
+    }
+    snprintf(path, sizeof path, "%s/gpuring-help.%016" PRIx64, folder, hash);
+    file = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+    if (file >= 0) {
+        close(file);
+    }
+    return file < 0 && errno == EEXIST;
 }
 
 static bool help_file_found;
@@ -195,14 +222,22 @@ static void find_help_file(void)
 void gpuring_compat_help(const char *topic, ...)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
+    char format[4096], text[16384];
     va_list arguments;
 
     pthread_once(&once, find_help_file);
+    help_format(topic, format, sizeof format);
+    va_start(arguments, topic);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if ((OMPI_MAJOR_VERSION < 5 || !help_file_found) && help_printed(text)) {
+        return;
+    }
     va_start(arguments, topic);
     if (help_file_found) {
         opal_show_vhelp(HELP_FILE, topic, true, arguments);
     } else {
-        help_compiled_in(topic, arguments);
+        opal_output(0, "coll/gpuring: %s\n%s", topic, text);
     }
     va_end(arguments);
 }

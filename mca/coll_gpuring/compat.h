@@ -197,9 +197,10 @@ void gpuring_compat_errors_forget(void);
 
 /*
  * Print a topic of help-mpi-coll-gpuring.txt, formatted like printf. If Open MPI would not find the
- * file, print the text that is compiled in. With Open MPI 4.1 each process prints its own text,
- * because mpirun loses some texts of opal_show_help that two processes send at the same time (seen
- * with 4.1.4: "Data unpack would read past end of buffer").
+ * file, print the text that is compiled in. Open MPI 5.0 aggregates the texts of a job. With 4.1,
+ * and for texts that are compiled in, the processes of a job print equal texts once per node,
+ * because mpirun 4.1.4 loses some texts of opal_show_help that two processes send at the same time
+ * ("Data unpack would read past end of buffer").
  */
 void gpuring_compat_help(const char *topic, ...);
 

@@ -77,6 +77,15 @@ for case in "proxy_cpu 3-1" "proxy_cpu fast" "verbs_hca mlx5_0:1:2" "priority -1
     bad "a bad value alone ($case)" environment
 done
 
+# Equal texts of several processes are printed once, unless Open MPI's parameter for it is off (lib.sh).
+unset OMPI_MCA_orte_base_help_aggregate OMPI_MCA_opal_base_help_aggregate
+OMPI_MCA_coll_gpuring_timeout=soon mpi 60 4 matrix -n 100 -t MPI_INT
+check "4 ranks with one bad value: one text" test "$(grep -c '\[bad-value\]' "$work/out")" -eq 1
+run 60 "$MPIRUN" -n 3 "$first_rank" OMPI_MCA_coll_gpuring_timeout soon later \
+    "$programs/matrix" -n 100 -t MPI_INT
+check "ranks with 2 bad values: two texts" test "$(grep -c '\[bad-value\]' "$work/out")" -eq 2
+export OMPI_MCA_orte_base_help_aggregate=0 OMPI_MCA_opal_base_help_aggregate=0
+
 # min above max is a contradiction.
 run 60 "$MPIRUN" -n 2 --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
     --mca coll_gpuring_min_channels 8 --mca coll_gpuring_max_channels 2 \
