@@ -221,7 +221,7 @@ test_mpi_leaked_LDADD = $(mpi_test_libs)
 
 mpi_test_programs += test/mpi/driver_calls
 test_mpi_driver_calls_SOURCES = \
-    test/mpi/driver_calls.c test/mpi/standin_find.c test/mpi/standin_find.h
+    test/budgets.h test/mpi/driver_calls.c test/mpi/standin_find.c test/mpi/standin_find.h
 test_mpi_driver_calls_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_driver_calls_LDADD = $(mpi_test_libs)
 

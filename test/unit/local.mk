@@ -240,7 +240,7 @@ test_unit_test_ptx_weak_LDADD = $(CMOCKA_LIBS)
 
 if GPURING_HAVE_CUDA
 unit_tests += test/unit/test_kernel_counts
-test_unit_test_kernel_counts_SOURCES = test/unit/test_kernel_counts.c $(ptx_sources)
+test_unit_test_kernel_counts_SOURCES = test/unit/test_kernel_counts.c test/budgets.h $(ptx_sources)
 test_unit_test_kernel_counts_LDADD = libgpuring_kernels.la $(CMOCKA_LIBS)
 EXTRA_test_unit_test_kernel_counts_DEPENDENCIES = test/ptx/kernels.ptx
 

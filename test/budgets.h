@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Upper bounds on what a call may cost, each with its reason. Tests compare counts of the stand-in
+ * driver and of the PTX interpreter with them, because no test asserts a time. A change that needs
+ * less may lower a bound; one that needs more must have a reason that this file can state.
+ */
+#ifndef GPURING_TEST_BUDGETS_H
+#define GPURING_TEST_BUDGETS_H
+
+/* ---- A kernel that exchanges directly with 7 peers (test/unit/test_kernel_counts.c) ---- */
+
+/* A system fence takes as long as a hop. Lines of LL and LL128 validate themselves, so the only one
+ * is before the flag at the end, which the host polls. Simple has one more for each step. */
+#define BUDGET_FENCES_LINES  1
+#define BUDGET_FENCES_SIMPLE 3
+
+/* Works and lanes are parameters, so before its first store a block waits only for its tables and
+ * for the input. */
+#define BUDGET_LOADS_BEFORE_STORE 2
+
+/* ---- Driver calls of a blocking call, without polls for its end (test/mpi/driver_calls.c) ---- */
+
+#define BUDGET_ENTER  5                  /* identify a context, make it current, leave it */
+#define BUDGET_POLL   (BUDGET_ENTER + 1) /* only for long kernels: flags signal the end of others */
+#define BUDGET_FOLLOW 3 /* the default stream: query for captures, event, and wait for it */
+#define BUDGET_LAUNCH (4 + BUDGET_FOLLOW) /* without the capture mode */
+/* Two copies, and a check of the stream's context. */
+#define BUDGET_STAGED (5 + 2 * BUDGET_FOLLOW)
+
+#define BUDGET_ALLREDUCE (2 + BUDGET_LAUNCH) /* each buffer is queried once */
+#define BUDGET_IN_PLACE  (1 + BUDGET_LAUNCH)
+#define BUDGET_SCAN      (2 + 4 * BUDGET_ENTER + BUDGET_STAGED) /* both copies are waited for */
+#define BUDGET_BCAST     (1 + 4 * BUDGET_ENTER + BUDGET_STAGED)
+#define BUDGET_SENDRECV  (2 + 3 * BUDGET_ENTER + BUDGET_STAGED) /* one copy is waited for */
+
+/* Allocations of GPU memory by a wire-up: they take up to milliseconds each. */
+#define BUDGET_ALLOCATIONS 6
+
+/* Bounce buffers in GPU memory that a communicator keeps, for calls on another GPU. */
+#define BUDGET_KEPT 2
+
+#endif
