@@ -76,17 +76,10 @@ test_mutation_mca_coll_gpuring_la_LIBADD = \
     $(mca_coll_gpuring_la_OBJECTS) $(mca_coll_gpuring_la_LIBADD)
 test_mutation_mca_coll_gpuring_la_DEPENDENCIES = mca_coll_gpuring.la
 
-# `make exec_bench` builds a program that times the host executor alone. It is not a test.
-EXTRA_PROGRAMS = test/bench/exec_bench
-test_bench_exec_bench_SOURCES = test/bench/exec_bench.c
-test_bench_exec_bench_LDADD = libgpuring_core.la -lpthread
-CLEANFILES += $(EXTRA_PROGRAMS)
-.PHONY: exec_bench
-exec_bench: test/bench/exec_bench
-
 # Programs and scripts that compare and measure; see compare.sh, overhead.sh, ucx.sh and verbs.sh in
 # test/bench.
-EXTRA_PROGRAMS += test/bench/overhead
+CLEANFILES += $(EXTRA_PROGRAMS)
+EXTRA_PROGRAMS = test/bench/overhead
 test_bench_overhead_SOURCES = test/bench/overhead.c
 test_bench_overhead_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_bench_overhead_LDADD = $(MPI_LIBS)
