@@ -195,11 +195,24 @@ static struct ibv_mr *add_mr(struct ibv_pd *pd, void *base, size_t bytes, int ac
     return &mr->mr;
 }
 
+static void watch(void)
+{
+    if (fake.making != NULL) {
+        fake.making();
+    }
+}
+
+void fake_verbs_watch(void (*making)(void))
+{
+    fake.making = making;
+}
+
 static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *base, size_t bytes, int access)
 {
     struct ibv_mr *mr = NULL;
     bool gpu;
 
+    watch();
     LOCK;
     gpu = fake.gpu && (fake.on_gpu != NULL ? fake.on_gpu(base) != 0 : bytes > 4096);
     errno = EFAULT;
@@ -324,6 +337,7 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr
 {
     struct fake_qp *qp;
 
+    watch();
     if (attr->cap.max_inline_data > fake_device_of(pd->context)->max_inline ||
         fake_device_of(pd->context)->no_rc) {
         errno = fake_device_of(pd->context)->no_rc ? EOPNOTSUPP : EINVAL;
@@ -369,6 +383,7 @@ static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
     struct fake_qp *mine = (struct fake_qp *) qp;
     int error = 0;
 
+    watch();
     LOCK;
     if (FAILS(modify_qp)) {
         error = EINVAL;
@@ -448,6 +463,7 @@ void fake_verbs_reset(const struct fake_device *devices, int ndevices,
     fake.gpu = fake.lazy = false;
     fake.on_gpu = NULL;
     fake.copy = NULL;
+    fake.making = NULL;
     fake.dmabufs = fake.reads = 0;
     fake.writes = NULL;
     fake.writes_end = &fake.writes;

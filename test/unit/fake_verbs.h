@@ -54,6 +54,9 @@ void fake_verbs_reset(const struct fake_device *devices, int ndevices,
                       const struct fake_faults *faults);
 void fake_verbs_set_faults(const struct fake_faults *faults);
 
+/* Call this function in each call that makes a queue pair or a registration, until the reset. */
+void fake_verbs_watch(void (*making)(void));
+
 /* Pull the cable of a device. Its sends wait until fake_verbs_expire ends their retries. */
 void fake_verbs_pull(int device);
 void fake_verbs_expire(void);

@@ -73,6 +73,7 @@ struct fake {
     struct fake_mr *mrs;
     struct held_send *held, *late;
     unsigned kills; /* by doom */
+    void (*making)(void);
     bool gpu, peer_memory, dmabuf, lazy;
     int (*on_gpu)(const void *address);
     void (*copy)(void *to, const void *from, size_t bytes);

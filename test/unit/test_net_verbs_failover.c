@@ -364,6 +364,29 @@ static void test_port_down(void **state)
     world_close(&world);
 }
 
+/* A port comes back after a flap: connections that are made afterwards use it again. */
+static void test_flap(void **state)
+{
+    const struct fake_device devices[] = {world_roce, world_roce_next};
+    const struct gpuring_net_config config = with(1, 1);
+    struct world_back back;
+    struct world world;
+
+    (void) state;
+    world_open(&world, devices, 2, 1, &config);
+    fake_verbs_event(0, IBV_EVENT_PORT_ERR);
+    until_logged(&world, "it goes on by device roce1 port 1");
+    fake_verbs_event(0, IBV_EVENT_PORT_ACTIVE);
+    until_logged(&world, "[port-up] host1: device roce0 port 1");
+    world_back_open(&world, 0, &back);
+    assert_string_equal(world_rail(&back.send, 0).port->adapter->name, "roce0");
+    assert_true(world_exchange(&world, &back, 50));
+    assert_int_equal(world_rail(&back.send, 0).state, GPURING_VERBS_UP);
+    assert_int_equal(world_rail(&world.recv[0], 0).state, GPURING_VERBS_DOWN);
+    world_back_close(&back);
+    world_close(&world);
+}
+
 /* A device that failed gives its receives no longer back: its queue pairs are destroyed. */
 static void test_mute_device(void **state)
 {
@@ -396,6 +419,7 @@ int main(void)
         cmocka_unit_test_setup(test_no_other_path_tried, clear_log),
         cmocka_unit_test_setup(test_pulled_cable, clear_log),
         cmocka_unit_test_setup(test_port_down, clear_log),
+        cmocka_unit_test_setup(test_flap, clear_log),
         cmocka_unit_test_setup(test_mute_device, clear_log),
     };
 

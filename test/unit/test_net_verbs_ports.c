@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* The ports that the net `verbs` uses, on devices that exist in this process only. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -299,6 +300,47 @@ static void test_two_subnets(void **state)
     two_ends_close(&two, 0, NULL);
 }
 
+static int made, gate_taken;
+
+static void look_at_gate(void)
+{
+    made++;
+    if (pthread_mutex_trylock(&world_defaults.gate->mutex) == 0) {
+        pthread_mutex_unlock(&world_defaults.gate->mutex);
+    } else {
+        gate_taken++;
+    }
+}
+
+/* Making connections takes long and does not stop the communication of other communicators. */
+static void test_gate_is_free(void **state)
+{
+    const struct fake_device devices[] = {world_roce, world_roce_next};
+    struct gpuring_net_config config = world_defaults;
+    struct gpuring_net *net;
+    struct lane_end ends[2];
+
+    (void) state;
+    fake_verbs_reset(devices, 2, &world_no_faults);
+    config.verbs_spares = 1;
+    assert_int_equal(gpuring_net_verbs.open(&config, &net), GPURING_OK);
+    fake_verbs_watch(look_at_gate);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(lane_end_create(&ends[i], &gpuring_net_verbs, net, i, NULL,
+                                         i == 0 ? GPURING_NET_SEND : GPURING_NET_RECV, WORLD_NSLOTS,
+                                         WORLD_SLOT_BYTES),
+                         GPURING_OK);
+    }
+    assert_int_equal(lane_connect(&ends[0], net, "rank 0", &ends[1], net, "rank 1"), GPURING_OK);
+    for (int i = 0; i < 2; i++) {
+        lane_end_destroy(&ends[i], 0);
+    }
+    gpuring_net_verbs.close(net);
+    assert_true(made >= 2 * 2 * 4); /* per rail, a queue pair in three states, a registration */
+    assert_int_equal(gate_taken, 0);
+    assert_int_equal(fake_verbs_objects(), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -311,6 +353,7 @@ int main(void)
         cmocka_unit_test_setup(test_slow_ports, clear_log),
         cmocka_unit_test_setup(test_order_of_networks, clear_log),
         cmocka_unit_test_setup(test_two_subnets, clear_log),
+        cmocka_unit_test_setup(test_gate_is_free, clear_log),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

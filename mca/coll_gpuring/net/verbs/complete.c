@@ -130,8 +130,8 @@ static void received(struct gpuring_net_link *link, struct gpuring_verbs_rail *r
     }
 }
 
-/* Return the rail of a completion, or NULL if its link was closed in the meantime. Numbers of queue
- * pairs are unique within one device only. */
+/* Return the rail of a completion, or NULL if its link was closed in the meantime, and its place in
+ * the table may have a new one. Numbers of queue pairs are unique within one device only. */
 static struct gpuring_verbs_rail *rail_of(struct gpuring_net_link *link,
                                           const struct gpuring_verbs_adapter *adapter,
                                           const struct ibv_wc *wc)
@@ -151,7 +151,8 @@ static void completed(struct gpuring_net *net, const struct gpuring_verbs_adapte
 {
     struct gpuring_net_link *link =
         (struct gpuring_net_link *) gpuring_net_base_at(&net->base, (uint32_t) (wc->wr_id >> 32));
-    struct gpuring_verbs_rail *rail = link != NULL ? rail_of(link, adapter, wc) : NULL;
+    struct gpuring_verbs_rail *rail =
+        link != NULL && link->connected ? rail_of(link, adapter, wc) : NULL;
     uint64_t low = wc->wr_id & VERBS_ID_NUMBER;
 
     if (rail == NULL) {

@@ -45,9 +45,9 @@ static void fail_rails(struct gpuring_net *net, const struct concerned *who, boo
 
     GPURING_NET_EACH_LINK(net, link)
     {
-        bool goes_on = !spare || has_others(link, who);
+        bool goes_on = link->connected && (!spare || has_others(link, who));
 
-        for (unsigned r = 0; r < link->nrails && !link->peer_closed && goes_on; r++) {
+        for (unsigned r = 0; goes_on && r < link->nrails && !link->peer_closed; r++) {
             if (concerns(who, &link->rail[r])) {
                 gpuring_verbs_rail_fail(link, &link->rail[r], what, remedy);
             }
@@ -74,8 +74,8 @@ static void handle(struct gpuring_net *net, const struct gpuring_verbs_adapter *
         break;
     case IBV_EVENT_PORT_ACTIVE:
         gpuring_warn(
-            "[port-up] %s: device %s port %d is up again; connections that failed over stay on "
-            "their new port",
+            "[port-up] %s: device %s port %d is up again; new connections use it, and those that "
+            "failed over stay on their new port",
             net->base.host, adapter->name, port);
         break;
     case IBV_EVENT_QP_FATAL:

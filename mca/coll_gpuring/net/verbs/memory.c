@@ -127,24 +127,28 @@ int gpuring_verbs_cq_get(struct gpuring_net *net, struct gpuring_verbs_adapter *
         return GPURING_ERR_NOMEM;
     }
     cq->room = want;
+    gpuring_gate_enter(net->base.gate);
     gpuring_list_prepend(&adapter->cqs, &cq->node);
+    gpuring_gate_leave(net->base.gate);
 found:
     cq->used += entries;
     *result = cq;
     return GPURING_OK;
 }
 
-void gpuring_verbs_cq_put(struct gpuring_verbs_cq *cq, unsigned entries)
+void gpuring_verbs_cq_put(struct gpuring_net *net, struct gpuring_verbs_cq *cq, unsigned entries)
 {
     cq->used -= entries;
     if (cq->used > 0) {
         return;
     }
+    gpuring_gate_enter(net->base.gate); /* to the end, because it may be notified until then */
     gpuring_list_remove(&cq->node);
     if (cq->events > 0) {
         gpuring_verbs.ack_cq_events(cq->cq, cq->events);
     }
     gpuring_verbs.destroy_cq(cq->cq);
+    gpuring_gate_leave(net->base.gate);
     free(cq);
 }
 

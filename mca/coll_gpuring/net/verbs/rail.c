@@ -268,7 +268,7 @@ void gpuring_verbs_rail_release(struct gpuring_net_link *link, struct gpuring_ve
         gpuring_verbs.destroy_qp(rail->flush_qp);
     }
     if (rail->cq != NULL) {
-        gpuring_verbs_cq_put(rail->cq, link->cq_room);
+        gpuring_verbs_cq_put(gpuring_verbs_net(link), rail->cq, link->cq_room);
     }
     if (rail->mr != NULL) {
         gpuring_verbs_mr_put(rail->mr);

@@ -67,6 +67,7 @@ static void verbs_close(struct gpuring_net *net)
     if (net->epoll >= 0) {
         close(net->epoll);
     }
+    pthread_mutex_destroy(&net->making);
     gpuring_net_base_destroy(&net->base);
     free(net);
 }
@@ -87,6 +88,7 @@ static int verbs_open(const struct gpuring_net_config *config, struct gpuring_ne
     }
     gpuring_net_base_init(&net->base, &gpuring_net_verbs, config);
     net->config = *config;
+    pthread_mutex_init(&net->making, NULL);
     net->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (net->epoll < 0) {
         gpuring_error("the network verbs cannot wait for several devices: %s", strerror(errno));

@@ -38,12 +38,16 @@
  * The other end does the same. The sender repeats exactly those posts of the rail that have not
  * arrived, because a slot that has arrived may be in use and must not be written again.
  *
- * The gate guards everything below.
+ * The gate guards everything below, with one exception. Queue pairs and registrations take long to
+ * make, and the gate stops all communication of the process. Therefore `making` guards
+ * registrations, the use of completion queues, and links that are not connected yet or are no
+ * longer in the table. A thread that has it may enter the gate, not the other way round.
  */
 #ifndef GPURING_NET_VERBS_INTERNAL_H
 #define GPURING_NET_VERBS_INTERNAL_H
 
 #include <infiniband/verbs.h>
+#include <pthread.h>
 
 #include "mca/coll_gpuring/net/base.h"
 #include "mca/coll_gpuring/net/net_list.h"
@@ -133,7 +137,8 @@ struct gpuring_verbs_adapter {
     struct ibv_pd *pd;
     struct ibv_comp_channel *channel;
     struct ibv_device_attr attr;
-    struct gpuring_list cqs, mrs;
+    struct gpuring_list cqs; /* changed with both locks */
+    struct gpuring_list mrs;
     struct ibv_mr *discard; /* target of flushing reads; NULL until one is needed */
     char name[64];
     bool software; /* it is no PCI device */
@@ -221,6 +226,7 @@ struct gpuring_net_link {
     unsigned turn;                    /* lane for the next slot */
     struct gpuring_verbs_handle mine, peer;
     struct gpuring_verbs_rail *bye; /* the rail that carried our BYE; NULL: none yet */
+    bool connected;                 /* the gate guards the link, no longer `making` */
     bool ready;                     /* the peer is connected as well */
     bool peer_closed;               /* BYE was received */
     bool recovering;                /* the failure of a rail is still being handled */
@@ -233,8 +239,9 @@ struct gpuring_net {
     struct gpuring_verbs_port *ports;   /* in the order of their networks, equal on similar hosts */
     struct gpuring_net_devices devices; /* one per port, in the same order */
     int epoll;                          /* all completion channels */
-    uint64_t watched_ns;                /* time of the last check of idle links */
-    unsigned recovering;                /* number of links that are recovering */
+    pthread_mutex_t making;
+    uint64_t watched_ns; /* time of the last check of idle links */
+    unsigned recovering; /* number of links that are recovering */
 };
 
 static inline struct gpuring_net *gpuring_verbs_net(const struct gpuring_net_link *link)
@@ -293,13 +300,13 @@ int gpuring_verbs_link_connect(struct gpuring_net_link *link, const void *proces
 int gpuring_verbs_link_leave(struct gpuring_net_link *link);
 void gpuring_verbs_link_close(struct gpuring_net_link *link);
 
-/* net/verbs/memory.c: registration, completion queues */
+/* net/verbs/memory.c: registration, completion queues. Call get and put with `making`. */
 int gpuring_verbs_mr_get(struct gpuring_net *net, struct gpuring_verbs_adapter *adapter,
                          const struct gpuring_net_memory *memory, struct gpuring_verbs_mr **mr);
 void gpuring_verbs_mr_put(struct gpuring_verbs_mr *mr);
 int gpuring_verbs_cq_get(struct gpuring_net *net, struct gpuring_verbs_adapter *adapter,
                          unsigned entries, struct gpuring_verbs_cq **cq);
-void gpuring_verbs_cq_put(struct gpuring_verbs_cq *cq, unsigned entries);
+void gpuring_verbs_cq_put(struct gpuring_net *net, struct gpuring_verbs_cq *cq, unsigned entries);
 int gpuring_verbs_device_memory(struct gpuring_net *net, int device,
                                 const struct gpuring_net_memory *memory);
 

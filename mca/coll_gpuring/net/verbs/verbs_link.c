@@ -25,15 +25,18 @@ static void choose_room(struct gpuring_net_link *link, const struct gpuring_net_
     link->cq_room = link->send_room + link->receive_room + 1;
 }
 
+/* Call with `making`. */
 static void release(struct gpuring_net_link *link)
 {
+    struct gpuring_net *net = gpuring_verbs_net(link);
+
+    gpuring_gate_enter(net->base.gate);
+    net->recovering -= link->recovering;
+    gpuring_net_base_remove(&link->base);
+    gpuring_gate_leave(net->base.gate);
     for (unsigned r = 0; r < link->nrails; r++) {
         gpuring_verbs_rail_release(link, &link->rail[r]);
     }
-    if (link->recovering) {
-        gpuring_verbs_net(link)->recovering--;
-    }
-    gpuring_net_base_remove(&link->base);
     free(link);
 }
 
@@ -99,8 +102,10 @@ int gpuring_verbs_link_create(struct gpuring_net *net, int device,
         gpuring_error("out of memory for a verbs connection");
         return GPURING_ERR_NOMEM;
     }
+    pthread_mutex_lock(&net->making);
     gpuring_gate_enter(net->base.gate);
     status = gpuring_net_base_add(&net->base, &link->base, direction, memory);
+    gpuring_gate_leave(net->base.gate);
     if (status != GPURING_OK) {
         free(link);
         goto out;
@@ -113,7 +118,7 @@ int gpuring_verbs_link_create(struct gpuring_net *net, int device,
     fill_handle(link);
     *result = link;
 out:
-    gpuring_gate_leave(net->base.gate);
+    pthread_mutex_unlock(&net->making);
     return status;
 }
 
@@ -279,8 +284,11 @@ int gpuring_verbs_link_connect(struct gpuring_net_link *link, const void *proces
         return GPURING_ERR_PEER;
     }
     snprintf(link->base.peer_name, sizeof link->base.peer_name, "%s", peer_name);
-    gpuring_gate_enter(net->base.gate);
+    pthread_mutex_lock(&net->making);
     error = connect_rails(link, needed);
+    pthread_mutex_unlock(&net->making);
+    gpuring_gate_enter(net->base.gate);
+    link->connected = true;
     gpuring_gate_leave(net->base.gate);
     if (error != 0) {
         gpuring_error("%s cannot connect device %s port %d by verbs to %s: %s; do the ports reach "
@@ -317,7 +325,7 @@ void gpuring_verbs_link_close(struct gpuring_net_link *link)
         return;
     }
     net = gpuring_verbs_net(link);
-    gpuring_gate_enter(net->base.gate);
+    pthread_mutex_lock(&net->making);
     release(link);
-    gpuring_gate_leave(net->base.gate);
+    pthread_mutex_unlock(&net->making);
 }
