@@ -38,10 +38,14 @@ static int issue(p2p_request_t *self)
                           : (void *) (uintptr_t) self->message.user;
     size_t count = staged ? self->message.bytes : self->message.count;
     struct ompi_datatype_t *type = staged ? MPI_BYTE : self->message.type;
+    int code = to->sends ? gpuring_p2p.previous.pml_isend(buffer, count, type, to->peer, to->tag,
+                                                          to->mode, to->comm, &self->inner)
+                         : gpuring_p2p_previous_receive(buffer, count, type, to, &self->inner);
 
-    return to->sends ? gpuring_p2p.previous.pml_isend(buffer, count, type, to->peer, to->tag,
-                                                      to->mode, to->comm, &self->inner)
-                     : gpuring_p2p_previous_receive(buffer, count, type, to, &self->inner);
+    if (code != MPI_SUCCESS) {
+        self->inner = MPI_REQUEST_NULL; /* request_cancel must not use it */
+    }
+    return code;
 }
 
 /* ---- P2P_COPYING_IN ---- */

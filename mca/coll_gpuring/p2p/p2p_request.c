@@ -45,7 +45,8 @@ static int request_start(size_t count, ompi_request_t **requests)
 /* Wait until the PML has the message, so that the PML can cancel or free its request. */
 static void wait_issued(p2p_request_t *self)
 {
-    while (__atomic_load_n(&self->phase, __ATOMIC_RELAXED) == P2P_COPYING_IN) {
+    /* Partner: the release store of the next phase. */
+    while (__atomic_load_n(&self->phase, __ATOMIC_ACQUIRE) == P2P_COPYING_IN) {
         opal_progress();
     }
 }
