@@ -75,14 +75,16 @@ unit_tests += test/unit/test_collectives
 thread_tests += test/unit/test_collectives
 test_unit_test_collectives_SOURCES = test/unit/test_collectives.c test/unit/block_threads.c \
     test/unit/collective_calls.c test/unit/collective_calls.h \
-    test/unit/block_threads.h kernels/block.h kernels/block_ll128.h kernels/overlap.h $(exec_test_sources)
+    test/unit/block_threads.h kernels/block.h kernels/block_ll.h kernels/block_ll128.h \
+    kernels/overlap.h $(exec_test_sources)
 test_unit_test_collectives_LDADD = $(core_test_libs)
 
 # The source of the CUDA kernels with real threads instead of the threads of a block.
 unit_tests += test/unit/test_block
 thread_tests += test/unit/test_block
 test_unit_test_block_SOURCES = test/unit/test_block.c test/unit/block_threads.c \
-    test/unit/block_threads.h kernels/block.h kernels/block_ll128.h kernels/overlap.h $(exec_test_sources)
+    test/unit/block_threads.h kernels/block.h kernels/block_ll.h kernels/block_ll128.h \
+    kernels/overlap.h $(exec_test_sources)
 test_unit_test_block_LDADD = $(core_test_libs)
 
 unit_tests += test/unit/test_types
