@@ -87,12 +87,13 @@ EXEC_FN uint32_t exec_thread(const EXEC *)
     return threadIdx.x;
 }
 
-/* Return the number of threads that move data. Only these threads call it. Their thread 0 ends a
- * lane. */
-EXEC_FN constexpr uint32_t exec_nthreads(const EXEC *)
+/* Return the number of threads that move data, which the compiler knows except for LL. Only these
+ * threads call it. Their thread 0 ends a lane. */
+EXEC_FN uint32_t exec_nthreads(const EXEC *)
 {
-    return GPURING_KERNEL_THREADS(R::protocol) -
-           (R::protocol == GPURING_PROTOCOL_SIMPLE ? GPURING_KERNEL_CONTROL : 0);
+    return R::protocol == GPURING_PROTOCOL_LL       ? blockDim.x
+           : R::protocol == GPURING_PROTOCOL_SIMPLE ? GPURING_KERNEL_THREADS - GPURING_KERNEL_CONTROL
+                                                    : GPURING_KERNEL_THREADS;
 }
 
 EXEC_FN constexpr uint32_t exec_protocol(const EXEC *)
@@ -113,8 +114,8 @@ EXEC_FN uint32_t exec_brief(const EXEC *x)
 /* The first warps move data, the next one waits, and the last one posts. */
 EXEC_FN enum exec_duty exec_duty(const EXEC *)
 {
-    return threadIdx.x < GPURING_KERNEL_THREADS(R::protocol) - 64   ? EXEC_MOVES
-           : threadIdx.x < GPURING_KERNEL_THREADS(R::protocol) - 32 ? EXEC_WAITS
+    return threadIdx.x < GPURING_KERNEL_THREADS - 64   ? EXEC_MOVES
+           : threadIdx.x < GPURING_KERNEL_THREADS - 32 ? EXEC_WAITS
                                                                     : EXEC_POSTS;
 }
 
@@ -152,22 +153,22 @@ EXEC_FN struct exec_list *exec_list(const EXEC *x, uint32_t k)
 
 EXEC_FN void exec_meet_ready(const EXEC *, uint32_t k)
 {
-    BLOCK_BARRIER("sync", 1, GPURING_KERNEL_THREADS(R::protocol));
+    BLOCK_BARRIER("sync", 1, GPURING_KERNEL_THREADS);
 }
 
 EXEC_FN void exec_arrive_ready(const EXEC *, uint32_t k)
 {
-    BLOCK_BARRIER("arrive", 1, GPURING_KERNEL_THREADS(R::protocol));
+    BLOCK_BARRIER("arrive", 1, GPURING_KERNEL_THREADS);
 }
 
 EXEC_FN void exec_meet_moved(const EXEC *, uint32_t k)
 {
-    BLOCK_BARRIER("sync", 3, GPURING_KERNEL_THREADS(R::protocol) - 32);
+    BLOCK_BARRIER("sync", 3, GPURING_KERNEL_THREADS - 32);
 }
 
 EXEC_FN void exec_arrive_moved(const EXEC *, uint32_t k)
 {
-    BLOCK_BARRIER("arrive", 3, GPURING_KERNEL_THREADS(R::protocol) - 32);
+    BLOCK_BARRIER("arrive", 3, GPURING_KERNEL_THREADS - 32);
 }
 
 EXEC_FN void exec_barrier(const EXEC *)

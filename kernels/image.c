@@ -50,6 +50,28 @@ _Static_assert(GPURING_PROTOCOL_SIMPLE == 0 && GPURING_PROTOCOL_LL == 1 &&
                    GPURING_PROTOCOL_LL128 == 2,
                "the order of KERNELS_PROTOCOLS");
 
+uint32_t gpuring_kernel_threads(const struct gpuring_work *work)
+{
+    uint64_t size = gpuring_type_info(work->type)->size, bytes = 0;
+    uint32_t threads = GPURING_LL_THREADS;
+
+    if (work->protocol != GPURING_PROTOCOL_LL) {
+        return GPURING_KERNEL_THREADS;
+    }
+    for (uint32_t i = 0; i < work->nlanes; i++) {
+        const struct gpuring_lane *lane = &work->lanes[i];
+        uint64_t chunk =
+            size * gpuring_window_chunk(lane->count, work->block_shares == 0 ? lane->nchunks : 1,
+                                        lane->chunk, size);
+
+        bytes = chunk > bytes ? chunk : bytes;
+    }
+    while (threads < GPURING_KERNEL_THREADS && 8 * (uint64_t) threads < bytes) {
+        threads *= 2;
+    }
+    return threads;
+}
+
 int gpuring_kernel_number(uint32_t type, uint32_t op, uint32_t protocol)
 {
     int kernel;

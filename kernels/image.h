@@ -8,7 +8,7 @@
  * Every kernel has the signature
  *     extern "C" __global__ void NAME(struct gpuring_launch launch)
  * or only the beginning of `launch` as its parameter. It runs lane i of the work in block i with
- * GPURING_KERNEL_THREADS(protocol) threads, and ends when every lane is final or has waited for the
+ * gpuring_kernel_threads(work) threads, and ends when every lane is final or has waited for the
  * work's patience, in nanoseconds. work.lanes are in pinned memory. Each block stores its lane's
  * state there, lane.launch_seq last, and accesses nothing afterwards.
  */
@@ -20,13 +20,18 @@
 #include "kernels/work.h"
 
 /*
- * Threads of a block. The bandwidth of a block of Simple or LL128 grows with its threads, and 512
- * threads use the registers of a whole multiprocessor. LL is for short calls. Its blocks of 256
- * threads use at most half of a multiprocessor, so that they can start while kernels of the
- * application run. The last two warps of Simple move no data: one waits, and one posts.
+ * Maximum number of threads of a block. The bandwidth of a block of Simple or LL128 grows with its
+ * threads, and 512 threads use the registers of a whole multiprocessor. The last two warps of
+ * Simple move no data: one waits, and one posts.
+ *
+ * A block of LL has a thread for every 8 bytes of its largest chunk, so that it takes one batch,
+ * but at least GPURING_LL_THREADS. Fewer threads meet sooner at a barrier, and the block can start
+ * in a part of a multiprocessor, next to kernels of the application. Slots do not depend on the
+ * number of threads, so peers may have different numbers.
  */
-#define GPURING_KERNEL_THREADS(protocol) ((protocol) == GPURING_PROTOCOL_LL ? 256u : 512u)
-#define GPURING_KERNEL_CONTROL           64
+#define GPURING_KERNEL_THREADS 512u
+#define GPURING_KERNEL_CONTROL 64
+#define GPURING_LL_THREADS     128u
 
 /*
  * The parameters of a kernel. A GPU has them immediately, while it would take a microsecond each to
@@ -49,6 +54,9 @@ static_assert(sizeof(struct gpuring_launch) <= GPURING_LAUNCH_BYTES, "every driv
 #else
 _Static_assert(sizeof(struct gpuring_launch) <= GPURING_LAUNCH_BYTES, "every driver takes it");
 #endif
+
+/* Return the number of threads of each block that runs this work. */
+uint32_t gpuring_kernel_threads(const struct gpuring_work *work);
 
 extern const unsigned char gpuring_kernel_image[];
 

@@ -64,44 +64,42 @@ static __device__ __forceinline__ uint32_t block_fit(uint32_t count, uint32_t ro
 }
 
 /*
- * Copy the lane's tables. A thread copies at most one word of the connections, one word of the
- * other tables and one reference, and issues all loads before the first store. Owners of
- * connections update the counters of the copies.
+ * Copy the lane's tables. A thread copies at most one word of the receiving ends, one of the sending
+ * ends, two of the other tables, and one reference. It issues all loads before the first store.
+ * Owners of connections update the counters of the copies.
  */
-template <uint32_t THREADS>
 static __device__ __forceinline__ void block_tables(struct block_shared *shared,
                                                     const struct gpuring_lane *lane)
 {
     static_assert(sizeof(gpuring_fifo_end) * BLOCK_CONNS <= 8 * 128 &&
                       sizeof(gpuring_step) * BLOCK_STEPS <= 8 * 64 &&
-                      sizeof(gpuring_extent) * BLOCK_BLOCKS <= 8 * 64 && BLOCK_REFS <= THREADS &&
-                      THREADS >= 256,
+                      sizeof(gpuring_extent) * BLOCK_BLOCKS <= 8 * 64 && BLOCK_REFS <= 128 &&
+                      GPURING_LL_THREADS >= 128,
                   "a thread for each word and each reference");
-    const uint32_t others = THREADS >= 448 ? 256 : 0; /* the first thread of the other tables */
     const struct gpuring_work *work = &shared->work;
     uint32_t nrefs = block_fit(lane->nrefs, BLOCK_REFS), thread = threadIdx.x;
     uint16_t ref = thread < nrefs ? lane->refs[thread] : 0;
-    struct block_word words[2] = {{nullptr, nullptr}, {nullptr, nullptr}};
-    uint64_t values[2] = {0, 0};
+    struct block_word words[4] = {
+        {nullptr, nullptr}, {nullptr, nullptr}, {nullptr, nullptr}, {nullptr, nullptr}};
+    uint64_t values[4];
 
     block_assign(&words[0], shared->recvs, lane->recvs, block_fit(lane->nrecvs, BLOCK_CONNS), 0);
-    block_assign(&words[0], shared->sends, lane->sends, block_fit(lane->nsends, BLOCK_CONNS), 128);
-    block_assign(&words[1], shared->steps, lane->steps, block_fit(lane->nstored, BLOCK_STEPS),
-                 others);
+    block_assign(&words[1], shared->sends, lane->sends, block_fit(lane->nsends, BLOCK_CONNS), 0);
+    block_assign(&words[2], shared->steps, lane->steps, block_fit(lane->nstored, BLOCK_STEPS), 0);
     if (work->in.table != nullptr) {
-        block_assign(&words[1], shared->in, work->in.table, block_fit(work->nblocks, BLOCK_BLOCKS),
-                     others + 64);
+        block_assign(&words[2], shared->in, work->in.table, block_fit(work->nblocks, BLOCK_BLOCKS),
+                     64);
     }
     if (work->out.table != nullptr) {
-        block_assign(&words[1], shared->out, work->out.table,
-                     block_fit(work->nblocks, BLOCK_BLOCKS), others + 128);
+        block_assign(&words[3], shared->out, work->out.table,
+                     block_fit(work->nblocks, BLOCK_BLOCKS), 0);
     }
     BLOCK_UNROLL
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 4; i++) {
         values[i] = words[i].to != nullptr ? *words[i].from : 0;
     }
     BLOCK_UNROLL
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 4; i++) {
         if (words[i].to != nullptr) {
             *words[i].to = values[i];
         }
@@ -203,7 +201,7 @@ static __device__ __forceinline__ void block_run(
 
     block_take(&shared, launch);
     __syncthreads();
-    block_tables<GPURING_KERNEL_THREADS(R::protocol)>(&shared, &shared.lane);
+    block_tables(&shared, &shared.lane);
     __syncthreads();
     if (threadIdx.x == 0) {
         block_turn_to_copies(&shared);
@@ -232,12 +230,9 @@ static __device__ __forceinline__ void block_run(
     }
 }
 
-/* Limit registers to 512 threads per multiprocessor (one block, or two of LL), so that none
- * spill. */
+/* Limit registers to GPURING_KERNEL_THREADS threads per multiprocessor, so that none spill. */
 #define KERNEL(PROTOCOL, name, ...)                                                               \
-    extern "C" __global__ void __launch_bounds__(                                                 \
-        GPURING_KERNEL_THREADS(GPURING_PROTOCOL_##PROTOCOL),                                      \
-        512 / GPURING_KERNEL_THREADS(GPURING_PROTOCOL_##PROTOCOL))                                \
+    extern "C" __global__ void __launch_bounds__(GPURING_KERNEL_THREADS, 1)                       \
         gpuring_##name(                                                                           \
             const __grid_constant__ launch<launch_lanes(GPURING_PROTOCOL_##PROTOCOL)> parameters) \
     {                                                                                             \

@@ -257,12 +257,13 @@ static void boundaries(enum gpuring_algorithm algorithm, enum gpuring_protocol p
 /*
  * Test sizes around the unit that a whole block processes in one step within a chunk. Simple: 5
  * packs of 16 bytes for each thread that moves data, or 2 in a kernel that folds all types. LL: 8
- * or 16 bytes for each thread. LL128: 2 lines for eight threads.
+ * or 16 bytes for each thread, of which there are GPURING_LL_THREADS to GPURING_KERNEL_THREADS.
+ * LL128: 2 lines for eight threads.
  */
 static void batches(enum gpuring_protocol protocol)
 {
-    const uint64_t threads = GPURING_KERNEL_THREADS(protocol),
-                   movers = threads - GPURING_KERNEL_CONTROL;
+    const uint64_t threads = GPURING_KERNEL_THREADS, movers = threads - GPURING_KERNEL_CONTROL;
+    const uint64_t most = protocol == GPURING_PROTOCOL_LL ? 8 : 2;
     unsigned long before = calls, wrong = 0;
     struct test_plans plans;
     struct fabric fabric;
@@ -273,13 +274,13 @@ static void batches(enum gpuring_protocol protocol)
         uint64_t size = gpuring_type_info(sizes[t])->size;
         uint64_t unit = protocol == GPURING_PROTOCOL_SIMPLE
                             ? (sizes[t] == GPURING_TYPE_FLOAT ? 80 : 32) * movers
-                        : protocol == GPURING_PROTOCOL_LL ? 8 * threads
+                        : protocol == GPURING_PROTOCOL_LL ? 8 * GPURING_LL_THREADS
                                                           : threads / 4 * gpuring_line_bytes(size);
-        uint64_t counts[8];
+        uint64_t counts[16];
         size_t n = 0;
 
-        for (uint64_t k = 1; k <= 2;
-             k++) { /* each of the two ranks has a chunk: half of the vector */
+        for (uint64_t k = 1; k <= most; k *= 2) {
+            /* Each of the two ranks has a chunk: half of the vector. */
             uint64_t whole = 2 * k * unit / size;
 
             counts[n++] = whole - 1;

@@ -113,6 +113,7 @@ static bool launch(uint32_t r)
     memcpy(rank->parameters->lanes, work->lanes, work->nlanes * sizeof *work->lanes);
     rank->launch.seed = test.seed + ((uint64_t) ++rank->launches << 32) + ((uint64_t) r << 24);
     rank->launch.blocks = work->nlanes;
+    rank->launch.threads = gpuring_kernel_threads(work);
     rank->running = true;
     return ptx_machine_start(rank->machine, &rank->launch, &rank->fault) == PTX_OK;
 }
@@ -260,7 +261,6 @@ static void connect_ranks(bool any_order)
                               .output = order_alloc(test.most * 8)};
         assert_true(agent + test.plans.plans[r]->nlanes <= ORDER_BLOCKS);
         rank->launch = (struct ptx_launch){.kernel = kernel,
-                                           .threads = GPURING_KERNEL_THREADS(test.protocol),
                                            .parameters = rank->parameters,
                                            .bytes = sizeof *rank->parameters,
                                            .reach = reach,

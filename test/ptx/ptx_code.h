@@ -76,6 +76,7 @@ enum ptx_op {
     PTX_SELP,
     PTX_CVT,
     PTX_TID,
+    PTX_NTID,
     PTX_CTAID,
     PTX_TIMER,
     PTX_CLOCK,

@@ -186,6 +186,7 @@ static void run_special(struct ptx_warp *warp, const struct ptx_inst *inst, uint
     machine->looked_at_clock = machine->looked_at_clock || inst->op >= PTX_TIMER;
     for (uint32_t i = 0; i < PTX_LANES; i++) {
         result[i] = inst->op == PTX_TID     ? warp->first + i
+                    : inst->op == PTX_NTID  ? warp->block->nwarps * PTX_LANES
                     : inst->op == PTX_CTAID ? warp->block->number
                     : inst->op == PTX_CLOCK ? CYCLES * machine->clock
                                             : machine->clock / machine->grain * machine->grain;
@@ -340,6 +341,7 @@ static bool run_plain(struct ptx_warp *warp, const struct ptx_inst *inst, uint32
         run_convert(warp, inst, active);
         return true;
     case PTX_TID:
+    case PTX_NTID:
     case PTX_CTAID:
     case PTX_TIMER:
     case PTX_CLOCK:

@@ -202,7 +202,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
     STANDIN_ENTER(launch);
     STANDIN_NEED_CONTEXT();
     if (extra != NULL || shared != 0 || grid_y != 1 || grid_z != 1 || block_y != 1 ||
-        block_z != 1 || block_x != GPURING_KERNEL_THREADS(work->protocol)) {
+        block_z != 1) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     STANDIN_REFUSE_IF(!standin_owned(function->owner), CUDA_ERROR_INVALID_HANDLE,
@@ -214,7 +214,8 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
     STANDIN_REFUSE_IF(!alike(launch), CUDA_ERROR_INVALID_VALUE,
                       "the parameters are not the lanes in memory");
     name = gpuring_kernel_name(work->type, work->op, work->protocol);
-    if (grid_x != work->nlanes || name == NULL || strcmp(name, function->name) != 0) {
+    if (grid_x != work->nlanes || name == NULL || strcmp(name, function->name) != 0 ||
+        block_x != gpuring_kernel_threads(work)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     return standin_enqueue(stream, function->name, launch);

@@ -122,7 +122,7 @@ void standin_ptx_run(struct ptx_machine **machine, struct CUctx_st *context, con
 {
     struct ptx_launch launch = {.kernel = kernel,
                                 .blocks = parameters->work.nlanes,
-                                .threads = GPURING_KERNEL_THREADS(parameters->work.protocol),
+                                .threads = gpuring_kernel_threads(&parameters->work),
                                 .parameters = parameters,
                                 .bytes = sizeof *parameters,
                                 .seed = seed + (atomic_fetch_add(&launches, 1) << 20),

@@ -61,7 +61,7 @@ static uint32_t run(void (*reads)(void *, uint64_t), struct ptx_counts *counts)
     struct ptx_launch launch = {.kernel = gpuring_kernel_name(GPURING_TYPE_FLOAT, GPURING_OP_SUM,
                                                               memory.launch.work.protocol),
                                 .blocks = 1,
-                                .threads = GPURING_KERNEL_THREADS(memory.launch.work.protocol),
+                                .threads = gpuring_kernel_threads(&memory.launch.work),
                                 .parameters = &memory.launch,
                                 .bytes = sizeof memory.launch,
                                 .seed = 1,

@@ -100,7 +100,7 @@ static CUresult launch(struct gpuring_stream *stream, struct gpuring_work *work,
     return result != CUDA_SUCCESS
                ? result
                : stream->device->driver->launch(function, work->nlanes, 1, 1,
-                                                GPURING_KERNEL_THREADS(work->protocol), 1, 1, 0,
+                                                gpuring_kernel_threads(work), 1, 1, 0,
                                                 stream->stream, arguments, NULL);
 }
 
