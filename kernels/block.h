@@ -12,6 +12,7 @@
  *   BLOCK_COPY_PACKS                  packs in flight for each thread if nothing is folded
  *   BLOCK_OPERANDS                    operands (LL) in flight for each thread
  *   BLOCK_LINE_THREADS                threads that share an LL128 line: 8, or 1
+ *   BLOCK_ITEMS                       packs in each half of units (LL)
  *   exec_fold(x, a, b)                folds two packs element by element
  *   block_load_pack(p), block_store_pack(p, v)       16 aligned bytes, ordinary accesses
  *   block_load_lines(p, w), block_store_lines(p, w)  two LL lines, each whole, relaxed
@@ -20,7 +21,8 @@
  *   block_line_store(x, line, flag, v)
  *   block_warp_all(x, ok)             nonzero if ok on all threads of the warp
  *   BLOCK_ONES(word)                  number of bits that are set in 64 bits
- *   and the members uint32_t brief; uint64_t used_recvs, used_sends of EXEC
+ *   and the members uint32_t brief, turn; uint64_t used_recvs, used_sends; struct exec_pack *units
+ *   (2 * BLOCK_ITEMS, which the threads of the block share) of EXEC
  *
  * A lane that gives up must be able to start again, also in place. Simple waits before it moves any
  * data. LL and LL128 work in batches: all threads read their operands into registers, and a barrier
@@ -161,13 +163,13 @@ EXEC_FN void block_simple_any(EXEC *x, const struct exec_piece *piece, uint64_t 
         struct exec_pack sum = block_operand_pack(x, piece, 0, at);
 
         BLOCK_ROLLED
-        for (uint32_t i = 1; i < piece->step->noperands; i++) {
+        for (uint32_t i = 1; i < piece->step.noperands; i++) {
             sum = exec_fold(x, sum, block_operand_pack(x, piece, i, at));
         }
         if (output != NULL) {
             block_store(output + at, sum, piece->bytes - at);
         }
-        for (uint32_t i = 0; i < piece->step->nsends; i++) {
+        for (uint32_t i = 0; i < piece->step.nsends; i++) {
             block_store_pack(exec_send_slot(x, piece, i) + at, sum);
         }
     }
@@ -210,7 +212,7 @@ EXEC_FN void block_round_send(const EXEC *x, const struct exec_piece *piece, uin
                               const struct exec_pack *packs, int n)
 {
     uint8_t *output = exec_output(x, piece);
-    uint32_t nsends = piece->step->nsends;
+    uint32_t nsends = piece->step.nsends;
 
     BLOCK_ROLLED
     for (uint32_t i = output != NULL ? 0 : 1; i <= nsends; i++) {
@@ -257,7 +259,7 @@ EXEC_FN void block_simple_fold(EXEC *x, const struct exec_piece *piece)
             sum[k] = exec_fold(x, next[0][k], next[1][k]);
         }
         BLOCK_ROLLED
-        for (uint32_t i = 2; i < piece->step->noperands; i++) {
+        for (uint32_t i = 2; i < piece->step.noperands; i++) {
             block_round_load(x, exec_operand(x, piece, i), at, end, next[0], BLOCK_PACKS);
             BLOCK_UNROLL
             for (int k = 0; k < BLOCK_PACKS; k++) {
@@ -275,10 +277,10 @@ EXEC_FN void block_simple_fold(EXEC *x, const struct exec_piece *piece)
 EXEC_FN int block_simple(EXEC *x, const struct exec_piece *piece)
 {
     uint64_t input = (uintptr_t) x->work->input + piece->input;
-    int reads = x->work->block_shares == 0 || (piece->step->flags & GPURING_STEP_INPUT) != 0;
+    int reads = x->work->block_shares == 0 || (piece->step.flags & GPURING_STEP_INPUT) != 0;
     int aligned = ((reads ? input : 0) | (uintptr_t) exec_output(x, piece)) % 16 == 0;
 
-    if (aligned && piece->step->noperands == 1) {
+    if (aligned && piece->step.noperands == 1) {
         block_simple_copy(x, piece);
     } else if (aligned) {
         block_simple_fold(x, piece);

@@ -62,49 +62,72 @@ EXEC_FN void block_unit_send(const EXEC *x, uint8_t *lines, struct exec_pack pac
     }
 }
 
+/* Begin to load this thread's unit of an operand that a peer sends. */
+EXEC_FN void block_unit_fetch(EXEC *x, const struct exec_piece *piece, uint32_t i, uint64_t at,
+                              struct block_unit *unit)
+{
+    if (!gpuring_ref_own(piece->operands[i])) {
+        block_unit_load(x, exec_operand(x, piece, i) + 2 * at, unit);
+    }
+}
+
+/* Load this thread's unit of an operand in a buffer of the user. */
+EXEC_FN struct exec_pack block_unit_own(const EXEC *x, const struct exec_piece *piece, uint32_t i,
+                                        uint64_t at)
+{
+    uint64_t left = piece->bytes - at, bytes = 8 * block_unit_words(x);
+
+    return block_load(exec_operand(x, piece, i) + at, left < bytes ? left : bytes, 0);
+}
+
+/* Get the value of a unit after block_unit_fetch. Return 0 if it is missing when patience is
+ * over. */
+EXEC_FN int block_unit_take(EXEC *x, const struct exec_piece *piece, uint32_t i, uint64_t at,
+                            struct block_unit *unit, struct exec_pack *value)
+{
+    uint32_t flag;
+
+    if (gpuring_ref_own(piece->operands[i])) {
+        *value = block_unit_own(x, piece, i, at);
+        return 1;
+    }
+    flag = (uint32_t) (x->lane->recvs[piece->operands[i]].step + 1);
+    while (!block_unit_ready(x, unit, flag, piece->bytes - at)) {
+        if (!exec_poll(x)) {
+            exec_note_wait(x, GPURING_WAIT_RECV, piece->operands[i]);
+            return 0;
+        }
+        block_unit_load(x, exec_operand(x, piece, i) + 2 * at, unit);
+    }
+    *value = block_unit_data(unit);
+    return 1;
+}
+
 /* Fold this thread's unit of all operands, with a few loads in flight. Return 0 if an operand is
  * missing when patience is over. */
 EXEC_FN int block_unit_gather(EXEC *x, const struct exec_piece *piece, uint64_t at,
                               struct exec_pack *sum)
 {
-    uint64_t left = piece->bytes - at;
-
-    for (uint32_t group = 0; group < piece->step->noperands; group += BLOCK_OPERANDS) {
+    for (uint32_t group = 0; group < piece->step.noperands; group += BLOCK_OPERANDS) {
         struct block_unit units[BLOCK_OPERANDS];
 
         BLOCK_UNROLL
         for (uint32_t k = 0; k < BLOCK_OPERANDS; k++) {
-            uint32_t i = group + k;
-
-            if (i < piece->step->noperands && !gpuring_ref_own(piece->operands[i])) {
-                block_unit_load(x, exec_operand(x, piece, i) + 2 * at, &units[k]);
+            if (group + k < piece->step.noperands) {
+                block_unit_fetch(x, piece, group + k, at, &units[k]);
             }
         }
         BLOCK_UNROLL
         for (uint32_t k = 0; k < BLOCK_OPERANDS; k++) {
-            uint32_t i = group + k;
             struct exec_pack value;
 
-            if (i >= piece->step->noperands) {
+            if (group + k >= piece->step.noperands) {
                 continue;
             }
-            if (gpuring_ref_own(piece->operands[i])) {
-                value =
-                    block_load(exec_operand(x, piece, i) + at,
-                               left < 8 * block_unit_words(x) ? left : 8 * block_unit_words(x), 0);
-            } else {
-                uint32_t flag = (uint32_t) (x->lane->recvs[piece->operands[i]].step + 1);
-
-                while (!block_unit_ready(x, &units[k], flag, left)) {
-                    if (!exec_poll(x)) {
-                        exec_note_wait(x, GPURING_WAIT_RECV, piece->operands[i]);
-                        return 0;
-                    }
-                    block_unit_load(x, exec_operand(x, piece, i) + 2 * at, &units[k]);
-                }
-                value = block_unit_data(&units[k]);
+            if (!block_unit_take(x, piece, group + k, at, &units[k], &value)) {
+                return 0;
             }
-            *sum = i == 0 ? value : exec_fold(x, *sum, value);
+            *sum = group + k == 0 ? value : exec_fold(x, *sum, value);
         }
     }
     return 1;
@@ -128,7 +151,7 @@ EXEC_FN void block_ll_clean(const EXEC *x, const struct exec_piece *piece)
 {
     uint64_t used = (piece->bytes + 7) / 8;
 
-    for (uint32_t i = 0; i < piece->step->nsends; i++) {
+    for (uint32_t i = 0; i < piece->step.nsends; i++) {
         const struct gpuring_fifo_end *send = &x->lane->sends[piece->sends[i]];
         int is_short = gpuring_fifo_is_short(GPURING_PROTOCOL_LL, send, piece->bytes);
 
@@ -147,32 +170,156 @@ EXEC_FN uint64_t block_ll_batch(const EXEC *x)
     return 8 * block_unit_words(x) * exec_nthreads(x);
 }
 
-EXEC_FN int block_ll(EXEC *x, const struct exec_piece *piece)
+/* Store this thread's unit of a step's value, if the step stores. */
+EXEC_FN void block_unit_store(const EXEC *x, const struct exec_piece *piece, uint64_t at,
+                              struct exec_pack value)
 {
-    uint64_t unit = 8 * block_unit_words(x), batch = block_ll_batch(x);
+    uint64_t left = piece->bytes - at, bytes = 8 * block_unit_words(x);
     uint8_t *output = exec_output(x, piece);
 
-    if (x->bytes == 0 && !x->brief) {
-        block_ll_clean(x, piece);
+    if (output != NULL) {
+        block_store(output + at, value, left < bytes ? left : bytes);
     }
+}
+
+/* Send this thread's unit of a step's value to destination i. */
+EXEC_FN void block_unit_post(const EXEC *x, const struct exec_piece *piece, uint32_t i, uint64_t at,
+                             struct exec_pack value)
+{
+    block_unit_send(x, exec_send_slot(x, piece, i) + 2 * at, value,
+                    (uint32_t) (x->lane->sends[piece->sends[i]].step + 1));
+}
+
+/* Return true if a step only sends the input. Its threads need not meet, because none of them can
+ * lack an operand or overwrites what others read. */
+BLOCK_FN int block_only_sends(const struct exec_piece *piece)
+{
+    return piece->step.noperands == 1 && piece->operands[0] == GPURING_REF_INPUT &&
+           (piece->step.flags & GPURING_STEP_STORE) == 0;
+}
+
+/*
+ * A short piece with several operands or destinations is spread over the threads, which poll all
+ * operands and write to all destinations simultaneously. With u units, rounded up to a power of
+ * two:
+ *
+ *   thread    0 .. u-1         u .. 2u-1        2u .. 3u-1       ..
+ *   polls     operand 0        operand 1        operand 2        ..  and stores it for the block
+ *                        barrier: have all operands arrived?
+ *   folds     its unit of all operands, in their order
+ *   sends to  destination 0    destination 1    destination 2    ..  the first u also store
+ *
+ * Successive steps use the two halves of x->units in turn. A thread writes to a half again only
+ * after the barrier of the step in between, before which all threads have read it.
+ */
+
+/* Return true if the piece is spread, and set the binary logarithm of u. */
+EXEC_FN int block_spreads(const EXEC *x, const struct exec_piece *piece, uint32_t *log)
+{
+    uint32_t noperands = piece->step.noperands, nsends = piece->step.nsends;
+    uint32_t most = noperands > nsends ? noperands : nsends;
+    uint64_t unit = 8 * block_unit_words(x);
+
+    /* A thread must have stored an operand in the output itself, see brief lanes. */
+    if ((noperands <= 2 && nsends <= 1) || most * piece->bytes > BLOCK_ITEMS * unit ||
+        (noperands > 1 && (piece->step.flags & GPURING_STEP_INPUT) == 0)) {
+        return 0;
+    }
+    for (*log = 0; unit << *log < piece->bytes; ++*log) {
+    }
+    return most << *log <= BLOCK_ITEMS && most << *log <= exec_nthreads(x);
+}
+
+/* Let each thread store its unit of its operand in `values`. Return 0 if an operand is missing when
+ * patience is over. */
+EXEC_FN int block_spread_gather(EXEC *x, const struct exec_piece *piece, uint32_t log, uint64_t at,
+                                struct exec_pack *values)
+{
+    uint32_t peer = exec_thread(x) >> log;
+    struct block_unit lines = {{0, 0, 0, 0}};
+    int ready = 1;
+
+    if (peer < piece->step.noperands && at < piece->bytes) {
+        block_unit_fetch(x, piece, peer, at, &lines);
+        ready = block_unit_take(x, piece, peer, at, &lines, &values[exec_thread(x)]);
+    }
+    return exec_all(x, ready);
+}
+
+EXEC_FN struct exec_pack block_spread_fold(const EXEC *x, const struct exec_piece *piece,
+                                           uint32_t log, const struct exec_pack *values)
+{
+    const struct exec_pack *own = values + (exec_thread(x) & ((1u << log) - 1));
+    struct exec_pack sum = *own;
+
+    BLOCK_ROLLED
+    for (uint32_t i = 1; i < piece->step.noperands; i++) {
+        sum = exec_fold(x, sum, own[i << log]);
+    }
+    return sum;
+}
+
+EXEC_FN int block_ll_spread(EXEC *x, const struct exec_piece *piece, uint32_t log)
+{
+    uint32_t peer = exec_thread(x) >> log;
+    uint64_t at = 8 * block_unit_words(x) * (exec_thread(x) - (peer << log));
+    struct exec_pack *values = x->units + x->turn % 2 * BLOCK_ITEMS, sum;
+    int only_sends = block_only_sends(piece);
+
+    exec_progress(x);
+    x->turn += !only_sends;
+    if (!only_sends && !block_spread_gather(x, piece, log, at, values)) {
+        return EXEC_WAIT;
+    }
+    if (at < piece->bytes && (peer == 0 || peer < piece->step.nsends)) {
+        sum =
+            only_sends ? block_unit_own(x, piece, 0, at) : block_spread_fold(x, piece, log, values);
+        if (peer == 0) {
+            block_unit_store(x, piece, at, sum);
+        }
+        if (peer < piece->step.nsends) {
+            block_unit_post(x, piece, peer, at, sum);
+        }
+    }
+    return EXEC_OK;
+}
+
+EXEC_FN int block_ll_batches(EXEC *x, const struct exec_piece *piece)
+{
+    uint64_t unit = 8 * block_unit_words(x), batch = block_ll_batch(x);
+
     for (; x->bytes < piece->bytes; x->bytes += batch) {
         uint64_t at = x->bytes + unit * exec_thread(x);
         int active = at < piece->bytes;
         struct exec_pack sum = {{0, 0}};
 
         exec_progress(x);
-        if (!exec_all(x, !active || block_unit_gather(x, piece, at, &sum))) {
-            return EXEC_WAIT;
+        if (!block_only_sends(piece)) {
+            if (!exec_all(x, !active || block_unit_gather(x, piece, at, &sum))) {
+                return EXEC_WAIT;
+            }
+        } else if (active) {
+            sum = block_unit_own(x, piece, 0, at);
         }
-        if (active && output != NULL) {
-            block_store(output + at, sum, piece->bytes - at < unit ? piece->bytes - at : unit);
+        if (active) {
+            block_unit_store(x, piece, at, sum);
         }
-        for (uint32_t i = 0; active && i < piece->step->nsends; i++) {
-            block_unit_send(x, exec_send_slot(x, piece, i) + 2 * at, sum,
-                            (uint32_t) (x->lane->sends[piece->sends[i]].step + 1));
+        for (uint32_t i = 0; active && i < piece->step.nsends; i++) {
+            block_unit_post(x, piece, i, at, sum);
         }
     }
     return EXEC_OK;
+}
+
+EXEC_FN int block_ll(EXEC *x, const struct exec_piece *piece)
+{
+    uint32_t log;
+
+    if (x->bytes == 0 && !x->brief) {
+        block_ll_clean(x, piece);
+    }
+    return block_spreads(x, piece, &log) ? block_ll_spread(x, piece, log)
+                                         : block_ll_batches(x, piece);
 }
 
 /*
@@ -184,7 +331,8 @@ EXEC_FN int block_ll(EXEC *x, const struct exec_piece *piece)
  *
  * No barrier is needed between the steps. A step stores data after its exec_all, and therefore
  * after all reads of this step and of earlier ones. A step reads stored data only in its own chunk
- * (GPURING_REF_OUTPUT), and each thread reads only bytes that it has stored itself.
+ * (GPURING_REF_OUTPUT), and each thread reads only bytes that it has stored itself, because such
+ * a step is not spread over the threads.
  */
 
 /* Return true if this thread's connections permit a brief lane. */
@@ -227,12 +375,12 @@ EXEC_FN void block_brief_begin(EXEC *x)
 EXEC_FN void exec_note_brief(EXEC *x, const struct exec_piece *piece)
 {
     BLOCK_ROLLED
-    for (uint32_t i = exec_thread(x); i < piece->step->noperands; i += exec_nthreads(x)) {
+    for (uint32_t i = exec_thread(x); i < piece->step.noperands; i += exec_nthreads(x)) {
         x->used_recvs |=
             !gpuring_ref_own(piece->operands[i]) ? UINT64_C(1) << piece->operands[i] : 0;
     }
     BLOCK_ROLLED
-    for (uint32_t i = exec_thread(x); i < piece->step->nsends; i += exec_nthreads(x)) {
+    for (uint32_t i = exec_thread(x); i < piece->step.nsends; i += exec_nthreads(x)) {
         x->used_sends |= UINT64_C(1) << piece->sends[i];
     }
 }

@@ -31,6 +31,7 @@
 #define BLOCK_LINES        2
 #define BLOCK_OPERANDS     R::operands
 #define BLOCK_LINE_THREADS 8
+#define BLOCK_ITEMS        128
 #define BLOCK_WARP         0xffffffffu
 #define BLOCK_ONES(word)   static_cast<uint32_t>(__popcll(word))
 
@@ -52,7 +53,10 @@ struct alignas(16) exec_pack {
 #define BLOCK_BLOCKS 32
 
 struct block_shared {
-    struct exec_list lists[EXEC_LISTS];
+    union {
+        struct exec_list lists[EXEC_LISTS];      /* Simple, see overlap.h */
+        struct exec_pack units[2 * BLOCK_ITEMS]; /* LL, see block_ll.h */
+    };
     struct gpuring_work work;
     struct gpuring_lane lane;
     struct gpuring_fifo_end recvs[BLOCK_CONNS], *home_recvs; /* original of the copies, or NULL */
@@ -67,11 +71,12 @@ template <class R> struct block {
     const struct gpuring_work *work; /* this and lane are in struct block_shared */
     const struct gpuring_lane *lane;
     struct gpuring_lane *home;
-    struct exec_list *lists; /* also in struct block_shared */
+    struct exec_list *lists; /* this and units are also in struct block_shared */
+    struct exec_pack *units;
     uint64_t type_size, line_bytes, done, bytes;
     uint32_t deadline, last_cycle; /* ends of the wait on both clocks */
-    uint32_t step, slices, polls, brief;
-    uint64_t used_recvs, used_sends; /* for brief lanes, see block.h */
+    uint32_t step, slices, polls, brief, turn;
+    uint64_t used_recvs, used_sends; /* for brief lanes, see block_ll.h */
     uint32_t code;                   /* code of the reduction if R does not define it */
 };
 
@@ -91,9 +96,10 @@ EXEC_FN uint32_t exec_thread(const EXEC *)
  * threads call it. Their thread 0 ends a lane. */
 EXEC_FN uint32_t exec_nthreads(const EXEC *)
 {
-    return R::protocol == GPURING_PROTOCOL_LL       ? blockDim.x
-           : R::protocol == GPURING_PROTOCOL_SIMPLE ? GPURING_KERNEL_THREADS - GPURING_KERNEL_CONTROL
-                                                    : GPURING_KERNEL_THREADS;
+    return R::protocol == GPURING_PROTOCOL_LL ? blockDim.x
+           : R::protocol == GPURING_PROTOCOL_SIMPLE
+               ? GPURING_KERNEL_THREADS - GPURING_KERNEL_CONTROL
+               : GPURING_KERNEL_THREADS;
 }
 
 EXEC_FN constexpr uint32_t exec_protocol(const EXEC *)
@@ -116,7 +122,7 @@ EXEC_FN enum exec_duty exec_duty(const EXEC *)
 {
     return threadIdx.x < GPURING_KERNEL_THREADS - 64   ? EXEC_MOVES
            : threadIdx.x < GPURING_KERNEL_THREADS - 32 ? EXEC_WAITS
-                                                                    : EXEC_POSTS;
+                                                       : EXEC_POSTS;
 }
 
 EXEC_FN uint32_t exec_owner(const EXEC *x)

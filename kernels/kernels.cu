@@ -13,42 +13,30 @@
 #include "kernels/kernels.h"
 #include "kernels/reduce.h"
 
-/* A word of 8 bytes that a thread copies. `to` is NULL if the thread has none. */
-struct block_word {
-    uint64_t *to;
-    const volatile uint64_t *from;
-};
-
-/* Assign the words of `count` elements to one thread each, beginning with thread `first`. */
+/* Load this thread's word of 8 bytes of a table with `count` elements. Return false if there is
+ * none. */
 template <class T>
-static __device__ __forceinline__ void block_assign(struct block_word *word, T *to, const T *from,
-                                                    uint32_t count, uint32_t first)
+static __device__ __forceinline__ bool block_load_word(uint64_t *word, const T *from,
+                                                       uint32_t count)
 {
     static_assert(sizeof(T) % 8 == 0, "words");
-    uint32_t i = threadIdx.x - first;
+    bool has = threadIdx.x < count * (uint32_t) (sizeof(T) / 8);
 
-    if (i < count * (uint32_t) (sizeof(T) / 8)) {
-        word->to = reinterpret_cast<uint64_t *>(to) + i;
-        word->from = reinterpret_cast<const volatile uint64_t *>(from) + i;
-    }
+    *word = has ? reinterpret_cast<const volatile uint64_t *>(from)[threadIdx.x] : 0;
+    return has;
 }
 
-/* Copy `count` elements, one word per thread, beginning with thread `first`. */
 template <class T>
-static __device__ __forceinline__ void block_copy(T *to, const T *from, uint32_t count,
-                                                  uint32_t first)
+static __device__ __forceinline__ void block_store_word(bool has, T *to, uint64_t word)
 {
-    struct block_word word = {nullptr, nullptr};
-
-    block_assign(&word, to, from, count, first);
-    if (word.to != nullptr) {
-        *word.to = *word.from;
+    if (has) {
+        reinterpret_cast<uint64_t *>(to)[threadIdx.x] = word;
     }
 }
 
-/* The same for a parameter. */
+/* Copy a work or a lane, one word per thread, beginning with thread `first`. */
 template <class T>
-static __device__ __forceinline__ void block_copy_parameter(T *to, const T *from, uint32_t first)
+static __device__ __forceinline__ void block_copy(T *to, const T *from, uint32_t first)
 {
     uint32_t i = threadIdx.x - first;
 
@@ -64,46 +52,33 @@ static __device__ __forceinline__ uint32_t block_fit(uint32_t count, uint32_t ro
 }
 
 /*
- * Copy the lane's tables. A thread copies at most one word of the receiving ends, one of the sending
- * ends, two of the other tables, and one reference. It issues all loads before the first store.
- * Owners of connections update the counters of the copies.
+ * Copy the lane's tables. A thread copies at most one word of each table and one reference. It
+ * issues all loads before the first store. Owners of connections update the counters of the copies.
  */
 static __device__ __forceinline__ void block_tables(struct block_shared *shared,
                                                     const struct gpuring_lane *lane)
 {
-    static_assert(sizeof(gpuring_fifo_end) * BLOCK_CONNS <= 8 * 128 &&
-                      sizeof(gpuring_step) * BLOCK_STEPS <= 8 * 64 &&
-                      sizeof(gpuring_extent) * BLOCK_BLOCKS <= 8 * 64 && BLOCK_REFS <= 128 &&
-                      GPURING_LL_THREADS >= 128,
+    static_assert(sizeof(gpuring_fifo_end) * BLOCK_CONNS <= 8 * GPURING_LL_THREADS &&
+                      sizeof(gpuring_step) * BLOCK_STEPS <= 8 * GPURING_LL_THREADS &&
+                      sizeof(gpuring_extent) * BLOCK_BLOCKS <= 8 * GPURING_LL_THREADS &&
+                      BLOCK_REFS <= GPURING_LL_THREADS,
                   "a thread for each word and each reference");
     const struct gpuring_work *work = &shared->work;
     uint32_t nrefs = block_fit(lane->nrefs, BLOCK_REFS), thread = threadIdx.x;
+    uint32_t nblocks = block_fit(work->nblocks, BLOCK_BLOCKS);
     uint16_t ref = thread < nrefs ? lane->refs[thread] : 0;
-    struct block_word words[4] = {
-        {nullptr, nullptr}, {nullptr, nullptr}, {nullptr, nullptr}, {nullptr, nullptr}};
-    uint64_t values[4];
+    uint64_t recv, send, step, in, out;
+    bool recvs = block_load_word(&recv, lane->recvs, block_fit(lane->nrecvs, BLOCK_CONNS));
+    bool sends = block_load_word(&send, lane->sends, block_fit(lane->nsends, BLOCK_CONNS));
+    bool steps = block_load_word(&step, lane->steps, block_fit(lane->nstored, BLOCK_STEPS));
+    bool ins = block_load_word(&in, work->in.table, work->in.table != nullptr ? nblocks : 0);
+    bool outs = block_load_word(&out, work->out.table, work->out.table != nullptr ? nblocks : 0);
 
-    block_assign(&words[0], shared->recvs, lane->recvs, block_fit(lane->nrecvs, BLOCK_CONNS), 0);
-    block_assign(&words[1], shared->sends, lane->sends, block_fit(lane->nsends, BLOCK_CONNS), 0);
-    block_assign(&words[2], shared->steps, lane->steps, block_fit(lane->nstored, BLOCK_STEPS), 0);
-    if (work->in.table != nullptr) {
-        block_assign(&words[2], shared->in, work->in.table, block_fit(work->nblocks, BLOCK_BLOCKS),
-                     64);
-    }
-    if (work->out.table != nullptr) {
-        block_assign(&words[3], shared->out, work->out.table,
-                     block_fit(work->nblocks, BLOCK_BLOCKS), 0);
-    }
-    BLOCK_UNROLL
-    for (int i = 0; i < 4; i++) {
-        values[i] = words[i].to != nullptr ? *words[i].from : 0;
-    }
-    BLOCK_UNROLL
-    for (int i = 0; i < 4; i++) {
-        if (words[i].to != nullptr) {
-            *words[i].to = values[i];
-        }
-    }
+    block_store_word(recvs, shared->recvs, recv);
+    block_store_word(sends, shared->sends, send);
+    block_store_word(steps, shared->steps, step);
+    block_store_word(ins, shared->in, in);
+    block_store_word(outs, shared->out, out);
     if (thread < nrefs) {
         shared->refs[thread] = ref;
     }
@@ -179,11 +154,11 @@ template <uint32_t LANES>
 static __device__ __forceinline__ void block_take(struct block_shared *shared,
                                                   const struct launch<LANES> *launch)
 {
-    block_copy_parameter(&shared->work, &launch->work, 0);
+    block_copy(&shared->work, &launch->work, 0);
     if (blockIdx.x < LANES) {
-        block_copy_parameter(&shared->lane, &launch->lanes[blockIdx.x], 32);
+        block_copy(&shared->lane, &launch->lanes[blockIdx.x], 32);
     } else {
-        block_copy<struct gpuring_lane>(&shared->lane, &launch->work.lanes[blockIdx.x], 1, 32);
+        block_copy(&shared->lane, &launch->work.lanes[blockIdx.x], 32);
     }
 }
 
@@ -207,12 +182,13 @@ static __device__ __forceinline__ void block_run(
         block_turn_to_copies(&shared);
     }
     x.deadline = x.last_cycle = 0; /* only for compilers: set before they are read */
-    x.brief = 0;
+    x.brief = x.turn = 0;
     x.used_recvs = x.used_sends = 0;
     __syncthreads();
     x.work = &shared.work;
     x.lane = &shared.lane;
     x.lists = shared.lists;
+    x.units = shared.units;
     x.home = &shared.work.lanes[blockIdx.x];
     x.type_size = R::size(shared.work.type);
     x.line_bytes = R::line_bytes;
@@ -231,12 +207,11 @@ static __device__ __forceinline__ void block_run(
 }
 
 /* Limit registers to GPURING_KERNEL_THREADS threads per multiprocessor, so that none spill. */
-#define KERNEL(PROTOCOL, name, ...)                                                               \
-    extern "C" __global__ void __launch_bounds__(GPURING_KERNEL_THREADS, 1)                       \
-        gpuring_##name(                                                                           \
-            const __grid_constant__ launch<launch_lanes(GPURING_PROTOCOL_##PROTOCOL)> parameters) \
-    {                                                                                             \
-        block_run<kind<GPURING_PROTOCOL_##PROTOCOL, __VA_ARGS__>>(&parameters);                   \
+#define KERNEL(PROTOCOL, name, ...)                                                           \
+    extern "C" __global__ void __launch_bounds__(GPURING_KERNEL_THREADS, 1) gpuring_##name(   \
+        const __grid_constant__ launch<launch_lanes(GPURING_PROTOCOL_##PROTOCOL)> parameters) \
+    {                                                                                         \
+        block_run<kind<GPURING_PROTOCOL_##PROTOCOL, __VA_ARGS__>>(&parameters);               \
     }
 #define KERNEL_FAST(PROTOCOL, protocol, op, name, representation, size) \
     KERNEL(PROTOCOL, protocol##_##name##_##representation,              \

@@ -25,8 +25,8 @@ cat <<END
 # CUDA kernels: registers, spills, size
 
 Made by \`kernels/report.sh\` with $("$nvcc" --version | sed -n 's/.*\(release [0-9.]*\).*/nvcc \1/p');
-512 threads per block of Simple and LL128, 256 of LL, at most 128 registers a thread: one block of Simple or LL128 or
-two of LL fit a multiprocessor. "bytes" is machine code of the kernel.
+at most 128 registers a thread: one block of 512 threads (Simple, LL128) or up to four of 128 (LL) fit a
+multiprocessor. "bytes" is machine code of the kernel.
 
 | kernel | $(printf 'sm_%s registers | bytes | spills | ' "$@" | sed 's, *$,,')
 |---|$(printf -- '--:|--:|--:|%.0s' "$@")

@@ -58,6 +58,8 @@ struct ptx_counts {
     uint64_t in_flight;    /* bytes of global memory in flight for loads at the same time */
     uint64_t rounds;       /* times that a warp waits for loads before its first store */
     uint64_t instructions; /* instructions of all warps of all blocks */
+    uint64_t longest;      /* maximum instructions of a warp */
+    uint64_t waits;        /* maximum times that a warp waits for loads */
 };
 
 struct ptx_launch {

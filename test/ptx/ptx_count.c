@@ -18,6 +18,7 @@ static bool counts(const struct ptx_warp *warp)
 void ptx_count_start(struct ptx_warp *warp)
 {
     warp->fences = warp->under_way = warp->most_under_way = warp->rounds = 0;
+    warp->waits = warp->instructions = 0;
     warp->stored = false;
     memset(warp->pending, 0, warp->block->machine->program->registers * sizeof *warp->pending);
 }
@@ -67,6 +68,7 @@ void ptx_count_use(struct ptx_warp *warp, const struct ptx_inst *inst)
         }
     } else if (waits) {
         warp->rounds += !warp->stored;
+        warp->waits++;
         warp->under_way = 0;
         memset(warp->pending, 0, warp->block->machine->program->registers * sizeof *warp->pending);
     }
@@ -86,6 +88,9 @@ void ptx_count_end(const struct ptx_block *block)
         fences += warp->fences;
         in_flight += warp->most_under_way;
         counts->rounds = warp->rounds > counts->rounds ? warp->rounds : counts->rounds;
+        counts->longest =
+            warp->instructions > counts->longest ? warp->instructions : counts->longest;
+        counts->waits = warp->waits > counts->waits ? warp->waits : counts->waits;
     }
     counts->fences = fences > counts->fences ? fences : counts->fences;
     counts->in_flight = in_flight > counts->in_flight ? in_flight : counts->in_flight;

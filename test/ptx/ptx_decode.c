@@ -138,9 +138,9 @@ static bool read_mov(struct ptx_parser *parser, struct ptx_inst *inst)
         enum ptx_op op;
         uint8_t bytes;
     } specials[] = {
-        {"%tid.x", PTX_TID, 4},          {"%ntid.x", PTX_NTID, 4},   {"%ctaid.x", PTX_CTAID, 4},
-        {"%globaltimer", PTX_TIMER, 8}, {"%clock64", PTX_CLOCK, 8},
-        {"%clock64", PTX_TIMER, 8}, /* a cycle is a nanosecond */
+        {"%tid.x", PTX_TID, 4},     {"%ntid.x", PTX_NTID, 4},
+        {"%ctaid.x", PTX_CTAID, 4}, {"%globaltimer", PTX_TIMER, 8},
+        {"%clock64", PTX_CLOCK, 8}, {"%clock64", PTX_TIMER, 8}, /* a cycle is a nanosecond */
     };
     unsigned bytes = ptx_types[inst->type].bytes;
     struct ptx_lex *lex = &parser->lex;

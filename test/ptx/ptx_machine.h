@@ -45,7 +45,7 @@ struct ptx_warp {
     uint64_t (*regs)[PTX_LANES];
     uint32_t *written; /* for each register: lanes that have written it */
     uint32_t *pending; /* for each register: loads whose result was not used so far */
-    uint64_t fences, under_way, most_under_way, rounds; /* see ptx_count.c */
+    uint64_t fences, under_way, most_under_way, rounds, waits, instructions; /* see ptx_count.c */
     bool stored;
     uint32_t *preds, *preds_written; /* for each predicate: a bit for each lane */
     uint8_t *parameters;             /* of lane 0, followed by those of the other lanes */

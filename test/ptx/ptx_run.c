@@ -361,6 +361,7 @@ static bool take_turn(struct ptx_machine *machine, struct ptx_block *block)
         return false;
     }
     machine->warp_instructions += done;
+    block->warps[w].instructions += done;
     if (machine->launch->counts != NULL) {
         machine->launch->counts->instructions += done;
     }

@@ -22,6 +22,7 @@
 #define BLOCK_LINES        2
 #define BLOCK_OPERANDS     4
 #define BLOCK_LINE_THREADS 1
+#define BLOCK_ITEMS        16
 #define BLOCK_ONES(word)   ((uint32_t) __builtin_popcountll(word))
 
 struct exec_pack {
@@ -43,6 +44,7 @@ struct block_shared {
     gpuring_fold_fn fold;
     struct meeting ready[2], moved[2];
     struct exec_list *lists;
+    struct exec_pack units[2 * BLOCK_ITEMS];
 };
 
 struct block_thread {
@@ -50,8 +52,9 @@ struct block_thread {
     const struct gpuring_lane *lane;
     struct gpuring_lane *home;
     uint64_t type_size, line_bytes, done, bytes;
-    uint32_t step, slices, brief;
+    uint32_t step, slices, brief, turn;
     uint64_t used_recvs, used_sends;
+    struct exec_pack *units;
 
     struct gpuring_lane copy; /* target of `lane`, like the kernels' copy */
     struct block_shared *shared;
@@ -327,6 +330,7 @@ static int lane_run(struct gpuring_work *work, struct gpuring_lane *lane, uint32
                                            .line_bytes = gpuring_line_bytes(size),
                                            .copy = *lane,
                                            .shared = &shared,
+                                           .units = shared.units,
                                            .thread = i,
                                            .nthreads = nthreads,
                                            .polls = work->patience};

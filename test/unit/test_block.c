@@ -30,9 +30,9 @@ static int run_block3(struct gpuring_work *work)
     return block_work_run(work, 3);
 }
 
-static int run_block4(struct gpuring_work *work)
+static int run_block8(struct gpuring_work *work)
 {
-    return block_work_run(work, 4);
+    return block_work_run(work, 8);
 }
 
 /* Some ranks are blocks, the others hosts: both speak the same protocols. */
@@ -84,7 +84,7 @@ static void test_boundaries(void **state)
 
                     call_run(&fabric, &call, call_run_threads,
                              turn % 7 == 0   ? run_mixed
-                             : turn % 2 == 0 ? run_block4
+                             : turn % 2 == 0 ? run_block8
                                              : run_block3,
                              200);
                 }
@@ -114,7 +114,7 @@ static void test_all_types(void **state)
             test_plans_build(&plans, GPURING_ALGORITHM_RING, 3, 1);
             fabric_create(&fabric, &plans, (enum gpuring_protocol)(turn++ % GPURING_PROTOCOL_COUNT),
                           SLOT_BYTES, 2);
-            call_run(&fabric, &call, call_run_threads, run_block4, 200);
+            call_run(&fabric, &call, call_run_threads, run_block8, 200);
             fabric_destroy(&fabric);
             test_plans_free(&plans);
         }
@@ -136,7 +136,7 @@ static void test_resume(void **state)
             struct call call = {
                 .type = GPURING_TYPE_INT32, .op = GPURING_OP_SUM, .count = count, .in_place = 1};
 
-            call_run(&fabric, &call, call_run_in_turn, run_block4, 1);
+            call_run(&fabric, &call, call_run_in_turn, run_block8, 1);
         }
         fabric_destroy(&fabric);
         test_plans_free(&plans);
@@ -146,7 +146,7 @@ static void test_resume(void **state)
 static void test_flag_wrap(void **state)
 {
     (void) state;
-    call_flag_wrap(run_block4);
+    call_flag_wrap(run_block8);
 }
 
 static void test_abort(void **state)
@@ -160,10 +160,10 @@ static void test_abort(void **state)
     for (int protocol = 0; protocol < GPURING_PROTOCOL_COUNT; protocol++) {
         fabric_create(&fabric, &plans, (enum gpuring_protocol) protocol, SLOT_BYTES, 4);
         fabric_work(&fabric, 0, GPURING_TYPE_INT32, GPURING_OP_SUM, 1000, input, output, 10);
-        assert_int_equal(run_block4(&fabric.ranks[0].work), GPURING_AGAIN);
+        assert_int_equal(run_block8(&fabric.ranks[0].work), GPURING_AGAIN);
         assert_int_equal(fabric.ranks[0].lanes[0].wait, GPURING_WAIT_RECV);
         *fabric.abort = 6;
-        assert_int_equal(run_block4(&fabric.ranks[0].work), GPURING_ERR_ABORTED);
+        assert_int_equal(run_block8(&fabric.ranks[0].work), GPURING_ERR_ABORTED);
         fabric_destroy(&fabric);
     }
     test_plans_free(&plans);

@@ -159,11 +159,12 @@ static void exchange(uint32_t protocol, uint32_t bytes)
         memory.input[i] = 1;
     }
     memory.refs[0] = memory.refs[2 * npeers + 1] = GPURING_REF_INPUT;
-    memory.steps[0] = (struct gpuring_step){
-        .noperands = 1, .nsends = (uint16_t) npeers, .flags = GPURING_STEP_SINGLE_USE};
+    memory.steps[0] = (struct gpuring_step){.noperands = 1,
+                                            .nsends = (uint16_t) npeers,
+                                            .flags = GPURING_STEP_INPUT | GPURING_STEP_SINGLE_USE};
     memory.steps[1] = (struct gpuring_step){.refs = (uint32_t) npeers + 1,
                                             .noperands = (uint16_t) (npeers + 1),
-                                            .flags = GPURING_STEP_STORE};
+                                            .flags = GPURING_STEP_INPUT | GPURING_STEP_STORE};
 }
 
 static struct ptx_counts count_exchange(uint32_t protocol, uint32_t bytes)
@@ -182,10 +183,14 @@ static struct ptx_counts count_exchange(uint32_t protocol, uint32_t bytes)
         assert_int_equal(memory.send_tails[p].tail, protocol == GPURING_PROTOCOL_SIMPLE);
     }
     print_message(
-        "protocol %u, %u bytes: %llu fences, %llu bytes of loads in flight, %llu rounds of "
-        "loads before the first store, %llu instructions of warps\n",
-        protocol, bytes, (unsigned long long) counts.fences, (unsigned long long) counts.in_flight,
-        (unsigned long long) counts.rounds, (unsigned long long) counts.instructions);
+        "protocol %u, %u bytes, %d peers: %llu fences, %llu bytes of loads in flight, %llu rounds "
+        "of "
+        "loads before the first store, %llu waits for loads, %llu instructions of warps, %llu of "
+        "the longest\n",
+        protocol, bytes, npeers, (unsigned long long) counts.fences,
+        (unsigned long long) counts.in_flight, (unsigned long long) counts.rounds,
+        (unsigned long long) counts.waits, (unsigned long long) counts.instructions,
+        (unsigned long long) counts.longest);
     return counts;
 }
 
@@ -214,13 +219,27 @@ static void test_loads_before_store(void **state)
     }
 }
 
-/* Threads without data run few instructions, and threads with data read nothing twice. */
+/* Threads without data run few instructions, and threads with data read nothing twice. The time of
+ * a small call depends on the warp with the most instructions, which hardly grows with the number
+ * of peers if the threads share them. */
 static void test_instructions(void **state)
 {
+    struct ptx_counts one, few, many;
+
     need_program(state);
     assert_true(count_exchange(GPURING_PROTOCOL_SIMPLE, 8).instructions < 10000);
-    assert_true(count_exchange(GPURING_PROTOCOL_LL, 8).instructions < 8000);
     assert_true(count_exchange(GPURING_PROTOCOL_LL128, 8).instructions < 9500);
+    few = count_exchange(GPURING_PROTOCOL_LL, 8);
+    assert_true(few.instructions < 2700 && few.longest < 1200);
+    assert_true(count_exchange(GPURING_PROTOCOL_LL, 128).longest < 1200);
+    many = count_exchange(GPURING_PROTOCOL_LL, 2048);
+    assert_true(many.longest < 1700 && many.waits <= 5);
+    many = count_exchange(GPURING_PROTOCOL_LL, 4096); /* one batch of more threads */
+    assert_true(many.longest < 1700 && many.waits <= 5);
+    npeers = 1;
+    one = count_exchange(GPURING_PROTOCOL_LL, 8);
+    npeers = FEW_PEERS;
+    assert_true(one.longest < 1000 && few.longest < one.longest + 300 && few.waits <= one.waits);
 }
 
 /* Steps with the maximum number of operands or destinations. */

@@ -229,8 +229,8 @@ static void launch_with(const struct gpuring_step *steps, struct gpuring_work *w
     CUDA_REQUIRE(driver->module_load(&module, gpuring_kernel_image) == CUDA_SUCCESS);
     CUDA_REQUIRE(driver->module_function(&function, module, "gpuring_simple_sum_f32") ==
                  CUDA_SUCCESS);
-    CUDA_REQUIRE(driver->launch(function, 1, 1, 1, GPURING_KERNEL_THREADS, 1, 1, 0,
-                                make_stream(), arguments, NULL) == CUDA_ERROR_ILLEGAL_ADDRESS);
+    CUDA_REQUIRE(driver->launch(function, 1, 1, 1, GPURING_KERNEL_THREADS, 1, 1, 0, make_stream(),
+                                arguments, NULL) == CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
 static void unreachable_work(void)

@@ -101,7 +101,7 @@ static const char executor_table[] =
     "way pci * 0.60 1.20\n"
     /*   chunk batch operands round step polls fences expand slices ahead */
     "executor simple * 524288 35840 2 0 2 2.5 1 1 4 1\n"
-    "executor ll * 8192 2048 4 1 2 0.5 0 2 1 0\n"
+    "executor ll * 8192 4096 4 1 2 0.5 0 2 1 0\n"
     "executor ll128 * 15360 15360 1 1 2 0.5 0 1.0666667 1 0\n"
     /*   entry host-loads loads barriers fetch fences */
     "call * 0.8 0 1 3 1.0 1\n";
