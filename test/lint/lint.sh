@@ -163,6 +163,15 @@ verdict "README has at most 200 lines, and the distribution all of doc/"
 done >"$found"
 verdict "the codes that tests look for are those of messages"
 
+# Users search the page of symptoms for the code of an error or warning.
+{
+    files '^mca/.*\.c$' | xargs grep -hA1 -E 'gpuring_(error|warn)\(' | grep -oE '"\[[a-z][a-z0-9-]+\]'
+    grep -oE '^coll/gpuring \[[a-z][a-z0-9-]+\]' mca/coll_gpuring/help-mpi-coll-gpuring.txt
+} | sed 's/.*\[/[/' | sort -u | while IFS= read -r code; do
+    grep -qF "$code" doc/user/symptoms.md || echo "doc/user/symptoms.md lacks $code"
+done >"$found"
+verdict "the page of symptoms has each error and warning"
+
 # The build uses no wildcards, so a source file that no local.mk lists is dead.
 files 'local\.mk$' | xargs cat >"$found.names"
 files '^(mca|kernels|tools|test)/.*\.(c|h|cu|sh)$' | while IFS= read -r file; do
