@@ -172,7 +172,7 @@ static int wait_above(struct lane_end *end, const uint64_t *counter, uint64_t li
             return GPURING_ERR_TIMEOUT;
         }
         if (end->help) {
-            gpuring_proxy_help(end->proxy);
+            (void) gpuring_proxy_help(end->proxy);
         }
         if (looks < 1000) {
             sched_yield();

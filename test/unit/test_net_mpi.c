@@ -201,7 +201,7 @@ static int close_ranks(void **state)
 
 static void help(int rank)
 {
-    gpuring_proxy_help(ranks[rank].proxy);
+    (void) gpuring_proxy_help(ranks[rank].proxy);
 }
 
 static uint8_t byte_of(uint64_t step)

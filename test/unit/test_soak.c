@@ -94,7 +94,7 @@ static int run_work(struct soak_member *member, struct gpuring_work *work, bool 
             return GPURING_ERR_PEER;
         }
         if (help) {
-            gpuring_transport_help(member->transport);
+            (void) gpuring_transport_help(member->transport);
         }
         sched_yield();
         if (looks % 64 == 0) {

@@ -259,13 +259,23 @@ static int compare(struct gpuring_engine *engine)
     return other == 0 || other == engine->made ? GPURING_OK : GPURING_ERR_COUNTS;
 }
 
+/* Run the lanes, and progress their network connections. If anything was received, run the lanes
+ * again, because the caller progresses MPI between two polls, which takes as long as a message. */
+static int run_lanes(struct gpuring_engine *engine)
+{
+    int status = engine->device_ops->poll(engine->stream, engine->work);
+
+    if (status == GPURING_AGAIN && gpuring_transport_help(engine->program->transport)) {
+        status = engine->device_ops->poll(engine->stream, engine->work);
+    }
+    return status;
+}
+
 int gpuring_operation_poll(struct gpuring_engine *engine, const struct gpuring_call *call)
 {
-    int status = engine->ran ? GPURING_OK : engine->device_ops->poll(engine->stream, engine->work);
+    int status = engine->ran ? GPURING_OK : run_lanes(engine);
 
-    if (status == GPURING_AGAIN) {
-        gpuring_transport_help(engine->program->transport);
-    } else if (status == GPURING_OK) {
+    if (status == GPURING_OK) {
         engine->ran = true;
         status = gpuring_transport_unsent(engine->program->transport) ? GPURING_AGAIN : GPURING_OK;
     }

@@ -95,11 +95,9 @@ void gpuring_transport_begin(struct gpuring_transport *transport)
     }
 }
 
-void gpuring_transport_help(struct gpuring_transport *transport)
+bool gpuring_transport_help(struct gpuring_transport *transport)
 {
-    if (transport->nremote > 0) {
-        gpuring_proxy_help(transport->config.proxy);
-    }
+    return transport->nremote > 0 && gpuring_proxy_help(transport->config.proxy);
 }
 
 bool gpuring_transport_unsent(struct gpuring_transport *transport)

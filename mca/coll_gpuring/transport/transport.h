@@ -251,8 +251,9 @@ void gpuring_transport_peer_state(const struct gpuring_transport *transport, int
 void gpuring_transport_begin(struct gpuring_transport *transport);
 void gpuring_transport_end(struct gpuring_transport *transport);
 
-/* Progress network connections immediately in the calling thread, which waits for the operation. */
-void gpuring_transport_help(struct gpuring_transport *transport);
+/* Progress network connections immediately in the calling thread, which waits for the operation.
+ * Returns true if anything happened. */
+bool gpuring_transport_help(struct gpuring_transport *transport);
 
 /* Return true if the operation must not end yet, because the network has no thread that sends what
  * is left. Progresses the network. */

@@ -429,13 +429,16 @@ void gpuring_proxy_begin(struct gpuring_proxy_group *group)
     }
 }
 
-void gpuring_proxy_help(struct gpuring_proxy *proxy)
+bool gpuring_proxy_help(struct gpuring_proxy *proxy)
 {
+    int done = 0;
+
     if (pthread_mutex_trylock(&proxy->config.gate->mutex) == 0) {
-        proxy_pass(proxy);
+        done = proxy_pass(proxy);
         gpuring_gate_leave(proxy->config.gate);
         __atomic_fetch_add(&proxy->helped, 1, __ATOMIC_RELAXED);
     }
+    return done > 0;
 }
 
 bool gpuring_proxy_unsent(struct gpuring_proxy_group *group)
@@ -447,8 +450,11 @@ bool gpuring_proxy_unsent(struct gpuring_proxy_group *group)
         return false;
     }
     if (pthread_mutex_trylock(&proxy->config.gate->mutex) == 0) {
-        proxy_pass(proxy);
         unsent = group_pending(group, false);
+        if (unsent) {
+            proxy_pass(proxy);
+            unsent = group_pending(group, false);
+        }
         gpuring_gate_leave(proxy->config.gate);
     }
     return unsent;

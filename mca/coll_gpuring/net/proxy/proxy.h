@@ -128,12 +128,12 @@ void gpuring_proxy_begin(struct gpuring_proxy_group *group);
 void gpuring_proxy_end(struct gpuring_proxy_group *group);
 
 /*
- * Perform one pass of the proxy's work in the calling thread, without waiting for anything. Called
- * by threads that wait for the end of an operation. The proxy's thread naps while other threads
- * help, and takes over within milliseconds after they stop. If there are more threads than cores,
- * this saves two thread switches per message.
+ * Perform one pass of the proxy's work in the calling thread, without waiting for anything. Returns
+ * true if anything happened. Called by threads that wait for the end of an operation. The proxy's
+ * thread naps while other threads help, and takes over within milliseconds after they stop. If
+ * there are more threads than cores, this saves two thread switches per message.
  */
-void gpuring_proxy_help(struct gpuring_proxy *proxy);
+bool gpuring_proxy_help(struct gpuring_proxy *proxy);
 
 /* Return the counters. */
 uint64_t gpuring_proxy_bytes(const struct gpuring_proxy *proxy);

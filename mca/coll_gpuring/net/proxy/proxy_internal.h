@@ -25,7 +25,7 @@
 #include "mca/coll_gpuring/net/proxy/proxy.h"
 
 /* Post the slots that the lanes have filled, and return credits for the slots that they have
- * consumed. Returns the number of calls to the net. */
+ * consumed. Returns the number of events and of calls to the net. */
 int gpuring_proxy_pump(struct gpuring_net_base_link *link, uint64_t *bytes, uint64_t *again);
 
 /*

@@ -119,6 +119,7 @@ int gpuring_proxy_pump(struct gpuring_net_base_link *link, uint64_t *bytes, uint
         }
         if (link->net->ops->look != NULL) {
             link->net->ops->look((struct gpuring_net_link *) link, (enum gpuring_protocol) p);
+            calls += gpuring_net_base_events(link->net);
         }
         calls += link->direction == GPURING_NET_SEND
                      ? pump_send(link, (enum gpuring_protocol) p, bytes, again)
