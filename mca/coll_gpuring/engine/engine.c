@@ -229,6 +229,15 @@ static struct gpuring_fifo_config fifos_of(const struct gpuring_select_config *c
     return fifos;
 }
 
+/* Let chunks of host memory be no larger than the messages that the net sends without waiting for
+ * the peer. All ranks have the same net. */
+static void limit_chunks(struct gpuring_select_config *config, const struct gpuring_net_ops *net)
+{
+    if (config->host && config->nnodes > 1 && config->chunk_bytes == 0 && net != NULL) {
+        config->chunk_bytes = net->chunk_bytes;
+    }
+}
+
 int gpuring_engine_transport(struct gpuring_engine *engine,
                              const struct gpuring_transport_config *config,
                              struct gpuring_transport **transport)
@@ -247,6 +256,7 @@ int gpuring_engine_transport(struct gpuring_engine *engine,
             plans[nplans++] = engine->base[i].plan;
         }
     }
+    limit_chunks(&engine->choice_config, config->net_ops);
     whole.fifo = fifos;
     whole.device_ops = engine->device_ops;
     whole.device = engine->device;

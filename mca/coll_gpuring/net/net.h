@@ -96,6 +96,9 @@ struct gpuring_net_config {
 struct gpuring_net_ops {
     const char *name;
     bool carries_credit; /* post transmits `head` */
+    /* Largest number of bytes that post sends without waiting for the peer, as the size of chunks
+     * of host memory. 0: chunks may fill their slots. */
+    uint64_t chunk_bytes;
 
     int (*open)(const struct gpuring_net_config *config, struct gpuring_net **net);
     void (*close)(struct gpuring_net *net); /* all links closed before */

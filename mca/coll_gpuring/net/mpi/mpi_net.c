@@ -32,6 +32,14 @@
 #define NETS         2 /* per communicator */
 #define CREDITS_SENT 2 /* that may be in flight per link */
 
+/* MPI's largest message by TCP that needs no answer of the receiver, by default: 64 KiB less the
+ * headers of the PML. */
+#define EAGER_BYTES (65536 - 128)
+
+/* The net leaves this tag and those above it to Open MPI: to its constants, and to non-blocking
+ * collectives, which count down from about -30. */
+#define HIGHEST_TAG (-1000)
+
 /* In the byte order of the hosts, which is compared in AllGather 1. */
 struct control {
     uint64_t head;     /* a credit */
@@ -191,7 +199,7 @@ static int mpi_link_connect(struct gpuring_net_link *link, const void *process_h
     }
     memcpy(&rank, process_handle, sizeof rank);
     memcpy(&peer, handle, sizeof peer);
-    if (peer.tags < 0 || peer.tags >= (-1000 - net->lowest_tag) / (TAGS * NETS)) {
+    if (peer.tags < 0 || peer.tags >= (HIGHEST_TAG - net->lowest_tag) / (TAGS * NETS)) {
         gpuring_error(
             "[few-tags] MPI has too few tags for the connections of %s: use fewer channels "
             "(coll_gpuring_max_channels)",
@@ -465,6 +473,7 @@ static int mpi_arm(struct gpuring_net *net, int *fd)
 
 const struct gpuring_net_ops gpuring_net_mpi = {
     .name = "mpi",
+    .chunk_bytes = EAGER_BYTES,
     .open = mpi_open,
     .close = mpi_close,
     .devices = mpi_devices,
