@@ -15,25 +15,17 @@
 
 #include "gpuring-topo-job.h"
 #include "mca/coll_gpuring/params.h"
-#include "mca/coll_gpuring/topology/local_channels.h"
 #include "mca/coll_gpuring/transport/transport.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
-#include "mca/coll_gpuring/wireup/plans.h"
+#include "mca/coll_gpuring/wireup/survey.h"
 
 /* Data of a rank between the stages. */
 struct rank_state {
     const struct topo_job *job;
     struct topo_figures *figures;
     int rank;
-    struct gpuring_gathered rank_infos;
-    struct gpuring_plans_facts facts;
-    struct gpuring_node_map map;
-    struct pci_doc *doc;
-    bool from_file;
-    struct gpuring_local_channels local;
-    struct pci_wire *wires;
-    struct gpuring_channels channels;
+    struct gpuring_survey survey;
 };
 
 static double resident_mib(void)
@@ -93,21 +85,22 @@ static int rank_infos_make(const struct topo_job *job, uint32_t ranks,
 static int rank_infos_consume(struct rank_state *state)
 {
     struct topo_figures *figures = state->figures;
-    int rank, parameter, rc = rank_infos_make(state->job, figures->ranks, &state->rank_infos);
+    int rank, parameter,
+        rc = rank_infos_make(state->job, figures->ranks, &state->survey.rank_infos);
     double since = topo_cpu_ms();
 
     if (rc != 0) {
         return rc;
     }
-    if (gpuring_node_map_compare(&state->rank_infos, &rank, &parameter) != GPURING_AGREED) {
+    if (gpuring_node_map_compare(&state->survey.rank_infos, &rank, &parameter) != GPURING_AGREED) {
         return -EPROTO;
     }
-    rc = errno_of(gpuring_node_map_find(&state->rank_infos, &state->map));
-    if (rc == 0 && state->map.nnodes != (int) figures->nodes) {
+    rc = errno_of(gpuring_survey_nodes(&state->survey));
+    if (rc == 0 && state->survey.map.nnodes != (int) figures->nodes) {
         rc = -EPROTO;
     }
     figures->compare_ms = topo_cpu_ms() - since;
-    figures->rank_info_bytes = figures->ranks * state->rank_infos.bytes;
+    figures->rank_info_bytes = figures->ranks * state->survey.rank_infos.bytes;
     return rc;
 }
 
@@ -133,27 +126,24 @@ static void views_count(struct topo_figures *figures, const struct gpuring_node_
 
 static int views_consume(struct rank_state *state)
 {
-    struct gpuring_node_ranks ranks =
-        gpuring_node_ranks_of(&state->rank_infos, &state->map, state->rank);
-    double since = topo_cpu_ms();
-    int rc = errno_of(
-        gpuring_node_topology_unite(&ranks, state->job->views, &state->doc, &state->from_file));
-
-    state->figures->views_ms = topo_cpu_ms() - since;
-    views_count(state->figures, &ranks);
-    return rc;
-}
-
-static void local_find(struct rank_state *state)
-{
     const struct topo_options *options = state->job->machine->options;
-    double since = topo_cpu_ms();
-    if (state->doc) {
-        gpuring_local_channels_find(
-            &state->rank_infos, &state->map, state->rank, state->doc, state->from_file,
-            options->p2p == 0 ? PCI_PEER_NO_P2P : PCI_PEER_OK, true, &state->local);
+    struct gpuring_node_ranks ranks =
+        gpuring_node_ranks_of(&state->survey.rank_infos, &state->survey.map, state->rank);
+    struct pci_doc *doc = NULL;
+    bool from_file = false;
+    double since = topo_cpu_ms(), united;
+    int rc = errno_of(gpuring_node_topology_unite(&ranks, state->job->views, &doc, &from_file));
+
+    views_count(state->figures, &ranks);
+    united = topo_cpu_ms();
+    state->figures->views_ms = united - since;
+    if (rc == 0) {
+        gpuring_survey_local(&state->survey, state->rank, doc, from_file,
+                             options->p2p == 0 ? PCI_PEER_NO_P2P : PCI_PEER_OK, true);
+        state->figures->search_ms = topo_cpu_ms() - united;
     }
-    state->figures->search_ms = topo_cpu_ms() - since;
+    pci_doc_free(doc);
+    return rc;
 }
 
 /* ---- AllGather 2 ---- */
@@ -176,29 +166,22 @@ static int blocks_consume(struct rank_state *state)
 {
     struct topo_figures *figures = state->figures;
     struct gpuring_gathered blocks = {0};
-    struct gpuring_node_map parts;
     int rc = blocks_make(state->job, figures->ranks, &blocks);
     double since = topo_cpu_ms();
-    bool same_model = false;
+    bool divided;
 
     if (rc != 0) {
         return rc;
     }
-    state->wires = gpuring_channels_gathered(&blocks, &same_model);
-    rc = errno_of(gpuring_channels_divide(&state->map, state->wires, &parts));
-    if (rc == 0 && parts.nranks > 0) {
-        gpuring_node_map_clear(&state->map);
-        state->map = parts;
-    }
+    rc = errno_of(gpuring_survey_divide(&state->survey, &blocks, &divided));
     if (rc == 0) {
-        gpuring_channels_init(&state->channels, &state->facts.gpus, &state->map, state->wires,
-                              same_model ? &state->local.model : NULL);
+        gpuring_survey_connect(&state->survey);
     }
     figures->connect_ms = topo_cpu_ms() - since;
     figures->wire_bytes = figures->ranks * sizeof(struct gpuring_channel_block);
-    figures->engine = state->channels.engine;
-    figures->rings = state->channels.nrings;
-    figures->trees = state->channels.ntrees;
+    figures->engine = state->survey.channels.engine;
+    figures->rings = state->survey.channels.nrings;
+    figures->trees = state->survey.channels.ntrees;
     return rc;
 }
 
@@ -222,7 +205,7 @@ static int by_peer(const void *a, const void *b)
 /* Count the maximum size of the messages to neighbours. Sorts CONNS, this rank's connections. */
 static void connect_infos_count(const struct rank_state *state, struct gpuring_plan_conn *conns)
 {
-    const int *node = state->map.node;
+    const int *node = state->survey.map.node;
     struct topo_figures *figures = state->figures;
     uint32_t same = 0;
 
@@ -281,7 +264,7 @@ static int service_make(struct rank_state *state)
     if (rc != 0) {
         return rc;
     }
-    config = gpuring_plans_config(&state->channels, &state->facts,
+    config = gpuring_plans_config(&state->survey.channels, &state->survey.facts,
                                   &(struct gpuring_tuning){.count = 0}, state->rank, positions);
     rc = errno_of(gpuring_engine_create(&config, &gpuring_device_host, device, &service));
     state->figures->plan_ms = topo_cpu_ms() - since;
@@ -295,27 +278,12 @@ static int service_make(struct rank_state *state)
 
 /* ---- The stages ---- */
 
-static void state_free(struct rank_state *state)
-{
-    gpuring_channels_fini(&state->channels);
-    free(state->wires);
-    pci_doc_free(state->doc);
-    gpuring_node_map_clear(&state->map);
-    gpuring_gathered_clear(&state->rank_infos);
-}
-
 /* Execute the stages up to AllGather 2. */
 static int state_begin(struct rank_state *state)
 {
     int rc = rank_infos_consume(state);
 
-    rc = rc ? rc : views_consume(state);
-    if (rc == 0) {
-        local_find(state);
-        state->facts = gpuring_plans_facts(&state->rank_infos, &state->map, state->rank);
-        gpuring_rank_info_compact(&state->rank_infos);
-    }
-    return rc;
+    return rc ? rc : views_consume(state);
 }
 
 void topo_job_run(const struct topo_job *job, struct topo_figures *figures)
@@ -332,12 +300,12 @@ void topo_job_run(const struct topo_job *job, struct topo_figures *figures)
     rc = state_begin(&state);
     rc = rc ? rc : blocks_consume(&state);
     if (rc == 0 && gpuring_param_given(gpuring_params.graph_dump_file)) {
-        gpuring_channels_dump(&state.channels);
+        gpuring_channels_dump(&state.survey.channels);
     }
     /* A single rank is not served, because it has no peer. */
     figures->rc = rc || figures->ranks == 1 ? rc : service_make(&state);
     figures->memory_mib = resident_mib() - before;
-    state_free(&state);
+    gpuring_survey_fini(&state.survey);
 }
 
 /* ---- Data that the ranks of a node would send ---- */
@@ -414,8 +382,8 @@ static int blocks_prepare(struct topo_job *job)
         struct rank_state state = {.job = job, .figures = &figures, .rank = (int) i};
 
         rc = state_begin(&state);
-        job->blocks[i] = state.local.block;
-        state_free(&state);
+        job->blocks[i] = state.survey.local.block;
+        gpuring_survey_fini(&state.survey);
     }
     return rc;
 }

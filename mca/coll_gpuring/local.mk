@@ -155,7 +155,9 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/topology/node_topology.c \
     mca/coll_gpuring/topology/node_topology.h \
     mca/coll_gpuring/wireup/engine_config.c \
-    mca/coll_gpuring/wireup/plans.h
+    mca/coll_gpuring/wireup/plans.h \
+    mca/coll_gpuring/wireup/survey.c \
+    mca/coll_gpuring/wireup/survey.h
 
 # The component.
 component_LTLIBRARIES += mca_coll_gpuring.la

@@ -58,7 +58,7 @@ static void log_tuning(const mca_coll_gpuring_module_t *module, const struct gpu
             text, gpuring_params.tuning_file, config->host ? "host" : "cuda", config->nnodes,
             config->nranks, sizes, gpuring_compat_component(module->previous.allreduce_module),
             config->algorithm >= 0 || config->protocol >= 0
-                ? "; an algorithm or protocol that was asked for goes first"
+                ? "; a selected algorithm or protocol overrides it"
                 : "");
     }
 }
@@ -121,9 +121,10 @@ static int check_algorithm(enum gpuring_algorithm algorithm,
 int gpuring_wireup_engine(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     struct gpuring_channel positions[GPURING_MAX_CHANNELS];
-    struct gpuring_engine_config config = gpuring_plans_config(
-        &wireup->channels, &wireup->facts, &gpuring_process.tuning, module->rank, positions);
-    int status = gpuring_plans_order(&wireup->channels, &config.order);
+    struct gpuring_engine_config config =
+        gpuring_plans_config(&wireup->survey.channels, &wireup->survey.facts,
+                             &gpuring_process.tuning, module->rank, positions);
+    int status = gpuring_plans_order(&wireup->survey.channels, &config.order);
 
     if (status == GPURING_OK) {
         status = gpuring_engine_create(&config, gpuring_process.device_ops, gpuring_process.device,
@@ -140,7 +141,8 @@ int gpuring_wireup_engine(mca_coll_gpuring_module_t *module, struct gpuring_wire
     log_tuning(module, wireup->engine);
     for (int i = 0; status == GPURING_OK && i < GPURING_ALGORITHM_COUNT; i++) {
         if (gpuring_params.check == GPURING_PARAM_CHECK_PLANS) {
-            status = check_algorithm((enum gpuring_algorithm) i, &wireup->channels, &wireup->facts);
+            status = check_algorithm((enum gpuring_algorithm) i, &wireup->survey.channels,
+                                     &wireup->survey.facts);
         }
     }
     return status;
@@ -192,7 +194,7 @@ static int device_of_channel(void *context, enum gpuring_algorithm algorithm, in
 static int take_turns(const struct gpuring_wireup *wireup, int rank, struct devices *found)
 {
     struct gpuring_node_ranks ranks =
-        gpuring_node_ranks_of(&wireup->rank_infos, &wireup->map, rank);
+        gpuring_node_ranks_of(&wireup->survey.rank_infos, &wireup->survey.map, rank);
     cpu_set_t *cores = calloc((size_t) ranks.count, sizeof *cores);
 
     if (cores == NULL) {
@@ -211,13 +213,13 @@ static int take_turns(const struct gpuring_wireup *wireup, int rank, struct devi
 static int find_devices(const struct gpuring_wireup *wireup, struct devices *found,
                         struct gpuring_transport_config *config)
 {
-    const struct gpuring_channels *channels = &wireup->channels;
-    const struct gpuring_nic_select *routes = &wireup->local.nics;
+    const struct gpuring_channels *channels = &wireup->survey.channels;
+    const struct gpuring_nic_select *routes = &wireup->survey.local.nics;
 
     *found = (struct devices){.one_net = wireup->net.one_net,
                               .routes = routes,
                               .all = config->net_ops->devices(config->net),
-                              .map = &wireup->map};
+                              .map = &wireup->survey.map};
     config->net_device = device_of_channel;
     config->net_device_context = found;
     if (found->all->count == 0) {
@@ -272,15 +274,15 @@ int gpuring_wireup_transport(mca_coll_gpuring_module_t *module, struct gpuring_w
     struct gpuring_transport_config config = {
         .rank = module->rank,
         .nranks = module->nranks,
-        .node = wireup->map.node,
-        .hostname = gpuring_rank_info_of(&wireup->rank_infos, module->rank)->hostname,
+        .node = wireup->survey.map.node,
+        .hostname = gpuring_rank_info_of(&wireup->survey.rank_infos, module->rank)->hostname,
         .unique_id = {wireup->id[0], wireup->id[1] + wireup->late},
         .may_map = may_map,
-        .may_map_context = &wireup->local,
+        .may_map_context = &wireup->survey.local,
     };
     int status = GPURING_OK;
 
-    if (wireup->map.nnodes > 1) {
+    if (wireup->survey.map.nnodes > 1) {
         status = gpuring_network_open(module, wireup, &config);
         if (status != GPURING_OK) {
             return status;

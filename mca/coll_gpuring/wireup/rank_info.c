@@ -127,7 +127,7 @@ int gpuring_rank_info_compare(const mca_coll_gpuring_module_t *module,
 int gpuring_views_prepare(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     struct gpuring_node_ranks ranks =
-        gpuring_node_ranks_of(&wireup->rank_infos, &wireup->map, module->rank);
+        gpuring_node_ranks_of(&wireup->survey.rank_infos, &wireup->survey.map, module->rank);
     uint64_t mine = gpuring_node_ranks_rank_info(&ranks, ranks.self)->view;
     struct gpuring_local_topology own;
     int status = GPURING_OK;
@@ -174,7 +174,7 @@ int gpuring_views_unite(const mca_coll_gpuring_module_t *module,
                         const struct gpuring_wireup *wireup, struct pci_doc **doc, bool *from_file)
 {
     struct gpuring_node_ranks ranks =
-        gpuring_node_ranks_of(&wireup->rank_infos, &wireup->map, module->rank);
+        gpuring_node_ranks_of(&wireup->survey.rank_infos, &wireup->survey.map, module->rank);
     uint64_t mine = gpuring_node_ranks_rank_info(&ranks, ranks.self)->view;
     struct gpuring_local_topology *seen = malloc((size_t) ranks.count * sizeof *seen), own;
     int status;

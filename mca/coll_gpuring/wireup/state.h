@@ -11,11 +11,9 @@
 #include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/net/base.h"
 #include "mca/coll_gpuring/oob/oob.h"
-#include "mca/coll_gpuring/topology/channels.h"
-#include "mca/coll_gpuring/topology/local_channels.h"
 #include "mca/coll_gpuring/topology/net_choice.h"
 #include "mca/coll_gpuring/topology/node_topology.h"
-#include "mca/coll_gpuring/wireup/plans.h"
+#include "mca/coll_gpuring/wireup/survey.h"
 
 struct gpuring_wireup {
     int stage;
@@ -23,16 +21,8 @@ struct gpuring_wireup {
     bool late;          /* this wire-up is for the late connections of a READY module */
     const void *buffer; /* of the first call, on this rank's GPU if it has one */
     uint64_t id[2];
-    struct gpuring_gathered rank_infos; /* AllGather 1, complete; later trimmed */
-    struct gpuring_plans_facts facts;   /* the facts from them that plans need */
-    struct gpuring_node_map map;
-    struct gpuring_node_map whole;       /* if the map divides nodes into parts: the whole nodes */
+    struct gpuring_survey survey;
     struct gpuring_net_choice net;       /* with several nodes, or parts of them */
-    struct gpuring_local_channels local; /* of this node */
-    struct gpuring_local_channels local_whole; /* the same for the whole node */
-    struct pci_wire *wires;                    /* AllGather 2, of all ranks; NULL if skipped */
-    bool same_model;                           /* all ranks have the same model choices */
-    struct gpuring_channels channels;
     struct gpuring_engine *engine;       /* the module's at the end, or if `late` from the start */
     struct gpuring_transport *transport; /* the engine's at the end */
 };

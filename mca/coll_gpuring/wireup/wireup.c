@@ -37,11 +37,7 @@ void gpuring_wireup_free(struct gpuring_wireup *wireup)
     if (wireup == NULL) {
         return;
     }
-    gpuring_gathered_clear(&wireup->rank_infos);
-    gpuring_channels_fini(&wireup->channels);
-    free(wireup->wires);
-    gpuring_node_map_clear(&wireup->map);
-    gpuring_node_map_clear(&wireup->whole);
+    gpuring_survey_fini(&wireup->survey);
     drop_connections(wireup);
     free(wireup);
 }
@@ -50,17 +46,12 @@ void gpuring_wireup_free(struct gpuring_wireup *wireup)
 
 static bool views_differ(const struct gpuring_wireup *wireup)
 {
-    return gpuring_node_topology_differ(&wireup->rank_infos, &wireup->map);
+    return gpuring_node_topology_differ(&wireup->survey.rank_infos, &wireup->survey.map);
 }
 
 static bool all_have_topology(const struct gpuring_wireup *wireup)
 {
-    uint32_t common = GPURING_CAPABILITY_GRAPH;
-
-    for (int rank = 0; rank < wireup->rank_infos.nranks; rank++) {
-        common &= gpuring_rank_info_of(&wireup->rank_infos, rank)->capabilities;
-    }
-    return common != 0;
+    return gpuring_survey_has_topology(&wireup->survey);
 }
 
 static bool probes_peers(const struct gpuring_wireup *wireup)
@@ -75,7 +66,7 @@ static bool tests_lines(const struct gpuring_wireup *wireup)
 
 static bool several_nodes(const struct gpuring_wireup *wireup)
 {
-    return wireup->map.nnodes > 1;
+    return wireup->survey.map.nnodes > 1;
 }
 
 /* ---- Actions of the stages before and after their messages. They return 0, or the status with
@@ -91,7 +82,7 @@ static bool writes_dumps(const mca_coll_gpuring_module_t *module)
 static int take_views(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     struct pci_doc *doc;
-    bool from_file;
+    bool from_file, parts;
     int status = gpuring_views_unite(module, wireup, &doc, &from_file);
 
     if (status != GPURING_OK) {
@@ -101,20 +92,10 @@ static int take_views(mca_coll_gpuring_module_t *module, struct gpuring_wireup *
     if (writes_dumps(module) && doc != NULL && gpuring_param_given(gpuring_params.topo_dump_file)) {
         gpuring_local_channels_dump(doc);
     }
-    if (all_have_topology(wireup) && doc != NULL) {
-        bool parts = gpuring_network_inside(wireup, module->rank);
-
-        gpuring_local_channels_find(&wireup->rank_infos, &wireup->map, module->rank, doc, from_file,
-                                    PCI_PEER_OK, parts, &wireup->local);
-        wireup->local_whole = wireup->local;
-        if (wireup->local.in_parts) {
-            gpuring_local_channels_find(&wireup->rank_infos, &wireup->map, module->rank, doc,
-                                        from_file, PCI_PEER_OK, false, &wireup->local_whole);
-        }
-    }
+    parts =
+        doc != NULL && all_have_topology(wireup) && gpuring_network_inside(wireup, module->rank);
+    gpuring_survey_local(&wireup->survey, module->rank, doc, from_file, PCI_PEER_OK, parts);
     pci_doc_free(doc);
-    wireup->facts = gpuring_plans_facts(&wireup->rank_infos, &wireup->map, module->rank);
-    gpuring_rank_info_compact(&wireup->rank_infos);
     return GPURING_OK;
 }
 
@@ -122,13 +103,13 @@ static int take_rank_infos(mca_coll_gpuring_module_t *module, struct gpuring_wir
 {
     int status;
 
-    wireup->rank_infos = gpuring_oob_take(module->oob);
-    status = gpuring_rank_info_compare(module, &wireup->rank_infos);
+    wireup->survey.rank_infos = gpuring_oob_take(module->oob);
+    status = gpuring_rank_info_compare(module, &wireup->survey.rank_infos);
     if (status != GPURING_OK) {
         return status;
     }
-    memcpy(wireup->id, gpuring_rank_info_of(&wireup->rank_infos, 0)->id, sizeof wireup->id);
-    status = gpuring_node_map_find(&wireup->rank_infos, &wireup->map);
+    memcpy(wireup->id, gpuring_rank_info_of(&wireup->survey.rank_infos, 0)->id, sizeof wireup->id);
+    status = gpuring_survey_nodes(&wireup->survey);
     if (status != GPURING_OK) {
         return status;
     }
@@ -143,31 +124,18 @@ static int send_channels(mca_coll_gpuring_module_t *module, struct gpuring_wireu
     struct gpuring_channel_block *block = gpuring_oob_gather(module->oob, sizeof *block);
 
     if (block != NULL) {
-        *block = wireup->local.block;
+        *block = wireup->survey.local.block;
     }
     return GPURING_OK;
-}
-
-/* Divide nodes into parts, which are then connected like nodes. */
-static int divide_nodes(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
-{
-    struct gpuring_node_map parts;
-    int status = gpuring_channels_divide(&wireup->map, wireup->wires, &parts);
-
-    if (status != GPURING_OK || parts.nranks == 0) {
-        return status;
-    }
-    wireup->whole = wireup->map;
-    wireup->map = parts;
-    return gpuring_network_choose(wireup, module->rank, NULL);
 }
 
 static int take_channels(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     struct gpuring_gathered blocks = gpuring_oob_take(module->oob);
+    bool divided;
+    int status = gpuring_survey_divide(&wireup->survey, &blocks, &divided);
 
-    wireup->wires = gpuring_channels_gathered(&blocks, &wireup->same_model);
-    return divide_nodes(module, wireup);
+    return divided ? gpuring_network_choose(wireup, module->rank, NULL) : status;
 }
 
 /* Create the channels, the plans and this rank's ends of the connections. */
@@ -177,10 +145,9 @@ static int prepare_connections(mca_coll_gpuring_module_t *module, struct gpuring
 
     module->oob->mark = MARK_CONNECTING;
     if (!wireup->late) {
-        gpuring_channels_init(&wireup->channels, &wireup->facts.gpus, &wireup->map, wireup->wires,
-                              wireup->same_model ? &wireup->local.model : NULL);
+        gpuring_survey_connect(&wireup->survey);
         if (writes_dumps(module) && gpuring_param_given(gpuring_params.graph_dump_file)) {
-            gpuring_channels_dump(&wireup->channels);
+            gpuring_channels_dump(&wireup->survey.channels);
         }
         status = gpuring_wireup_engine(module, wireup);
     }
@@ -306,9 +273,9 @@ static void complete(mca_coll_gpuring_module_t *module, struct gpuring_wireup *w
     __atomic_store_n(&module->engine, wireup->engine, __ATOMIC_RELEASE); /* see serve.h */
     wireup->engine = NULL;
     module->state = GPURING_STATE_READY;
-    gpuring_pvar_set(GPURING_PVAR_nodes,
-                     (unsigned long long) (wireup->whole.nranks > 0 ? wireup->whole.nnodes
-                                                                    : wireup->map.nnodes));
+    gpuring_pvar_set(GPURING_PVAR_nodes, (unsigned long long) (wireup->survey.whole.nranks > 0
+                                                                   ? wireup->survey.whole.nnodes
+                                                                   : wireup->survey.map.nnodes));
     gpuring_pvar_add(GPURING_PVAR_wireups, 1);
 }
 
@@ -405,22 +372,17 @@ static void give_up(mca_coll_gpuring_module_t *module, const struct gpuring_fail
  */
 static bool has_spare(const struct gpuring_wireup *wireup, const struct gpuring_failure *failure)
 {
-    return !wireup->late && (wireup->net.spare || wireup->whole.nranks > 0) &&
+    return !wireup->late && (wireup->net.spare || wireup->survey.whole.nranks > 0) &&
            failure->mark == MARK_CONNECTING;
 }
 
 /* Make the nodes whole again. Returns the stage at which their ranks connect. */
 static int undivide_nodes(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
-    if (wireup->whole.nranks == 0) {
+    if (wireup->survey.whole.nranks == 0) {
         return STAGE_READY;
     }
-    gpuring_node_map_clear(&wireup->map);
-    wireup->map = wireup->whole;
-    wireup->whole = (struct gpuring_node_map){.nranks = 0};
-    wireup->local = wireup->local_whole;
-    free(wireup->wires);
-    wireup->wires = NULL;
+    gpuring_survey_undivide(&wireup->survey);
     module->oob->mark = 0;
     return STAGE_CHANNELS;
 }
@@ -434,7 +396,7 @@ static int use_spare(mca_coll_gpuring_module_t *module, struct gpuring_wireup *w
     int status = GPURING_OK, stage;
 
     snprintf(why, sizeof why, "rank %d on %s reports: %s", failure->rank,
-             gpuring_rank_info_of(&wireup->rank_infos, failure->rank)->hostname,
+             gpuring_rank_info_of(&wireup->survey.rank_infos, failure->rank)->hostname,
              gpuring_status_text(failure->status));
     if (wireup->net.spare) {
         gpuring_network_fail();
@@ -442,7 +404,7 @@ static int use_spare(mca_coll_gpuring_module_t *module, struct gpuring_wireup *w
     wireup->net.spare = false;
     gpuring_connect_infos_free(module->oob);
     drop_connections(wireup);
-    gpuring_channels_fini(&wireup->channels);
+    gpuring_channels_fini(&wireup->survey.channels);
     stage = undivide_nodes(module, wireup);
     if (several_nodes(wireup)) {
         status = gpuring_network_choose(wireup, module->rank, why);
