@@ -49,6 +49,14 @@ check "net=auto: the host says what is wrong" says '\[no-registration\] b .* 64 
 check "net=auto: then mpi on all ranks" \
     says '\[network\] mpi .*\[rdma-failed\] .*rank 1 on b'
 
+# A container may have /sys without the nodes of the devices.
+mv /dev/infiniband /dev/infiniband.away
+# shellcheck disable=SC2086
+auto "hosts without /dev/infiniband" --host a,b -n 2 $matrix
+mv /dev/infiniband.away /dev/infiniband
+check "net=auto: the log says what is missing" says '\[rdma-unusable\] .*/dev/infiniband'
+check "net=auto: mpi, without an attempt to connect" says '\[network\] mpi .*\[no-rdma-port\]'
+
 # The NICs of this node are faster than the path between its sockets, so verbs connects the parts of the
 # node. If verbs fails, the node is used as a whole and needs no network.
 export OMPI_MCA_coll_gpuring_topo_file="$top_srcdir/test/data/topo/two-sockets-fast-nics.xml"
