@@ -19,6 +19,20 @@
  * for the input. */
 #define BUDGET_LOADS_BEFORE_STORE 2
 
+/* Instructions of all warps for 8 bytes: threads without data end early. */
+#define BUDGET_INSTRUCTIONS_SIMPLE 10000
+#define BUDGET_INSTRUCTIONS_LL     2700
+#define BUDGET_INSTRUCTIONS_LL128  9500
+
+/* The time of a small call depends on the warp with the most instructions: with up to 128 bytes,
+ * with a batch of 2 or 4 KiB, and with 7 peers more than with one, which its threads share. */
+#define BUDGET_WARP_SMALL 1200
+#define BUDGET_WARP_BATCH 1700
+#define BUDGET_WARP_PEERS 300
+
+/* Waits for loads, one after another, with a batch: a block waits for all peers together. */
+#define BUDGET_WAITS_FOR_LOADS 5
+
 /* ---- Driver calls of a blocking call, without polls for its end (test/mpi/driver_calls.c) ---- */
 
 #define BUDGET_ENTER  5                  /* identify a context, make it current, leave it */
