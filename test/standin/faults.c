@@ -23,7 +23,8 @@ static const char *const symbols[] = {
 
 /* Only parse and gpuring_standin_arm write these. */
 static struct fault faults[STANDIN_CALLS];
-static unsigned long sticky_at, corrupt_at, torn_at, wrong_ll_at;
+static unsigned long sticky_at, corrupt_at, torn_at, wrong_ll_at, corrupt_copy;
+static bool corrupt_host;
 static unsigned int slow;
 static bool no_peers, moved, no_memops;
 static pthread_once_t parsed = PTHREAD_ONCE_INIT;
@@ -54,6 +55,10 @@ static void parse_one(char *text)
         slow = (unsigned int) strtoul(value, NULL, 10);
     } else if (strcmp(text, "corrupt") == 0) {
         corrupt_at = strtoul(value, NULL, 10);
+    } else if (strcmp(text, "corrupt-host") == 0) {
+        corrupt_host = strtoul(value, NULL, 10) != 0;
+    } else if (strcmp(text, "corrupt-copy") == 0) {
+        corrupt_copy = strtoul(value, NULL, 10);
     } else if (strcmp(text, "torn") == 0) {
         torn_at = strtoul(value, NULL, 10);
     } else if (strcmp(text, "wrong-ll") == 0) {
@@ -108,7 +113,8 @@ void gpuring_standin_arm(const char *list)
     standin_wait_for_streams(); /* the program cannot wait in a broken context, and copies may still
                                    run */
     memset(faults, 0, sizeof faults);
-    sticky_at = corrupt_at = torn_at = wrong_ll_at = 0;
+    sticky_at = corrupt_at = torn_at = wrong_ll_at = corrupt_copy = 0;
+    corrupt_host = false;
     slow = 0;
     no_peers = moved = no_memops = false;
     for (int call = 0; call < STANDIN_CALLS; call++) {
@@ -261,6 +267,18 @@ bool standin_corrupts(void)
 {
     pthread_once(&parsed, parse);
     return corrupt_at != 0 && atomic_fetch_add(&writes, 1) + 1 >= corrupt_at;
+}
+
+bool standin_corrupts_host(void)
+{
+    pthread_once(&parsed, parse);
+    return corrupt_host;
+}
+
+bool standin_corrupts_copy(size_t bytes)
+{
+    pthread_once(&parsed, parse);
+    return corrupt_copy != 0 && bytes >= corrupt_copy;
 }
 
 bool standin_tears(enum gpuring_protocol protocol)

@@ -29,6 +29,8 @@
  *       slow=US          every kernel slice takes US microseconds longer
  *       corrupt=N        copies from or to memory of another process, and kernel slices that write
  *                        to it, flip one bit of the data, from the N-th of them on
+ *       corrupt-host=1   kernel slices that send to memory of the host flip one bit of the data
+ *       corrupt-copy=N   copies of N bytes or more to registered memory of the host flip one bit
  *       torn=N           kernels with LL128 lines to or from another process end with a wrong bit
  *                        in their result, from the N-th of them on, as if they had seen the flag of
  *                        a line before its data
@@ -154,6 +156,8 @@ void gpuring_standin_context_end(void *context);
 CUresult standin_enter(enum standin_call call);
 unsigned int standin_slow_us(void);
 bool standin_corrupts(void); /* also counts copies and kernel slices for corrupt=N */
+bool standin_corrupts_host(void);
+bool standin_corrupts_copy(size_t bytes);
 bool standin_tears(enum gpuring_protocol protocol); /* also counts kernels for torn=N */
 bool standin_refuses_peers(void);
 /* Break the context: from now on, calls fail with `code` unless they also work after errors. */

@@ -52,8 +52,9 @@ static bool imported(const void *address)
     return standin_memory_kind(address, &kind, &gpu) && kind == STANDIN_IMPORTED;
 }
 
-/* Return the number of chunks that a work has sent into memory of other processes. */
-static uint64_t sent_to_others(const struct gpuring_work *work)
+/* Return the number of chunks that a work has sent into GPU memory of other processes, or into host
+ * memory. */
+static uint64_t sent_to(const struct gpuring_work *work, bool others)
 {
     uint64_t chunks = 0;
 
@@ -67,15 +68,16 @@ static uint64_t sent_to_others(const struct gpuring_work *work)
             for (uint32_t k = 0; k < lane->steps[s].nsends; k++) {
                 const struct gpuring_fifo_end *send = &lane->sends[sends[k]];
 
-                chunks += imported(send->slots) ? send->step : 0;
+                chunks += imported(send->slots) == others ? send->step : 0;
             }
         }
     }
     return chunks;
 }
 
-/* Flip a bit in the last chunk that each lane has sent into memory of another process. */
-static void corrupt_sent(const struct gpuring_work *work)
+/* Flip a bit in the last chunk that each lane has sent into GPU memory of another process, or into
+ * host memory. */
+static void corrupt_sent(const struct gpuring_work *work, bool others)
 {
     for (uint32_t i = 0; i < work->nlanes; i++) {
         const struct gpuring_lane *lane = &work->lanes[i];
@@ -87,7 +89,7 @@ static void corrupt_sent(const struct gpuring_work *work)
                 &lane->sends[lane->refs[step->refs + step->noperands + k]];
             uint64_t slot = (send->step - 1) % send->nslots;
 
-            if (send->step > 0 && imported(send->slots) && send->tail->size[slot] > 0) {
+            if (send->step > 0 && imported(send->slots) == others && send->tail->size[slot] > 0) {
                 send->slots[slot * send->slot_bytes + send->tail->size[slot] / 2] ^= 1;
             }
         }
@@ -140,7 +142,7 @@ static void run_kernel(const struct standin_task *task, struct ptx_machine **mac
     const struct gpuring_work *work = &task->launch->work;
     struct timespec nap = {.tv_nsec = (long) standin_slow_us() % 1000000 * 1000};
     int gpu = gpu_acquire();
-    uint64_t sent = sent_to_others(work);
+    uint64_t sent = sent_to(work, true), to_host = sent_to(work, false);
 
     if (nap.tv_nsec > 0) {
         nanosleep(&nap, NULL);
@@ -151,10 +153,13 @@ static void run_kernel(const struct standin_task *task, struct ptx_machine **mac
     } else {
         run_on_host(work);
     }
-    if (sent_to_others(work) > sent && standin_corrupts()) {
-        corrupt_sent(work);
+    if (sent_to(work, true) > sent && standin_corrupts()) {
+        corrupt_sent(work, true);
     }
-    if (all_done(work) && sent_to_others(work) > 0 &&
+    if (sent_to(work, false) > to_host && standin_corrupts_host()) {
+        corrupt_sent(work, false);
+    }
+    if (all_done(work) && sent_to(work, true) > 0 &&
         standin_tears((enum gpuring_protocol) work->protocol)) {
         tear_lines(work);
     }
@@ -183,6 +188,10 @@ static void run_copy(const struct standin_task *task)
         memmove(task->to + row * task->to_pitch, task->from + row * task->from_pitch, task->bytes);
     }
     if (task->bytes > 0 && (imported(task->to) || imported(task->from)) && standin_corrupts()) {
+        task->to[task->bytes / 2] ^= 1;
+    }
+    if (standin_corrupts_copy(task->bytes) && standin_memory_kind(task->to, &kind, &gpu) &&
+        kind == STANDIN_REGISTERED) {
         task->to[task->bytes / 2] ^= 1;
     }
 }

@@ -8,12 +8,20 @@
  *
  * FUNCTION is MPI_Waitall (messages), MPI_Allreduce, MPI_Bcast, MPI_Alltoall or MPI_Scan. Calls of
  * one element, and calls whose type is not that of the selftest's data, are not changed.
+ *
+ *   GPURING_FAULT=network
+ *
+ * flips a bit in slots that the net mpi sends, which have the lowest tags.
  */
+#include "ompi_config.h"
+
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "ompi/mca/pml/pml.h"
 
 static void *received; /* buffer of the last MPI_Irecv */
 static MPI_Comm received_on;
@@ -97,4 +105,31 @@ int MPI_Scan(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op 
     int status = PMPI_Scan(send, recv, count, type, op, comm);
 
     return of_data(count, type) ? after("MPI_Scan", comm, recv, status) : status;
+}
+
+#define SLOT_TAGS  1000 /* the net uses fewer */
+#define DATA_BYTES 1024 /* shorter messages may be those of the wire-up */
+
+static mca_pml_base_module_isend_fn_t send_slot;
+
+static int send_wrong_slot(const void *buffer, size_t count, struct ompi_datatype_t *type, int to,
+                           int tag, mca_pml_base_send_mode_t mode, struct ompi_communicator_t *comm,
+                           struct ompi_request_t **request)
+{
+    if (tag < SLOT_TAGS - mca_pml.pml_max_tag && count >= DATA_BYTES) {
+        ((unsigned char *) (uintptr_t) buffer)[count / 2] ^= 1;
+    }
+    return send_slot(buffer, count, type, to, tag, mode, comm, request);
+}
+
+int MPI_Init(int *argc, char ***argv)
+{
+    const char *fault = getenv("GPURING_FAULT");
+    int status = PMPI_Init(argc, argv);
+
+    if (status == MPI_SUCCESS && fault != NULL && strcmp(fault, "network") == 0) {
+        send_slot = mca_pml.pml_isend;
+        mca_pml.pml_isend = send_wrong_slot;
+    }
+    return status;
 }

@@ -66,6 +66,11 @@ planted MPI_Bcast:3 "bcast"
 planted MPI_Alltoall:3 "alltoall"
 planted MPI_Scan:3:error "scan"
 check "an error is a failure, not a wrong result" says '\[selftest-failed\] scan'
+# Slots between the nodes.
+LD_PRELOAD="$faults" GPURING_FAULT=network OMPI_MCA_coll_gpuring_net=mpi selftest 2 2 -m host -e 32K
+check "wrong slots of the network: status 1" test "$status" -eq 1
+check "are found between the ranks" says '\[selftest-wrong\] ranks 0 and 1, allreduce simple'
+check "and not in messages" silent '\[selftest-[a-z]*\] ranks 0 and 1, messages'
 
 for bad in "--selftest --compare" "--selftest --no-check" "--selftest --seconds 0"; do
     # shellcheck disable=SC2086
@@ -121,4 +126,15 @@ for protocol in simple ll ll128; do
         says "\[selftest-silent\] ranks 0 and 1, allreduce $protocol"
 done
 check "not through host memory" silent '\[selftest-[a-z]*\] ranks 0 and 1, (messages chunks|allreduce hosts)'
+# Fault: data that kernels send through host memory.
+GPURING_STANDIN_FAULTS=corrupt-host=1 selftest 2 1 -m cuda -e 64K
+check "wrong data in host memory: status 1" test "$status" -eq 1
+check "is found between the ranks" says '\[selftest-wrong\] ranks 0 and 1, allreduce hosts'
+check "and in collectives" says '\[selftest-wrong\] bcast through host memory'
+check "and nowhere else" silent '\[selftest-[a-z]*\] (ranks 0 and 1, (messages|allreduce (simple|ll))|[a-z_]*:)'
+# Fault: large copies to pinned host memory, which messages in chunks use.
+GPURING_STANDIN_FAULTS=corrupt-copy=65536 selftest 2 1 -m cuda -e 64K
+check "wrong copies to host memory: status 1" test "$status" -eq 1
+check "are found in messages in chunks" says '\[selftest-wrong\] ranks 0 and 1, messages chunks'
+check "and not in allreduces" silent '\[selftest-[a-z]*\] ranks 0 and 1, allreduce'
 finish
