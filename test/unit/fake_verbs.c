@@ -189,6 +189,7 @@ static struct ibv_mr *add_mr(struct ibv_pd *pd, void *base, size_t bytes, int ac
                              .lkey = ++fake.next_number,
                              .rkey = ++fake.next_number};
     mr->access = access;
+    fake.relaxed += (access & IBV_ACCESS_RELAXED_ORDERING) != 0;
     mr->gpu = gpu;
     mr->next = fake.mrs;
     fake.mrs = mr;
@@ -207,7 +208,7 @@ void fake_verbs_watch(void (*making)(void))
     fake.making = making;
 }
 
-static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *base, size_t bytes, int access)
+static struct ibv_mr *reg_memory(struct ibv_pd *pd, void *base, size_t bytes, int access)
 {
     struct ibv_mr *mr = NULL;
     bool gpu;
@@ -221,6 +222,21 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *base, size_t bytes, int ac
     }
     UNLOCK;
     return mr;
+}
+
+/* Optional access flags need the second function. */
+static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *base, size_t bytes, int access)
+{
+    LOCK;
+    fake.violations += ((unsigned) access & IBV_ACCESS_OPTIONAL_RANGE) != 0;
+    UNLOCK;
+    return reg_memory(pd, base, bytes, access);
+}
+
+static struct ibv_mr *reg_mr_iova2(struct ibv_pd *pd, void *base, size_t bytes, uint64_t iova,
+                                   unsigned access)
+{
+    return iova == (uintptr_t) base ? reg_memory(pd, base, bytes, (int) access) : NULL;
 }
 
 /* Return true if the descriptor refers to the memory and has at least this size. */
@@ -440,7 +456,8 @@ static const char *event_type_str(enum ibv_event_type type)
 
 #define FAKE(name) .name = name,
 static const struct gpuring_verbs functions = {
-    GPURING_VERBS_FUNCTIONS(FAKE).query_gid_ex = query_gid_ex, .reg_dmabuf_mr = reg_dmabuf_mr};
+    GPURING_VERBS_FUNCTIONS(FAKE).query_gid_ex = query_gid_ex, .reg_mr_iova2 = reg_mr_iova2,
+    .reg_dmabuf_mr = reg_dmabuf_mr};
 
 void fake_verbs_set_faults(const struct fake_faults *faults)
 {
@@ -464,7 +481,7 @@ void fake_verbs_reset(const struct fake_device *devices, int ndevices,
     fake.on_gpu = NULL;
     fake.copy = NULL;
     fake.making = NULL;
-    fake.dmabufs = fake.reads = 0;
+    fake.dmabufs = fake.relaxed = fake.reads = 0;
     fake.writes = NULL;
     fake.writes_end = &fake.writes;
     fake.objects = 0;
@@ -511,6 +528,11 @@ static unsigned locked(const unsigned *count)
 unsigned fake_verbs_dmabufs(void)
 {
     return locked(&fake.dmabufs);
+}
+
+unsigned fake_verbs_relaxed(void)
+{
+    return locked(&fake.relaxed);
 }
 
 unsigned fake_verbs_reads(void)

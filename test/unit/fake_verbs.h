@@ -84,6 +84,8 @@ void fake_verbs_gpu_memory(int (*on_gpu)(const void *address),
 /* Return the number of registrations of GPU memory through dma-buf, or of reads, since the
  * reset. */
 unsigned fake_verbs_dmabufs(void);
+/* Return the number of registrations with relaxed ordering since the reset. */
+unsigned fake_verbs_relaxed(void);
 unsigned fake_verbs_reads(void);
 
 /* Return the number of existing objects: contexts, protection domains, channels, queues, queue

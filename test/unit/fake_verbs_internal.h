@@ -78,7 +78,7 @@ struct fake {
     int (*on_gpu)(const void *address);
     void (*copy)(void *to, const void *from, size_t bytes);
     struct lazy_write *writes, **writes_end;
-    unsigned dmabufs, reads;
+    unsigned dmabufs, relaxed, reads;
     uint32_t next_number, next_qp[FAKE_DEVICES];
     int objects;
     unsigned sends, reported, inlined, violations;

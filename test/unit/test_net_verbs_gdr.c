@@ -28,13 +28,15 @@ static void test_registration(void **state)
         bool peer_memory, dmabuf;
         const struct gpuring_device_nic *device;
         int status;
-        unsigned dmabufs;
-    } cases[] = {{true, true, &with_dmabuf, GPURING_OK, 1},
-                 {true, true, &without, GPURING_OK, 0},
-                 {true, false, &with_dmabuf, GPURING_OK, 0},
-                 {false, true, &with_dmabuf, GPURING_OK, 1},
-                 {false, true, &without, GPURING_ERR_UNSUPPORTED, 0},
-                 {false, false, &with_dmabuf, GPURING_ERR_UNSUPPORTED, 0}};
+        unsigned dmabufs, relaxed;
+    } cases[] = {{true, true, &with_dmabuf, GPURING_OK, 1, 0},
+                 {true, true, &without, GPURING_OK, 0, 0},
+                 {true, false, &with_dmabuf, GPURING_OK, 0, 0},
+                 {false, true, &with_dmabuf, GPURING_OK, 1, 0},
+                 {true, true, &flushed, GPURING_OK, 1, 1},
+                 {true, false, &flushed, GPURING_OK, 0, 1},
+                 {false, true, &without, GPURING_ERR_UNSUPPORTED, 0, 0},
+                 {false, false, &with_dmabuf, GPURING_ERR_UNSUPPORTED, 0, 0}};
 
     (void) state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -48,6 +50,7 @@ static void test_registration(void **state)
         assert_int_equal(gpuring_net_verbs.open(&world_defaults, &net), GPURING_OK);
         assert_int_equal(gpuring_net_verbs.device_memory(net, 0, &sample), cases[i].status);
         assert_int_equal(fake_verbs_dmabufs(), cases[i].dmabufs);
+        assert_int_equal(fake_verbs_relaxed(), cases[i].relaxed);
         assert_int_equal(log_has("[no-gdr]"), cases[i].status != GPURING_OK);
         assert_int_equal(gpuring_net_verbs.device_memory(net, 1, &sample), GPURING_ERR_ARG);
         gpuring_net_verbs.close(net);
@@ -98,6 +101,24 @@ static void test_transfer(void **state)
     assert_true(sends > 1200 && inlined == 0);
     assert_int_equal(fake_verbs_reads(), 0);
     world_close(&world);
+}
+
+/* Host memory is registered with relaxed ordering, if the library masks it for old kernels. */
+static void test_relaxed_ordering(void **state)
+{
+    (void) state;
+    for (int old = 0; old < 2; old++) {
+        struct world world;
+
+        fake_verbs_reset(&world_roce, 1, &world_no_faults);
+        if (old) {
+            gpuring_verbs.reg_mr_iova2 = NULL;
+        }
+        world_open_in(&world, 1, 1, NULL, NULL);
+        assert_true(world_transfer_together(&world, 0, 100));
+        assert_int_equal(fake_verbs_relaxed() > 0, !old);
+        world_close(&world);
+    }
 }
 
 /* Without the read, the data would be missing, and the lanes look at every byte. */
@@ -186,6 +207,7 @@ int main(void)
         cmocka_unit_test_setup(test_registration, clear_log),
         cmocka_unit_test_setup(test_registration_of_spares, clear_log),
         cmocka_unit_test_setup(test_transfer, clear_log),
+        cmocka_unit_test_setup(test_relaxed_ordering, clear_log),
         cmocka_unit_test_setup(test_flush, clear_log),
         cmocka_unit_test_setup(test_flush_and_failover, clear_log),
         cmocka_unit_test_setup(test_failing_calls, clear_log),

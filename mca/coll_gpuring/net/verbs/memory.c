@@ -11,8 +11,12 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* By dma-buf or by the kernel's peer memory, if it is a GPU's; NULL with errno. *tried: for the
- * error's text. */
+/*
+ * Register memory. GPU memory is registered through dma-buf or the kernel's peer memory. Writes may
+ * be reordered on PCIe (relaxed ordering) if the library knows which kernels and devices allow it,
+ * unless this is GPU memory whose writes are not flushed: its order is the reason why no read is
+ * needed (net.md). Returns NULL with errno. *tried describes the memory for error messages.
+ */
 static struct ibv_mr *register_memory(const struct gpuring_verbs_adapter *adapter,
                                       const struct gpuring_net_memory *memory, const char **tried)
 {
@@ -23,6 +27,9 @@ static struct ibv_mr *register_memory(const struct gpuring_verbs_adapter *adapte
     if (device != NULL && device->flush) {
         access |= IBV_ACCESS_REMOTE_READ;
     }
+    if (gpuring_verbs.reg_mr_iova2 != NULL && (device == NULL || device->flush)) {
+        access |= IBV_ACCESS_RELAXED_ORDERING;
+    }
     if (device != NULL && device->dmabuf >= 0 && gpuring_verbs.reg_dmabuf_mr != NULL) {
         struct ibv_mr *mr = gpuring_verbs.reg_dmabuf_mr(adapter->pd, 0, memory->bytes,
                                                         (uint64_t) (uintptr_t) memory->base,
@@ -32,6 +39,10 @@ static struct ibv_mr *register_memory(const struct gpuring_verbs_adapter *adapte
             return mr;
         }
         *tried = "GPU memory (dma-buf, then peer memory)";
+    }
+    if ((access & IBV_ACCESS_RELAXED_ORDERING) != 0) { /* not with ibv_reg_mr of the library */
+        return gpuring_verbs.reg_mr_iova2(adapter->pd, memory->base, memory->bytes,
+                                          (uint64_t) (uintptr_t) memory->base, (unsigned) access);
     }
     return gpuring_verbs.reg_mr(adapter->pd, memory->base, memory->bytes, access);
 }

@@ -43,6 +43,7 @@ static void load(void)
         GPURING_VERBS_FUNCTIONS(VERBS_SYMBOL){"_ibv_query_gid_ex",
                                               offsetof(struct gpuring_verbs, query_gid_ex), false},
         {"ibv_is_fork_initialized", offsetof(struct gpuring_verbs, is_fork_initialized), true},
+        {"ibv_reg_mr_iova2", offsetof(struct gpuring_verbs, reg_mr_iova2), true},
         {"ibv_reg_dmabuf_mr", offsetof(struct gpuring_verbs, reg_dmabuf_mr), true},
     };
 #undef VERBS_SYMBOL

@@ -87,7 +87,8 @@ struct gpuring_verbs {
     GPURING_VERBS_FUNCTIONS(GPURING_VERBS_MEMBER)
     __typeof__(_ibv_query_gid_ex) *query_gid_ex;
     __typeof__(ibv_is_fork_initialized) *is_fork_initialized; /* NULL: the library is too old */
-    __typeof__(ibv_reg_dmabuf_mr) *reg_dmabuf_mr;             /* NULL: the library is too old */
+    __typeof__(ibv_reg_mr_iova2) *reg_mr_iova2;   /* NULL: the library has no optional access */
+    __typeof__(ibv_reg_dmabuf_mr) *reg_dmabuf_mr; /* NULL: the library is too old */
 };
 #undef GPURING_VERBS_MEMBER
 
