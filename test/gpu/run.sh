@@ -562,6 +562,15 @@ measure_messages() { # SIZE...
         "messages staged as a whole (p2p_rendezvous=0)" 2 test/gpu/gpu_messages "$@"
 }
 
+# Measure what following the default stream costs: small calls with each value of the parameter.
+measure_default_stream() {
+    for value in none warn wait; do
+        OMPI_MCA_coll_gpuring_default_stream=$value mpi_step "stream-$value" 120 \
+            "8 bytes with default_stream=$value, 2 ranks on one GPU" 2 tools/gpuring-perf \
+            -c allreduce -m cuda -b 8 -e 8 -n "$stream_calls" --no-check
+    done
+}
+
 rows() { # NAME: the table of a measurement
     printf '\n| ranks | bytes | gpuring us | by hand us | by hand / gpuring |\n|--:|--:|--:|--:|--:|\n'
     for ranks in $numbers; do
@@ -662,9 +671,9 @@ with_mpi() {
             python_arrays
         fi
     fi
-    large="1048576 4194304 16777216 67108864 268435456" messages=$large
+    large="1048576 4194304 16777216 67108864 268435456" messages=$large stream_calls=2000
     if [ -n "$dry" ]; then
-        large=65536 messages=5000000
+        large=65536 messages=5000000 stream_calls=20
     elif [ -n "$first" ]; then
         large=268435456 messages="1048576 67108864"
     fi
@@ -675,6 +684,10 @@ with_mpi() {
         measure large "large vectors against staging by hand" $large
         # shellcheck disable=SC2086
         measure_messages 8 65536 $messages
+        # Without MPS these calls are staged.
+        if [ -n "$dry" ] || ! under_mps measure_default_stream; then
+            measure_default_stream
+        fi
     fi
     if wanted mps; then
         part_begin 8-mps
@@ -722,6 +735,13 @@ write_report() {
         echo "the calls after barriers, of the slowest rank."
         rows small
         rows large
+    fi
+    if [ -e "$work/log/stream-wait" ]; then
+        printf '\n## Cost of following the default stream: MPI_Allreduce of 8 bytes, 2 ranks\n'
+        for value in none warn wait; do
+            printf '\n    %s\n' "default_stream=$value"
+            [ ! -e "$work/log/stream-$value" ] || grep -E '^(#| +8 )' "$work/log/stream-$value" | sed 's/^/    /'
+        done
     fi
     if [ -e "$work/log/way-direct" ]; then
         printf '\n## Messages between device memory, 2 ranks on one GPU\n\n'

@@ -39,6 +39,9 @@ for way in direct chunks staged; do
     grep -q "^| $way | 5000000 | " "$work/report.md"
     verdict $? "messages go so: $way"
 done
+[ "$(grep -c '^- passed: 8 bytes with default_stream=' "$work/report.md")" -eq 3 ] &&
+    [ "$(grep -Ec '^     +8 ' "$work/report.md")" -eq 3 ]
+verdict $? "the cost of following the default stream is measured"
 # Run one part again without building, and then a part for which there is no time.
 sh "$top_srcdir/test/gpu/run.sh" --dry-run --work "$work" --only bench >"$work/again" 2>&1
 verdict $? "one part alone ends with 0"
