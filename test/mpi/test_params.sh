@@ -81,9 +81,13 @@ done
 unset OMPI_MCA_orte_base_help_aggregate OMPI_MCA_opal_base_help_aggregate
 OMPI_MCA_coll_gpuring_timeout=soon mpi 60 4 matrix -n 100 -t MPI_INT
 check "4 ranks with one bad value: one text" test "$(grep -c '\[bad-value\]' "$work/out")" -eq 1
-run 60 "$MPIRUN" -n 3 "$first_rank" OMPI_MCA_coll_gpuring_timeout soon later \
-    "$programs/matrix" -n 100 -t MPI_INT
-check "ranks with 2 bad values: two texts" test "$(grep -c '\[bad-value\]' "$work/out")" -eq 2
+if openmpi5; then
+    skip "Open MPI 5.0 prints one text of a topic" "ranks with 2 bad values: two texts"
+else
+    run 60 "$MPIRUN" -n 3 "$first_rank" OMPI_MCA_coll_gpuring_timeout soon later \
+        "$programs/matrix" -n 100 -t MPI_INT
+    check "ranks with 2 bad values: two texts" test "$(grep -c '\[bad-value\]' "$work/out")" -eq 2
+fi
 export OMPI_MCA_orte_base_help_aggregate=0 OMPI_MCA_opal_base_help_aggregate=0
 
 # min above max is a contradiction.
