@@ -25,7 +25,7 @@ cat <<END
 # CUDA kernels: registers, spills, size
 
 Made by \`kernels/report.sh\` with $("$nvcc" --version | sed -n 's/.*\(release [0-9.]*\).*/nvcc \1/p');
-at most 128 registers a thread: one block of 512 threads (Simple, LL128) or up to four of 128 (LL) fit a
+at most 128 registers a thread: one block of 512 threads (Simple, LL128) or at least four of 128 (LL) fit a
 multiprocessor. "bytes" is machine code of the kernel.
 
 | kernel | $(printf 'sm_%s registers | bytes | spills | ' "$@" | sed 's, *$,,')
