@@ -10,14 +10,31 @@
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup/state.h"
 
-/* Fill in one port per network. Returns their number or GPURING_ERR_NOMEM. */
-static int fill_nics(struct gpuring_rank_info *rank_info)
+/* Return true if ranks of the communicator may be on other nodes. */
+static bool may_leave_node(struct ompi_communicator_t *comm)
+{
+    if (gpuring_param_given(gpuring_params.hostid)) {
+        return true;
+    }
+    for (int rank = 0; rank < ompi_comm_size(comm); rank++) {
+        const ompi_proc_t *proc = ompi_comm_peer_lookup(comm, rank);
+
+        if (!OPAL_PROC_ON_LOCAL_NODE(proc->super.proc_flags)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Fill in one port per network. Returns their number or GPURING_ERR_NOMEM. Opening the devices
+ * takes milliseconds, which jobs on one node need not spend. */
+static int fill_nics(struct ompi_communicator_t *comm, struct gpuring_rank_info *rank_info)
 {
     struct gpuring_nic found[GPURING_NICS_MAX];
     int count = gpuring_nics_find("/sys", gpuring_params.verbs_hca,
                                   gpuring_params.verbs_gid_index + 1, found);
 
-    count = count > 0 ? gpuring_network_prove(found, count) : count;
+    count = count > 0 && may_leave_node(comm) ? gpuring_network_prove(found, count) : count;
     for (int i = 0; i < count && rank_info->nnics < GPURING_HELLO_NICS; i++) {
         uint32_t known = 0;
 
@@ -32,7 +49,7 @@ static int fill_nics(struct gpuring_rank_info *rank_info)
     return count < 0 ? count : GPURING_OK;
 }
 
-static int fill(struct gpuring_rank_info *rank_info)
+static int fill(struct ompi_communicator_t *comm, struct gpuring_rank_info *rank_info)
 {
     struct gpuring_local_topology view;
     int status;
@@ -54,7 +71,7 @@ static int fill(struct gpuring_rank_info *rank_info)
     gpuring_identity_unique(rank_info->id);
     gpuring_identity_hostname(rank_info->hostname, sizeof rank_info->hostname);
     gpuring_params_shared(rank_info->shared);
-    status = fill_nics(rank_info);
+    status = fill_nics(comm, rank_info);
     return status != GPURING_OK
                ? status
                : gpuring_process.device_ops->identity(gpuring_process.device, &rank_info->device);
@@ -65,7 +82,7 @@ int gpuring_rank_info_send(mca_coll_gpuring_module_t *module, struct gpuring_wir
     struct gpuring_rank_info *rank_info = gpuring_oob_gather(module->oob, sizeof *rank_info);
 
     (void) wireup;
-    return rank_info != NULL ? fill(rank_info) : GPURING_OK;
+    return rank_info != NULL ? fill(module->comm, rank_info) : GPURING_OK;
 }
 
 #define VALUE_SIZE 64
