@@ -29,7 +29,7 @@
  *       slow=US          every kernel slice takes US microseconds longer
  *       corrupt=N        copies from or to memory of another process, and kernel slices that write
  *                        to it, flip one bit of the data, from the N-th of them on
- *       corrupt-host=1   kernel slices that send to memory of the host flip one bit of the data
+ *       corrupt-host=1   kernels with connections in host memory end with a wrong bit in the result
  *       corrupt-copy=N   copies of N bytes or more to registered memory of the host flip one bit
  *       torn=N           kernels with LL128 lines to or from another process end with a wrong bit
  *                        in their result, from the N-th of them on, as if they had seen the flag of

@@ -52,9 +52,8 @@ static bool imported(const void *address)
     return standin_memory_kind(address, &kind, &gpu) && kind == STANDIN_IMPORTED;
 }
 
-/* Return the number of chunks that a work has sent into GPU memory of other processes, or into host
- * memory. */
-static uint64_t sent_to(const struct gpuring_work *work, bool others)
+/* Return the number of chunks that a work has sent into memory of other processes. */
+static uint64_t sent_to_others(const struct gpuring_work *work)
 {
     uint64_t chunks = 0;
 
@@ -68,16 +67,15 @@ static uint64_t sent_to(const struct gpuring_work *work, bool others)
             for (uint32_t k = 0; k < lane->steps[s].nsends; k++) {
                 const struct gpuring_fifo_end *send = &lane->sends[sends[k]];
 
-                chunks += imported(send->slots) == others ? send->step : 0;
+                chunks += imported(send->slots) ? send->step : 0;
             }
         }
     }
     return chunks;
 }
 
-/* Flip a bit in the last chunk that each lane has sent into GPU memory of another process, or into
- * host memory. */
-static void corrupt_sent(const struct gpuring_work *work, bool others)
+/* Flip a bit in the last chunk that each lane has sent into memory of another process. */
+static void corrupt_sent(const struct gpuring_work *work)
 {
     for (uint32_t i = 0; i < work->nlanes; i++) {
         const struct gpuring_lane *lane = &work->lanes[i];
@@ -89,7 +87,7 @@ static void corrupt_sent(const struct gpuring_work *work, bool others)
                 &lane->sends[lane->refs[step->refs + step->noperands + k]];
             uint64_t slot = (send->step - 1) % send->nslots;
 
-            if (send->step > 0 && imported(send->slots) == others && send->tail->size[slot] > 0) {
+            if (send->step > 0 && imported(send->slots) && send->tail->size[slot] > 0) {
                 send->slots[slot * send->slot_bytes + send->tail->size[slot] / 2] ^= 1;
             }
         }
@@ -106,8 +104,25 @@ static bool all_done(const struct gpuring_work *work)
     return i == work->nlanes;
 }
 
+static bool on_host(const struct gpuring_fifo_end *end)
+{
+    enum standin_kind kind;
+    int gpu;
+
+    return standin_memory_kind(end->slots, &kind, &gpu) && kind == STANDIN_REGISTERED;
+}
+
+/* Return true if the work has connections in host memory. */
+static bool uses_host(const struct gpuring_work *work)
+{
+    const struct gpuring_lane *lane = &work->lanes[0];
+
+    return (lane->nrecvs > 0 && on_host(&lane->recvs[0])) ||
+           (lane->nsends > 0 && on_host(&lane->sends[0]));
+}
+
 /* Flip a bit in the result of each finished lane that stores one. */
-static void tear_lines(const struct gpuring_work *work)
+static void corrupt_result(const struct gpuring_work *work)
 {
     uint8_t *output = work->output;
 
@@ -142,7 +157,7 @@ static void run_kernel(const struct standin_task *task, struct ptx_machine **mac
     const struct gpuring_work *work = &task->launch->work;
     struct timespec nap = {.tv_nsec = (long) standin_slow_us() % 1000000 * 1000};
     int gpu = gpu_acquire();
-    uint64_t sent = sent_to(work, true), to_host = sent_to(work, false);
+    uint64_t sent = sent_to_others(work);
 
     if (nap.tv_nsec > 0) {
         nanosleep(&nap, NULL);
@@ -153,15 +168,13 @@ static void run_kernel(const struct standin_task *task, struct ptx_machine **mac
     } else {
         run_on_host(work);
     }
-    if (sent_to(work, true) > sent && standin_corrupts()) {
-        corrupt_sent(work, true);
+    if (sent_to_others(work) > sent && standin_corrupts()) {
+        corrupt_sent(work);
     }
-    if (sent_to(work, false) > to_host && standin_corrupts_host()) {
-        corrupt_sent(work, false);
-    }
-    if (all_done(work) && sent_to(work, true) > 0 &&
-        standin_tears((enum gpuring_protocol) work->protocol)) {
-        tear_lines(work);
+    if (all_done(work) &&
+        ((sent_to_others(work) > 0 && standin_tears((enum gpuring_protocol) work->protocol)) ||
+         (uses_host(work) && standin_corrupts_host()))) {
+        corrupt_result(work);
     }
     for (uint32_t i = 0; i < work->nlanes && !standin_ptx(); i++) { /* like a kernel at its end */
         __atomic_store_n(&work->lanes[i].launch_seq, work->launch_seq, __ATOMIC_RELEASE);
