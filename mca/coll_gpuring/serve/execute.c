@@ -10,9 +10,9 @@
  * How often blocking calls progress MPI, for which other operations of this process and one-sided
  * operations of other processes may wait. A call that waits first looks at its own operation alone
  * for ALONE_NS, because opal_progress costs as much as a small call; afterwards it progresses MPI
- * every LOOKS_PER_MPI looks, which take at most 10 us each. Calls that end without waiting progress
- * MPI once in CALLS_PER_MPI, so MPI waits at most CALLS_PER_MPI times ALONE_NS, which is 5 ms,
- * while blocking calls follow each other.
+ * every LOOKS_PER_MPI looks, which take at most 10 us each. One in CALLS_PER_MPI calls progresses
+ * MPI at its end, whether it has waited or not. While blocking calls follow each other, MPI
+ * therefore waits for about CALLS_PER_MPI times ALONE_NS at most, which is 5 ms.
  */
 #define ALONE_NS        20000
 #define LOOKS_PER_CLOCK 4 /* during ALONE_NS */
@@ -146,7 +146,8 @@ int gpuring_execute_blocking(mca_coll_gpuring_module_t *module, const struct gpu
     status = gpuring_operation_start(module->engine, call);
     if (status == GPURING_AGAIN) {
         status = wait_operation(module, call);
-    } else if (OPAL_UNLIKELY(count % CALLS_PER_MPI == 0)) {
+    }
+    if (OPAL_UNLIKELY(count % CALLS_PER_MPI == 0)) {
         opal_progress();
     }
     return end_operation(module, call, status);
