@@ -16,9 +16,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "mca/coll_gpuring/transport/transport_internal.h"
+#include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -54,7 +54,7 @@ struct gpuring_line_test {
     uint32_t *input;   /* WORDS words for all peers */
     uint32_t *output;  /* WORDS words of each proven peer */
     enum gpuring_protocol protocol;
-    time_t until;
+    uint64_t until_ns;
 };
 
 /* Verdicts of this process on GPUs, for all communicators. */
@@ -213,20 +213,22 @@ static int launch_next(struct gpuring_transport *transport)
     return status == GPURING_OK ? GPURING_AGAIN : status;
 }
 
-static void warn_wrong(const struct gpuring_transport *transport, const struct gpuring_peer *peer)
+/* late: the lines have not all arrived in time, so they may also be right. */
+static void warn_wrong(const struct gpuring_transport *transport, const struct gpuring_peer *peer,
+                       bool late)
 {
-    if (transport->line_test->protocol == GPURING_PROTOCOL_LL128) {
-        gpuring_warn(
-            "[torn-lines] GPU %s (rank %d) received torn 128-byte lines from GPU %s (rank "
-            "%d, pid %u): calls between them do not use LL128. Look for errors of the links with "
-            "nvidia-smi nvlink -e",
-            transport->gpu, transport->config.rank, peer->gpu, peer->rank, peer->pid);
-    } else {
-        gpuring_warn("[wrong-lines] GPU %s (rank %d) received wrong 8-byte lines from GPU %s (rank "
-                     "%d, pid %u): they are connected through pinned host memory, which is slower. "
-                     "Look for errors of the links with nvidia-smi nvlink -e and in dmesg",
-                     transport->gpu, transport->config.rank, peer->gpu, peer->rank, peer->pid);
-    }
+    bool ll128 = transport->line_test->protocol == GPURING_PROTOCOL_LL128;
+
+    gpuring_warn("[%s] GPU %s (rank %d) %s lines of %d bytes from GPU %s (rank %d, pid %u): %s. "
+                 "Look for errors of the links with nvidia-smi nvlink -e and in dmesg%s",
+                 ll128 ? "torn-lines" : "wrong-lines", transport->gpu, transport->config.rank,
+                 late    ? "did not receive all"
+                 : ll128 ? "received torn"
+                         : "received wrong",
+                 ll128 ? 128 : 8, peer->gpu, peer->rank, peer->pid,
+                 ll128 ? "calls between them do not use LL128"
+                       : "they are connected through pinned host memory, which is slower",
+                 late ? ", and for kernels that occupied a GPU for 20 s" : "");
 }
 
 /* Return true if the lane has received the data of the rank. */
@@ -258,7 +260,7 @@ static void judge(const struct gpuring_transport *transport)
             bool right = data_is_right(test, &lane[1], index, peer->rank);
 
             if (!right && !gpuring_lines_wrong(peer, test->protocol)) {
-                warn_wrong(transport, peer);
+                warn_wrong(transport, peer, lane[1].status != GPURING_LANE_DONE);
             }
             (void) add_verdict(peer, bit, right ? 0 : bit);
             lane += 2;
@@ -281,7 +283,7 @@ static int begin(struct gpuring_transport *transport)
         return GPURING_ERR_NOMEM;
     }
     transport->line_test = test;
-    test->until = time(NULL) + LIMIT_SECONDS;
+    test->until_ns = gpuring_now_ns() + LIMIT_SECONDS * UINT64_C(1000000000);
     for (int i = 0; i < transport->npeers; i++) {
         n += transport->peers[i].proven;
     }
@@ -367,7 +369,7 @@ int gpuring_transport_test_lines(struct gpuring_transport *transport)
     if (status == GPURING_AGAIN) {
         if (__atomic_load_n(&transport->page->abort, __ATOMIC_ACQUIRE) != 0) {
             status = GPURING_OK; /* a peer has failed, and will report it */
-        } else if (time(NULL) > transport->line_test->until) {
+        } else if (gpuring_now_ns() > transport->line_test->until_ns) {
             status = stop(transport);
             if (status == GPURING_OK) {
                 judge(transport);
