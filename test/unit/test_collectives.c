@@ -148,6 +148,21 @@ static void test_in_order(void **state)
 /* One change in one step. */
 enum change { DROP, NO_STORE, STORE, PARTIAL, ONCE, OTHER_CHUNK, CHANGES };
 
+/* Return true if there are more uses of connections than connections. */
+static bool uses_twice(const struct gpuring_plan_lane *lane)
+{
+    uint32_t uses = 0, chunk;
+
+    for (uint32_t k = 0; k < lane->nsteps; k++) {
+        const struct gpuring_step *step = gpuring_lane_step(lane, k, &chunk);
+
+        for (uint32_t i = 0; i < (uint32_t) (step->noperands + step->nsends); i++) {
+            uses += !gpuring_ref_own(lane->refs[step->refs + i]);
+        }
+    }
+    return uses > lane->nrecvs + lane->nsends;
+}
+
 /* Returns 0 if this change changes nothing. */
 static int change_step(struct gpuring_plan_lane *lane, uint32_t k, enum change change)
 {
@@ -177,7 +192,7 @@ static int change_step(struct gpuring_plan_lane *lane, uint32_t k, enum change c
         step->flags ^= GPURING_STEP_PARTIAL;
         return 1;
     case ONCE:
-        if (k > 0 || (step->flags & GPURING_STEP_SINGLE_USE)) {
+        if (k > 0 || !uses_twice(lane)) {
             return 0;
         }
         step->flags |= GPURING_STEP_SINGLE_USE;

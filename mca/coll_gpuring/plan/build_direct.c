@@ -54,6 +54,7 @@ struct lane {
     uint32_t key;
     int rank, nranks, root;
     int first, end;
+    uint32_t single_use; /* GPURING_STEP_SINGLE_USE or 0 */
 };
 
 /* Return the number of lanes per stripe if there are separate steps for each peer. */
@@ -64,7 +65,7 @@ static int count_lanes(const struct gpuring_plan_input *input)
     return count < most ? count : most;
 }
 
-/* Begin lane `number` of the stripe's `count`. */
+/* Begin lane `number` of the stripe's `count`. It uses each connection once. */
 static struct lane begin(struct gpuring_writer *writer, uint32_t stripe, int number, int count)
 {
     const struct gpuring_plan *plan = writer->plan;
@@ -78,7 +79,13 @@ static struct lane begin(struct gpuring_writer *writer, uint32_t stripe, int num
                          .nranks = plan->nranks,
                          .root = plan->root,
                          .first = 1 + number * others / count,
-                         .end = 1 + (number + 1) * others / count};
+                         .end = 1 + (number + 1) * others / count,
+                         .single_use = others <= GPURING_ONCE_MOST ? GPURING_STEP_SINGLE_USE : 0};
+}
+
+static void add_step(const struct lane *lane, int block, uint32_t flags)
+{
+    gpuring_writer_step(lane->writer, (uint32_t) block, flags | lane->single_use);
 }
 
 /* Return the i-th rank after this one, modulo the number of ranks. */
@@ -99,7 +106,7 @@ static void send_to_others(const struct lane *lane, int block, uint32_t flags, i
     do {
         int end = count - sent > MOST_SENDS ? sent + MOST_SENDS : count;
 
-        gpuring_writer_step(lane->writer, (uint32_t) block, end == count ? flags : 0);
+        add_step(lane, block, end == count ? flags : 0);
         gpuring_writer_input(lane->writer);
         while (sent < end) {
             gpuring_writer_to(lane->writer, behind(lane, ++sent), lane->key);
@@ -110,7 +117,7 @@ static void send_to_others(const struct lane *lane, int block, uint32_t flags, i
 /* Add a step that sends a block of the input to one rank. */
 static void send_block(const struct lane *lane, int block, int to)
 {
-    gpuring_writer_step(lane->writer, (uint32_t) block, 0);
+    add_step(lane, block, 0);
     gpuring_writer_input(lane->writer);
     gpuring_writer_to(lane->writer, to, lane->key);
 }
@@ -118,7 +125,7 @@ static void send_block(const struct lane *lane, int block, int to)
 /* Add a step that receives a block from one rank and stores it. */
 static void receive_block(const struct lane *lane, int block, int from)
 {
-    gpuring_writer_step(lane->writer, (uint32_t) block, GPURING_STEP_STORE);
+    add_step(lane, block, GPURING_STEP_STORE);
     gpuring_writer_from(lane->writer, from, lane->key);
 }
 
@@ -126,7 +133,7 @@ static void receive_block(const struct lane *lane, int block, int from)
  * result. This rank's contribution is its input. */
 static void fold_block(const struct lane *lane, int block, int count)
 {
-    gpuring_writer_step(lane->writer, (uint32_t) block, GPURING_STEP_STORE);
+    add_step(lane, block, GPURING_STEP_STORE);
     for (int peer = 0; peer < count; peer++) {
         if (peer == lane->rank) {
             gpuring_writer_input(lane->writer);
@@ -231,8 +238,9 @@ static void add_scan_by_doubling(struct gpuring_writer *writer, uint32_t stripe)
     bool before = writer->plan->collective == GPURING_COLLECTIVE_EXSCAN;
     int rank = lane.rank, nranks = before ? lane.nranks - 1 : lane.nranks; /* ranks that sum */
 
+    lane.single_use = before ? 0 : lane.single_use; /* the scan also goes to rank + 1 */
     if (rank + 1 < nranks) {
-        gpuring_writer_step(writer, 0, rank == 0 && !before ? GPURING_STEP_STORE : 0);
+        add_step(&lane, 0, rank == 0 && !before ? GPURING_STEP_STORE : 0);
         gpuring_writer_input(writer);
         send_sum(&lane, 1, nranks);
     }
@@ -241,7 +249,7 @@ static void add_scan_by_doubling(struct gpuring_writer *writer, uint32_t stripe)
         /* Rank 1 has only one sum, which an exclusive scan sends without storing it. */
         uint32_t partial = rank > 1 ? GPURING_STEP_STORE | GPURING_STEP_PARTIAL : 0;
 
-        gpuring_writer_step(writer, 0, scan && !before ? GPURING_STEP_STORE : partial);
+        add_step(&lane, 0, scan && !before ? GPURING_STEP_STORE : partial);
         gpuring_writer_from(writer, rank - distance, lane.key);
         if (distance == 1) {
             gpuring_writer_input(writer);
@@ -281,8 +289,7 @@ static void fold_block_in_steps(const struct lane *lane)
         if (room == 0) {
             bool last = i < GPURING_STEP_REFS;
 
-            gpuring_writer_step(lane->writer, (uint32_t) lane->rank,
-                                GPURING_STEP_STORE | (last ? 0 : GPURING_STEP_PARTIAL));
+            add_step(lane, lane->rank, GPURING_STEP_STORE | (last ? 0 : GPURING_STEP_PARTIAL));
             if (i == lane->nranks - 1) {
                 gpuring_writer_input(lane->writer);
             } else {

@@ -72,12 +72,6 @@ static int lane_check(const struct gpuring_plan *plan, uint32_t index, char *tex
             return GPURING_ERR_DATA;
         }
     }
-    if (stored > 0 && (lane->steps[0].flags & GPURING_STEP_SINGLE_USE) != 0 &&
-        (stored < lane->nsteps || !gpuring_steps_use_once(lane->steps, stored, lane->refs))) {
-        snprintf(text, size, "rank %d lane %u: uses a connection twice, and says once", plan->rank,
-                 index);
-        return GPURING_ERR_DATA;
-    }
     return GPURING_OK;
 }
 

@@ -22,34 +22,6 @@ const char *gpuring_algorithm_text(enum gpuring_algorithm algorithm)
     return texts[algorithm];
 }
 
-/* Add `ref` to the set. Return false if it is already in it or too large. */
-static bool add_once(uint64_t *set, uint16_t ref)
-{
-    uint64_t bit = ref < GPURING_ONCE_MOST ? UINT64_C(1) << ref : 0;
-    bool added = (*set & bit) == 0 && bit != 0;
-
-    *set |= bit;
-    return added;
-}
-
-bool gpuring_steps_use_once(const struct gpuring_step *steps, uint32_t nsteps, const uint16_t *refs)
-{
-    uint64_t recvs = 0, sends = 0;
-    bool once = true;
-
-    for (uint32_t k = 0; k < nsteps; k++) {
-        const uint16_t *operands = refs + steps[k].refs, *to = operands + steps[k].noperands;
-
-        for (uint32_t i = 0; i < steps[k].noperands; i++) {
-            once = once && (gpuring_ref_own(operands[i]) || add_once(&recvs, operands[i]));
-        }
-        for (uint32_t i = 0; i < steps[k].nsends; i++) {
-            once = once && add_once(&sends, to[i]);
-        }
-    }
-    return once;
-}
-
 void gpuring_plan_free(struct gpuring_plan *plan)
 {
     if (plan == NULL) {

@@ -130,11 +130,6 @@ static inline const struct gpuring_step *gpuring_lane_step(const struct gpuring_
     return &lane->steps[gpuring_step_at(lane->steps, k, lane->nchunks, chunk)];
 }
 
-/* Return true if a lane with these steps uses each of its connections at most once per window
- * (GPURING_STEP_SINGLE_USE). The steps must all be stored, so this does not apply to rings. */
-bool gpuring_steps_use_once(const struct gpuring_step *steps, uint32_t nsteps,
-                            const uint16_t *refs);
-
 /* Input of the builders. */
 struct gpuring_plan_input {
     int rank, nranks;                       /* nranks >= 2 */

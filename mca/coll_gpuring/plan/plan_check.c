@@ -257,10 +257,15 @@ static int output_read(struct check *check, uint32_t index, uint64_t chunk, uint
     return GPURING_OK;
 }
 
-/* Record that a step uses a wire, which it may do only once. */
-static int wire_touch(struct check *check, uint32_t index, uint32_t wire)
+/* Record that a step uses a wire, which it may do only once. If the lane's first step says so, the
+ * lane may use it only once, too; `uses` is the number of times that it has. */
+static int wire_touch(struct check *check, uint32_t index, uint16_t ref, uint32_t wire,
+                      uint64_t uses)
 {
-    if (check->queues[wire].touched == check->nsteps && check->nsteps > 0) {
+    uint16_t flags = check->network.processes[index].plan->steps[0].flags;
+
+    if (check->queues[wire].touched == check->nsteps ||
+        ((flags & GPURING_STEP_SINGLE_USE) != 0 && (uses > 0 || ref >= GPURING_ONCE_MOST))) {
         return step_violation(check, index, "uses a connection twice");
     }
     check->queues[wire].touched = check->nsteps;
@@ -282,7 +287,7 @@ static int operand_fetch(struct check *check, uint32_t index, uint16_t ref, uint
         return output_read(check, index, chunk, value);
     }
     wire = process->recvs[ref];
-    status = wire_touch(check, index, wire);
+    status = wire_touch(check, index, ref, wire, check->queues[wire].head);
     if (status != GPURING_OK) {
         return status;
     }
@@ -428,9 +433,10 @@ static int step_run(struct check *check, uint32_t index)
         status = value_store(check, index, chunk, (step->flags & GPURING_STEP_PARTIAL) != 0);
     }
     for (uint32_t i = 0; status == GPURING_OK && i < step->nsends; i++) {
-        uint32_t wire = process->sends[refs[step->noperands + i]];
+        uint16_t ref = refs[step->noperands + i];
+        uint32_t wire = process->sends[ref];
 
-        status = wire_touch(check, index, wire);
+        status = wire_touch(check, index, ref, wire, check->queues[wire].tail);
         memcpy(wire_value(check, wire, check->queues[wire].tail++), check->value,
                check->words * sizeof *check->value);
     }

@@ -58,9 +58,6 @@ static void close_lane(struct gpuring_writer *writer)
     }
     if (lane->nsteps > 0 && (steps[0].flags & GPURING_STEP_RING) != 0) {
         lane->nsteps = 2 * lane->nchunks - 1; /* the five stored steps represent these */
-    } else if (lane->nsteps > 0 &&
-               gpuring_steps_use_once(steps, lane->nsteps, refs - lane->nrefs)) {
-        steps[0].flags |= GPURING_STEP_SINGLE_USE;
     }
 }
 
