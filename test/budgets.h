@@ -27,12 +27,12 @@
 /* The time of a small call depends on the warp with the most instructions: with up to 128 bytes,
  * with a batch of 2 or 4 KiB, and with 7 peers more than with one, which its threads share. */
 #define BUDGET_WARP_SMALL 1200
-#define BUDGET_WARP_BATCH 2100
+#define BUDGET_WARP_BATCH 1700
 #define BUDGET_WARP_PEERS 300
 
-/* Waits for loads, one after another, with a batch. Up to compute capability 9.0, a block waits for
- * 4 peers together, which makes 5 waits; nvcc 13.0 separates the loads for later ones. */
-#define BUDGET_WAITS_FOR_LOADS 8
+/* Waits for loads, one after another, with a batch: for the tables, for the input, for 4 peers
+ * together, for 3 more, and for the input again. */
+#define BUDGET_WAITS_FOR_LOADS 5
 
 /* ---- Driver calls of a blocking call, without polls for its end (test/mpi/driver_calls.c) ---- */
 

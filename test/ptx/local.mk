@@ -11,6 +11,7 @@ ptx_sources = \
     test/ptx/ptx_code.h \
     test/ptx/ptx_count.c \
     test/ptx/ptx_decode.c \
+    test/ptx/ptx_late.c \
     test/ptx/ptx_lex.c \
     test/ptx/ptx_lex.h \
     test/ptx/ptx_machine.h \
@@ -48,11 +49,13 @@ test_ptx_memory_order_LDADD = libgpuring_core.la -lpthread -lm
 TESTS += test/ptx/test_memory_order.sh
 
 # Check that each fence or barrier that is removed from the kernels is detected. Not a part of `make check`.
+# MUTANTS: arguments of mutants.py.
 .PHONY: check-mutants
 check-mutants: test/ptx/memory_order
 	$(AM_V_NVCC)$(NVCC_COMPILE) -lineinfo -arch=compute_$(GPURING_CUDA_PTX) -ptx \
 	    -o test/ptx/kernels_lines.ptx $(srcdir)/kernels/kernels.cu
-	python3 $(srcdir)/test/ptx/mutants.py test/ptx/kernels_lines.ptx test/ptx/memory_order
+	python3 $(srcdir)/test/ptx/mutants.py test/ptx/kernels_lines.ptx test/ptx/memory_order \
+	    $(MUTANTS)
 CLEANFILES += test/ptx/kernels_lines.ptx
 endif
 EXTRA_DIST += test/ptx/test_memory_order.sh test/ptx/mutants.py

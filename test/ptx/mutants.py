@@ -5,12 +5,15 @@
 Weaken each fence, acquire, release, barrier and line access of the kernels, one at a time, and check that
 memory_order detects it. Prints a table in Markdown for doc/results/memory-order.md.
 
-    mutants.py PTX MEMORY_ORDER [--only REGEX]
+    mutants.py PTX MEMORY_ORDER [--only REGEX] [--part I/N] [--jobs N]
 
 PTX is a file with line information (nvcc -lineinfo). Copies of a site that were inlined several times into
-a kernel are weakened together. A mutant that is not detected is run again with more cases. If it still
-survives, the exit status is 1.
+a kernel are weakened together. --part runs every Nth mutant, beginning with the Ith. As many mutants run
+simultaneously as there are processors, unless --jobs specifies another number. If a mutant survives all
+cases, the exit status is 1.
 """
+import argparse
+import concurrent.futures
 import os
 import re
 import subprocess
@@ -18,7 +21,7 @@ import sys
 import tempfile
 
 PROTOCOLS = ("simple", "ll", "ll128")
-FEW, MANY = 12, 80  # cases
+CASES = 80  # the first one that fails ends the run
 SECONDS = 900
 
 # Patterns and their replacements. None removes the whole instruction.
@@ -99,9 +102,9 @@ def find_mutants(lines):
     return mutants
 
 
-def run(program, path, protocol, cases):
+def run(program, path, protocol):
     """Return the message of memory_order, or None if it detects nothing."""
-    command = [program, path, "--protocol", protocol, "--cases", str(cases)]
+    command = [program, path, "--protocol", protocol, "--cases", str(CASES)]
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               timeout=SECONDS, universal_newlines=True, check=False)
@@ -131,30 +134,40 @@ def kind_of(message):
     return message
 
 
+def try_mutant(program, lines, key, changes):
+    """Run a mutant. Return its row of the table, and true if it survives."""
+    text = [line for line, _, _ in lines]
+    for i, new in changes:
+        text[i] = new
+    with tempfile.NamedTemporaryFile("w", suffix=".ptx") as mutant:
+        mutant.write("\n".join(text) + "\n")
+        mutant.flush()
+        message = run(program, mutant.name, key[0])
+    row = (key[0], key[1], "`%s`" % key[2].replace("|", "\\|"), key[3], key[4], len(changes),
+           "**survived**" if message is None else kind_of(message))
+    return "| %s |" % " | ".join(map(str, row)), message is None
+
+
 def main():
-    lines = read_lines(sys.argv[1])
-    program = sys.argv[2]
-    only = sys.argv[4] if len(sys.argv) > 4 else ""
-    survivors = total = 0
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("ptx")
+    parser.add_argument("memory_order")
+    parser.add_argument("--only", default="", help="run the mutants whose row matches an expression")
+    parser.add_argument("--part", default="1/1", help="run every Nth mutant, beginning with the Ith (I/N)")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="mutants that run simultaneously")
+    options = parser.parse_args()
+    first, step = map(int, options.part.split("/"))
+    lines = read_lines(options.ptx)
+    mutants = sorted(find_mutants(lines).items())
+    mutants = [m for m in mutants if re.search(options.only, " ".join(m[0]))][first - 1::step]
+    survivors = 0
     print("| protocol | where | source | instruction | changed to | sites | verdict |")
     print("|---|---|---|---|---|--:|---|")
-    for key, changes in sorted(find_mutants(lines).items()):
-        if not re.search(only, " ".join(key)):
-            continue
-        text = [line for line, _, _ in lines]
-        for i, new in changes:
-            text[i] = new
-        with tempfile.NamedTemporaryFile("w", suffix=".ptx") as mutant:
-            mutant.write("\n".join(text) + "\n")
-            mutant.flush()
-            message = (run(program, mutant.name, key[0], FEW) or
-                       run(program, mutant.name, key[0], MANY))
-        total += 1
-        survivors += message is None
-        row = (key[0], key[1], "`%s`" % key[2].replace("|", "\\|"), key[3], key[4], len(changes),
-               "**survived**" if message is None else kind_of(message))
-        print("| %s |" % " | ".join(map(str, row)), flush=True)
-    print("\n%d mutants, %d survived." % (total, survivors))
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for row, survives in pool.map(lambda m: try_mutant(options.memory_order, lines, *m), mutants):
+            survivors += survives
+            print(row, flush=True)
+    print("\n%d mutants, %d survived." % (len(mutants), survivors))
     return 1 if survivors else 0
 
 

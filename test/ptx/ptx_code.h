@@ -129,6 +129,7 @@ struct ptx_inst {
     uint32_t target;          /* number of an instruction or a call */
     int64_t offset;           /* of an address */
     uint32_t line;
+    uint32_t rank; /* place in an order in which threads meet again; see ptx_program.c */
 };
 
 struct ptx_variable {

@@ -32,6 +32,15 @@ struct ptx_shadow {
     uint32_t count, room;
 };
 
+/* A load of a warp that is performed later than its instruction; see ptx_late.c. */
+#define PTX_LATE 4
+struct ptx_late {
+    const struct ptx_inst *inst;
+    uint32_t pc, active;
+    uint32_t turns; /* turns that the warp waits for its value */
+    uint64_t address[PTX_LANES];
+};
+
 /*
  * Each lane is in exactly one of the four masks. While it waits, its program counter remains at the
  * barrier, shuffle or vote. The layout of registers is regs[register][lane].
@@ -49,6 +58,8 @@ struct ptx_warp {
     bool stored;
     uint32_t *preds, *preds_written; /* for each predicate: a bit for each lane */
     uint8_t *parameters;             /* of lane 0, followed by those of the other lanes */
+    struct ptx_late late[PTX_LATE];
+    uint32_t nlate;
 };
 
 struct ptx_block {
@@ -97,6 +108,10 @@ bool ptx_fail(struct ptx_warp *warp, enum ptx_error error, uint32_t pc, uint32_t
 
 /* ptx_memory.c: run ld or st of the active lanes. Return false if the launch was stopped. */
 bool ptx_access(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t pc, uint32_t active);
+/* Perform a load of modelled memory, and store its result in registers. Return false if the launch
+ * was stopped. */
+bool ptx_load_modelled(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t pc,
+                       uint32_t active, const uint64_t *address);
 /* Return the values of a source on all lanes. */
 static inline const uint64_t *ptx_source(const struct ptx_warp *warp, uint32_t source)
 {
@@ -151,6 +166,17 @@ bool ptx_weak_load(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t 
 bool ptx_weak_store(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t pc,
                     uint32_t active, const uint64_t *address);
 void ptx_weak_fence(struct ptx_warp *warp, uint8_t scope, uint32_t lanes);
+/* ptx_late.c: decide at random whether to perform a load later, and record it. Return true if so.
+ */
+bool ptx_late_add(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t pc, uint32_t active,
+                  const uint64_t *address);
+/* Return true if the warp must end its turn, because the instruction waits for a late load. */
+bool ptx_late_stalls(struct ptx_warp *warp, const struct ptx_inst *inst);
+/* Perform the late loads that must precede an instruction; or that must precede an access of these
+ * lanes to `bytes` bytes each. Return false if the launch was stopped. */
+bool ptx_late_before(struct ptx_warp *warp, const struct ptx_inst *inst);
+bool ptx_late_meets(struct ptx_warp *warp, uint32_t active, const uint64_t *address,
+                    uint32_t bytes);
 /* ptx_weak_agents.c: start a launch, and return false if this is impossible. End a launch after its
  * blocks have ended, and return false if some of their stores are not visible yet. */
 bool ptx_weak_start(struct ptx_machine *machine);

@@ -317,25 +317,34 @@ static void store_all(const struct access *x)
     }
 }
 
-/* Access a modelled memory, which guarantees only the order of PTX. */
-static bool access_weakly(const struct access *x)
+bool ptx_load_modelled(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t pc,
+                       uint32_t active, const uint64_t *address)
 {
-    const struct ptx_inst *inst = x->inst;
     uint64_t values[4][PTX_LANES] = {{0}};
 
-    if (inst->op == PTX_ST) {
-        return ptx_weak_store(x->warp, inst, x->pc, x->active, x->address);
-    }
-    if (!ptx_weak_load(x->warp, inst, x->pc, x->active, x->address, values)) {
+    if (!ptx_weak_load(warp, inst, pc, active, address, values)) {
         return false;
     }
     for (uint32_t k = 0; k < inst->count; k++) {
         for (uint32_t lane = 0; lane < PTX_LANES; lane++) {
             values[k][lane] = extend(values[k][lane], inst->from, inst->width);
         }
-        ptx_commit(x->warp, inst->to[k], x->active, values[k]);
+        ptx_commit(warp, inst->to[k], active, values[k]);
     }
     return true;
+}
+
+/* Access a modelled memory, which guarantees only the order of PTX. */
+static bool access_modelled(const struct access *x)
+{
+    if (!ptx_late_meets(x->warp, x->active, x->address, x->bytes)) {
+        return false;
+    }
+    if (x->inst->op == PTX_ST) {
+        return ptx_weak_store(x->warp, x->inst, x->pc, x->active, x->address);
+    }
+    return ptx_late_add(x->warp, x->inst, x->pc, x->active, x->address) ||
+           ptx_load_modelled(x->warp, x->inst, x->pc, x->active, x->address);
 }
 
 bool ptx_access(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t pc, uint32_t active)
@@ -376,7 +385,7 @@ bool ptx_access(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t pc,
     }
     if (warp->block->machine->launch->weak != NULL && x.space != PTX_SHARED &&
         x.space != PTX_PARAM) {
-        return access_weakly(&x);
+        return access_modelled(&x);
     }
     if (inst->op == PTX_LD) {
         if (inst->order != PTX_WEAK && warp->block->machine->launch->reads != NULL) {

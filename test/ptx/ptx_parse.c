@@ -406,5 +406,10 @@ struct ptx_program *ptx_program_parse(const char *text, char *why, size_t size)
         return NULL;
     }
     ptx_number_registers(parser.program);
+    if (!ptx_rank_instructions(parser.program)) {
+        snprintf(why, size, "no memory for PTX");
+        ptx_program_free(parser.program);
+        return NULL;
+    }
     return parser.program;
 }

@@ -47,6 +47,8 @@ struct ptx_parser {
 bool ptx_decode(struct ptx_parser *parser, uint32_t guard, bool guard_not);
 /* ptx_program.c: replace the register numbers of functions with numbers within a warp. */
 void ptx_number_registers(struct ptx_program *program);
+/* Set the ranks of all instructions. Return false if there is no memory. */
+bool ptx_rank_instructions(struct ptx_program *program);
 
 /* ptx_symbols.c */
 /* Append a zeroed item of `bytes` bytes to a list. Return NULL if there is no memory, which also

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Programs after parsing: numbers of registers, and release. */
+/* Programs after parsing: numbers of registers, ranks of instructions, and release. */
 #include "test/ptx/ptx_parser.h"
 
 #include <stdlib.h>
@@ -62,6 +62,52 @@ void ptx_number_registers(struct ptx_program *program)
             }
         }
     }
+}
+
+/* Get instruction k of the two that may follow. The fall-through is the last one, because the
+ * target of a branch is the end of a loop more often than its body. Return false if there is none.
+ */
+static bool follows(const struct ptx_program *program, uint32_t i, uint32_t k, uint32_t *next)
+{
+    const struct ptx_inst *inst = &program->code[i];
+
+    *next = k == 0 ? inst->target : i + 1;
+    return k == 0 ? inst->op == PTX_BRA
+                  : (inst->op != PTX_BRA && inst->op != PTX_RET) || inst->guard != PTX_PRED_TRUE;
+}
+
+/* Number the instructions of a function in an order in which each precedes all that it leads to,
+ * except in loops: the reverse of the order in which a depth-first search leaves them. */
+static void rank_function(struct ptx_program *program, const struct ptx_function *function,
+                          uint32_t *path, uint8_t *seen)
+{
+    uint32_t rank = function->end, depth = 1, next;
+
+    path[0] = function->first;
+    while (depth > 0) {
+        uint32_t i = path[depth - 1];
+
+        if (seen[i] == 2) {
+            program->code[i].rank = --rank;
+            depth--;
+        } else if (follows(program, i, seen[i]++, &next) && next < function->end &&
+                   seen[next] == 0) {
+            path[depth++] = next;
+        }
+    }
+}
+
+bool ptx_rank_instructions(struct ptx_program *program)
+{
+    uint32_t *path = malloc(program->ncode * sizeof *path + 1);
+    uint8_t *seen = calloc(program->ncode + 1, 1);
+
+    for (uint32_t f = 0; path != NULL && seen != NULL && f < program->nfunctions; f++) {
+        rank_function(program, &program->functions[f], path, seen);
+    }
+    free(path);
+    free(seen);
+    return path != NULL && seen != NULL;
 }
 
 void ptx_program_free(struct ptx_program *program)

@@ -319,6 +319,7 @@ static void start_warp(struct ptx_warp *warp)
 
     warp->runnable = UINT32_MAX;
     warp->at_barrier = warp->at_sync = warp->exited = 0;
+    warp->nlate = 0;
     memset(warp->depth, 0, sizeof warp->depth);
     memset(warp->written, 0, program->registers * sizeof *warp->written);
     memset(warp->preds_written, 0, program->predicates * sizeof *warp->preds_written);

@@ -2,9 +2,9 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * The threads of a warp. Each has its own program counter. Threads at the same instruction form a
- * group and run it together. Usually the group with the lowest program counter runs, so that
- * threads join again after a branch. Sometimes another group is chosen at random, because no thread
- * may rely on the order.
+ * group and run it together. Usually the group whose instruction has the lowest rank runs, so that
+ * threads join again after a branch, as ptxas lets them. Sometimes another group is chosen at
+ * random, because no thread may rely on the order.
  */
 #include "test/ptx/ptx_machine.h"
 
@@ -380,18 +380,20 @@ static bool guarded(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t
     return true;
 }
 
-/* Choose the group that runs next, and find the instruction at which it meets other runnable
- * lanes. */
+/* Choose the group that runs next, and find the rank at which it meets other runnable lanes. */
 static uint32_t choose(struct ptx_warp *warp, uint32_t *pc, uint32_t *meeting)
 {
-    uint32_t least = UINT32_MAX;
+    const struct ptx_inst *code = warp->block->machine->program->code;
+    uint32_t first = lowest(warp->runnable);
 
-    for (uint32_t i = 0; i < PTX_LANES; i++) {
-        least = (warp->runnable >> i & 1) != 0 && warp->pc[i] < least ? warp->pc[i] : least;
+    for (uint32_t i = first; i < PTX_LANES; i++) {
+        if ((warp->runnable >> i & 1) != 0 && code[warp->pc[i]].rank < code[warp->pc[first]].rank) {
+            first = i;
+        }
     }
-    *pc = least;
+    *pc = warp->pc[first];
     *meeting = UINT32_MAX;
-    if (ptx_lanes_at(warp, warp->runnable, least) != warp->runnable) {
+    if (ptx_lanes_at(warp, warp->runnable, *pc) != warp->runnable) {
         if (warp->block->machine->launch->counts == NULL &&
             ptx_random(warp->block->machine) % SOMETIMES == 0) {
             uint32_t lane = (uint32_t) ptx_random(warp->block->machine) % PTX_LANES;
@@ -402,8 +404,9 @@ static uint32_t choose(struct ptx_warp *warp, uint32_t *pc, uint32_t *meeting)
             *pc = warp->pc[lane];
         } else {
             for (uint32_t i = 0; i < PTX_LANES; i++) {
-                if ((warp->runnable >> i & 1) != 0 && warp->pc[i] != least) {
-                    *meeting = warp->pc[i] < *meeting ? warp->pc[i] : *meeting;
+                if ((warp->runnable >> i & 1) != 0 && warp->pc[i] != *pc) {
+                    *meeting =
+                        code[warp->pc[i]].rank < *meeting ? code[warp->pc[i]].rank : *meeting;
                 }
             }
         }
@@ -418,10 +421,15 @@ static bool run_group(struct ptx_warp *warp, uint32_t most, uint32_t *done)
     const struct ptx_inst *code = machine->program->code;
     uint32_t pc, meeting, group = choose(warp, &pc, &meeting), active;
 
-    while (*done < most && pc < meeting) {
+    while (*done < most && code[pc].rank < meeting) {
         const struct ptx_inst *inst = &code[pc];
 
-        if (!guarded(warp, inst, pc, group, &active)) {
+        if (warp->nlate > 0 && ptx_late_stalls(warp, inst)) {
+            *done = most;
+            break;
+        }
+        if ((warp->nlate > 0 && !ptx_late_before(warp, inst)) ||
+            !guarded(warp, inst, pc, group, &active)) {
             return false;
         }
         ++*done;

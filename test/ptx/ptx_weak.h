@@ -22,8 +22,10 @@
  *   relaxed, acquire load   the same; the relaxed one may return the value before the last store,
  *                           unless that store is ordered before it.
  *
- * A load never takes effect later than its instruction. Only an acquire load acquires; a fence
- * after a relaxed load does not. Both make the model stricter than PTX.
+ * Relaxed and volatile loads may be performed after later accesses of their thread that do not
+ * depend on them (ptx_late.c). The model is stricter than PTX in two respects: only an acquire load
+ * acquires (a fence after a relaxed load does not), and a volatile store depends on all earlier
+ * loads of its warp.
  */
 #ifndef GPURING_PTX_WEAK_H
 #define GPURING_PTX_WEAK_H

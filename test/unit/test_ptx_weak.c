@@ -156,6 +156,28 @@ static void test_strong_words(void **state)
                     .wrong > 0);
 }
 
+/* A load may be performed after a later store of its thread, unless the store depends on its value
+ * or is ordered after it. The second grid stores 6 once it has seen the later store. */
+#define LATE(between)                                                               \
+    WRITER("ld.volatile.global.u64 %rd8, [%rd0+64]; mov.u64 %rd9, 1;\n" between     \
+           "\nst.relaxed.sys.global.u64 [%rd0], %rd9; st.global.u64 [%rd2], %rd8;") \
+    TAKER("ld.acquire.sys.global.u64 %rd7, [%rd0];", "st.relaxed.sys.global.u64 [%rd0+64], 6;")
+
+static void test_late_loads(void **state)
+{
+    static const char late[] = LATE(""), fence[] = LATE("fence.acq_rel.sys;"),
+                      value[] = LATE("and.b64 %rd9, %rd8, 0; or.b64 %rd9, %rd9, 1;"),
+                      branch[] = LATE("setp.ne.s64 %p4, %rd8, 0; @%p4 bra $end;"),
+                      same[] = LATE("ld.volatile.global.u64 %rd10, [%rd0+64];");
+
+    (void) state;
+    assert_true(run_seeds(late, false, true).wrong > 0);
+    expect_right(fence, false);
+    expect_right(value, false);
+    expect_right(branch, false);
+    expect_right(same, false);
+}
+
 /* Eight threads store a line of 128 bytes of 7 with the flag 1 over a line of 6. Each thread of the
  * reader loads 16 bytes. */
 #define LINES(store, take)                                                             \
@@ -207,7 +229,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_messages),     cmocka_unit_test(test_credits),
         cmocka_unit_test(test_strong_words), cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_whole_words),
+        cmocka_unit_test(test_whole_words),  cmocka_unit_test(test_late_loads),
     };
 
     return cmocka_run_group_tests_name("ptx_weak", tests, NULL, NULL);
