@@ -12,14 +12,21 @@
  *   GPURING_FAULT=network
  *
  * flips a bit in slots that the net mpi sends, which have the lowest tags.
+ *
+ *   GPURING_FAULT=sockets
+ *
+ * flips a bit in larger sends to sockets, which the net ucx makes if it uses TCP.
  */
+#define _GNU_SOURCE /* RTLD_NEXT */
 #include "ompi_config.h"
 
+#include <dlfcn.h>
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "ompi/mca/pml/pml.h"
 
@@ -122,10 +129,53 @@ static int send_wrong_slot(const void *buffer, size_t count, struct ompi_datatyp
     return send_slot(buffer, count, type, to, tag, mode, comm, request);
 }
 
+static bool wrong_sockets;
+
+/* Flip a bit in the middle of data for a socket. A second call restores it. */
+static void flip(const void *data, size_t bytes)
+{
+    if (wrong_sockets && bytes >= DATA_BYTES) {
+        ((unsigned char *) (uintptr_t) data)[bytes / 2] ^= 1;
+    }
+}
+
+ssize_t send(int socket, const void *data, size_t bytes, int flags)
+{
+    ssize_t (*real)(int, const void *, size_t, int) = NULL;
+    ssize_t sent;
+
+    *(void **) &real = dlsym(RTLD_NEXT, "send");
+    flip(data, bytes);
+    sent = real(socket, data, bytes, flags);
+    flip(data, bytes);
+    return sent;
+}
+
+static void flip_parts(const struct msghdr *message)
+{
+    for (size_t i = 0; i < message->msg_iovlen; i++) {
+        flip(message->msg_iov[i].iov_base, message->msg_iov[i].iov_len);
+    }
+}
+
+ssize_t sendmsg(int socket, const struct msghdr *message, int flags)
+{
+    ssize_t (*real)(int, const struct msghdr *, int) = NULL;
+    ssize_t sent;
+
+    *(void **) &real = dlsym(RTLD_NEXT, "sendmsg");
+    flip_parts(message);
+    sent = real(socket, message, flags);
+    flip_parts(message);
+    return sent;
+}
+
 int MPI_Init(int *argc, char ***argv)
 {
     const char *fault = getenv("GPURING_FAULT");
     int status = PMPI_Init(argc, argv);
+
+    wrong_sockets = fault != NULL && strcmp(fault, "sockets") == 0;
 
     if (status == MPI_SUCCESS && fault != NULL && strcmp(fault, "network") == 0) {
         send_slot = mca_pml.pml_isend;

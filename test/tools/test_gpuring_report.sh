@@ -19,8 +19,9 @@ without() { ! grep -Fqw -- "$1" "$work/report"; }
 
 cat >"$work/job.err" <<'END'
 node17:4711:3 [cuda] gpuring WARN rank 2 (host node18.cluster, pid 4712) is silent
+started by j.doe-4 in /home/j.doe-4/run (j.doe-4)
 END
-OMPI_MCA_coll_gpuring_agree=always report -n 2 -l "$work/job.err"
+USER=j.doe-4 HOME=/home/j.doe-4 OMPI_MCA_coll_gpuring_agree=always report -n 2 -l "$work/job.err"
 check "status 0" test "$status" -eq 0
 check "the component" in_section versions '^coll/gpuring: [0-9.]+'
 check "Open MPI" in_section versions '^ompi:version:full:'
@@ -38,6 +39,7 @@ check "the end of the log" in_section "the last 2000 lines of a log" 'gpuring WA
 for name in "$host" node17 node18.cluster; do
     check "the host $name is not named" without "$name"
 done
+check "the user and the home folder are not named" has '^started by <user> in <home>/run \(<user>\)$'
 report -n 2 --no-selftest --names -l "$work/job.err"
 check "with --names hosts are named" has 'node17:4711:3 .*host node18\.cluster'
 check "the selftest is left out" has '\(left out: --no-selftest\)'

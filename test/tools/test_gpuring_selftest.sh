@@ -67,10 +67,17 @@ planted MPI_Alltoall:3 "alltoall"
 planted MPI_Scan:3:error "scan"
 check "an error is a failure, not a wrong result" says '\[selftest-failed\] scan'
 # Slots between the nodes.
-LD_PRELOAD="$faults" GPURING_FAULT=network OMPI_MCA_coll_gpuring_net=mpi selftest 2 2 -m host -e 32K
-check "wrong slots of the network: status 1" test "$status" -eq 1
-check "are found between the ranks" says '\[selftest-wrong\] ranks 0 and 1, allreduce simple'
-check "and not in messages" silent '\[selftest-[a-z]*\] ranks 0 and 1, messages'
+for net in mpi=network ucx=sockets; do
+    if [ ${net%=*} = ucx ] && ! grep -q 'GPURING_HAVE_UCX *1' "$top_builddir/gpuring_config.h"; then
+        skip "built without UCX" "wrong slots of ucx"
+        continue
+    fi
+    LD_PRELOAD="$faults" GPURING_FAULT=${net#*=} OMPI_MCA_coll_gpuring_net=${net%=*} \
+        selftest 2 2 -m host -e 32K
+    check "wrong slots of ${net%=*}: status 1" test "$status" -eq 1
+    check "are found between the ranks" says '\[selftest-wrong\] ranks 0 and 1, allreduce simple'
+    check "and not in messages" silent '\[selftest-[a-z]*\] ranks 0 and 1, messages'
+done
 
 for bad in "--selftest --compare" "--selftest --no-check" "--selftest --seconds 0"; do
     # shellcheck disable=SC2086
