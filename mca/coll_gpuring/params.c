@@ -309,6 +309,9 @@ int gpuring_params_register(const mca_base_component_t *component)
         gpuring_compat_help("channels", gpuring_params.min_channels, gpuring_params.max_channels);
         gpuring_params.min_channels = gpuring_params.max_channels;
     }
+    if (gpuring_params.deterministic) {
+        gpuring_params.connect_after = 0; /* other components fold in other orders */
+    }
     return GPURING_OK;
 }
 

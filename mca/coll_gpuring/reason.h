@@ -22,6 +22,8 @@
     X(UNKNOWN, "[no-vote] each rank may have its buffer on a GPU or not, and ranks that are not " \
                "connected ask for that in calls 1, 3, 7, 15 ... of a communicator only; or "      \
                "coll_gpuring_agree_size is 0, or coll_gpuring_algorithm is previous")             \
+    X(EARLY, "[early] it is one of the first small calls of a communicator "                      \
+             "(coll_gpuring_connect_after)")                                                      \
     X(SMALL, "[small] staging a call with a root of this size is faster than serving it, or "     \
              "than an agreement between nodes (coll_gpuring_agree_size)")
 

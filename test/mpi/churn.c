@@ -7,6 +7,8 @@
  * ranks draw the same calls from the seed and complete them in different orders.
  *
  *   churn [-s SEED] [-c STEPS]
+ *
+ * With coll_gpuring_connect_after, also check which of a communicator's first calls are served.
  */
 #include "harness.h"
 
@@ -319,8 +321,53 @@ static void step(int number)
     }
 }
 
+/* Make an allreduce, and return true if it was served or delegated as expected. */
+static bool is_served(MPI_Comm comm, int count, bool served)
+{
+    long long before = harness_pvar("coll_gpuring_calls");
+    int *values = harness_alloc((size_t) count * sizeof *values), first = 1;
+
+    harness_write(values, &first, sizeof first);
+    expect(MPI_Allreduce(MPI_IN_PLACE, values, count, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS,
+           "an allreduce failed", count);
+    harness_read(&first, values, sizeof first);
+    harness_free(values);
+    expect(first == harness_size, "a wrong sum", count);
+    return harness_pvar("coll_gpuring_calls") - before == (served ? 1 : 0);
+}
+
+/* Check that `early` calls are delegated before the ranks connect, except for large ones. */
+static void first_calls(int early)
+{
+    int value = 1, sum = 0;
+    MPI_Request request;
+    bool right = true;
+    MPI_Comm comm;
+
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    for (int i = 1; i <= early; i++) {
+        right = is_served(comm, 1, false) && right;
+    }
+    harness_check(right, "the first %d small calls are delegated", early);
+    harness_check(is_served(comm, 1, true), "the next one is served");
+    MPI_Comm_free(&comm);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    harness_check(is_served(comm, 256 * early, true), "a large first call is served");
+    right = is_served(comm, 1, false);
+    HARNESS_INIT(Allreduce)(&value, &sum, 1, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL, &request);
+    for (int i = 3; i <= early; i++) {
+        right = is_served(comm, 1, false) && right;
+    }
+    right = is_served(comm, 1, true) && right;
+    harness_check(right, "small calls after it are delegated as if it had been small");
+    MPI_Request_free(&request);
+    MPI_Comm_free(&comm);
+    harness_check(is_served(MPI_COMM_WORLD, 1, true), "MPI_COMM_WORLD is served from the start");
+}
+
 int main(int argc, char **argv)
 {
+    const char *early = getenv("OMPI_MCA_coll_gpuring_connect_after");
     uint64_t seed = 1;
     int steps = 300, option;
 
@@ -361,5 +408,8 @@ int main(int argc, char **argv)
         harness_check(harness_pvar("coll_gpuring_calls") > steps / 8, "coll/gpuring served them");
     }
     MPI_Comm_free_keyval(&key);
+    if (early != NULL && atoi(early) > 0) {
+        first_calls(atoi(early));
+    }
     return harness_finish();
 }

@@ -36,10 +36,13 @@ else
     skip "built without UCX" "several nodes"
 fi
 
+# Other components run the first calls of a communicator.
+OMPI_MCA_coll_gpuring_connect_after=3 churn 4 1 "the first 3 calls elsewhere"
+
 # Buffers are in host memory in a process with a driver: every call is checked and delegated.
 if [ -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
     use_gpus 1
-    churn 4 1 "host memory beside GPUs"
+    OMPI_MCA_coll_gpuring_connect_after=3 churn 4 1 "host memory beside GPUs, the first 3 calls elsewhere"
     export OMPI_MCA_coll_gpuring_agree=always
     churn 4 1 "host memory beside GPUs, agree=always"
 else

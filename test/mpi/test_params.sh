@@ -67,7 +67,9 @@ numbers '"12x"'
 bad "numbers with a suffix that is none" environment
 numbers '"soon"'
 bad "words in place of numbers" environment
+unset OMPI_MCA_coll_gpuring_connect_after # it would override the file
 bad "words in place of numbers in a file" file
+export OMPI_MCA_coll_gpuring_connect_after=0
 awk '$1 == "CHOICE" { print $2, "some" }' "$work/params" >"$work/bad"
 bad "choices that are none" environment
 awk '$1 == "CHOICE" && $2 != "device" { print $2, "some" }' "$work/params" >"$work/bad"
@@ -129,6 +131,7 @@ peers priority 90 0
 peers priority 0 90
 peers device host cuda
 peers device auto host
+peers connect_after 5 6
 
 # There are too few descriptors for UCX, which would abort. All ranks must delegate, and the message must have
 # the remedy.

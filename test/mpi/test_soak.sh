@@ -28,7 +28,7 @@ soak() { # SHARE-OF-COUNT(1/n) RANKS NODES TEXT OPTIONS...
     seed=$((seed + 1))
 }
 
-soak 2 4 1 "auto"
+OMPI_MCA_coll_gpuring_connect_after=10 soak 2 4 1 "auto"
 soak 4 2 2 "auto"
 soak 5 4 2 "auto"
 export OMPI_MCA_coll_gpuring_algorithm=tree OMPI_MCA_coll_gpuring_protocol=ll
@@ -65,7 +65,7 @@ if [ ! -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
     finish
 fi
 use_gpus 2
-soak 10 3 1 "device memory"
+OMPI_MCA_coll_gpuring_connect_after=10 soak 10 3 1 "device memory"
 export OMPI_MCA_coll_gpuring_agree=always
 soak 10 3 2 "device and host memory"
 

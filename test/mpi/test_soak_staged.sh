@@ -41,7 +41,7 @@ soak() { # SEED RANKS NODES TEXT
 soak 1 4 1 "served calls on GPUs everywhere or nowhere"
 export OMPI_MCA_coll_gpuring_agree=always
 soak 2 3 1 "all ranks for themselves"
-soak "$seed" 4 1 "all ranks for themselves"
+OMPI_MCA_coll_gpuring_connect_after=5 soak "$seed" 4 1 "all ranks for themselves"
 if grep -q 'GPURING_HAVE_UCX *1' "$top_builddir/gpuring_config.h"; then
     export OMPI_MCA_coll_gpuring_net=ucx
     unset OMPI_MCA_coll_gpuring_agree

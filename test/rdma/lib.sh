@@ -10,7 +10,7 @@ rdma_programs=$top_builddir/test/rdma
 pair=$rdma_programs/net_pair
 export OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self,vader OMPI_MCA_coll_gpuring_priority=90
 export OMPI_MCA_coll_gpuring_device=host OMPI_MCA_coll_gpuring_net=verbs
-export OMPI_MCA_coll_gpuring_verbose=1
+export OMPI_MCA_coll_gpuring_verbose=1 OMPI_MCA_coll_gpuring_connect_after=0
 
 # Print the number of packets that the machine's first device has sent.
 packets() { cat /sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts; }

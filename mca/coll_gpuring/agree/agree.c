@@ -45,10 +45,8 @@ static bool is_worth_asking(const struct gpuring_call *call, uint64_t bytes)
            (gpuring_params.deterministic && call->collective == GPURING_COLLECTIVE_REDUCE);
 }
 
-/* Return the number of bytes that pass through the root of a call, which either all ranks know or
- * none; 0: not known. */
-static uint64_t known_bytes(const mca_coll_gpuring_module_t *module,
-                            const struct gpuring_call *call)
+uint64_t gpuring_agree_bytes(const mca_coll_gpuring_module_t *module,
+                             const struct gpuring_call *call)
 {
     bool blocks = gpuring_collective_has_blocks(call->collective);
     uint64_t bytes;
@@ -66,7 +64,7 @@ static uint64_t known_bytes(const mca_coll_gpuring_module_t *module,
 static bool is_small(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
                      uint64_t number)
 {
-    uint64_t size = gpuring_params.agree_size, bytes = known_bytes(module, call);
+    uint64_t size = gpuring_params.agree_size, bytes = gpuring_agree_bytes(module, call);
 
     if (is_worth_asking(call, bytes)) {
         return false;
@@ -119,7 +117,7 @@ enum gpuring_reason gpuring_agree_ask(const mca_coll_gpuring_module_t *module,
                                       struct gpuring_pending *pending)
 {
     if (is_before(module, pending->vote, &module->agree.next_of_any) ||
-        (!is_worth_asking(call, known_bytes(module, call)) &&
+        (!is_worth_asking(call, gpuring_agree_bytes(module, call)) &&
          is_before(module, pending->vote, &module->agree.next))) {
         pending->asks = GPURING_ASKS_NOBODY;
         return reason_if_staged(call, GPURING_REASON_UNKNOWN);

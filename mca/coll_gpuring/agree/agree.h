@@ -45,6 +45,11 @@ bool gpuring_can_vote_locally(const struct mca_coll_gpuring_module_t *module);
  * answer, except while an earlier call waits for an agreement; see gpuring_agree_ask. */
 bool gpuring_agree_possible(const struct mca_coll_gpuring_module_t *module, uint64_t number);
 
+/* Return the number of bytes that pass through the root of a call, or that a call without a root
+ * has, which either all ranks know or none. 0: not known, or none. */
+uint64_t gpuring_agree_bytes(const struct mca_coll_gpuring_module_t *module,
+                             const struct gpuring_call *call);
+
 /*
  * Begin to ask where the buffers of a call are. All ranks call this for the same calls in the same
  * order. number: module->calls, or GPURING_AGREE_PERSISTENT. queued: the call waits for other

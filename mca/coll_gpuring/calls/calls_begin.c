@@ -138,6 +138,23 @@ static enum gpuring_reason describe(struct gpuring_description *d, struct gpurin
     return reason;
 }
 
+/*
+ * Many communicators are created for a few small calls, which take less time in another component
+ * than connecting the ranks. Therefore the first calls are delegated, unless they are large. This
+ * depends only on the call's number and on a size that all ranks know. MPI_COMM_WORLD is excepted,
+ * because it exists once, and most programs use it.
+ */
+#define EARLY_BYTES 1024 /* that count as much as a call */
+
+static bool is_early(const module_t *self, const struct gpuring_call *call, uint64_t number)
+{
+    uint64_t first = (uint64_t) gpuring_params.connect_after;
+
+    return OPAL_UNLIKELY(number <= first) && self->comm != MPI_COMM_WORLD &&
+           call->count != GPURING_COUNT_UNKNOWN &&
+           gpuring_agree_bytes(self, call) < (first - number + 1) * EARLY_BYTES;
+}
+
 /* Vote in a call in which some ranks may use GPU buffers and others host buffers. Returns NONE, or
  * the reason for delegating it. The ranks vote in every call in which all of them are able to. */
 static enum gpuring_reason vote(module_t *self, struct gpuring_call *call,
@@ -176,6 +193,11 @@ enum gpuring_reason gpuring_call_begin(struct gpuring_description *d, struct gpu
         return GPURING_REASON_UNKNOWN; /* independent of where the buffers are */
     }
     reason = describe(d, call, status);
+    if (*status == GPURING_OK &&
+        (reason == GPURING_REASON_NONE || reason == GPURING_REASON_MEMORY) &&
+        is_early(self, *call, number)) {
+        return reason == GPURING_REASON_NONE ? GPURING_REASON_EARLY : reason;
+    }
     if (votes) {
         return *status == GPURING_OK ? vote(self, *call, pending, reason, number) : reason;
     }

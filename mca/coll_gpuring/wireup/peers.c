@@ -15,11 +15,14 @@
  *
  *     bits 0-7    coll_gpuring_device      bits 16-23  the device that this selects
  *     bits 8-15   coll_gpuring_priority    bit 24      the priority is above 0
+ *                                          bits 25-31  coll_gpuring_connect_after
  */
 #define DEVICE(word)   ((word) &0xff)
 #define PRIORITY(word) ((word) >> 8 & 0xff)
 #define EFFECT(word)   ((word) >> 16)
 #define EFFECT_DEVICE  UINT32_C(0xff)
+#define EFFECT_SERVES  UINT32_C(0x100)
+#define AFTER(word)    ((word) >> 25)
 
 #define TEXT(name, text) text,
 static const char *const devices[] = {GPURING_VALUES_device(TEXT)};
@@ -35,7 +38,8 @@ static uint32_t own_word(void)
     if (set == GPURING_PARAM_DEVICE_AUTO) {
         selected = GPURING_HAVE_CUDA ? GPURING_PARAM_DEVICE_CUDA : GPURING_PARAM_DEVICE_OFF;
     }
-    return set | priority << 8 | selected << 16 | (priority > 0 ? UINT32_C(1) << 24 : 0);
+    return set | priority << 8 | selected << 16 | (priority > 0 ? UINT32_C(1) << 24 : 0) |
+           (uint32_t) gpuring_params.connect_after << 25;
 }
 
 void gpuring_peers_publish(void)
@@ -56,24 +60,30 @@ static const char *device_text(uint32_t word, char text[32])
 /* One line at rank 0 and one at the rank that differs from it. */
 static void report(struct ompi_communicator_t *comm, int rank, uint32_t first, uint32_t other)
 {
-    bool device = ((EFFECT(first) ^ EFFECT(other)) & EFFECT_DEVICE) != 0;
+    uint32_t differ = EFFECT(first) ^ EFFECT(other);
+    const char *name = "connect_after";
     char values[2][32];
 
     if (ompi_comm_rank(comm) != 0 && ompi_comm_rank(comm) != rank) {
         return;
     }
-    if (device) {
+    if ((differ & EFFECT_DEVICE) != 0) {
+        name = "device";
         (void) device_text(first, values[0]);
         (void) device_text(other, values[1]);
-    } else {
+    } else if ((differ & EFFECT_SERVES) != 0) {
+        name = "priority";
         snprintf(values[0], sizeof values[0], "%u", PRIORITY(first));
         snprintf(values[1], sizeof values[1], "%u", PRIORITY(other));
+    } else {
+        snprintf(values[0], sizeof values[0], "%u", AFTER(first));
+        snprintf(values[1], sizeof values[1], "%u", AFTER(other));
     }
     gpuring_warn("[ranks-differ] coll_gpuring_%s is %s at rank 0 (host %s) and %s at rank %d (host "
                  "%s): other components serve communicators with such ranks. Give all ranks the "
                  "same value (mpirun --mca)",
-                 device ? "device" : "priority", values[0], gpuring_compat_host(comm, 0), values[1],
-                 rank, gpuring_compat_host(comm, rank));
+                 name, values[0], gpuring_compat_host(comm, 0), values[1], rank,
+                 gpuring_compat_host(comm, rank));
 }
 
 bool gpuring_peers_alike(struct ompi_communicator_t *comm)

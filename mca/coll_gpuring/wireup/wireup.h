@@ -41,10 +41,11 @@ void gpuring_wireup_free(struct gpuring_wireup *wireup); /* NULL is allowed */
 void gpuring_network_close(void);
 
 /*
- * ---- peers.c: parameters that must be equal before a wire-up ---- coll_gpuring_priority (whether
- * it is above 0) and coll_gpuring_device determine which ranks take part in a wire-up at all. If
- * they differ between ranks, no rank of the communicator serves. AllGather 1 compares all other
- * parameters.
+ * ---- peers.c: parameters that must be equal before a wire-up ----
+ *
+ * coll_gpuring_priority (whether it is above 0) and coll_gpuring_device determine which ranks take
+ * part in a wire-up at all, and coll_gpuring_connect_after in which call. If they differ between
+ * ranks, no rank of the communicator serves. AllGather 1 compares all other parameters.
  */
 
 /* Publish this process's values. Call when the component is opened, before MPI_Init exchanges
