@@ -53,11 +53,17 @@ static void *allocate(int where)
     return (void *) (uintptr_t) address;
 }
 
-static void make_own(void)
+/* Return the GPU of this rank. */
+static int gpu_here(void)
 {
     const char *local = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
 
-    own = context_make((local != NULL ? atoi(local) : 0) % atoi(getenv("GPURING_STANDIN_GPUS")));
+    return (local != NULL ? atoi(local) : 0) % atoi(getenv("GPURING_STANDIN_GPUS"));
+}
+
+static void make_own(void)
+{
+    own = context_make(gpu_here());
     from[OWN] = allocate(OWN);
     to[OWN] = allocate(OWN);
 }
@@ -317,15 +323,14 @@ static void end_while_pending(bool everywhere, bool worked_there)
 static void reset_primary(bool again)
 {
     int (*state)(int gpu, unsigned int *flags, int *active), (*release)(int gpu);
-    int (*retain)(void **context, int gpu), (*device)(int *gpu), gpu, active = 0;
+    int (*retain)(void **context, int gpu), gpu = gpu_here(), active = 0;
     unsigned int flags;
     void *context;
 
-    standin_find("cuCtxGetDevice", &device);
     standin_find("cuDevicePrimaryCtxGetState", &state);
     standin_find("cuDevicePrimaryCtxRelease_v2", &release);
     standin_find("cuDevicePrimaryCtxRetain", &retain);
-    (void) device(&gpu);
+    harness_check(state(gpu, &flags, &active) == 0 && active, "the primary context exists");
     while (state(gpu, &flags, &active) == 0 && active) {
         (void) release(gpu);
     }
