@@ -46,6 +46,47 @@ const char *gpuring_compat_host(struct ompi_communicator_t *comm, int rank)
     return name != NULL ? name : "unknown";
 }
 
+/* The key of an attribute, because MPI_Comm_free only calls the destructor of a communicator when
+ * no request holds it any longer. */
+static struct {
+    pthread_mutex_t lock; /* guards the others */
+    int key;
+    void (*function)(void *);
+} on_free = {.lock = PTHREAD_MUTEX_INITIALIZER, .key = MPI_KEYVAL_INVALID};
+
+static int on_free_call(MPI_Comm comm, int key, void *argument, void *extra)
+{
+    (void) comm;
+    (void) key;
+    (void) extra;
+    on_free.function(argument);
+    return MPI_SUCCESS;
+}
+
+void gpuring_compat_on_free(struct ompi_communicator_t *comm, void (*function)(void *),
+                            void *argument)
+{
+    int code = MPI_SUCCESS;
+
+    if (comm == MPI_COMM_WORLD) {
+        return;
+    }
+    pthread_mutex_lock(&on_free.lock);
+    if (on_free.key == MPI_KEYVAL_INVALID) {
+        on_free.function = function;
+        code = PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_free_call, &on_free.key, NULL);
+    }
+    pthread_mutex_unlock(&on_free.lock);
+    if (code == MPI_SUCCESS) {
+        (void) PMPI_Comm_set_attr(comm, on_free.key, argument);
+    }
+}
+
+void gpuring_compat_on_free_forget(void)
+{
+    on_free.key = MPI_KEYVAL_INVALID;
+}
+
 #define PUBLISHED "coll.gpuring"
 
 void gpuring_compat_publish(uint32_t word)

@@ -177,6 +177,16 @@ static inline bool gpuring_compat_failed(int code)
 #endif
 }
 
+/*
+ * Let MPI_Comm_free of this communicator call function(argument), which must not wait, before it
+ * releases the communicator. All calls must have the same function. Does nothing for
+ * MPI_COMM_WORLD, which is never freed. After an error, the function is never called. forget: the
+ * component is being closed, and MPI may be used again later.
+ */
+void gpuring_compat_on_free(struct ompi_communicator_t *comm, void (*function)(void *),
+                            void *argument);
+void gpuring_compat_on_free_forget(void);
+
 /* Return the host of a rank of the communicator, for log messages. Never NULL. */
 const char *gpuring_compat_host(struct ompi_communicator_t *comm, int rank);
 

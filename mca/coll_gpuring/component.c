@@ -143,6 +143,7 @@ static int component_close(void)
         gpuring_local_topology_close();
     }
     gpuring_compat_errors_forget();
+    gpuring_compat_on_free_forget();
     log_close();
     return OMPI_SUCCESS;
 }

@@ -69,6 +69,8 @@ struct mca_coll_gpuring_module_t {
     enum gpuring_state state; /* changed by the thread that progresses the queue */
     int failure;              /* in state FAILED: the gpuring_status that calls return */
     bool enabled;
+    bool freed; /* MPI_Comm_free was called; atomic, and only known if ranks may be on several
+                   nodes */
     struct gpuring_previous previous;
     uint64_t calls;          /* number of calls so far of the functions that it may serve */
     uint32_t logged_reasons; /* bits of enum gpuring_reason that were logged */

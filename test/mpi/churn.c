@@ -6,9 +6,10 @@
  * probes and cancelled receives use the same communicators. Every result is checked. All
  * ranks draw the same calls from the seed and complete them in different orders.
  *
- *   churn [-s SEED] [-c STEPS]
+ *   churn [-s SEED] [-c STEPS] [-u]
  *
- * With coll_gpuring_connect_after, also check which of a communicator's first calls are served.
+ * -u: use each communicator before it may be freed. With coll_gpuring_connect_after, also check
+ * which of a communicator's first calls are served.
  */
 #include "harness.h"
 
@@ -40,7 +41,7 @@ static struct place places[COMMS];
 static struct call calls[WINDOW];
 static uint64_t shared, own; /* states of the random numbers: of all ranks, of this one */
 static int key, freed;
-static bool good = true;
+static bool good = true, use_all;
 
 static unsigned draw(uint64_t *state, unsigned below)
 {
@@ -97,7 +98,7 @@ static int when_freed(MPI_Comm comm, int keyval, void *value, void *extra)
 static void describe(struct place *place, MPI_Comm comm)
 {
     MPI_Group group, world;
-    int rank;
+    int rank, one = 1, all = 0;
 
     *place =
         (struct place){.comm = comm, .copy = MPI_COMM_NULL, .copying = MPI_REQUEST_NULL, .size = 0};
@@ -114,6 +115,10 @@ static void describe(struct place *place, MPI_Comm comm)
     }
     MPI_Group_free(&group);
     MPI_Group_free(&world);
+    if (use_all) {
+        MPI_Allreduce(&one, &all, 1, MPI_INT, MPI_SUM, comm);
+        expect(all == place->size, "wrong result of the first call", -1);
+    }
     MPI_Comm_set_attr(comm, key, NULL);
 }
 
@@ -372,13 +377,16 @@ int main(int argc, char **argv)
     int steps = 300, option;
 
     harness_start(&argc, &argv, MPI_THREAD_SINGLE);
-    while ((option = getopt(argc, argv, "s:c:")) != -1) {
+    while ((option = getopt(argc, argv, "s:c:u")) != -1) {
         switch (option) {
         case 's':
             seed = strtoull(optarg, NULL, 0);
             break;
         case 'c':
             steps = atoi(optarg);
+            break;
+        case 'u':
+            use_all = true;
             break;
         default:
             MPI_Abort(MPI_COMM_WORLD, 2);

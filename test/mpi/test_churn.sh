@@ -12,8 +12,8 @@ seed=${GPURING_CHURN_SEED:-1}
 count=${GPURING_CHURN_COUNT:-300}
 echo "# GPURING_CHURN_SEED=$seed GPURING_CHURN_COUNT=$count repeats this run"
 
-churn() { # RANKS NODES TEXT
-    mpi 120 "$1" "n$2" churn -s "$seed" -c "$count"
+churn() { # RANKS NODES TEXT [OPTION]
+    mpi 120 "$1" "n$2" churn -s "$seed" -c "$count" ${4+"$4"}
     adopt_as_one "$1 ranks on $2 nodes, $3"
     seed=$((seed + 1))
 }
@@ -26,6 +26,10 @@ done
 export OMPI_MCA_coll_gpuring_check=data
 churn 4 1 "check=data"
 unset OMPI_MCA_coll_gpuring_check
+export OMPI_MCA_coll_gpuring_net=mpi
+churn 4 2 "MPI messages" -u
+check "4 ranks on 2 nodes, MPI messages: no communicator is left" silent '\[not-freed\]'
+unset OMPI_MCA_coll_gpuring_net
 if grep -q 'GPURING_HAVE_UCX *1' "$top_builddir/gpuring_config.h"; then
     export OMPI_MCA_coll_gpuring_net=ucx
     churn 4 2 "auto"

@@ -356,6 +356,17 @@ int gpuring_engine_aborted(const struct gpuring_engine *engine)
     return -(int) why;
 }
 
+void gpuring_engine_freed(const struct gpuring_engine *engine)
+{
+    /* Partner: gpuring_engine_own. */
+    struct gpuring_transport *late = __atomic_load_n(&engine->late_transport, __ATOMIC_ACQUIRE);
+
+    gpuring_transport_freed(engine->transport);
+    if (late != NULL) {
+        gpuring_transport_freed(late);
+    }
+}
+
 void gpuring_engine_destroy(struct gpuring_engine *engine)
 {
     if (engine == NULL) {

@@ -125,6 +125,7 @@ static inline bool gpuring_engine_lacks(const struct gpuring_engine *engine,
 int gpuring_engine_health(const struct gpuring_engine *engine, char *text, size_t size);
 void gpuring_engine_abort(const struct gpuring_engine *engine, int status);
 int gpuring_engine_aborted(const struct gpuring_engine *engine);
+void gpuring_engine_freed(const struct gpuring_engine *engine);
 
 void gpuring_engine_destroy(struct gpuring_engine *engine); /* NULL is allowed */
 

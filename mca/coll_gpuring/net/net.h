@@ -138,6 +138,9 @@ struct gpuring_net_ops {
      * after the net was polled. Gate. NULL if there is nothing to do.
      */
     int (*link_leave)(struct gpuring_net_link *link);
+    /* Withdraw receives that nothing has arrived for, because each of them holds the communicator.
+     * The next look posts them again. Gate. NULL if there are none. */
+    void (*link_withdraw)(struct gpuring_net_link *link);
     /* Return true if the net may still access the link's memory after link_close, so that it must
      * not be freed. Called after link_leave, before link_close. Gate. NULL: never. */
     bool (*link_holds)(struct gpuring_net_link *link);

@@ -12,7 +12,9 @@ static int message_start(struct ompi_communicator_t *comm, int tag, struct gpuri
 {
     int code = message->sent
                    ? MCA_PML_CALL(isend(message->data, message->bytes, MPI_BYTE, message->peer, tag,
-                                        MCA_PML_BASE_SEND_STANDARD, comm, &message->request))
+                                        message->synchronous ? MCA_PML_BASE_SEND_SYNCHRONOUS
+                                                             : MCA_PML_BASE_SEND_STANDARD,
+                                        comm, &message->request))
                    : MCA_PML_CALL(irecv(message->data, message->bytes, MPI_BYTE, message->peer, tag,
                                         comm, &message->request));
 
@@ -61,6 +63,15 @@ static bool message_cancel(struct gpuring_message *message)
     return true;
 }
 
+static bool message_withdraw(struct gpuring_message *message)
+{
+    if (!REQUEST_COMPLETE(message->request)) {
+        ompi_request_cancel(message->request);
+    }
+    return REQUEST_COMPLETE(message->request) && message->request->req_status._cancelled != 0 &&
+           message_cancel(message);
+}
+
 static void message_progress(void)
 {
     opal_progress();
@@ -80,6 +91,7 @@ const struct gpuring_message_ops gpuring_message_mpi = {
     .start = message_start,
     .finish = message_finish,
     .cancel = message_cancel,
+    .withdraw = message_withdraw,
     .progress = message_progress,
     .lowest_tag = message_lowest_tag,
 };

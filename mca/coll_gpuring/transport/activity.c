@@ -105,6 +105,13 @@ bool gpuring_transport_unsent(struct gpuring_transport *transport)
     return transport->nremote > 0 && gpuring_proxy_unsent(&transport->group);
 }
 
+void gpuring_transport_freed(struct gpuring_transport *transport)
+{
+    if (transport->nremote > 0) {
+        gpuring_proxy_freed(&transport->group);
+    }
+}
+
 bool gpuring_transport_by_mpi(const struct gpuring_transport *transport)
 {
     return transport->nremote > 0 && transport->config.net_ops == &gpuring_net_mpi;

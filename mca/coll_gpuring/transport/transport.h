@@ -259,6 +259,9 @@ bool gpuring_transport_help(struct gpuring_transport *transport);
  * is left. Progresses the network. */
 bool gpuring_transport_unsent(struct gpuring_transport *transport);
 
+/* Let no message of the network hold the communicator, which was freed. */
+void gpuring_transport_freed(struct gpuring_transport *transport);
+
 /* Return true if the network progresses only when MPI does. */
 bool gpuring_transport_by_mpi(const struct gpuring_transport *transport);
 

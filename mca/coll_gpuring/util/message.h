@@ -17,7 +17,8 @@ struct ompi_request_t;
 
 struct gpuring_message {
     int peer;
-    bool sent; /* true: this rank sends it; false: this rank receives it */
+    bool sent;        /* true: this rank sends it; false: this rank receives it */
+    bool synchronous; /* sent: it is complete only when the peer receives it */
     void *data;
     size_t bytes;                   /* of a receive: the room, then the number of bytes received */
     struct ompi_request_t *request; /* NULL: not started, or complete */
@@ -34,6 +35,10 @@ struct gpuring_message_ops {
 
     /* Cancel the message. Returns false if the network may still use its memory. */
     bool (*cancel)(struct gpuring_message *message);
+
+    /* Cancel a receive unless it has received a message, or has begun to. Returns true if it was
+     * cancelled. Net `mpi` only. */
+    bool (*withdraw)(struct gpuring_message *message);
 
     /* Progress all messages of the process. The net `mpi` calls it without its gate. */
     void (*progress)(void);

@@ -10,8 +10,7 @@
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup/state.h"
 
-/* Return true if ranks of the communicator may be on other nodes. */
-static bool may_leave_node(struct ompi_communicator_t *comm)
+bool gpuring_ranks_may_leave_node(struct ompi_communicator_t *comm)
 {
     if (gpuring_param_given(gpuring_params.hostid)) {
         return true;
@@ -34,7 +33,8 @@ static int fill_nics(struct ompi_communicator_t *comm, struct gpuring_rank_info 
     int count = gpuring_nics_find("/sys", gpuring_params.verbs_hca,
                                   gpuring_params.verbs_gid_index + 1, found);
 
-    count = count > 0 && may_leave_node(comm) ? gpuring_network_prove(found, count) : count;
+    count = count > 0 && gpuring_ranks_may_leave_node(comm) ? gpuring_network_prove(found, count)
+                                                            : count;
     for (int i = 0; i < count && rank_info->nnics < GPURING_HELLO_NICS; i++) {
         uint32_t known = 0;
 

@@ -29,6 +29,9 @@ struct gpuring_wireup {
 
 /* ---- rank info.c: reports of the ranks about themselves and their nodes ---- */
 
+/* Return true if ranks of the communicator may be on other nodes. */
+bool gpuring_ranks_may_leave_node(struct ompi_communicator_t *comm);
+
 /* Begin AllGather 1. */
 int gpuring_rank_info_send(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
 

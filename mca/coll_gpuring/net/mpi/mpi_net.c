@@ -9,11 +9,16 @@
  * Each end of a link has four tags of its own, on which it receives:
  *
  *   receiving end   tags 0 .. 2: the slots of a protocol, in the order of their steps
- *   both ends       tag 3: struct control: credits for a sending end, and the end of the connection
+ *   both ends       tag 3: struct control: the end of the connection
  *
  * Only protocols in use have posted receives, and few of them, because MPI compares each message of
  * the same peer with all of them. MPI stores messages that arrive before their receive is posted.
- * This lets the sender run up to WINDOW steps ahead of the receiver, and credits are rare.
+ * Credits are not sent. Instead, one message in SYNCHRONOUS is complete only when the receiver has
+ * posted its receive, so that the sender cannot run further ahead. Unlike a credit, such a message
+ * leaves nothing in flight that could arrive after MPI_Comm_free.
+ *
+ * Each receive that is posted holds the communicator. MPI_Comm_free therefore withdraws them
+ * (gpuring_proxy_freed).
  *
  * Everything here runs under the gate.
  */
@@ -25,12 +30,11 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define WINDOW       48 /* steps; not in units of slots */
-#define POSTED       4  /* receives per protocol of a link, at most */
-#define TAGS         4  /* per end */
-#define TAG_CONTROL  3
-#define NETS         2 /* per communicator */
-#define CREDITS_SENT 2 /* that may be in flight per link */
+#define SYNCHRONOUS 40 /* steps from one synchronous message to the next */
+#define POSTED      4  /* receives per protocol of a link, at most */
+#define TAGS        4  /* per end */
+#define TAG_CONTROL 3
+#define NETS        2 /* per communicator */
 
 /* MPI's largest message by TCP that needs no answer of the receiver, by default: 64 KiB less the
  * headers of the PML. */
@@ -42,9 +46,7 @@
 
 /* In the byte order of the hosts, which is compared in AllGather 1. */
 struct control {
-    uint64_t head;     /* a credit */
-    uint32_t protocol; /* of the credit */
-    int32_t status;    /* 0, or the reason for which the peer has given up */
+    int32_t status; /* the reason for which the peer has given up */
 };
 
 struct control_message {
@@ -64,7 +66,7 @@ struct gpuring_net_link {
     int32_t peer_tags; /* index of the peer's tags */
     bool left;         /* post no further receives */
     struct ring ring[GPURING_PROTOCOL_COUNT];
-    struct control_message in, credit[CREDITS_SENT], abort;
+    struct control_message in, abort;
 };
 
 struct gpuring_net {
@@ -168,7 +170,9 @@ static int mpi_link_create(struct gpuring_net *net, int device,
         return status;
     }
     for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-        link->base.count[p].window = WINDOW;
+        if (direction == GPURING_NET_RECV) {
+            link->base.count[p].window = UINT32_MAX; /* no credit is ever due */
+        }
     }
     link->peer = -1;
     *result = link;
@@ -243,39 +247,31 @@ static bool finished(struct gpuring_net_link *link, struct gpuring_message *mess
     return status == GPURING_OK;
 }
 
-/* Handle messages on the control tag, and post a receive for the next one. */
+/* Wait for a message on the control tag, which ends the connection. */
 static void look_at_control(struct gpuring_net_link *link)
 {
     struct control_message *in = &link->in;
+    char why[160];
 
-    for (;;) {
-        if (in->message.request == NULL) {
-            in->message = (struct gpuring_message){.data = &in->data, .bytes = sizeof in->data};
-            if (start(link, TAG_CONTROL, &in->message) != GPURING_OK) {
-                return;
-            }
-        }
-        if (!finished(link, &in->message)) {
-            return;
-        }
-        if (in->message.bytes != sizeof in->data || in->data.protocol >= GPURING_PROTOCOL_COUNT) {
-            link_fail(link, GPURING_ERR_PEER,
-                      "the peer sent an impossible message: does it run the same version of "
-                      "coll/gpuring?");
-        } else if (in->data.status != GPURING_OK) {
-            char why[160];
-
-            snprintf(why, sizeof why,
-                     "[peer-gave-up] the peer gave the communicator up: %s; see its output",
-                     gpuring_status_text(in->data.status));
-            link_fail(link, GPURING_ERR_ABORTED, why);
-        } else {
-            gpuring_net_base_credit(&link->base, in->data.protocol, in->data.head);
-        }
-        if (link->base.status != GPURING_OK) {
+    if (in->message.request == NULL) {
+        in->message = (struct gpuring_message){.data = &in->data, .bytes = sizeof in->data};
+        if (start(link, TAG_CONTROL, &in->message) != GPURING_OK) {
             return;
         }
     }
+    if (!finished(link, &in->message)) {
+        return;
+    }
+    if (in->message.bytes != sizeof in->data) {
+        link_fail(link, GPURING_ERR_PEER,
+                  "the peer sent an impossible message: does it run the same version of "
+                  "coll/gpuring?");
+        return;
+    }
+    snprintf(why, sizeof why,
+             "[peer-gave-up] the peer gave the communicator up: %s; see its output",
+             gpuring_status_text(in->data.status));
+    link_fail(link, GPURING_ERR_ABORTED, why);
 }
 
 /* Report the slots that have left. */
@@ -291,6 +287,7 @@ static void look_at_sends(struct gpuring_net_link *link, unsigned p)
             return;
         }
         gpuring_net_base_done(&link->base, p, count->done);
+        gpuring_net_base_credit(&link->base, p, count->done);
     }
 }
 
@@ -367,42 +364,28 @@ static int mpi_post(struct gpuring_net_link *link, enum gpuring_protocol protoco
                   "a chunk is larger than its slot, or has none: the FIFO's memory is corrupt");
         return link->base.status;
     }
-    *message = (struct gpuring_message){
-        .sent = true, .data = memory->slots + index * memory->slot_bytes, .bytes = bytes};
+    *message = (struct gpuring_message){.sent = true,
+                                        .synchronous = (step + 1) % SYNCHRONOUS == 0,
+                                        .data = memory->slots + index * memory->slot_bytes,
+                                        .bytes = bytes};
     if (start(link, protocol, message) == GPURING_OK) {
         look_at_sends(link, protocol); /* most small sends are complete */
     }
     return link->base.status;
 }
 
-static int send_control(struct gpuring_net_link *link, struct control_message *out,
-                        struct control data)
+static void mpi_link_abort(struct gpuring_net_link *link, int status)
 {
-    out->data = data;
+    struct control_message *out = &link->abort;
+
+    if (link->peer < 0 || out->message.request != NULL) {
+        return;
+    }
+    out->data = (struct control){.status = status};
     out->message =
         (struct gpuring_message){.sent = true, .data = &out->data, .bytes = sizeof out->data};
     if (start(link, TAG_CONTROL, &out->message) == GPURING_OK) {
         (void) finished(link, &out->message);
-    }
-    return link->base.status;
-}
-
-static int mpi_credit(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t head)
-{
-    for (int i = 0; i < CREDITS_SENT; i++) {
-        struct control_message *out = &link->credit[i];
-
-        if (out->message.request == NULL || finished(link, &out->message)) {
-            return send_control(link, out, (struct control){.head = head, .protocol = protocol});
-        }
-    }
-    return GPURING_AGAIN;
-}
-
-static void mpi_link_abort(struct gpuring_net_link *link, int status)
-{
-    if (link->peer >= 0 && link->abort.message.request == NULL) {
-        (void) send_control(link, &link->abort, (struct control){.status = status});
     }
 }
 
@@ -413,9 +396,6 @@ static bool cancel_all(struct gpuring_net_link *link)
     bool all = cancel(&link->in.message);
 
     all = cancel(&link->abort.message) && all;
-    for (int i = 0; i < CREDITS_SENT; i++) {
-        all = cancel(&link->credit[i].message) && all;
-    }
     for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
         for (uint32_t i = 0; i < link->base.count[p].memory.nslots; i++) {
             all = cancel(&link->ring[p].messages[i]) && all;
@@ -429,6 +409,24 @@ static int mpi_link_leave(struct gpuring_net_link *link)
 {
     link->left = true;
     return cancel_all(link) ? GPURING_OK : GPURING_AGAIN;
+}
+
+static void mpi_link_withdraw(struct gpuring_net_link *link)
+{
+    bool (*withdraw)(struct gpuring_message *) = net_of(link)->messages->withdraw;
+
+    if (link->in.message.request != NULL) {
+        (void) withdraw(&link->in.message);
+    }
+    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+        const struct gpuring_net_count *count = &link->base.count[p];
+        struct ring *ring = &link->ring[p];
+
+        while (ring->started > count->done &&
+               withdraw(&ring->messages[(ring->started - 1) % count->memory.nslots])) {
+            ring->started--;
+        }
+    }
 }
 
 static bool mpi_link_holds(struct gpuring_net_link *link)
@@ -482,11 +480,11 @@ const struct gpuring_net_ops gpuring_net_mpi = {
     .link_handle = mpi_link_handle,
     .link_connect = mpi_link_connect,
     .link_leave = mpi_link_leave,
+    .link_withdraw = mpi_link_withdraw,
     .link_holds = mpi_link_holds,
     .link_close = mpi_link_close,
     .link_abort = mpi_link_abort,
     .post = mpi_post,
-    .credit = mpi_credit,
     .look = mpi_look,
     .poll = mpi_poll,
     .quiet = mpi_quiet,

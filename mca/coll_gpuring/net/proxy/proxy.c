@@ -488,10 +488,27 @@ static void bell_end(struct gpuring_proxy *proxy)
     __atomic_fetch_add(&proxy->bell.ended, 1, __ATOMIC_RELEASE);
 }
 
+static void withdraw(struct gpuring_proxy_group *group)
+{
+    gpuring_gate_enter(group->proxy->config.gate);
+    gpuring_proxy_withdraw(group);
+    gpuring_gate_leave(group->proxy->config.gate);
+}
+
+void gpuring_proxy_freed(struct gpuring_proxy_group *group)
+{
+    /* Partner: gpuring_proxy_end. At least one of two threads sees what the other has stored. */
+    __atomic_store_n(&group->freed, true, __ATOMIC_SEQ_CST);
+    withdraw(group);
+}
+
 void gpuring_proxy_end(struct gpuring_proxy_group *group)
 {
     /* Partner: the load in pump_group. */
-    __atomic_fetch_add(&group->ended, 1, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&group->ended, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&group->freed, __ATOMIC_SEQ_CST)) {
+        withdraw(group);
+    }
     bell_end(group->proxy);
 }
 

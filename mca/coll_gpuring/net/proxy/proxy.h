@@ -82,6 +82,7 @@ struct gpuring_proxy_group {
     struct gpuring_list links;
     uint64_t begun, ended; /* number of operations */
     uint64_t idle;         /* value of `begun` when all had ended and nothing was left to send */
+    bool freed;            /* atomic; see gpuring_proxy_freed */
 };
 void gpuring_proxy_group_init(struct gpuring_proxy *proxy, struct gpuring_proxy_group *group);
 
@@ -122,6 +123,12 @@ const char *gpuring_proxy_error(const struct gpuring_net_link *link);
  * operation may end. Always false if the proxy has a thread, which completes them later.
  */
 bool gpuring_proxy_unsent(struct gpuring_proxy_group *group);
+
+/*
+ * Let nothing that the nets have posted hold the communicator unless an operation is in progress,
+ * because the communicator was freed. Operations may still begin.
+ */
+void gpuring_proxy_freed(struct gpuring_proxy_group *group);
 
 /* Begin and end an operation that uses these links. */
 void gpuring_proxy_begin(struct gpuring_proxy_group *group);

@@ -34,6 +34,9 @@ int gpuring_proxy_pump(struct gpuring_net_base_link *link, uint64_t *bytes, uint
  */
 bool gpuring_proxy_pending(const struct gpuring_net_base_link *link, bool posted);
 
+/* Withdraw what the nets have posted for the group if no operation is in progress. */
+void gpuring_proxy_withdraw(const struct gpuring_proxy_group *group);
+
 #define GPURING_PROXY_NETS 2 /* verbs and ucx */
 
 enum {

@@ -152,3 +152,19 @@ bool gpuring_proxy_pending(const struct gpuring_net_base_link *link, bool posted
     }
     return false;
 }
+
+void gpuring_proxy_withdraw(const struct gpuring_proxy_group *group)
+{
+    struct gpuring_net_base_link *link;
+
+    if (__atomic_load_n(&group->ended, __ATOMIC_SEQ_CST) !=
+        __atomic_load_n(&group->begun, __ATOMIC_RELAXED)) {
+        return;
+    }
+    GPURING_LIST_EACH(link, &group->links, struct gpuring_net_base_link, node)
+    {
+        if (link->net->ops->link_withdraw != NULL) {
+            link->net->ops->link_withdraw((struct gpuring_net_link *) link);
+        }
+    }
+}
