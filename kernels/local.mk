@@ -7,6 +7,9 @@
 
 noinst_LTLIBRARIES += libgpuring_kernels.la
 libgpuring_kernels_la_LIBADD = -lpthread -lm
+libgpuring_kernels_la_CPPFLAGS = $(base_cppflags)
+# Sums and products are rounded separately on all processors.
+libgpuring_kernels_la_CFLAGS = $(AM_CFLAGS) -ffp-contract=off
 libgpuring_kernels_la_SOURCES = \
     kernels/exec_host.c \
     kernels/exec_host.h \
@@ -42,10 +45,6 @@ libgpuring_kernels_la_SOURCES = \
     mca/coll_gpuring/util/message.h \
     mca/coll_gpuring/util/status.c \
     mca/coll_gpuring/util/status.h
-
-# Sums and products are rounded separately on all processors.
-fold_objects = kernels/fold.lo kernels/fold_avx2.lo kernels/fold_avx512.lo
-$(fold_objects): AM_CFLAGS += -ffp-contract=off
 
 libgpuring_kernels_la_SOURCES += kernels/image.c kernels/image.h
 

@@ -34,7 +34,7 @@ SH_LOG_COMPILER = timeout -k 10 $(GPURING_TEST_TIMEOUT) $(SHELL)
 # Parts of `make check`. Each target builds only the programs that it runs. The -programs targets run
 # nothing.
 .PHONY: check-unit check-mpi check-threads unit-programs thread-programs
-unit-programs: $(unit_tests)
+unit-programs: $(unit_tests) $(unit_needs)
 thread-programs: $(thread_tests)
 check-unit: unit-programs
 	$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS='$(unit_tests)' check_PROGRAMS= check_LTLIBRARIES=
@@ -80,19 +80,13 @@ test_mutation_mca_coll_gpuring_la_DEPENDENCIES = mca_coll_gpuring.la
 # test/bench.
 CLEANFILES += $(EXTRA_PROGRAMS)
 EXTRA_PROGRAMS = test/bench/overhead
-test_bench_overhead_SOURCES = test/bench/overhead.c
-test_bench_overhead_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_bench_overhead_LDADD = $(MPI_LIBS)
 
 EXTRA_PROGRAMS += test/bench/walk
-test_bench_walk_SOURCES = test/bench/walk.c
-test_bench_walk_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_bench_walk_LDFLAGS = -export-dynamic
 test_bench_walk_LDADD = $(mpi_test_libs)
 
 EXTRA_PROGRAMS += test/bench/communicators
-test_bench_communicators_SOURCES = test/bench/communicators.c
-test_bench_communicators_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_bench_communicators_LDADD = $(MPI_LIBS)
 EXTRA_DIST += \
     test/bench/collectives.c \
@@ -115,28 +109,23 @@ test_bench_verbs_exchange_SOURCES = \
     test/bench/verbs_exchange.c \
     test/rdma/pair_socket.c \
     test/rdma/pair_socket.h
-test_bench_verbs_exchange_CPPFLAGS = $(AM_CPPFLAGS) $(VERBS_CPPFLAGS)
 test_bench_verbs_exchange_LDADD = -libverbs
 endif
 
 # `make parts_table` builds the program for the table of doc/results/search.md about parts of machines.
 EXTRA_PROGRAMS += test/bench/parts_table
-test_bench_parts_table_SOURCES = test/bench/parts_table.c $(pci_proof)
-test_bench_parts_table_LDADD = libpcigraph.la -lm
+test_bench_parts_table_LDADD = test/unit/libunit.la libpcigraph.la -lm
 .PHONY: parts_table
 parts_table: test/bench/parts_table
 
 # Tests of the tools through their command lines.
 check_PROGRAMS += test/tools/report_compare
-test_tools_report_compare_SOURCES = test/tools/report_compare.c
-test_tools_report_compare_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CPPFLAGS)
 test_tools_report_compare_LDADD = $(JANSSON_LIBS) -lm
 TESTS += test/tools/test_gpuring_perf.sh test/tools/test_gpuring_perf_compare.sh \
     test/tools/test_gpuring_perf_tuning.sh test/tools/test_gpuring_selftest.sh \
     test/tools/test_gpuring_report.sh test/tools/test_gpuring_topo.sh
 check_LTLIBRARIES += test/tools/selftest_faults.la
 test_tools_selftest_faults_la_SOURCES = test/tools/selftest_faults.c
-test_tools_selftest_faults_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_tools_selftest_faults_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
 test_tools_selftest_faults_la_LIBADD = $(MPI_LIBS)
 EXTRA_DIST += test/tools/lib.sh test/tools/test_gpuring_perf.sh \

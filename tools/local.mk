@@ -4,7 +4,7 @@
 # The tools: gpuring-topo (no MPI), and gpuring-perf (an MPI program).
 
 bin_PROGRAMS += tools/gpuring-perf
-tools_gpuring_perf_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS) $(JANSSON_CPPFLAGS)
+tools_gpuring_perf_CPPFLAGS = $(base_cppflags) $(MPI_CPPFLAGS) $(JANSSON_CPPFLAGS)
 tools_gpuring_perf_LDADD = libgpuring_core.la libpcigraph.la $(MPI_LIBS) $(JANSSON_LIBS) -ldl -lm
 tools_gpuring_perf_SOURCES = \
     tools/gpuring-argument.c \
@@ -37,7 +37,7 @@ tools_libgpuring_aware_la_SOURCES = \
     tools/gpuring-aware.c \
     tools/gpuring-aware-calls.h \
     tools/gpuring-aware-refused.h
-tools_libgpuring_aware_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+tools_libgpuring_aware_la_CPPFLAGS = $(base_cppflags) $(MPI_CPPFLAGS)
 tools_libgpuring_aware_la_LDFLAGS = -module $(AM_LDFLAGS) $(GPURING_MODULE_LDFLAGS)
 tools_libgpuring_aware_la_LIBADD = $(MPI_LIBS) -ldl
 
@@ -63,6 +63,7 @@ dist_man1_MANS += doc/man/gpuring-report.1
 
 # Text and pictures of a machine.
 noinst_LTLIBRARIES += libgpuring_render.la
+libgpuring_render_la_CPPFLAGS = $(base_cppflags)
 libgpuring_render_la_SOURCES = \
     tools/render/matrix.c \
     tools/render/pci_render.h \
@@ -77,7 +78,7 @@ libgpuring_render_la_SOURCES = \
     tools/render/text.c
 
 bin_PROGRAMS += tools/gpuring-topo
-tools_gpuring_topo_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CPPFLAGS)
+tools_gpuring_topo_CPPFLAGS = $(base_cppflags) $(JANSSON_CPPFLAGS)
 tools_gpuring_topo_LDADD = libgpuring_render.la libgpuring_core.la libpcigraph.la $(JANSSON_LIBS) -lm
 tools_gpuring_topo_SOURCES = \
     tools/gpuring-argument.c \

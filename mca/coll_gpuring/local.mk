@@ -5,7 +5,7 @@
 # it, too) and the component coll/gpuring.
 
 noinst_LTLIBRARIES += libgpuring_core.la
-libgpuring_core_la_CPPFLAGS = $(AM_CPPFLAGS)
+libgpuring_core_la_CPPFLAGS = $(base_cppflags)
 libgpuring_core_la_LIBADD = libgpuring_kernels.la -ldl -lpthread -lrt -lm
 libgpuring_core_la_SOURCES =
 
@@ -161,7 +161,7 @@ libgpuring_core_la_SOURCES += \
 
 # The component.
 component_LTLIBRARIES += mca_coll_gpuring.la
-mca_coll_gpuring_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS) $(HWLOC_CPPFLAGS)
+mca_coll_gpuring_la_CPPFLAGS = $(base_cppflags) $(MPI_CPPFLAGS) $(HWLOC_CPPFLAGS)
 mca_coll_gpuring_la_LDFLAGS = -module $(AM_LDFLAGS) $(GPURING_MODULE_LDFLAGS) \
     -export-symbols-regex '^mca_coll_gpuring_component$$'
 mca_coll_gpuring_la_LIBADD = libgpuring_core.la libpcigraph.la $(MPI_LIBS) -ldl -lpthread -lm

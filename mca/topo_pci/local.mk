@@ -4,7 +4,7 @@
 # The topology engine (libpcigraph: no Open MPI, no CUDA, no verbs) and the component topo/pci.
 
 noinst_LTLIBRARIES += libpcigraph.la
-libpcigraph_la_CPPFLAGS = $(AM_CPPFLAGS) $(HWLOC_CPPFLAGS) $(EXPAT_CPPFLAGS)
+libpcigraph_la_CPPFLAGS = $(base_cppflags) $(HWLOC_CPPFLAGS) $(EXPAT_CPPFLAGS)
 libpcigraph_la_LIBADD = $(HWLOC_LIBS) $(EXPAT_LIBS) -ldl -lm
 libpcigraph_la_SOURCES = \
     mca/topo_pci/bounds/bound.c \
@@ -79,7 +79,7 @@ libpcigraph_la_SOURCES = \
     mca/topo_pci/xml/write.c
 
 component_LTLIBRARIES += mca_topo_pci.la
-mca_topo_pci_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS) $(HWLOC_CPPFLAGS)
+mca_topo_pci_la_CPPFLAGS = $(base_cppflags) $(MPI_CPPFLAGS) $(HWLOC_CPPFLAGS)
 mca_topo_pci_la_LDFLAGS = -module $(AM_LDFLAGS) $(GPURING_MODULE_LDFLAGS) \
     -export-symbols-regex '^mca_topo_pci_component$$'
 mca_topo_pci_la_LIBADD = libpcigraph.la $(MPI_LIBS)

@@ -5,7 +5,7 @@
 # cmocka, because plain/ replaces the parts of it that the shared files of the tests use.
 
 gpu_sources = test/gpu/gpu.c test/gpu/gpu.h test/gpu/plain/cmocka.h $(exec_test_sources)
-gpu_cppflags = -I$(top_srcdir)/test/gpu/plain $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+gpu_cppflags = -I$(top_srcdir)/test/gpu/plain $(AM_CPPFLAGS)
 
 EXTRA_DIST += test/gpu/packages.txt test/gpu/python_arrays.py test/gpu/run.sh test/gpu/test_gpu_suite.sh \
     test/gpu/test_gpu_ptx.sh test/gpu/test_machine_code.sh
@@ -24,9 +24,9 @@ test_gpu_gpu_bench_SOURCES = test/gpu/gpu_bench.c $(gpu_sources)
 test_gpu_gpu_bench_CPPFLAGS = $(gpu_cppflags)
 test_gpu_gpu_bench_LDADD = libgpuring_core.la libpcigraph.la -lpthread -lm
 test_gpu_gpu_allreduce_SOURCES = test/gpu/gpu_allreduce.c $(gpu_sources)
-test_gpu_gpu_allreduce_CPPFLAGS = $(gpu_cppflags) $(MPI_CPPFLAGS)
+test_gpu_gpu_allreduce_CPPFLAGS = $(gpu_cppflags)
 test_gpu_gpu_allreduce_LDADD = libgpuring_core.la $(mpi_test_libs) -lm
 test_gpu_gpu_messages_SOURCES = test/gpu/gpu_messages.c $(gpu_sources)
-test_gpu_gpu_messages_CPPFLAGS = $(gpu_cppflags) $(MPI_CPPFLAGS)
+test_gpu_gpu_messages_CPPFLAGS = $(gpu_cppflags)
 test_gpu_gpu_messages_LDADD = libgpuring_core.la $(mpi_test_libs) -lm
 endif

@@ -172,10 +172,11 @@ verdict "the codes that tests look for are those of messages"
 done >"$found"
 verdict "the page of symptoms has each error and warning"
 
-# The build uses no wildcards, so a source file that no local.mk lists is dead.
+# The build uses no wildcards, so a source file that no local.mk lists is dead. Programs of one file are
+# listed without its suffix.
 files 'local\.mk$' | xargs cat >"$found.names"
 files '^(mca|kernels|tools|test)/.*\.(c|h|cu|sh)$' | while IFS= read -r file; do
-    grep -qF "$file" "$found.names" || echo "$file is in no local.mk"
+    grep -qE "(^|[ =/])${file%.c}(\.c)?( |\$)" "$found.names" || echo "$file is in no local.mk"
 done >"$found"
 verdict "every source file is part of the build or of the distribution"
 

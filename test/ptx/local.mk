@@ -3,7 +3,8 @@
 #
 # The PTX interpreter, which is part of the stand-in driver and of unit tests.
 
-ptx_sources = \
+check_LTLIBRARIES += test/ptx/libptx.la
+test_ptx_libptx_la_SOURCES = \
     test/ptx/ptx.h \
     test/ptx/ptx_alu.c \
     test/ptx/ptx_clock.c \
@@ -42,10 +43,9 @@ test/ptx/kernels.ptx: $(kernel_sources) $(kernel_headers)
 # A program that runs the kernels on memory that guarantees only the order of PTX.
 check_PROGRAMS += test/ptx/memory_order
 test_ptx_memory_order_SOURCES = test/ptx/memory_order.c test/ptx/memory_order.h \
-    test/ptx/memory_order_cases.c test/unit/fabric.c test/unit/fabric.h test/unit/plans.c \
-    test/unit/plans.h $(ptx_sources)
+    test/ptx/memory_order_cases.c test/unit/fabric.c test/unit/plans.c
 test_ptx_memory_order_CPPFLAGS = -I$(top_srcdir)/test/gpu/plain $(AM_CPPFLAGS)
-test_ptx_memory_order_LDADD = libgpuring_core.la -lpthread -lm
+test_ptx_memory_order_LDADD = test/ptx/libptx.la libgpuring_core.la -lpthread -lm
 TESTS += test/ptx/test_memory_order.sh
 
 # Check that each fence or barrier that is removed from the kernels is detected. Not a part of `make check`.

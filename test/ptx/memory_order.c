@@ -13,8 +13,9 @@
  *
  * --lines-any-order: the words of an LL128 line may become visible in any order, as over PCIe.
  */
+#include "test/unit/unit.h"
+
 #include <inttypes.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +23,6 @@
 #include "kernels/image.h"
 #include "test/ptx/memory_order.h"
 #include "test/ptx/ptx_weak.h"
-
-#include <cmocka.h>
 
 #define TURNS UINT64_C(500000) /* maximum turns of warps in a case */
 

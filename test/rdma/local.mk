@@ -10,14 +10,11 @@ test_rdma_net_pair_SOURCES = \
     test/rdma/pair_socket.h \
     test/unit/net_lane.c \
     test/unit/net_lane.h
+test_rdma_net_pair_CPPFLAGS = $(AM_CPPFLAGS) # unit tests compile one of the files with libtool
 test_rdma_net_pair_LDADD = libgpuring_core.la -lpthread -lm
 
 check_PROGRAMS += test/rdma/steady test/rdma/idle_threads
-test_rdma_steady_SOURCES = test/rdma/steady.c
-test_rdma_steady_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_rdma_steady_LDADD = $(mpi_test_libs)
-test_rdma_idle_threads_SOURCES = test/rdma/idle_threads.c
-test_rdma_idle_threads_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_rdma_idle_threads_LDADD = $(mpi_test_libs)
 
 # A library that is preloaded into processes to inject faults of their device.

@@ -3,7 +3,9 @@
 #
 # The stand-in CUDA driver, libcuda.so.1. It is only for tests and never installed.
 
-standin_sources = \
+if GPURING_HAVE_CUDA
+check_LTLIBRARIES += test/standin/libcuda.la
+test_standin_libcuda_la_SOURCES = \
     test/standin/allocate.c \
     test/standin/context.c \
     test/standin/faults.c \
@@ -13,18 +15,12 @@ standin_sources = \
     test/standin/memory.h \
     test/standin/pointer.c \
     test/standin/ptx_driver.c \
-    $(ptx_sources) \
     test/standin/standin.h \
     test/standin/stream.c \
     test/standin/task.c \
     test/standin/task.h
-
-if GPURING_HAVE_CUDA
-check_LTLIBRARIES += test/standin/libcuda.la
-test_standin_libcuda_la_SOURCES = $(standin_sources)
-test_standin_libcuda_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 test_standin_libcuda_la_LDFLAGS = $(AM_LDFLAGS) -shared -version-info 1:0:0 -rpath /nowhere
-test_standin_libcuda_la_LIBADD = libgpuring_kernels.la -lpthread
+test_standin_libcuda_la_LIBADD = test/ptx/libptx.la libgpuring_kernels.la -lpthread
 
 # Further entry points for applications. This library loads the stand-in driver.
 check_LTLIBRARIES += test/standin/libcuda_application.la
@@ -34,7 +30,6 @@ test_standin_libcuda_application_la_SOURCES = \
     test/standin/application/memory.c \
     test/standin/application/openmpi.c \
     test/standin/application/streams.c
-test_standin_libcuda_application_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 test_standin_libcuda_application_la_LDFLAGS = \
     $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
 test_standin_libcuda_application_la_LIBADD = test/standin/libcuda.la -lpthread -ldl

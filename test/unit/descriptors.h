@@ -5,6 +5,8 @@
 #ifndef TEST_DESCRIPTORS_H
 #define TEST_DESCRIPTORS_H
 
+#include "test/unit/unit.h"
+
 #include <dirent.h>
 
 static int open_descriptors(void)

@@ -4,13 +4,10 @@
  * The block executor of the CUDA kernels, with real threads for the threads of a block: all plans,
  * protocols and types, boundaries and misalignments; meant to be run under a thread sanitizer too.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "test/unit/unit.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -61,7 +58,6 @@ static void test_boundaries(void **state)
 {
     size_t turn = 0;
 
-    (void) state;
     for (size_t shape = 0; shape < sizeof shapes / sizeof *shapes; shape++) {
         for (int protocol = 0; protocol < GPURING_PROTOCOL_COUNT; protocol++) {
             struct test_plans plans;
@@ -100,7 +96,6 @@ static void test_all_types(void **state)
 {
     size_t turn = 0;
 
-    (void) state;
     for (uint32_t type = 0; type < GPURING_TYPE_COUNT; type++) {
         for (uint32_t op = 0; op < GPURING_OP_COUNT; op++) {
             struct test_plans plans;
@@ -125,7 +120,6 @@ static void test_all_types(void **state)
  */
 static void test_resume(void **state)
 {
-    (void) state;
     for (int protocol = 0; protocol < GPURING_PROTOCOL_COUNT; protocol++) {
         struct test_plans plans;
         struct fabric fabric;
@@ -145,7 +139,6 @@ static void test_resume(void **state)
 
 static void test_flag_wrap(void **state)
 {
-    (void) state;
     call_flag_wrap(run_block8);
 }
 
@@ -155,7 +148,6 @@ static void test_abort(void **state)
     struct fabric fabric;
     int32_t input[1000] = {0}, output[1000];
 
-    (void) state;
     test_plans_build(&plans, GPURING_ALGORITHM_RING, 3, 1);
     for (int protocol = 0; protocol < GPURING_PROTOCOL_COUNT; protocol++) {
         fabric_create(&fabric, &plans, (enum gpuring_protocol) protocol, SLOT_BYTES, 4);

@@ -5,13 +5,11 @@
  * checker for all roots, refused when a step is changed, and run by the host executor, over each
  * protocol, with even and uneven blocks, in place and not.
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "test/unit/unit.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -94,7 +92,6 @@ static void test_proven(void **state)
 {
     int proven = 0;
 
-    (void) state;
     for (size_t at = 0; at < NBASES * GPURING_COLLECTIVE_COUNT; at++) {
         enum gpuring_collective collective = (enum gpuring_collective)(at / NBASES);
         const struct base *base = &bases[at % NBASES];
@@ -119,7 +116,6 @@ static void test_in_order(void **state)
     struct test_plans plans;
     char text[256] = "";
 
-    (void) state;
     for (int nranks = 2; nranks <= 64; nranks++) {
         for (uint32_t nchannels = 1; nchannels <= 4; nchannels++) {
             test_plans_build_chains(&plans, nranks, nchannels);
@@ -211,7 +207,6 @@ static void test_changed(void **state)
 {
     int changed = 0;
 
-    (void) state;
     for (int c = 1; c < GPURING_COLLECTIVE_COUNT; c++) {
         for (size_t at = 0; at < NBASES * CHANGES * 4; at++) {
             enum gpuring_collective collective = (enum gpuring_collective) c;
@@ -321,7 +316,6 @@ static void run_many(enum gpuring_collective collective, const struct base *base
 
 static void test_execution(void **state)
 {
-    (void) state;
     for (int c = 1; c < GPURING_COLLECTIVE_COUNT; c++) {
         for (size_t a = 0; a < NBASES; a++) {
             for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* The cores of the progress thread: lists of cores, the choice, and a real thread. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test/unit/unit.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -38,7 +34,6 @@ static void test_parse(void **state)
     char text[64];
     cpu_set_t cores;
 
-    (void) state;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         assert_true(gpuring_cores_parse(good[i].text, &cores));
         gpuring_cores_text(&cores, text, sizeof text);
@@ -62,7 +57,6 @@ static void test_text_room(void **state)
     cpu_set_t cores = set_of("0,2,4,6,8,10-20");
     char text[8];
 
-    (void) state;
     gpuring_cores_text(&cores, text, sizeof text);
     assert_string_equal(text, "0,2,4,6"); /* cut, never beyond the room */
 }
@@ -93,7 +87,6 @@ static void test_choice(void **state)
         {"nonsense", "0-15", "0", "", "1-15", true, false},
     };
 
-    (void) state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct gpuring_cores_facts facts = {.wish = cases[i].wish,
                                                   .allowed = set_of(cases[i].allowed),
@@ -117,7 +110,6 @@ static void test_near(void **state)
     cpu_set_t cores;
     FILE *file;
 
-    (void) state;
     assert_non_null(mkdtemp(root));
     snprintf(path, sizeof path, "mkdir -p %s/bus/pci/devices/0000:3b:00.0", root);
     assert_int_equal(system(path), 0);
@@ -169,7 +161,6 @@ static void test_thread(void **state)
     char first[16], all[1024];
     int core = 0;
 
-    (void) state;
     assert_int_equal(sched_getaffinity(0, sizeof own, &own), 0);
     while (!CPU_ISSET(core, &own)) {
         core++;
@@ -217,7 +208,6 @@ static void test_spin(void **state)
     const struct gpuring_proxy_config given = {.spin_us = 7, .yield_us = 5};
     struct gpuring_proxy_wait shared, alone, asked;
 
-    (void) state;
     gpuring_proxy_wait_init(&shared, &usual, false);
     gpuring_proxy_wait_init(&alone, &usual, true);
     gpuring_proxy_wait_init(&asked, &given, true);

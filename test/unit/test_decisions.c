@@ -4,15 +4,11 @@
  * The decisions of the component that need no MPI: which ranks share a node and do they agree,
  * which algorithm and protocol serve a size, does a result agree with a second one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test/unit/unit.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "kernels/work.h"
 #include "mca/coll_gpuring/engine/engine.h"
@@ -45,7 +41,6 @@ static void nodes_are_found_and_kept_together(void **state)
 {
     struct gpuring_node_map map;
 
-    (void) state;
     for (int nnodes = 1; nnodes <= 7; nnodes++) {
         struct gpuring_gathered gathered = fill_rank_infos(RANKS, nnodes);
 
@@ -74,7 +69,6 @@ static void parts_become_nodes(void **state)
     struct pci_wire wires[RANKS] = {{.version = 0}};
     struct gpuring_node_map map, parts;
 
-    (void) state;
     assert_int_equal(gpuring_node_map_find(&gathered, &map), 0);
     for (int rank = 0; rank < RANKS; rank++) {
         wires[rank].node = (uint32_t) (rank / 3) % 2;
@@ -95,7 +89,6 @@ static void rank_infos_are_trimmed(void **state)
     struct gpuring_gathered all = fill_rank_infos(RANKS, 4);
     struct gpuring_gathered kept = {.nranks = RANKS, .bytes = all.bytes};
 
-    (void) state;
     kept.blocks = malloc(RANKS * all.bytes);
     assert_non_null(kept.blocks);
     for (int rank = 0; rank < RANKS; rank++) {
@@ -120,7 +113,6 @@ static void disagreement_is_named(void **state)
     struct gpuring_gathered gathered = fill_rank_infos(RANKS, 2);
     int rank = -1, parameter = -1;
 
-    (void) state;
     assert_int_equal(gpuring_node_map_compare(&gathered, &rank, &parameter), GPURING_AGREED);
     rank_infos[17].shared[GPURING_SHARED_buffer_size] = 1;
     rank_infos[40].shared[GPURING_SHARED_device] = 1;
@@ -141,7 +133,6 @@ static void channels_give_valid_plans(void **state)
     struct gpuring_node_map map;
     char text[256];
 
-    (void) state;
     for (int n = 2; n <= 20; n++) {
         struct gpuring_gathered gathered = fill_rank_infos(n, 1 + n % 3);
 
@@ -195,7 +186,6 @@ static void choice_follows_size(void **state)
                                  many = config_of(64, 8);
     struct gpuring_selection choice;
 
-    (void) state;
     gpuring_select(&pair, GPURING_COLLECTIVE_ALLREDUCE, 2, 4, &choice);
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_DIRECT);
     assert_int_equal(choice.protocol, GPURING_PROTOCOL_LL);
@@ -230,7 +220,6 @@ static void broadcasts_go_by_trees_between_many_ranks(void **state)
     struct gpuring_select_config config = config_of(64, 8);
     struct gpuring_model_entry *model = config.model.entry[GPURING_COLLECTIVE_BCAST];
 
-    (void) state;
     config.plans[GPURING_COLLECTIVE_BCAST] =
         1u << GPURING_ALGORITHM_RING | 1u << GPURING_ALGORITHM_TREE;
     assert_int_equal(algorithm_of_bcast(&config, 8), GPURING_ALGORITHM_TREE);
@@ -263,7 +252,6 @@ static void many_ranks_exchange_directly(void **state)
 {
     static const int nodes[] = {1, 4, 32};
 
-    (void) state;
     assert_true(gpuring_select_eligible(GPURING_ALGORITHM_DIRECT, GPURING_DIRECT_MAX_RANKS, 8, 0));
     assert_false(
         gpuring_select_eligible(GPURING_ALGORITHM_DIRECT, GPURING_DIRECT_MAX_RANKS + 1, 8, 0));
@@ -309,7 +297,6 @@ static void parameters_win_where_they_can(void **state)
     struct gpuring_select_config config = config_of(32, 1);
     struct gpuring_selection choice;
 
-    (void) state;
     config.algorithm = GPURING_ALGORITHM_DIRECT; /* not offered to 32 ranks */
     config.protocol = GPURING_PROTOCOL_LL128;
     gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, 1 << 20, 4, &choice);
@@ -334,7 +321,6 @@ static void order_wins(void **state)
     struct gpuring_select_config *const configs[] = {&eight, &many};
     struct gpuring_selection choice;
 
-    (void) state;
     for (int i = 0; i < 2; i++) {
         struct gpuring_select_config *config = configs[i];
 
@@ -371,7 +357,6 @@ static void ll128_needs_a_topology_that_keeps_lines_whole(void **state)
     struct gpuring_select_config config = config_of(8, 1);
     struct gpuring_selection choice;
 
-    (void) state;
     config.host = false;
     config.protocol = GPURING_PROTOCOL_LL128;
     gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, 1 << 20, 4, &choice); /* no topology */
@@ -396,7 +381,6 @@ static void gpus_use_as_many_channels_as_a_size_fills(void **state)
     struct gpuring_select_config config = config_of(2, 1);
     struct gpuring_selection choice;
 
-    (void) state;
     config.host = false;
     config.channels[GPURING_ALGORITHM_RING] = config.channels[GPURING_ALGORITHM_DIRECT] = 32;
     gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, 1, 8, &choice);
@@ -421,7 +405,6 @@ static void lanes_follow_links_and_parts_of_gpus(void **state)
     struct gpuring_gpu_parts parts;
     struct gpuring_node_map map, eight;
 
-    (void) state;
     assert_int_equal(gpuring_node_map_find(&gathered, &map), GPURING_OK);
     for (int rank = 0; rank < RANKS; rank++) {
         rank_infos[rank].device = (struct gpuring_device_identity){
@@ -462,7 +445,6 @@ static void lanes_follow_links_and_parts_of_gpus(void **state)
 
 static void chunks_fit_their_slots(void **state)
 {
-    (void) state;
     for (uint32_t type = 0; type < GPURING_TYPE_COUNT; type++) {
         uint32_t size = gpuring_type_info(type)->size;
 
@@ -488,7 +470,6 @@ static void integers_must_be_equal(void **state)
 {
     int32_t a[100], b[100];
 
-    (void) state;
     for (int i = 0; i < 100; i++) {
         a[i] = b[i] = i;
     }
@@ -504,7 +485,6 @@ static void padding_of_pairs_is_ignored(void **state)
 {
     struct gpuring_double_int a, b;
 
-    (void) state;
     memset(&a, 0xff, sizeof a);
     memset(&b, 0, sizeof b);
     a.value = b.value = 2.5;
@@ -522,7 +502,6 @@ static void rounding_is_told_from_errors(void **state)
     float forward = (x[0] + x[1]) + x[2], backward = (x[2] + x[1]) + x[0], wrong = 1e5F;
     double scale = 0;
 
-    (void) state;
     assert_true(forward != backward);
     for (int rank = 0; rank < 3; rank++) {
         gpuring_verify_scale(&scale, &x[rank], 1, GPURING_TYPE_FLOAT, GPURING_OP_SUM, rank == 0);
@@ -539,7 +518,6 @@ static void half_precision_is_read_right(void **state)
     const uint16_t one = 0x3c00, two = 0x4000, tiny = 0x0001;
     char text[64];
 
-    (void) state;
     gpuring_verify_text(&one, 0, GPURING_TYPE_FLOAT16, text, sizeof text);
     assert_string_equal(text, "1");
     gpuring_verify_text(&two, 0, GPURING_TYPE_FLOAT16, text, sizeof text);
@@ -554,7 +532,6 @@ static void kernels_wait_where_others_run_beside(void **state)
     struct gpuring_engine_config config = {.select = {.nranks = 2, .nnodes = 1}};
     uint64_t alone = gpuring_engine_patience(&config, false), shared;
 
-    (void) state;
     config.shared_gpu = true;
     shared = gpuring_engine_patience(&config, false);
     config.mps = true;

@@ -4,11 +4,7 @@
  * The CUDA device in an application of several contexts, on the stand-in driver: memory of others
  * than its own, and its own destroyed. Every case is a process.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test/unit/unit.h"
 
 #include <sched.h>
 #include <string.h>
@@ -87,7 +83,6 @@ static void contexts_body(void)
 
 static void memory_of_other_contexts_is_copied(void **state)
 {
-    (void) state;
     cuda_in_process("", contexts_body);
 }
 
@@ -124,7 +119,6 @@ static void failing_copies_body(void)
 
 static void failing_copies_between_contexts_are_survived(void **state)
 {
-    (void) state;
     /* Calls of the application and of the attachment come first. */
     cuda_in_process("cuStreamCreateWithPriority=3:2", failing_copies_body);
     cuda_in_process("cuMemcpyAsync=1:700", failing_copies_body);
@@ -237,7 +231,6 @@ static void synchronous_operations_end_before_their_return(void **state)
     static const char *const optional[] = {"cuPointerSetAttribute", "cuCtxGetFlags",
                                            "cuCtxSetFlags", "cuLaunchHostFunc"};
 
-    (void) state;
     cuda_in_process("", first_sight_body);
     for (size_t i = 0; i < sizeof optional / sizeof *optional; i++) {
         lacking = optional[i];
@@ -350,7 +343,6 @@ static void reset_body(void)
 
 static void a_destroyed_context_is_an_error(void **state)
 {
-    (void) state;
     cuda_in_process("", destroyed_body);
     cuda_in_process("", given_back_body);
     lacking = NULL;
@@ -395,7 +387,6 @@ static void registered_body(void)
 
 static void memory_registered_elsewhere_is_copied(void **state)
 {
-    (void) state;
     cuda_in_process("", registered_body);
 }
 
@@ -419,7 +410,6 @@ static void unique_body(void)
 
 static void handles_of_memory_are_unique(void **state)
 {
-    (void) state;
     cuda_in_process("", unique_body);
 }
 
@@ -436,7 +426,6 @@ static void moved_body(void)
 
 static void host_memory_at_other_addresses_is_refused(void **state)
 {
-    (void) state;
     cuda_in_process("moved=1", moved_body);
 }
 

@@ -6,11 +6,7 @@
  * of this is a result of a GPU. Every case runs in a separate process, because a
  * driver stays loaded for the life of a process.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test/unit/unit.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -68,7 +64,6 @@ static void kinds_body(void)
 
 static void pointers_are_told_apart(void **state)
 {
-    (void) state;
     cuda_in_process("", kinds_body);
 }
 
@@ -105,7 +100,6 @@ static void memory_body(void)
 
 static void memory_is_zeroed_and_contexts_stay(void **state)
 {
-    (void) state;
     cuda_in_process("", memory_body);
 }
 
@@ -140,7 +134,6 @@ static void rows_body(void)
 
 static void rows_are_copied_from_pitch_to_pitch(void **state)
 {
-    (void) state;
     cuda_in_process("", rows_body);
 }
 
@@ -208,7 +201,6 @@ static void turns_body(void)
 
 static void copies_that_wait_for_a_turn_get_two_rows(void **state)
 {
-    (void) state;
     setenv("GPURING_STANDIN_TURN_US", "200", 1);
     setenv("GPURING_STANDIN_MPS", "0", 1);
     cuda_in_process("", turns_body);
@@ -240,7 +232,6 @@ static void export_body(void)
 
 static void whole_units_are_exported(void **state)
 {
-    (void) state;
     cuda_in_process("", export_body);
 }
 
@@ -262,7 +253,6 @@ static void no_memory_body(void)
 
 static void lack_of_device_memory_is_reported(void **state)
 {
-    (void) state;
     cuda_in_process("cuMemAlloc_v2=2:2", no_memory_body); /* 2: CUDA_ERROR_OUT_OF_MEMORY */
 }
 
@@ -283,7 +273,6 @@ static void no_driver_body(void)
 
 static void a_driver_that_does_not_start_is_reported(void **state)
 {
-    (void) state;
     cuda_in_process("cuInit=1", no_driver_body);
 }
 
@@ -310,7 +299,6 @@ static void older_driver_body(void)
 
 static void optional_entry_points_are_optional(void **state)
 {
-    (void) state;
     cuda_in_process("", older_driver_body);
 }
 
@@ -349,7 +337,6 @@ static void useless_driver_body(void)
 
 static void a_driver_that_cannot_be_used_makes_no_host_memory(void **state)
 {
-    (void) state;
     cuda_in_process("", useless_driver_body);
 }
 
@@ -365,7 +352,6 @@ static void assert_clean(const struct cuda_scenario *scenario, const struct cuda
 
 static void processes_reduce_device_memory(void **state)
 {
-    (void) state;
     for (int nranks = 2; nranks <= CUDA_MAX_RANKS; nranks++) {
         struct cuda_scenario scenario = {.nranks = nranks, .gpus = nranks - 1};
         struct cuda_outcome outcome;
@@ -387,7 +373,6 @@ static void kernels_that_cannot_run_together_make_progress(void **state)
     struct cuda_outcome outcome;
     int fd = mkstemp(lock);
 
-    (void) state;
     assert_true(fd >= 0);
     close(fd);
     cuda_run(&scenario, &outcome);
@@ -402,7 +387,6 @@ static void memory_that_corrupts_is_not_used(void **state)
     struct cuda_scenario scenario = {.nranks = 2, .gpus = 2, .faults = {"corrupt=1", NULL}};
     struct cuda_outcome outcome;
 
-    (void) state;
     cuda_run(&scenario, &outcome);
     assert_clean(&scenario, &outcome);
     assert_string_equal(outcome.name[0], "staged");
@@ -416,7 +400,6 @@ static void memory_that_corrupts_is_not_used(void **state)
  * mapping. The verdict holds for later communicators, which do not test again. */
 static void torn_lines_turn_ll128_off(void **state)
 {
-    (void) state;
     for (int gpus = 1; gpus <= 2; gpus++) {
         for (int twice = 0; twice < 2; twice++) {
             struct cuda_scenario scenario = {
@@ -442,7 +425,6 @@ static void wrong_lines_are_staged(void **state)
         .nranks = 3, .gpus = 2, .faults = {NULL, NULL, "wrong-ll=1"}, .twice = true};
     struct cuda_outcome outcome;
 
-    (void) state;
     cuda_run(&scenario, &outcome);
     for (int r = 0; r < 3; r++) {
         assert_int_equal(outcome.wired[r], GPURING_OK);
@@ -459,7 +441,6 @@ static void peers_out_of_reach_are_staged(void **state)
         .nranks = 3, .gpus = 1, .faults = {"cuIpcOpenMemHandle_v2=1:201", NULL, NULL}};
     struct cuda_outcome outcome;
 
-    (void) state;
     cuda_run(&scenario, &outcome);
     assert_clean(&scenario, &outcome);
     assert_string_equal(outcome.name[0], "peer+staged");
@@ -477,7 +458,6 @@ static void refused_peer_access_is_staged(void **state)
         .nranks = 3, .gpus = 2, .faults = {"nopeer=1", "nopeer=1", "nopeer=1"}};
     struct cuda_outcome outcome;
 
-    (void) state;
     cuda_run(&scenario, &outcome);
     assert_clean(&scenario, &outcome);
     assert_string_equal(outcome.name[0], "peer+staged");
@@ -490,7 +470,6 @@ static void slow_kernels_are_waited_for(void **state)
     struct cuda_scenario scenario = {.nranks = 2, .gpus = 1, .faults = {"slow=3000", NULL}};
     struct cuda_outcome outcome;
 
-    (void) state;
     cuda_run(&scenario, &outcome);
     assert_clean(&scenario, &outcome);
 }
@@ -503,7 +482,6 @@ static void late_probes_are_waited_for(void **state)
         .nranks = 2, .gpus = 2, .faults = {"slow=300000", "slow=300000"}};
     struct cuda_outcome outcome;
 
-    (void) state;
     hurried = true;
     cuda_run(&scenario, &outcome);
     hurried = false;
@@ -525,7 +503,6 @@ static void every_failing_call_is_survived(void **state)
 #undef CALL
     };
 
-    (void) state;
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         for (int n = 1; n <= calls[i].most; n++) {
             char fault[64];
@@ -556,7 +533,6 @@ static void every_failing_call_is_survived(void **state)
 /* An error that breaks the context at the n-th launch: of the probe, of an operation. */
 static void broken_contexts_are_reported(void **state)
 {
-    (void) state;
     for (int n = 1; n <= 3; n++) {
         char fault[64];
         struct cuda_scenario scenario = {.nranks = 2, .gpus = 1, .faults = {NULL, fault}};

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* The host device: memory shared between processes, its handles, and the effect of bad handles. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test/unit/unit.h"
 
 #include <errno.h>
 #include <string.h>
@@ -258,7 +254,6 @@ static void close_gives_back_what_was_forgotten(void **state)
     int before = open_descriptors();
     void *memory;
 
-    (void) state;
     assert_int_equal(ops->open(&device), GPURING_OK);
     assert_int_equal(ops->alloc(device, 4096, &memory), GPURING_OK);
     ops->close(device);

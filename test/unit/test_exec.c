@@ -5,13 +5,10 @@
  * boundary and buffers at every misalignment, in and out of place. Ranks run in turn in one thread
  * (each returns as soon as it would wait, so every wait is also a resumption), then as threads.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "test/unit/unit.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -57,7 +54,6 @@ static void all_types(enum gpuring_algorithm algorithm, enum gpuring_protocol pr
 
 static void test_all_types(void **state)
 {
-    (void) state;
     for (int protocol = 0; protocol < GPURING_PROTOCOL_COUNT; protocol++) {
         all_types(GPURING_ALGORITHM_RING, (enum gpuring_protocol) protocol, 2, 1);
         all_types(GPURING_ALGORITHM_RING, (enum gpuring_protocol) protocol, 5, 2);
@@ -75,7 +71,6 @@ static void test_boundaries(void **state)
                                      GPURING_TYPE_FLOAT,          GPURING_TYPE_DOUBLE,
                                      GPURING_TYPE_COMPLEX_DOUBLE, GPURING_TYPE_COMPLEX_LONG_DOUBLE};
 
-    (void) state;
     for (int protocol = 0; protocol < GPURING_PROTOCOL_COUNT; protocol++) {
         for (int algorithm = 0; algorithm < GPURING_ALGORITHM_COUNT; algorithm++) {
             struct test_plans plans;
@@ -115,7 +110,6 @@ static void test_threads(void **state)
         {GPURING_ALGORITHM_DIRECT, 4, 1}, {GPURING_ALGORITHM_TWO_SHOT, 3, 2},
     };
 
-    (void) state;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         for (int protocol = 0; protocol < GPURING_PROTOCOL_COUNT; protocol++) {
             struct test_plans plans;
@@ -144,7 +138,6 @@ static void test_spread(void **state)
 {
     struct gpuring_fifo_end end = {.nslots = 4, .spread = 1};
 
-    (void) state;
     for (end.slot_bytes = 4096; end.slot_bytes <= 40960; end.slot_bytes += 3 * 128) {
         for (uint64_t bytes = 1; bytes <= end.slot_bytes; bytes += 1000) {
             uint64_t taken = 0, before = 0, lines = (bytes + 127) / 128;
@@ -170,7 +163,6 @@ static void test_spread(void **state)
 
 static void test_flag_wrap(void **state)
 {
-    (void) state;
     call_flag_wrap(gpuring_work_run_host);
 }
 
@@ -180,7 +172,6 @@ static void test_abort(void **state)
     struct fabric fabric;
     int32_t input[1000] = {0}, output[1000];
 
-    (void) state;
     test_plans_build(&plans, GPURING_ALGORITHM_RING, 3, 2);
     fabric_create(&fabric, &plans, GPURING_PROTOCOL_SIMPLE, SLOT_BYTES, 4);
     fabric_work(&fabric, 0, GPURING_TYPE_INT32, GPURING_OP_SUM, 1000, input, output, 10);
@@ -200,7 +191,6 @@ static void test_other_count(void **state)
     struct fabric fabric;
     int32_t input[1000] = {0}, output[2][1000];
 
-    (void) state;
     test_plans_build(&plans, GPURING_ALGORITHM_RING, 2, 1);
     fabric_create(&fabric, &plans, GPURING_PROTOCOL_SIMPLE, SLOT_BYTES, 4);
     for (int rank = 0; rank < 2; rank++) {
@@ -216,7 +206,6 @@ static void test_unsupported(void **state)
 {
     struct gpuring_work work = {.type = GPURING_TYPE_FLOAT, .op = GPURING_OP_BXOR};
 
-    (void) state;
     assert_int_equal(gpuring_work_run_host(&work), GPURING_ERR_UNSUPPORTED);
     work.type = GPURING_TYPE_COUNT;
     assert_int_equal(gpuring_work_run_host(&work), GPURING_ERR_UNSUPPORTED);

@@ -5,11 +5,7 @@
  * stand-in driver, and test their patience. The kernel runs one lane of one rank, and this program
  * acts as its peers. No result is from a GPU.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test/unit/unit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -196,7 +192,6 @@ static struct ptx_counts count_exchange(uint32_t protocol, uint32_t bytes)
 
 static void need_program(void **state)
 {
-    (void) state;
     if (program == NULL) {
         skip();
     }
@@ -315,7 +310,6 @@ static int load(void **state)
     size_t length = 0;
     FILE *file;
 
-    (void) state;
     snprintf(path, sizeof path, "%s/test/ptx/kernels.ptx", folder != NULL ? folder : ".");
     file = fopen(path, "r");
     if (file != NULL) {
@@ -335,7 +329,6 @@ static int load(void **state)
 
 static int unload(void **state)
 {
-    (void) state;
     ptx_program_free(program);
     return 0;
 }

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* The channels of a node from its topology, and the peers whose memory a rank maps. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test/unit/unit.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/topology/local_channels.h"
@@ -63,7 +59,6 @@ static void gpus_do_not_relay(void **state)
     struct gpuring_local_channels local = find_local("cube-single-links.xml", 8);
     const uint32_t ring = 1u << GPURING_ALGORITHM_RING, direct = 1u << GPURING_ALGORITHM_DIRECT;
 
-    (void) state;
     assert_true(local.known);
     for (int rank = 0; rank < 8; rank++) {
         assert_int_equal(gpuring_local_channels_may_map(&local, rank), near[rank]);
@@ -79,7 +74,6 @@ static void auto_maps_what_the_search_connects(void **state)
 {
     struct gpuring_local_channels local = find_local("two-sockets.xml", 4), unknown = {0};
 
-    (void) state;
     assert_true(local.known);
     for (int rank = 0; rank < 4; rank++) {
         assert_int_equal(gpuring_local_channels_may_map(&local, rank), rank < 3);
@@ -97,7 +91,6 @@ static void rings_of_two_ranks_by_cuda_11_8_have_no_ll128(void **state)
 {
     struct pci_job job = {.ranks = 2, .sm = 90};
 
-    (void) state;
     assert_true(pci_ll128_ring_excluded(&job, 11080));
     assert_false(pci_ll128_ring_excluded(&job, 12000));
     job.ranks = 3;

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* Choice of the network that connects the nodes, from the announcements of all ranks. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test/unit/unit.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -60,7 +56,6 @@ static void test_reach(void **state)
     struct gpuring_nic v6 = port(GPURING_NIC_ETHERNET, "2001:db8::1", "rxe0");
     struct gpuring_nic local = port(GPURING_NIC_ETHERNET, "fe80::1", "rxe0");
 
-    (void) state;
     assert_true(gpuring_nic_reaches(&ib, &ib_same));
     assert_false(gpuring_nic_reaches(&ib, &ib_other));
     assert_false(gpuring_nic_reaches(&ib, &local)); /* the same GID on another wire */
@@ -123,7 +118,6 @@ static void test_auto(void **state)
 {
     struct rank ranks[4];
 
-    (void) state;
     fill();
     for (int i = 0; i < 4; i++) {
         ranks[i] = rank_of(i / 2, i < 2 ? "a" : "b", ethernet, 2);
@@ -163,7 +157,6 @@ static void test_networks(void **state)
 {
     struct rank ranks[6];
 
-    (void) state;
     fill();
     ranks[0] = rank_of(0, "a", infiniband, 2);
     ranks[1] = rank_of(1, "b", ethernet, 2);
@@ -192,7 +185,6 @@ static void test_asked(void **state)
 {
     struct rank ranks[2];
 
-    (void) state;
     fill();
     ranks[0] = rank_of(0, "a", ethernet, 1);
     ranks[1] = rank_of(1, "b", ethernet, 0);

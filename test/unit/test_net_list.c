@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* Lists of network devices, and reading them from a made-up /sys. */
+#include "test/unit/unit.h"
+
 #include <arpa/inet.h>
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "mca/coll_gpuring/net/net_list.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -46,7 +44,6 @@ static void test_selects(void **state)
         {"^mlx5_2,mlx5_3", "mlx5_4", 1, true},
     };
 
-    (void) state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (gpuring_net_list_selects(cases[i].list, cases[i].name, cases[i].port) !=
             cases[i].selected) {
@@ -66,7 +63,6 @@ static void test_valid(void **state)
                  {"a,^,b", 2}, {"a,,b", 2}, {":1", 0}, {"a:-1", 1}, {"b:+1", 1}};
     const char *bad;
 
-    (void) state;
     assert_true(gpuring_net_list_valid(NULL, &bad));
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         assert_true(gpuring_net_list_valid(good[i], &bad));
@@ -128,7 +124,6 @@ static void put_gid(const char *device, int number, const char *gid, const char 
 
 static int make_root(void **state)
 {
-    (void) state;
     if (mkdtemp(root) == NULL) {
         return -1;
     }
@@ -161,7 +156,6 @@ static int remove_root(void **state)
 {
     char command[64];
 
-    (void) state;
     snprintf(command, sizeof command, "rm -r %s", root);
     return system(command);
 }
@@ -170,7 +164,6 @@ static void test_interfaces(void **state)
 {
     struct gpuring_net_devices devices = {.count = 0};
 
-    (void) state;
     assert_int_equal(gpuring_net_devices_ip(root, NULL, &devices), GPURING_OK);
     assert_int_equal(devices.count, 2);
     assert_string_equal(devices.device[0].name, "eth0");
@@ -184,7 +177,6 @@ static void test_only_loopback(void **state)
 {
     struct gpuring_net_devices devices = {.count = 0};
 
-    (void) state;
     assert_int_equal(gpuring_net_devices_ip(root, "a-lo", &devices), GPURING_OK);
     assert_int_equal(devices.count, 1);
     assert_string_equal(devices.device[0].name, "a-lo");
@@ -195,7 +187,6 @@ static void test_ports(void **state)
 {
     struct gpuring_net_devices devices = {.count = 0};
 
-    (void) state;
     assert_int_equal(gpuring_net_devices_rdma(root, "^efa_0", &devices), GPURING_OK);
     assert_int_equal(devices.count, 2); /* the port that is down is not there */
     assert_string_equal(devices.device[0].name, "mlx5_0");
@@ -215,7 +206,6 @@ static void test_nics(void **state)
     static const uint8_t loopback[16] = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1};
     struct gpuring_nic nics[GPURING_NICS_MAX];
 
-    (void) state;
     assert_int_equal(gpuring_nics_find(root, NULL, 0, nics), 2); /* not EFA */
     assert_string_equal(nics[0].name, "mlx5_0");
     assert_memory_equal(nics[0].gid, infiniband, sizeof infiniband);
@@ -244,7 +234,6 @@ static void test_many_nics(void **state)
     struct gpuring_nic nics[GPURING_NICS_MAX];
     char path[256];
 
-    (void) state;
     for (int i = 10; i < 10 + GPURING_NICS_MAX + 2; i++) {
         snprintf(path, sizeof path, "many/class/infiniband/ib%d/ports/1/state", i);
         put_file(path, "4: ACTIVE");
@@ -261,7 +250,6 @@ static void test_hidden_sys(void **state)
 {
     struct gpuring_net_devices devices = {.count = 0};
 
-    (void) state;
     assert_int_equal(gpuring_net_devices_rdma("/nowhere", NULL, &devices), GPURING_OK);
     assert_int_equal(gpuring_net_devices_ip("/nowhere", NULL, &devices), GPURING_OK);
     assert_int_equal(devices.count, 0);

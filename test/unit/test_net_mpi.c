@@ -4,11 +4,7 @@
  * The net `mpi` between two ranks in one thread. The messages are those of this file: small ones
  * are stored until they are received, large ones complete when they are received.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test/unit/unit.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -173,7 +169,6 @@ static void rank_open(int rank)
 
 static int connect_ranks(void **state)
 {
-    (void) state;
     for (int i = 0; i < 2; i++) {
         rank_open(i);
     }
@@ -189,7 +184,6 @@ static int connect_ranks(void **state)
 
 static int close_ranks(void **state)
 {
-    (void) state;
     for (int i = 0; i < 2; i++) {
         lane_end_destroy(&ranks[i].end, 0.01);
         gpuring_net_mpi.close(ranks[i].net);
@@ -252,7 +246,6 @@ static void take(uint64_t step, uint32_t bytes)
 /* Small and large slots, each sent before and after its receive was posted. */
 static void test_steps(void **state)
 {
-    (void) state;
     for (uint64_t step = 0; step < 40; step++) {
         uint32_t bytes = step % 3 == 0 ? SLOT_BYTES : step % 3 == 1 ? 16 : 0;
 
@@ -276,7 +269,6 @@ static void test_window(void **state)
 {
     uint64_t step = 0;
 
-    (void) state;
     while (step == sent() && step < 2 * WINDOW) {
         put(step++, 16);
         help(0);
@@ -321,7 +313,6 @@ static void test_freed(void **state)
 /* A large slot belongs to MPI until the receiver takes part. */
 static void test_large(void **state)
 {
-    (void) state;
     put(0, SLOT_BYTES);
     help(0);
     assert_int_equal(sent(), 0);
@@ -337,7 +328,6 @@ static void test_unused(void **state)
 {
     unsigned used;
 
-    (void) state;
     help(1);
     used = posted_receives;
     assert_in_range(used, 1, NSLOTS + 1);
@@ -348,7 +338,6 @@ static void test_unused(void **state)
 
 static void test_abort(void **state)
 {
-    (void) state;
     help(0);
     help(1);
     gpuring_proxy_abort(ranks[0].end.link, GPURING_ERR_DATA);
@@ -360,7 +349,6 @@ static void test_abort(void **state)
 
 static void test_errors(void **state)
 {
-    (void) state;
     refuse = true;
     put(0, 16);
     help(0);
@@ -378,7 +366,6 @@ static void test_held(void **state)
 {
     bool (*holds)(struct gpuring_net_link *) = gpuring_net_mpi.link_holds;
 
-    (void) state;
     help(1);
     cancels = false;
     assert_true(holds(ranks[1].end.link));

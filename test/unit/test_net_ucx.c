@@ -5,10 +5,10 @@
  * reverse for credits), over each kind of transport that UCX has on every machine; and a peer that
  * dies. UCX must not be started before the fork, so the parent of all only forks.
  */
+#include "test/unit/unit.h"
+
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +16,6 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "mca/coll_gpuring/net/ucx/ucx_internal.h"
 #include "mca/coll_gpuring/util/log.h"
@@ -189,7 +187,6 @@ static void test_transfer(void **state)
     static const char *const transports[] = {"all", "tcp"};
     static const uint64_t slot_bytes[] = {128, 8192, 65536, 1 << 20};
 
-    (void) state;
     for (size_t t = 0; t < sizeof transports / sizeof *transports; t++) {
         setenv("GPURING_UCX_TLS", transports[t], 1);
         for (size_t i = 0; i < sizeof slot_bytes / sizeof *slot_bytes; i++) {
@@ -205,7 +202,6 @@ static void test_transfer(void **state)
 /* One connection over several devices, as many as there are. */
 static void test_rails(void **state)
 {
-    (void) state;
     setenv("GPURING_UCX_TLS", "tcp", 1);
     setenv("GPURING_UCX_MAX_EAGER_RAILS", "4", 1); /* LANES in later versions */
     setenv("GPURING_UCX_MAX_EAGER_LANES", "4", 1);
@@ -329,7 +325,6 @@ static bool abilities_side(int fd, bool sender, uint64_t slot_bytes)
 
 static void test_abilities(void **state)
 {
-    (void) state;
     assert_true(run_pair(abilities_side, 4096));
 }
 
@@ -339,7 +334,6 @@ static void test_library(void **state)
     struct gpuring_ucx table;
     char why[256];
 
-    (void) state;
     assert_int_equal(gpuring_ucx_load_from("libgpuring-nothing.so.7", &table, why, sizeof why),
                      GPURING_ERR_UNSUPPORTED);
     assert_non_null(strstr(why, "libgpuring-nothing.so.7"));
@@ -379,7 +373,6 @@ static void test_killed_peer(void **state)
         const char *transports, *interval;
     } cases[] = {{"all", "0.2s"}, {"tcp", "0.2s"}, {"tcp", "inf"}};
 
-    (void) state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         setenv("GPURING_UCX_TLS", cases[i].transports, 1);
         setenv("GPURING_UCX_KEEPALIVE_INTERVAL", cases[i].interval, 1);
@@ -416,7 +409,6 @@ static bool abort_side(int fd, bool sender, uint64_t slot_bytes)
 
 static void test_abort(void **state)
 {
-    (void) state;
     assert_true(run_pair(abort_side, 8192));
 }
 
@@ -447,7 +439,6 @@ static bool environment_side(int fd, bool sender, uint64_t slot_bytes)
 
 static void test_open_close(void **state)
 {
-    (void) state;
     assert_true(run_pair(environment_side, 0));
 }
 

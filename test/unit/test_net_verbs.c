@@ -5,15 +5,13 @@
  * every status that a completion can have, asynchronous events, failing calls, and closing. That
  * real verbs work is shown on the emulated machines of test/rdma.
  */
+#include "test/unit/unit.h"
+
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 #include "mca/coll_gpuring/net/net_list.h"
 #include "mca/coll_gpuring/net/verbs/verbs_internal.h"
@@ -28,7 +26,6 @@ static void test_transfer(void **state)
     unsigned sends, reported, inlined;
     struct world world;
 
-    (void) state;
     world_open(&world, devices, 2, 2, NULL);
     world_transfer_well(&world, 0, 300);
     world_transfer_well(&world, 1, 300);
@@ -45,7 +42,6 @@ static void test_global_routes(void **state)
     struct gpuring_net *net;
     struct world world;
 
-    (void) state;
     device.grh = true;
     world_open(&world, &device, 1, 1, NULL);
     world_transfer_well(&world, 0, 20);
@@ -63,7 +59,6 @@ static void test_global_routes(void **state)
 /* Every status: both hosts, device, port, status and a remedy in the text; the other link lives. */
 static void test_completion_errors(void **state)
 {
-    (void) state;
     for (int status = IBV_WC_LOC_LEN_ERR; status <= IBV_WC_GENERAL_ERR; status++) {
         const struct fake_faults faults = {.complete = 20, .status = (enum ibv_wc_status) status};
         struct world world;
@@ -105,7 +100,6 @@ static void test_pulled_cable(void **state)
     const struct timespec nap = {.tv_nsec = 50000000};
     struct world world;
 
-    (void) state;
     world_open(&world, &world_roce, 1, 1, NULL);
     world_transfer_well(&world, 0, 10);
     fake_verbs_pull(0);
@@ -142,7 +136,6 @@ static void test_late_peer(void **state)
     struct lane_end ends[2];
     struct gpuring_net *net;
 
-    (void) state;
     fake_verbs_reset(&world_roce, 1, &world_no_faults);
     assert_int_equal(gpuring_net_verbs.open(&world_defaults, &net), GPURING_OK);
     assert_int_equal(gpuring_proxy_create(&waits, &proxy), GPURING_OK);
@@ -186,7 +179,6 @@ static void test_events(void **state)
     const struct fake_device devices[] = {world_roce, world_infiniband};
     struct world world;
 
-    (void) state;
     world_open(&world, devices, 2, 3,
                NULL); /* links 0 and 2 on the first device, 1 on the second */
     fake_verbs_event(0, IBV_EVENT_PORT_ERR);
@@ -213,7 +205,6 @@ static void test_last_event(void **state)
     const struct fake_device devices[] = {world_roce};
     struct world world;
 
-    (void) state;
     world_open(&world, devices, 1, 1, NULL);
     world_transfer_well(&world, 0, 20); /* it has been looked at, and is not again so soon */
     fake_verbs_event(0, IBV_EVENT_PORT_ERR);
@@ -241,7 +232,6 @@ static void test_each_event(void **state)
                   {IBV_EVENT_GID_CHANGE, {false, false}},
                   {IBV_EVENT_CLIENT_REREGISTER, {false, false}}};
 
-    (void) state;
     for (size_t i = 0; i < sizeof events / sizeof *events; i++) {
         struct world world;
 
@@ -268,7 +258,6 @@ static void test_closed_peer(void **state)
 {
     struct world world;
 
-    (void) state;
     world_open(&world, &world_roce, 1, 1, NULL);
     world_transfer_well(&world, 0, 20);
     assert_int_equal(lane_end_destroy(&world.recv[0], 10), GPURING_OK);
@@ -308,7 +297,6 @@ static void test_leave_together(void **state)
     const time_t deadline = time(NULL) + LANE_DEADLINE_SECONDS;
     const struct timespec nap = {.tv_nsec = 1000000};
 
-    (void) state;
     for (int round = 0; round < 2; round++) {
         struct lane_end send[WORLD_LINKS], recv[WORLD_LINKS];
         struct gpuring_proxy_group group;
@@ -354,7 +342,6 @@ static void test_abort(void **state)
 {
     struct world world;
 
-    (void) state;
     world_open(&world, &world_roce, 1, 2, NULL);
     world_transfer_well(&world, 0, 20);
     gpuring_proxy_abort(world.send[0].link, GPURING_ERR_TIMEOUT);
@@ -384,7 +371,6 @@ static void test_failing_calls(void **state)
     struct gpuring_net *net;
     struct lane_end end;
 
-    (void) state;
     for (size_t i = 0; i < sizeof opens / sizeof *opens; i++) {
         fake_verbs_reset(&world_roce, 1, &opens[i].faults);
         assert_int_equal(gpuring_net_verbs.open(&world_defaults, &net), GPURING_ERR_UNSUPPORTED);
@@ -425,7 +411,6 @@ static void test_refused_sends(void **state)
     struct world world;
     int sent, received;
 
-    (void) state;
     world_open(&world, &world_roce, 1, 1, NULL);
     fake_verbs_set_faults(&full);
     world_transfer_well(&world, 0, 50);
@@ -444,7 +429,6 @@ static void test_refused_probes(void **state)
     const struct fake_faults broken = {.post_probe = 1, .post_send_error = EIO};
     struct world world;
 
-    (void) state;
     world_open(&world, &world_roce, 1, 1, NULL);
     fake_verbs_set_faults(&full);
     world_transfer_well(&world, 0, 50);

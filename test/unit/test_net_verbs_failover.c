@@ -5,15 +5,13 @@
  * under way, on devices that exist in this process only: every chunk arrives once, in order, with
  * its data, as long as one path is left, and an error names all of them when none is.
  */
+#include "test/unit/unit.h"
+
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 #include "mca/coll_gpuring/util/status.h"
 #include "test/unit/verbs_world.h"
@@ -37,7 +35,6 @@ static const char *error_of(const struct lane_end *end)
 
 static void test_several_queue_pairs(void **state)
 {
-    (void) state;
     for (int qps = 1; qps <= GPURING_VERBS_MAX_QPS; qps++) {
         struct gpuring_net_config config = with(qps, 0);
         struct world world;
@@ -62,7 +59,6 @@ static void test_spares(void **state)
     struct gpuring_net_config config = with(2, 1);
     struct world world;
 
-    (void) state;
     world_open(&world, two, 2, 2, &config);
     assert_string_equal(world_rail(&world.send[0], 2).port->adapter->name, "roce1");
     assert_string_equal(world_rail(&world.send[1], 2).port->adapter->name, "roce0");
@@ -91,7 +87,6 @@ static void test_numbers_differ(void **state)
     struct lane_end ends[2];
     struct gpuring_net *net[2];
 
-    (void) state;
     fake_verbs_reset(&world_roce, 1, &world_no_faults);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(gpuring_net_verbs.open(&config[i], &net[i]), GPURING_OK);
@@ -117,7 +112,6 @@ static void test_each_step(void **state)
     const struct fake_device devices[] = {world_roce, world_roce_next};
     const struct gpuring_net_config config = with(1, 1);
 
-    (void) state;
     for (unsigned n = 1; n <= 60; n++) {
         struct fake_faults faults = {.complete = n, .status = IBV_WC_RETRY_EXC_ERR};
         struct world world;
@@ -143,7 +137,6 @@ static void test_credits_ride(void **state)
     const struct fake_device devices[] = {world_roce, world_roce_next};
     const struct gpuring_net_config config = with(1, 1);
 
-    (void) state;
     for (unsigned n = 0; n <= 60; n++) {
         struct fake_faults faults = {.complete = n, .status = IBV_WC_RETRY_EXC_ERR};
         struct world_back back;
@@ -183,7 +176,6 @@ static void test_not_connected(void **state)
      * initialised, and each gets ready to receive and to send. */
     const unsigned lanes[] = {12 + 5, 12 + 6, 12 + 9, 12 + 10};
 
-    (void) state;
     for (size_t i = 0; i < sizeof lanes / sizeof *lanes; i++) {
         const struct fake_faults faults = {.modify_qp = lanes[i]};
         struct world world;
@@ -211,7 +203,6 @@ static void test_random(void **state)
     uint64_t first = given != NULL ? strtoull(given, NULL, 0) : 1;
     unsigned kills = 0;
 
-    (void) state;
     printf("GPURING_TEST_SEED=%llu\n", (unsigned long long) first);
     for (uint64_t seed = first; seed < first + (given != NULL ? 1 : 60); seed++) {
         struct gpuring_net_config config = with(1 + (int) (seed % GPURING_VERBS_MAX_QPS), 2);
@@ -249,7 +240,6 @@ static void test_no_path_left(void **state)
     struct world world;
     int sent, received;
 
-    (void) state;
     world_open(&world, devices, 2, 1, &config);
     world_transfer_well(&world, 0, 20);
     fake_verbs_set_faults(&faults);
@@ -273,7 +263,6 @@ static void test_no_other_path_tried(void **state)
     struct world world;
     int sent, received;
 
-    (void) state;
     world_open(&world, devices, 2, 1, &config);
     fake_verbs_set_faults(&faults);
     world_transfer(&world, 0, GPURING_PROTOCOL_SIMPLE, 100, &sent, &received);
@@ -315,7 +304,6 @@ static void test_pulled_cable(void **state)
     const struct fake_device devices[] = {world_roce, world_roce_next};
     const struct gpuring_net_config config = with(2, 1);
 
-    (void) state;
     for (int round = 0; round < 10; round++) {
         struct world world;
         struct cable cable = {.world = &world};
@@ -342,7 +330,6 @@ static void test_port_down(void **state)
     const struct gpuring_net_config config = with(1, 1);
     struct world world;
 
-    (void) state;
     world_open(&world, devices, 2, 2, &config);
     fake_verbs_event(0, IBV_EVENT_PORT_ERR);
     until_logged(&world, "[port-down] host1: device roce0 port 1");
@@ -372,7 +359,6 @@ static void test_flap(void **state)
     struct world_back back;
     struct world world;
 
-    (void) state;
     world_open(&world, devices, 2, 1, &config);
     fake_verbs_event(0, IBV_EVENT_PORT_ERR);
     until_logged(&world, "it goes on by device roce1 port 1");
@@ -394,7 +380,6 @@ static void test_mute_device(void **state)
     const struct gpuring_net_config config = with(1, 1);
     struct world world;
 
-    (void) state;
     world_open(&world, devices, 2, 1, &config);
     world_transfer_well(&world, 0, 20);
     fake_verbs_mute(0);

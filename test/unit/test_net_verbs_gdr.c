@@ -6,13 +6,11 @@
  * chunk counts as arrived only after the read that flushes it, also when paths fail meanwhile. This
  * tests the net, not the behaviour of hardware.
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "test/unit/unit.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "mca/coll_gpuring/util/status.h"
 #include "test/unit/verbs_world.h"
@@ -38,7 +36,6 @@ static void test_registration(void **state)
                  {false, true, &without, GPURING_ERR_UNSUPPORTED, 0, 0},
                  {false, false, &with_dmabuf, GPURING_ERR_UNSUPPORTED, 0, 0}};
 
-    (void) state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct gpuring_net_memory sample = {
             .base = memory, .bytes = sizeof memory, .device = cases[i].device};
@@ -67,7 +64,6 @@ static void test_registration_of_spares(void **state)
     const struct gpuring_net_memory sample = {
         .base = memory, .bytes = sizeof memory, .device = &with_dmabuf};
 
-    (void) state;
     for (int spares = 0; spares < 2; spares++) {
         struct gpuring_net_config config = world_defaults;
         struct gpuring_net *net;
@@ -90,7 +86,6 @@ static void test_transfer(void **state)
     struct world world;
     unsigned sends, reported, inlined;
 
-    (void) state;
     fake_verbs_reset(&world_roce, 1, &world_no_faults);
     fake_verbs_gpu(true, true, false);
     world_open_in(&world, 1, 2, NULL, &with_dmabuf);
@@ -106,7 +101,6 @@ static void test_transfer(void **state)
 /* Host memory is registered with relaxed ordering, if the library masks it for old kernels. */
 static void test_relaxed_ordering(void **state)
 {
-    (void) state;
     for (int old = 0; old < 2; old++) {
         struct world world;
 
@@ -124,7 +118,6 @@ static void test_relaxed_ordering(void **state)
 /* Without the read, the data would be missing, and the lanes look at every byte. */
 static void test_flush(void **state)
 {
-    (void) state;
     for (int qps = 1; qps <= 2; qps++) {
         struct gpuring_net_config config = world_defaults;
         const size_t page = (size_t) sysconf(_SC_PAGESIZE);
@@ -151,7 +144,6 @@ static void test_flush_and_failover(void **state)
 {
     const struct fake_device devices[] = {world_roce, world_roce_next, world_roce_last};
 
-    (void) state;
     for (uint64_t seed = 1; seed <= 30; seed++) {
         const struct fake_faults faults = {.doom = 30, .doomed = 3, .seed = seed};
         struct gpuring_net_config config = world_defaults;
@@ -179,7 +171,6 @@ static void test_failing_calls(void **state)
     const char *const texts[] = {"of GPU memory (peer memory) with device roce0",
                                  "for flushing GPU memory", "for flushing GPU memory"};
 
-    (void) state;
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         const struct gpuring_device_nic device = {.dmabuf = -1, .flush = true};
         struct gpuring_net *net;

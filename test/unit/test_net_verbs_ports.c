@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* The ports that the net `verbs` uses, on devices that exist in this process only. */
-#include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
+#include "test/unit/unit.h"
 
-#include <cmocka.h>
+#include <pthread.h>
+#include <string.h>
 
 #include "mca/coll_gpuring/net/net_list.h"
 #include "mca/coll_gpuring/net/verbs/verbs_internal.h"
@@ -21,7 +18,6 @@ static void test_pure_functions(void **state)
 {
     const uint8_t v4[16] = V4_GID(1), v6[16] = V6_GID, local[16] = LL_GID, zero[16] = {0};
 
-    (void) state;
     assert_int_equal(gpuring_nic_gid_rank(false, true, false, v4), 0);
     assert_int_equal(gpuring_nic_gid_rank(false, true, true, zero), 0);
     assert_int_equal(gpuring_nic_gid_rank(true, true, true, zero), 0);
@@ -53,7 +49,6 @@ static void test_discovery(void **state)
     struct gpuring_net_config config = world_defaults;
     struct gpuring_net *net;
 
-    (void) state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fake_verbs_reset(devices, 3, &world_no_faults);
         config.hca = cases[i].list;
@@ -79,7 +74,6 @@ static void test_only_old_roce(void **state)
     struct fake_device device = world_roce;
     struct gpuring_net *net;
 
-    (void) state;
     memset(device.gid_type, 0, sizeof device.gid_type);
     for (int i = 0; i < FAKE_GIDS; i++) {
         device.gid_type[i] = IBV_GID_TYPE_ROCE_V1;
@@ -101,7 +95,6 @@ static void test_candidates(void **state)
                  {&usnic, "usnic_0:1 does not make a reliable connection"}};
     struct gpuring_net *net;
 
-    (void) state;
     efa.name = "efa_0";
     efa.link_layer = IBV_LINK_LAYER_UNSPECIFIED;
     hfi1.name = "hfi1_0";
@@ -131,7 +124,6 @@ static void test_no_uverbs(void **state)
 {
     struct gpuring_net *net;
 
-    (void) state;
     fake_verbs_reset(&world_roce, 0, &world_no_faults);
     assert_int_equal(gpuring_net_verbs.open(&world_defaults, &net), GPURING_ERR_UNSUPPORTED);
     assert_true(log_has("a container needs /dev/infiniband"));
@@ -142,7 +134,6 @@ static void test_partition_and_mtu(void **state)
     struct gpuring_net_config config = world_defaults;
     struct gpuring_net *net;
 
-    (void) state;
     fake_verbs_reset(&world_roce, 1, &world_no_faults);
     config.verbs_pkey = 0x123;
     config.verbs_mtu = IBV_MTU_1024;
@@ -169,7 +160,6 @@ static void test_slow_ports(void **state)
     struct gpuring_net_config config = world_defaults;
     struct gpuring_net *net;
 
-    (void) state;
     devices[0].speed = 32; /* 25 Gb/s per lane */
     devices[0].width = 1;
     devices[1].speed = devices[2].speed = 64; /* 50 Gb/s */
@@ -201,7 +191,6 @@ static void test_order_of_networks(void **state)
     struct fake_device devices[] = {world_infiniband, world_roce, world_roce_next};
     struct gpuring_net *net;
 
-    (void) state;
     devices[0].gid[0][7] = 9;
     devices[1].gid[3][13] = 7; /* 10.7.0.1 */
     fake_verbs_reset(devices, 3, &world_no_faults);
@@ -288,7 +277,6 @@ static void test_two_subnets(void **state)
     };
     struct two_ends two;
 
-    (void) state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         two_ends_open(&two, cases[i].hca, cases[i].device, cases[i].qps);
         assert_int_equal(two.status, GPURING_OK);
@@ -320,7 +308,6 @@ static void test_gate_is_free(void **state)
     struct gpuring_net *net;
     struct lane_end ends[2];
 
-    (void) state;
     fake_verbs_reset(devices, 2, &world_no_faults);
     config.verbs_spares = 1;
     assert_int_equal(gpuring_net_verbs.open(&config, &net), GPURING_OK);

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* Choice of the network device for each channel, by the engine and without it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test/unit/unit.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-#include <cmocka.h>
 
 #include "mca/coll_gpuring/plan/plan.h"
 #include "mca/coll_gpuring/topology/nic_select.h"
@@ -36,7 +32,6 @@ static void test_names(void **state)
 {
     struct gpuring_channel_nics found;
 
-    (void) state;
     gpuring_nic_select_channels(&routes, 2, 1, false, devices, 3, &found);
     for (int c = 0; c < GPURING_MAX_CHANNELS; c += 2) { /* again and again */
         assert_int_equal(found.ring[c][GPURING_NIC_IN], 1);
@@ -73,7 +68,6 @@ static void test_port_of_card(void **state)
                                                       .ring = {{0, 2}}};
     struct gpuring_channel_nics found;
 
-    (void) state;
     gpuring_nic_select_channels(&counted, 1, 0, false, devices, 3, &found);
     assert_int_equal(found.ring[0][GPURING_NIC_IN], 0);
     assert_int_equal(found.ring[0][GPURING_NIC_OUT], 2);
@@ -159,7 +153,6 @@ static void test_in_turn(void **state)
     cpu_set_t cores;
     int used[2 * SOCKET_NICS];
 
-    (void) state;
     assert_non_null(mkdtemp(root));
     for (int i = 0; i < 4; i++) {
         use_nics(root, orders[i / 2], 8, i % 2 == 0, used);
@@ -185,7 +178,6 @@ static void test_engine(void **state)
     struct gpuring_nic_select found;
     struct pci_search search;
 
-    (void) state;
     assert_int_equal(pci_fabric_from_graph(graph, &fabric), 0);
     pci_search_init(&search);
     search.nodes = 2;
@@ -219,7 +211,6 @@ static void test_direct(void **state)
     const struct gpuring_net_device unknown = {.name = "mlx5_9", .port = 1};
     uint32_t reached[2] = {0, 0};
 
-    (void) state;
     for (int far = 0; far < 2; far++) {
         struct pci_path_rules rules;
         struct pci_graph *graph;
@@ -266,7 +257,6 @@ static void test_own(void **state)
     } machines[] = {{"eight-two-level.xml", 8, 8}, {"sixteen-torus.xml", 16, 8}};
     const struct pci_channels none = {.nchannels = 0};
 
-    (void) state;
     for (size_t m = 0; m < sizeof machines / sizeof *machines; m++) {
         struct pci_graph *graph = graph_of_file(machines[m].file, NULL);
         uint32_t used[16];
@@ -303,7 +293,6 @@ static void test_channels_of_connections(void **state)
         .nranks = 2, .channels = channels, .nrings = 3, .ntrees = 3, .ndirect = 3, .nstripes = 3};
     struct gpuring_plan *plan = NULL;
 
-    (void) state;
     memset(channels, 0, sizeof channels);
     for (int c = 0; c < 3; c++) {
         channels[c].ring = (struct gpuring_ring_position){.prev = 1, .next = 1, .index = 0};

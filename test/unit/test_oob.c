@@ -5,15 +5,11 @@
  * many numbers of ranks and in any order of events; failures that all ranks learn at the same time;
  * malformed messages.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test/unit/unit.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "mca/coll_gpuring/oob/oob.h"
 #include "mca/coll_gpuring/util/log.h"
@@ -243,7 +239,6 @@ static void expect_blocks(int n, int rank)
 
 static void gatherings_bring_all_blocks(void **state)
 {
-    (void) state;
     for (int n = 1; n <= RANKS; n++) {
         world_begin(n, (unsigned) n);
         for (int again = 0; again < 3; again++) {
@@ -262,7 +257,6 @@ static void gatherings_bring_all_blocks(void **state)
 
 static void agreements_bring_all_bits(void **state)
 {
-    (void) state;
     for (int n = 1; n <= RANKS; n++) {
         world_begin(n, (unsigned) n);
         for (int r = 0; r < n; r++) {
@@ -279,7 +273,6 @@ static void agreements_bring_all_bits(void **state)
 /* A failure before a gathering: all know it at its end, and of two the lower rank's. */
 static void failures_reach_all(void **state)
 {
-    (void) state;
     for (int n = 2; n <= RANKS; n++) {
         for (int bad = 0; bad < n; bad++) {
             world_begin(n, (unsigned) (n * RANKS + bad));
@@ -317,7 +310,6 @@ static void late_failures_count_from_the_next(void **state)
 {
     int heard = 0, unheard = 0;
 
-    (void) state;
     for (int n = 2; n <= RANKS; n++) {
         for (unsigned seed = 0; seed < 20; seed++) {
             int bad = (int) (seed % (unsigned) n);
@@ -351,7 +343,6 @@ static void late_failures_count_from_the_next(void **state)
 /* Whichever header is malformed, a rank refuses it. */
 static void malformed_messages_are_refused(void **state)
 {
-    (void) state;
     gpuring_log_set(NULL, (enum gpuring_log_level) - 1); /* the refusals are expected */
     for (int kind = ANOTHER_MESSAGE; kind <= ANOTHER_SIZE; kind++) {
         for (int at = 1; at <= 12; at += 2) { /* headers are the odd ones */
@@ -370,7 +361,6 @@ static void malformed_messages_are_refused(void **state)
 /* A rank of another version: all know it after the next gathering, and none takes its blocks. */
 static void other_versions_are_a_disagreement(void **state)
 {
-    (void) state;
     gpuring_log_set(NULL, (enum gpuring_log_level) - 1);
     for (int at = 1; at <= 12; at += 2) {
         world_begin(5, (unsigned) at);
@@ -394,7 +384,6 @@ static void other_versions_are_a_disagreement(void **state)
 /* An agreement meets a gathering, without a failure: no rank takes it for complete. */
 static void kinds_do_not_mix(void **state)
 {
-    (void) state;
     gpuring_log_set(NULL, (enum gpuring_log_level) - 1);
     world_begin(2, 1);
     start(1);
@@ -409,7 +398,6 @@ static void connect_infos_reach_their_ranks(void **state)
 {
     int left = 3;
 
-    (void) state;
     world_begin(3, 5);
     for (int r = 0; r < 3; r++) {
         for (int other = 0; other < 3; other++) {
@@ -449,7 +437,6 @@ static void connect_infos_reach_their_ranks(void **state)
 
 static void long_connect_infos_are_refused(void **state)
 {
-    (void) state;
     gpuring_log_set(NULL, (enum gpuring_log_level) - 1);
     world_begin(2, 5);
     assert_int_equal(gpuring_connect_infos_add(&oobs[0], 1, "sixteen letters", 16), 0);

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* The cost model of our executor: times of thread blocks on the GPUs of one node. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test/unit/unit.h"
 
 #include <math.h>
 #include <string.h>
@@ -75,7 +71,6 @@ static void test_shortest(void **state)
     struct pci_job job = switch_job();
     struct pci_parts parts = parts_of(&costs, &job, DIRECT, LL, 8);
 
-    (void) state;
     assert_int_equal(parts.channels, 1);
     assert_close(us(&costs, &job, DIRECT, LL, 8),
                  parts.us[0] + parts.us[1] + parts.us[2] + parts.us[3], 1e-9);
@@ -90,7 +85,6 @@ static void test_blocks(void **state)
     struct pci_job job = switch_job();
     struct pci_parts parts;
 
-    (void) state;
     job.channels = 1;
     parts = parts_of(&costs, &job, RING, SIMPLE, 256 * MIB);
     assert_string_equal(parts.limit, "blocks");
@@ -125,7 +119,6 @@ static void test_lanes(void **state)
     struct pci_costs costs = costs_gpu();
     uint32_t h100 = pci_lanes(&costs, 90, 132, 16, 360), a100 = pci_lanes(&costs, 80, 108, 12, 240);
 
-    (void) state;
     assert_true(h100 >= 20 && h100 <= 32);
     assert_true(a100 >= 12 && a100 <= 24);
     assert_int_equal(pci_lanes(&costs, 90, 132, 1, 0), 16);
@@ -144,7 +137,6 @@ static void test_sharing(void **state)
         .nodes = 1, .ranks = 1, .channels = 16, .sm = 90, .protocols = UINT32_MAX};
     double two, eight;
 
-    (void) state;
     job.ring.channels = 1;
     pci_job_share(&job, 2);
     assert_int_equal(job.ranks, 2);
@@ -173,7 +165,6 @@ static void test_wanted(void **state)
 {
     struct pci_costs costs = costs_gpu();
 
-    (void) state;
     assert_true(bus(&costs, PCI_COLLECTIVE_ALLREDUCE) > 340);
     assert_true(bus(&costs, PCI_COLLECTIVE_ALLGATHER) > 340);
     assert_true(bus(&costs, PCI_COLLECTIVE_REDUCE_SCATTER) > 340);
@@ -190,7 +181,6 @@ static void test_collectives(void **state)
     struct pci_choice choice;
     double allreduce = us(&costs, &job, RING, SIMPLE, 256 * MIB);
 
-    (void) state;
     for (int c = 0; c < PCI_COLLECTIVE_COUNT; c++) {
         job.collective = (enum pci_collective) c;
         assert_int_equal(pci_collective_parse(pci_collective_name(job.collective)), c);
@@ -224,7 +214,6 @@ static void test_reference(void **state)
     const char *off = "gpu * * 0\n",
                *more = "executor simple slices,chunk 524288 4\ngpu sm90 load 0.5";
 
-    (void) state;
     assert_int_equal(pci_costs_reference(&reference), 0);
     assert_false(pci_predict_parts(&reference, &job, RING, SIMPLE, MIB, &parts));
     assert_int_equal(pci_costs_parse(off, strlen(off), &costs, NULL, 0), 0);

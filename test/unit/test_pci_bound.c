@@ -2,11 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* The bounds against known figures, against enumeration of all cuts and partitions, and at their
  * edges. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test/unit/unit.h"
 
 #include <errno.h>
 #include <math.h>
@@ -46,7 +42,6 @@ static struct pci_bound cube_bound(unsigned mask)
 /* Figures that are known for parts of the hybrid cube mesh. */
 static void test_cube_known(void **state)
 {
-    (void) state;
     assert_near(cube_bound(0xff).ar.gbps, 480.0 / 7);
     assert_near(cube_bound(0xff).ag.gbps, 480.0 / 7);
     assert_near(cube_bound(0xb7).ar.gbps, 48); /* 0,1,2,4,5,7 */
@@ -64,7 +59,6 @@ static void test_cube_subsets(void **state)
 {
     unsigned connected = 0;
 
-    (void) state;
     for (unsigned mask = 0; mask < 256; mask++) {
         struct pci_bound bound;
 
@@ -84,7 +78,6 @@ static void test_fraction(void **state)
 {
     struct pci_bound bound = cube_bound(0xff);
 
-    (void) state;
     assert_int_equal(bound.ag.num, 480000000);
     assert_int_equal(bound.ag.den, 7);
 }
@@ -92,7 +85,6 @@ static void test_fraction(void **state)
 /* GPUs on a switch: both bounds are N/(N-1)/2 of a port. */
 static void test_switch(void **state)
 {
-    (void) state;
     for (uint32_t n = 2; n <= 16; n++) {
         struct pci_flow flow;
         struct pci_bound bound;
@@ -118,7 +110,6 @@ static void test_two_sockets(void **state)
     struct pci_bound bound;
     uint32_t cpu[2];
 
-    (void) state;
     assert_int_equal(pci_flow_init(&flow, 8), 0);
     assert_int_equal(pci_flow_add_relay(&flow, &cpu[0]), 0);
     assert_int_equal(pci_flow_add_relay(&flow, &cpu[1]), 0);
@@ -226,7 +217,6 @@ static void test_enumeration(void **state)
 {
     uint32_t rng = 20260101;
 
-    (void) state;
     for (int round = 0; round < 300; round++) {
         unsigned parts[BRUTE_VERTICES + 1] = {0};
         struct pci_flow flow, even;
@@ -250,7 +240,6 @@ static void test_refused(void **state)
     struct pci_bound bound;
     uint32_t relay;
 
-    (void) state;
     assert_int_equal(pci_flow_init(&flow, 0), -EINVAL);
     assert_int_equal(pci_flow_init(&flow, PCI_FLOW_MAX_VERTICES + 1), -E2BIG);
     assert_int_equal(pci_flow_init(&flow, PCI_FLOW_MAX_VERTICES), 0);
@@ -276,7 +265,6 @@ static void test_overflow(void **state)
     struct pci_flow flow;
     struct pci_bound bound;
 
-    (void) state;
     assert_int_equal(pci_flow_init(&flow, PCI_FLOW_MAX_VERTICES), 0);
     for (uint32_t v = 1; v < PCI_FLOW_MAX_VERTICES; v++) {
         assert_int_equal(flow_add_duplex(&flow, 0, v, PCI_FLOW_MAX_GBPS), 0);
@@ -291,7 +279,6 @@ static void test_disconnected(void **state)
     struct pci_flow flow;
     struct pci_bound bound;
 
-    (void) state;
     assert_int_equal(pci_flow_init(&flow, 3), 0);
     bound = bound_of(&flow);
     assert_false(bound.connected);
@@ -309,7 +296,6 @@ static void test_one_way(void **state)
     struct pci_flow flow;
     struct pci_bound bound;
 
-    (void) state;
     assert_int_equal(pci_flow_init(&flow, 4), 0);
     for (uint32_t v = 0; v < 4; v++) {
         assert_int_equal(pci_flow_add_link(&flow, v, (v + 1) % 4, 10), 0);
@@ -326,7 +312,6 @@ static void test_symmetric(void **state)
 {
     struct pci_flow flow, even;
 
-    (void) state;
     assert_int_equal(pci_flow_init(&flow, 3), 0);
     assert_int_equal(pci_flow_add_link(&flow, 0, 1, 20), 0);
     assert_int_equal(pci_flow_add_link(&flow, 0, 1, 20), 0);

@@ -2,11 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* Rings and trees of jobs: small ones in full, large ones for one rank, and faulty structs
  * from other ranks. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test/unit/unit.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -64,7 +60,6 @@ static void test_uniform(void **state)
     struct sample sample;
     struct pci_connect connect;
 
-    (void) state;
     for (uint32_t nodes = 1; nodes <= 20; nodes++) {
         for (uint32_t ngpus = 1; ngpus <= 8; ngpus += 1 + ngpus / 3) {
             for (uint32_t i = 0; i < 4; i++) {
@@ -88,7 +83,6 @@ static void test_swap(void **state)
     struct pci_connect connect;
     struct pci_ring_position position;
 
-    (void) state;
     sample_make(&sample, 4, PCI_PATTERN_TREE, 2);
     assert_int_equal(pci_connect_uniform(&connect, 2, &sample.ring, &sample.tree, NULL), 0);
     assert_true(connect.agreed.swap);
@@ -107,7 +101,6 @@ static void test_node_trees(void **state)
     static const int32_t up4[2][4] = {{-1, 2, 0, 2}, {1, 3, 1, -1}};
     static const int32_t up5[2][5] = {{1, 3, 1, -1, 3}, {2, 0, -1, 2, 0}};
 
-    (void) state;
     for (uint32_t which = 0; which < 2; which++) {
         for (uint32_t node = 0; node < 5; node++) {
             int32_t up, down[2];
@@ -131,7 +124,6 @@ static void test_mixed(void **state)
     struct pci_connect connect;
     uint32_t used[5] = {0}, rank = 0;
 
-    (void) state;
     while (rank < 19) {
         for (uint32_t node = 0; node < 5; node++) {
             if (used[node] < sizes[node]) {
@@ -158,7 +150,6 @@ static void test_large(void **state)
     struct sample sample;
     struct pci_connect connect;
 
-    (void) state;
     sample_make(&sample, 8, PCI_PATTERN_BALANCED_TREE, 0);
     assert_int_equal(pci_connect_uniform(&connect, 16384, &sample.ring, &sample.tree, NULL), 0);
     assert_int_equal(connect.nranks, 131072);
@@ -190,7 +181,6 @@ static void test_node_trees_large(void **state)
     struct sample sample;
     struct pci_connect connect;
 
-    (void) state;
     sample_make(&sample, 1, PCI_PATTERN_TREE, 0);
     sample.ring.nchannels = sample.tree.nchannels = 1;
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -209,7 +199,6 @@ static void test_refused(void **state)
     struct pci_connect connect;
     struct pci_error error;
 
-    (void) state;
     sample_make(&sample, 4, PCI_PATTERN_TREE, 0);
     for (uint32_t rank = 0; rank < 8; rank++) {
         assert_int_equal(pci_wire_fill(&good[rank], rank / 4, rank % 4, &sample.ring, &sample.tree),
@@ -261,7 +250,6 @@ static void test_check_sees(void **state)
     struct pci_connect connect;
     char why[128];
 
-    (void) state;
     sample_make(&sample, 4, PCI_PATTERN_TREE, 0);
     assert_int_equal(pci_connect_uniform(&connect, 3, &sample.ring, &sample.tree, NULL), 0);
     ((struct pci_wire *) connect.wires)[5].node = 2; /* it believes to be elsewhere */

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* Runs the kept inputs of the fuzzer, and our own topology files, through the fuzz target. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test/unit/unit.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -50,13 +46,11 @@ static void run_folder(const char *name)
 
 static void test_corpus(void **state)
 {
-    (void) state;
     run_folder("test/fuzz/corpus");
 }
 
 static void test_topologies(void **state)
 {
-    (void) state;
     run_folder("test/data/topo");
 }
 

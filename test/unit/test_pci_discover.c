@@ -7,16 +7,13 @@
  * (fake_nvml), and the machine that runs the test.
  */
 
+#include "test/unit/unit.h"
+
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <hwloc.h>
 
 #include "fake_sysfs.h"
@@ -137,7 +134,6 @@ static void test_recorded_machine(void **state)
     struct pci_doc *doc = discover_at(root, (struct pci_discover_options){0});
     struct pci_elem *elem;
 
-    (void) state;
     assert_int_equal(count_of(doc, "cpu"), 2);
     elem = pci_doc_find(doc, "cpu", "numaid", "1");
     assert_attribute(elem, "affinity", "000000f0");
@@ -177,7 +173,6 @@ static void test_two_functions(void **state)
     struct pci_discover_options options = {0};
     struct pci_doc *doc;
 
-    (void) state;
     fake_pci_add(root, &function);
     fake_verbs(root, SECOND_PATH, "mlx5_1", "4: ACTIVE", "200 Gb/sec (4X HDR)",
                "b83f:d203:002a:a358");
@@ -197,7 +192,6 @@ static void test_port_down(void **state)
     char *root = machine_new("1: DOWN");
     struct pci_doc *doc = discover_at(root, (struct pci_discover_options){0});
 
-    (void) state;
     struct pci_elem *net = pci_doc_find(doc, "net", "name", "ens1");
 
     assert_int_equal(count_of(doc, "net"), 1);
@@ -216,7 +210,6 @@ static void test_virtual_interface(void **state)
     struct pci_doc *doc;
     struct pci_elem *net;
 
-    (void) state;
     fake_cpus(root, 2, 2);
     fake_interface(root, NULL, "eth0", 0x1003, -1);
     fake_interface(root, NULL, "docker0", 0x1003, -1);
@@ -262,7 +255,6 @@ static void test_nvlinks_of_driver(void **state)
     static const char *const modes[] = {"", "old"};
     char *root = machine_new("4: ACTIVE");
 
-    (void) state;
     for (size_t i = 0; i < 2; i++) {
         struct pci_nvml *nvml = nvml_open(modes[i]);
         struct pci_discover_options options = {.hooks = pci_nvml_hooks(nvml)};
@@ -284,7 +276,6 @@ static void test_p2p_status(void **state)
         int status;
     } cases[] = {{"", 1}, {"no-p2p", 0}};
 
-    (void) state;
     for (size_t i = 0; i < 2; i++) {
         struct pci_nvml *nvml = nvml_open(cases[i].mode);
         struct pci_discover_hooks hooks = pci_nvml_hooks(nvml);
@@ -300,7 +291,6 @@ static void test_nvml_missing(void **state)
     struct pci_nvml *nvml = NULL;
     char message[256];
 
-    (void) state;
     assert_int_equal(pci_nvml_open("libno-such-nvml.so.1", &nvml, message, sizeof(message)),
                      -ENOENT);
     assert_string_equal(message, "");
@@ -324,7 +314,6 @@ static void test_chip_to_chip(void **state)
     struct pci_error error = {""};
     struct pci_graph *graph = NULL;
 
-    (void) state;
     assert_int_equal(count_of(doc, "c2c"), 1);
     assert_inside(elem, "gpu", "dev", "0");
     assert_attribute(elem, "count", "2");
@@ -346,7 +335,6 @@ static void test_gdr_of_driver(void **state)
     struct pci_cuda *cuda = NULL;
     struct pci_doc *doc;
 
-    (void) state;
     assert_int_equal(pci_cuda_open(FAKE_NVML_PATH, false, &cuda), 0);
     pci_cuda_hook(cuda, &options.hooks);
     doc = discover_at(root, options);
@@ -367,7 +355,6 @@ static void test_hidden_pci(void **state)
     struct pci_doc *doc;
     struct pci_elem *pci;
 
-    (void) state;
     fake_cpus(root, 2, 2);
     doc = discover_at(root, options);
     assert_int_equal(count_of(doc, "gpu"), 2);
@@ -429,7 +416,6 @@ static void test_hwloc_xml(void **state)
     struct pci_doc *doc;
     struct pci_elem *elem;
 
-    (void) state;
     snprintf(path, sizeof(path), "%s/machine.xml", root);
     topology_export(root, path);
     messages[0] = '\0';
@@ -458,7 +444,6 @@ static void test_synthetic(void **state)
     struct pci_error error = {""};
     struct pci_doc *doc;
 
-    (void) state;
     setenv("HWLOC_SYNTHETIC", "pack:2 [numa] core:4 pu:1", 1);
     assert_int_equal(pci_discover(NULL, &doc, &error), 0);
     unsetenv("HWLOC_SYNTHETIC");
@@ -475,7 +460,6 @@ static void test_unreadable_input(void **state)
     struct pci_error error = {""};
     struct pci_doc *doc;
 
-    (void) state;
     messages[0] = '\0';
     setenv("HWLOC_XMLFILE", "/no/such/file.xml", 1);
     assert_int_equal(pci_discover(&options, &doc, &error), 0);
@@ -494,7 +478,6 @@ static void test_this_machine(void **state)
     struct pci_elem *elem = NULL;
     struct pci_doc *doc;
 
-    (void) state;
     assert_int_equal(pci_discover(NULL, &doc, &error), 0);
     assert_true(count_of(doc, "cpu") >= 1);
     while ((elem = pci_doc_next(doc, elem, "cpu")) != NULL) {

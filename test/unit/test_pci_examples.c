@@ -5,11 +5,7 @@
  * the rules, and channels reach the sum of the links or nearly
  * the limit that the search proves, on all GPUs and on parts of them.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test/unit/unit.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -112,7 +108,6 @@ static double search(const char *file, uint32_t mask, uint32_t nodes)
 
 static void test_channels(void **state)
 {
-    (void) state;
     for (size_t i = 0; i < sizeof(machines) / sizeof(machines[0]); i++) {
         uint32_t all = (1u << machines[i].gpus) - 1;
         double one = search(machines[i].file, all, 1), two = search(machines[i].file, all, 2);
@@ -126,7 +121,6 @@ static void test_channels(void **state)
 
 static void test_parts(void **state)
 {
-    (void) state;
     for (size_t i = 0; i < sizeof(machines) / sizeof(machines[0]); i++) {
         for (uint32_t mask = 1; mask < 1u << machines[i].gpus; mask++) {
             search(machines[i].file, mask, 1);
@@ -172,7 +166,6 @@ static void assert_large(size_t i, uint32_t nodes)
 
 static void test_large(void **state)
 {
-    (void) state;
     for (size_t i = 0; i < sizeof(large) / sizeof(large[0]); i++) {
         assert_large(i, 1);
         assert_large(i, 2);
@@ -184,7 +177,6 @@ static void test_two_level(void **state)
 {
     struct pci_graph *graph = graph_of_file("eight-two-level.xml", NULL);
 
-    (void) state;
     assert_int_equal(pci_graph_count(graph, PCI_NODE_PCI), 4);
     assert_path(graph, GPU, 0, NET, 1, "PIX 24 3");
     assert_path(graph, GPU, 0, GPU, 7, "NVL 240 2");
@@ -198,7 +190,6 @@ static void test_newest(void **state)
 {
     struct pci_graph *graph = graph_of_file("eight-sm103.xml", NULL);
 
-    (void) state;
     assert_path(graph, GPU, 0, GPU, 1, "NVL 721.8 2");
     assert_path(graph, GPU, 2, NET, 2, "PIX 96 3");
     assert_path(graph, NET, 0, GPU, 4, "SYS 40 6");
@@ -210,7 +201,6 @@ static void test_superchips(void **state)
 {
     struct pci_graph *graph = graph_of_file("four-two-superchips.xml", NULL);
 
-    (void) state;
     assert_path(graph, GPU, 0, CPU, 0, "C2C 313.068 1");
     assert_path(graph, GPU, 1, NET, 0, "P2C 48 3");
     assert_path(graph, NET, 3, GPU, 2, "P2C 48 3");
@@ -230,7 +220,6 @@ static void test_slow_nic(void **state)
     struct pci_graph *graph = graph_of_file("superchip-slow-nic.xml", NULL);
     struct pci_channels ring, tree;
 
-    (void) state;
     assert_int_equal(pci_channels_of_graph(graph, 2, &ring, &tree), 0);
     assert_int_equal(ring.type_inter, PCI_PATH_P2C);
     assert_int_equal(tree.type_inter, PCI_PATH_P2C);
@@ -245,7 +234,6 @@ static void test_pcie(void **state)
 {
     struct pci_graph *graph = graph_of_file("four-pcie.xml", NULL);
 
-    (void) state;
     assert_path(graph, GPU, 0, GPU, 1, "PIX 24 2");
     assert_true(pci_graph_p2p(graph, 0, 1, NULL));
     assert_path(graph, GPU, 2, GPU, 3, "PHB 24 2");
@@ -271,7 +259,6 @@ static void test_whole_stores(void **state)
         bool ll128;
     } pairs[] = {{{80, 80}, true}, {{80, 90}, false}, {{60, 60}, false}};
 
-    (void) state;
     for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
         struct pci_channels ring, tree;
         struct pci_graph *graph;

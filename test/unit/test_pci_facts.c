@@ -3,13 +3,9 @@
 
 /* The pure parts of discovery: links, GPU families, GPUDirect RDMA, bus ids. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
+#include "test/unit/unit.h"
 
-#include <cmocka.h>
+#include <stdlib.h>
 
 #include <errno.h>
 
@@ -31,7 +27,6 @@ static void test_links(void **state)
 {
     struct pci_link_facts link;
 
-    (void) state;
     assert_link(0.25, "2.5 GT/s PCIe", 1);
     assert_link(4.0, "2.5 GT/s PCIe", 16);
     assert_link(15.7538, "8.0 GT/s PCIe", 16);
@@ -46,7 +41,6 @@ static void test_links(void **state)
 
 static void test_gpu_families(void **state)
 {
-    (void) state;
     assert_int_equal(pci_gpu_sm_of_device(0x1db8), 70);  /* V100 */
     assert_int_equal(pci_gpu_sm_of_device(0x20b5), 80);  /* A100 */
     assert_int_equal(pci_gpu_sm_of_device(0x2204), 86);  /* RTX 3090 */
@@ -65,7 +59,6 @@ static void test_gdr(void **state)
         {{0, 1}, 1, 1, 1}, {{0, 1}, 1, 0, 0}, {{0, 1}, -1, -1, 0},
     };
 
-    (void) state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct pci_gpu_facts gpu = {.gdr = cases[i].gdr, .dmabuf = cases[i].dmabuf};
 
@@ -78,7 +71,6 @@ static void test_gdr_facts(void **state)
     char *root = fake_root_new();
     struct pci_gdr_facts facts;
 
-    (void) state;
     fake_put(root, "/proc/sys/kernel/osrelease", "5.11.22\n");
     pci_gdr_facts_read(root, &facts);
     assert_int_equal(facts.peermem, 0);
@@ -109,7 +101,6 @@ static void test_busids(void **state)
         {"fffffff:ffff:ff", NULL},
     };
 
-    (void) state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char busid[PCI_BUSID_SIZE] = "";
 
@@ -124,7 +115,6 @@ static void test_cuda_missing(void **state)
 {
     struct pci_cuda *cuda = NULL;
 
-    (void) state;
     assert_int_equal(pci_cuda_open("libno-such-cuda.so.1", false, &cuda), -ENOENT);
     assert_int_equal(pci_cuda_open("libno-such-cuda.so.1", true, &cuda), -ENOENT);
     assert_int_equal(pci_cuda_open("libm.so.6", false, &cuda), -ELIBBAD);

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* Reading files that users name: whole, or refused with the reason, and never waited for. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test/unit/unit.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,14 +19,12 @@ static char folder[] = "/tmp/gpuring-file.XXXXXX";
 
 static int begin(void **state)
 {
-    (void) state;
     alarm(60); /* what waits is a failure */
     return mkdtemp(folder) && !chdir(folder) ? 0 : -1;
 }
 
 static int end(void **state)
 {
-    (void) state;
     return chdir("/") || rmdir(folder);
 }
 
@@ -75,7 +69,6 @@ static void test_whole(void **state)
 {
     char *large = calloc(1, LIMIT + 1);
 
-    (void) state;
     assert_non_null(large);
     make("file", "", 0, 0);
     accepted("file", "", 0);
@@ -105,7 +98,6 @@ static void test_unknown_length(void **state)
     char *text;
     size_t size;
 
-    (void) state;
     assert_int_equal(pci_file_read("/proc/self/status", LIMIT, &text, &size, NULL, 0), 0);
     assert_true(size > 0);
     assert_int_equal(text[size], '\0');
@@ -117,7 +109,6 @@ static void test_not_there(void **state)
 {
     uid_t user = geteuid();
 
-    (void) state;
     refused("none", -ENOENT, "No such file or directory");
     refused("none/none", -ENOENT, "No such file or directory");
     make("file", "x", 1, 1);
@@ -137,7 +128,6 @@ static void test_other_kinds(void **state)
 {
     int writer;
 
-    (void) state;
     refused(".", -EISDIR, "[not-a-file] ");
     refused("/dev/zero", -EINVAL, "[not-a-file] ");
     assert_int_equal(mkfifo("pipe", 0600), 0);
@@ -159,7 +149,6 @@ static void test_open(void **state)
     size_t size;
     int ends[2], zero = open("/dev/zero", O_RDONLY);
 
-    (void) state;
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(write(ends[1], "a text", 6), 6);
     close(ends[1]);

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* Graphs: construction from documents, limits of size, contradictions, trimming. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test/unit/unit.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -33,7 +29,6 @@ static void refused(struct pci_doc *doc, int code, const char *part)
 
 static void test_refused(void **state)
 {
-    (void) state;
     refused(doc_of_file("bad-cycle.xml"), -EINVAL, "0000:01:00.0 is below itself");
     refused(doc_of_file("bad-twice.xml"), -EINVAL, "0000:01:00.0 belongs to two GPUs");
     refused(doc_of_file("bad-rank.xml"), -EINVAL, "same rank 0");
@@ -53,7 +48,6 @@ static void test_none(void **state)
 {
     struct pci_graph *graph = graph_of("<system/>", NULL);
     struct pci_error error = {""};
-    (void) state;
     assert_int_equal(pci_graph_vertices(graph), 0);
     assert_int_equal(pci_graph_links(graph), 0);
     assert_null(pci_graph_cpu(graph));
@@ -72,7 +66,6 @@ static void test_one(void **state)
                                        "vendor='AuthenticAMD'><pci busid='0000:01:00.0'>"
                                        "<gpu dev='0' sm='70' rank='0'/></pci></cpu></system>",
                                        NULL);
-    (void) state;
     assert_path(graph, GPU, 0, GPU, 0, "LOC 5000 0");
     assert_path(graph, GPU, 0, CPU, 0, "PHB 12 1"); /* no speed, no width: 8 GT/s x16 */
     assert_int_equal(pci_graph_trim(graph, 0, NULL, NULL), 0);
@@ -88,7 +81,6 @@ static void test_remarks(void **state)
                  "<pci busid='0000:01:00.0'><gpu dev='0' sm='70' rank='0'/></pci>"
                  "<pci busid='0000:02:00.0'><gpu dev='1' sm='70'/></pci></cpu></system>",
                  NULL);
-    (void) state;
     assert_int_equal(pci_graph_count(graph, PCI_NODE_GPU), 1);
     assert_true(remarked(graph, "GPU 0000:02:00.0 has no rank"));
     assert_true(remarked(graph, "cpu numaid 4: architecture \"X86_64\""));
@@ -108,7 +100,6 @@ static void test_functions(void **state)
         "<pci busid='0000:01:00.1' class='0x02' link_speed='16.0 GT/s PCIe' link_width='8'>"
         "<nic><net name='b' dev='1' speed='200000'/></nic></pci></cpu></system>",
         NULL);
-    (void) state;
     assert_int_equal(pci_graph_count(graph, PCI_NODE_NIC), 2);
     assert_path(graph, NET, 0, CPU, 0, "PHB 24 2");
     assert_path(graph, NET, 1, CPU, 0, "PHB 12 2");
@@ -139,7 +130,6 @@ static void test_many(void **state)
 {
     char *text = many(256, "<nvlink target='f' count='18' tclass='0x068000'/>");
     struct pci_graph *graph = graph_of(text, NULL);
-    (void) state;
     assert_int_equal(pci_graph_count(graph, PCI_NODE_GPU), 256);
     assert_path(graph, GPU, 0, GPU, 255, "NVL 370.8 2");
     assert_path(graph, GPU, 255, NET, 255, "PIX 48 3");
@@ -157,7 +147,6 @@ static void test_many(void **state)
 static void test_too_many(void **state)
 {
     char *text = many(PCI_GRAPH_MAX_GPUS + 1, "");
-    (void) state;
     refused(doc_of(text), -E2BIG, "more than 1024 nodes of kind GPU");
     free(text);
 }
@@ -167,7 +156,6 @@ static void test_links(void **state)
 {
     static const char *const names[] = {"two-sockets.xml",  "square.xml", "nvswitch.xml",
                                         "chip-to-chip.xml", "power9.xml", "oddities.xml"};
-    (void) state;
     for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++) {
         struct pci_graph *graph = graph_of_file(names[n], NULL);
         for (uint32_t i = 0; i < pci_graph_links(graph); i++) {
@@ -218,7 +206,6 @@ static void test_speeds(void **state)
         {"", "", 12},
         {"-1", "-8", 12},
     };
-    (void) state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char text[512];
         snprintf(text, sizeof(text),
@@ -250,7 +237,6 @@ static void test_sockets(void **state)
         {"arch='riscv64'", 5000},
         {"", 5000},
     };
-    (void) state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char text[512];
         snprintf(text, sizeof(text), "<system><cpu numaid='0' %s/><cpu numaid='1' %s/></system>",
@@ -270,7 +256,6 @@ static void test_nvlinks(void **state)
         const char *want;
     } cases[] = {{60, "NVL 54 1"},   {70, "NVL 60 1"},     {80, "NVL 60 1"}, {86, "NVL 36 1"},
                  {90, "NVL 61.8 1"}, {100, "NVL 120.3 1"}, {0, "NVL 60 1"}};
-    (void) state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char text[1024];
         snprintf(text, sizeof(text),
@@ -299,14 +284,12 @@ static void test_pci_links(void **state)
         "<pcilink target='0000:99:00.0'/>"
         "<pci busid='0000:21:00.0'><gpu rank='1'/></pci></pci></cpu></system>";
     struct pci_graph *graph = graph_of(text, NULL);
-    (void) state;
     assert_path(graph, GPU, 0, GPU, 1, "PXB 12 3");
     pci_graph_free(graph);
 }
 
 static void test_names(void **state)
 {
-    (void) state;
     assert_int_equal(pci_path_class_parse("PXN"), PCI_PATH_PXN);
     assert_int_equal(pci_path_class_parse("loc"), PCI_PATH_LOC);
     assert_int_equal(pci_path_class_parse("far"), -EINVAL);

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* Bounds of real machines, from their topology files. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test/unit/unit.h"
 
 #include <limits.h>
 #include <math.h>
@@ -84,7 +80,6 @@ static void test_bounds(void **state)
         {"rtx3090-8gpu-pcie.xml", PCI_PEER_OK, 0, 10, 10},
     };
 
-    (void) state;
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         struct pci_graph *graph = machine(known[i].file, 0, known[i].peer);
         struct pci_bounds bounds;
@@ -105,7 +100,6 @@ static void test_bounds(void **state)
 /* Parts of the cube mesh as a file give the same as the mesh written by hand. */
 static void test_parts(void **state)
 {
-    (void) state;
     for (unsigned mask = 3; mask < 256; mask += 5) {
         struct pci_graph *graph;
         struct pci_flow flow;
@@ -137,7 +131,6 @@ static void test_one_gpu(void **state)
     struct pci_graph *graph = machine("azure-ndv2.xml", 1, PCI_PEER_OK);
     struct pci_bounds bounds;
 
-    (void) state;
     if (NULL == graph) {
         skip();
     }

@@ -4,15 +4,11 @@
 /* The mapping of grids and graphs onto hosts: permutations always, never worse, good where it can
  * be. */
 
+#include "test/unit/unit.h"
+
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "mca/topo_pci/map/pci_map.h"
 
@@ -95,7 +91,6 @@ static void test_square_grid(void **state)
     uint32_t node_of[16];
     int dims[2] = {4, 4}, periods[2] = {0, 0};
 
-    (void) state;
     for (int in_turn = 0; in_turn < 2; in_turn++) {
         locations_fill(locations, 16, 4, in_turn);
         assert_int_equal(pci_map_cart(2, dims, periods, 16, locations, node_of, &result), 0);
@@ -116,7 +111,6 @@ static void test_cube_grid(void **state)
     uint32_t node_of[512];
     int dims[3] = {8, 8, 8}, periods[3] = {1, 1, 1};
 
-    (void) state;
     locations_fill(locations, 512, 8, 0);
     assert_int_equal(pci_map_cart(3, dims, periods, 512, locations, node_of, &result), 0);
     assert_placement(node_of, 512, 512);
@@ -133,7 +127,6 @@ static void test_good_numbering_stays(void **state)
     uint32_t node_of[16];
     int dims[1] = {16}, periods[1] = {0};
 
-    (void) state;
     locations_fill(locations, 16, 4, 0);
     assert_int_equal(pci_map_cart(1, dims, periods, 16, locations, node_of, NULL), 0);
     for (uint32_t p = 0; p < 16; p++) {
@@ -147,7 +140,6 @@ static void test_one_host_stays(void **state)
     uint32_t node_of[12];
     int dims[2] = {3, 4}, periods[2] = {1, 0};
 
-    (void) state;
     memset(locations, 0, sizeof(locations));
     assert_int_equal(pci_map_cart(2, dims, periods, 12, locations, node_of, NULL), 0);
     for (uint32_t p = 0; p < 12; p++) {
@@ -163,7 +155,6 @@ static void test_surplus_processes(void **state)
     uint32_t node_of[6];
     int dims[2] = {2, 2}, periods[2] = {0, 0};
 
-    (void) state;
     locations_fill(locations, 6, 2, 1);
     assert_int_equal(pci_map_cart(2, dims, periods, 6, locations, node_of, &result), 0);
     assert_placement(node_of, 6, 4);
@@ -178,7 +169,6 @@ static void test_odd_inputs(void **state)
     int dims[2] = {2, 2}, negative[2] = {-1, 2}, zero[2] = {0, 2}, large[2] = {65536, 65536};
     int periods[2] = {0, 0};
 
-    (void) state;
     assert_int_equal(pci_map_cart(2, negative, periods, 4, locations, node_of, NULL), -EINVAL);
     assert_int_equal(pci_map_cart(2, zero, periods, 4, locations, node_of, NULL), -EINVAL);
     assert_int_equal(pci_map_cart(2, large, periods, 4, locations, node_of, NULL), -EINVAL);
@@ -195,7 +185,6 @@ static void test_random_grids(void **state)
     struct pci_map_location locations[PROCS_MAX];
     uint32_t node_of[PROCS_MAX], again[PROCS_MAX], seed = 7;
 
-    (void) state;
     for (int round = 0; round < 150; round++) {
         int ndims = 1 + (int) (random_next(&seed) % 4), dims[4], periods[4];
         uint32_t cells = 1, procs, hosts = 1 + random_next(&seed) % 9;
@@ -230,7 +219,6 @@ static void test_cliques(void **state)
     struct pci_map_result result;
     size_t edges = 0;
 
-    (void) state;
     for (uint32_t a = 0; a < 16; a++) {
         for (uint32_t b = a + 2; b < 16; b += 2) {
             source[edges] = a;
@@ -254,7 +242,6 @@ static void test_weights(void **state)
     struct pci_map_graph graph;
     struct pci_map_result result;
 
-    (void) state;
     assert_int_equal(pci_map_graph_build(4, 3, source, target, weight, &graph), 0);
     assert_int_equal(pci_map_graph(&graph, locations, node_of, &result), 0);
     assert_placement(node_of, 4, 4);
@@ -268,7 +255,6 @@ static void test_random_graphs(void **state)
     uint32_t source[600], target[600], weight[600], node_of[200], seed = 99;
     struct pci_map_location locations[200];
 
-    (void) state;
     for (int round = 0; round < 60; round++) {
         uint32_t nodes = 1 + random_next(&seed) % 200, hosts = 1 + random_next(&seed) % 12;
         size_t edges = random_next(&seed) % 600;
@@ -297,7 +283,6 @@ static void test_edge_out_of_range(void **state)
     uint32_t source[1] = {0}, target[1] = {4};
     struct pci_map_graph graph;
 
-    (void) state;
     assert_int_equal(pci_map_graph_build(4, 1, source, target, NULL, &graph), -EINVAL);
 }
 

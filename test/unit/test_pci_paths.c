@@ -2,11 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* The rules of paths, on machines invented for this test. test_gpuring_topo.sh compares the paths
  * of real machines with recorded answers. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test/unit/unit.h"
 
 #include <errno.h>
 #include <math.h>
@@ -52,7 +48,6 @@ static void check_chains(const struct pci_graph *graph)
 static void test_two_sockets(void **state)
 {
     struct pci_graph *graph = graph_of_file("two-sockets.xml", NULL);
-    (void) state;
     assert_path(graph, GPU, 0, GPU, 0, "LOC 5000 0");
     assert_path(graph, GPU, 0, GPU, 1, "PIX 12 2");
     assert_path(graph, GPU, 0, GPU, 2, "PXB 24 3");
@@ -79,7 +74,6 @@ static void test_p2p(void **state)
     struct pci_path_rules rules;
     struct pci_graph *graph;
     int relay;
-    (void) state;
     pci_path_rules_init(&rules);
     rules.all = PCI_PEER_NO_P2P;
     graph = graph_of_file("two-sockets.xml", &rules);
@@ -104,7 +98,6 @@ static void test_nvlink_mesh(void **state)
     struct pci_path_rules rules;
     struct pci_graph *graph = graph_of_file("square.xml", NULL);
     int relay;
-    (void) state;
     assert_path(graph, GPU, 0, GPU, 1, "NVL 40 1");
     assert_path(graph, GPU, 0, GPU, 2, "NVB 40 2"); /* not over GPU 3, which has 20 */
     assert_path(graph, GPU, 1, GPU, 3, "NVB 20 2");
@@ -122,7 +115,6 @@ static void test_nvswitch(void **state)
 {
     struct pci_graph *graph = graph_of_file("nvswitch.xml", NULL);
     struct pci_path_rules rules;
-    (void) state;
     assert_int_equal(pci_graph_count(graph, PCI_NODE_NVS), 1);
     assert_int_equal(pci_graph_count(graph, PCI_NODE_PCI), 2);
     assert_path(graph, GPU, 0, GPU, 3, "NVL 185.4 2");
@@ -147,7 +139,6 @@ static void test_nvswitch(void **state)
 static void test_chip_to_chip(void **state)
 {
     struct pci_graph *graph = graph_of_file("chip-to-chip.xml", NULL);
-    (void) state;
     assert_path(graph, GPU, 0, GPU, 1, "NVL 123.6 1");
     assert_path(graph, GPU, 0, CPU, 0, "C2C 360 1");
     assert_path(graph, GPU, 0, NET, 0, "P2C 48 3");
@@ -162,7 +153,6 @@ static void test_chip_to_chip(void **state)
 static void test_slow_nic(void **state)
 {
     struct pci_graph *graph = graph_of_file("superchip-slow-nic.xml", NULL);
-    (void) state;
     assert_path(graph, GPU, 0, NET, 0, "P2C 48 3");
     assert_path(graph, NET, 0, GPU, 0, "P2C 48 3");
     assert_true(pci_graph_gdr(graph, 0, 0, true));
@@ -175,7 +165,6 @@ static void test_slow_nic(void **state)
 static void test_power(void **state)
 {
     struct pci_graph *graph = graph_of_file("power9.xml", NULL);
-    (void) state;
     assert_path(graph, GPU, 0, GPU, 1, "NVL 60 1");
     assert_path(graph, GPU, 0, CPU, 0, "NVL 60 1");
     assert_path(graph, GPU, 0, GPU, 2, "SYS 32 3");
@@ -185,7 +174,6 @@ static void test_power(void **state)
 static void test_oddities(void **state)
 {
     struct pci_graph *graph = graph_of_file("oddities.xml", NULL);
-    (void) state;
     assert_int_equal(pci_graph_count(graph, PCI_NODE_GPU), 3);
     assert_string_equal(pci_graph_node(graph, PCI_NODE_GPU, 0)->busid, "0000:02:00.0");
     assert_int_equal(pci_graph_node(graph, PCI_NODE_GPU, 0)->gpu.dev, 1);
@@ -214,7 +202,6 @@ static void test_peer_hook(void **state)
 {
     struct pci_path_rules rules;
     struct pci_graph *graph;
-    (void) state;
     pci_path_rules_init(&rules);
     rules.peer = refuse_zero;
     graph = graph_of_file("square.xml", &rules);
@@ -243,7 +230,6 @@ static void test_local_nets(void **state)
         "<net name='d' dev='3' speed='100000' gdr='1'/></nic></pci></pci></cpu></system>";
     struct pci_graph *graph = graph_of(text, NULL);
     uint32_t list[4];
-    (void) state;
     assert_int_equal(pci_graph_local_nets(graph, 0, list), 4);
     /* Starts at the device number with its bits reversed, then two nets each in turn. */
     for (uint32_t net = 0; net < 4; net++) {
@@ -257,7 +243,6 @@ static void test_chains(void **state)
 {
     static const char *const names[] = {"two-sockets.xml",  "square.xml", "nvswitch.xml",
                                         "chip-to-chip.xml", "power9.xml", "oddities.xml"};
-    (void) state;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         struct pci_graph *graph = graph_of_file(names[i], NULL);
         check_chains(graph);

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* The cost model: its formula, choice, tables and fit. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test/unit/unit.h"
 
 #include <errno.h>
 #include <math.h>
@@ -60,7 +56,6 @@ static void test_formula(void **state)
     struct pci_costs costs = costs_gpu();
     struct pci_job job = cube_job();
 
-    (void) state;
     assert_close(pci_predict_us(&costs, &job, RING, SIMPLE, UINT64_C(1) << 30),
                  8.4 + 14 * 3.4 + 1073741824.0 / (120e3 * 8 / 14), 1e-9);
     assert_close(pci_predict_us(&costs, &job, TREE, LL, 1024),
@@ -74,7 +69,6 @@ static void test_one_way(void **state)
     struct pci_costs costs = costs_gpu();
     struct pci_job all = cube_job(), bcast;
 
-    (void) state;
     all.nodes = 4;
     all.ranks = 32;
     bcast = all;
@@ -102,7 +96,6 @@ static void test_offers(void **state)
     struct pci_job job = cube_job();
     struct pci_choice choice;
 
-    (void) state;
     assert_true(isinf(pci_predict_us(&costs, &job, TWO_SHOT, SIMPLE, 1024)));
     assert_true(isinf(pci_predict_us(&costs, &job, DIRECT, LL, 1024)));
     assert_true(isinf(pci_predict_us(&costs, &job, PCI_ALGORITHM_COUNT, LL, 1024)));
@@ -125,7 +118,6 @@ static void test_choice(void **state)
     struct pci_job job = cube_job();
     struct pci_choice choice;
 
-    (void) state;
     job.ranks = 3;
     job.ring.channels = job.tree.channels = 2;
     job.direct.algbw = 40;
@@ -147,7 +139,6 @@ static void test_channels(void **state)
     struct pci_costs costs = costs_gpu();
     struct pci_job job = cube_job();
 
-    (void) state;
     assert_int_equal(pci_predict_channels(&costs, &job, RING, LL, 0), 1);
     assert_int_equal(pci_predict_channels(&costs, &job, RING, LL, 65535), 1);
     assert_int_equal(pci_predict_channels(&costs, &job, RING, LL, 65536), 2);
@@ -159,7 +150,6 @@ static void test_channels(void **state)
 
 static void test_names(void **state)
 {
-    (void) state;
     assert_string_equal(pci_algorithm_name(TWO_SHOT), "two-shot");
     assert_string_equal(pci_protocol_name(LL128), "ll128");
     assert_null(pci_algorithm_name(PCI_ALGORITHM_COUNT));
@@ -182,7 +172,6 @@ static void test_parse(void **state)
     struct pci_costs costs = costs_gpu();
     char error[100];
 
-    (void) state;
     assert_int_equal(parse("# a comment\n\n  hop ring ll nvlink 0.75 # and one here\n"
                            "factor * simple * 0.5 0.6 0.7\r\n"
                            "correction tree ll 10-12,20 1 2 3 4\nbase ring,tree simple 3",
@@ -219,7 +208,6 @@ static void test_parse_errors(void **state)
         {"base ring, ll 1\n", "line 1: unknown algorithm 'ring,'"},
     };
 
-    (void) state;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         struct pci_costs costs = costs_gpu(), same = costs;
         char error[100] = "";
@@ -237,7 +225,6 @@ static void test_parse_limits(void **state)
     struct pci_costs costs = costs_gpu();
     char text[4096], error[100], tiny[4];
 
-    (void) state;
     memset(text, 'x', sizeof(text));
     assert_int_equal(pci_costs_parse(text, sizeof(text), &costs, error, sizeof(error)), -EINVAL);
     assert_non_null(strstr(error, "too long"));
@@ -259,7 +246,6 @@ static void test_load(void **state)
     char path[] = "pci_costs_XXXXXX", error[100];
     int fd = mkstemp(path);
 
-    (void) state;
     assert_true(fd >= 0);
     assert_int_equal(write(fd, "base ring ll 9\n", 15), 15);
     assert_int_equal(pci_costs_load(path, &costs, error, sizeof(error)), 0);

@@ -5,11 +5,7 @@
  * direction, missing NICs, trimmed GPUs, peer-to-peer refused. Channels keep within their links,
  * totals within the bounds, rings and trees are valid, predictions finite.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test/unit/unit.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -281,7 +277,6 @@ static void test_machines(void **state)
 {
     uint32_t parts = 0;
 
-    (void) state;
     for (uint32_t i = 0; i < MACHINES; i++) {
         parts += check_machine(1 + any(MOST_GPUS), i % 3 ? 1 : 2 + any(3));
     }
@@ -305,7 +300,6 @@ static void test_asymmetric(void **state)
     struct pci_channels ring, tree;
     struct pci_bounds bounds;
 
-    (void) state;
     assert_int_equal(pci_channels_of_graph(graph, 1, &ring, &tree), 0);
     assert_int_equal(pci_bounds_of_graph(graph, &bounds), 0);
     assert_true(fabs(bounds.nvlink.ar.gbps - 20) < 1e-6 && fabs(bounds.all.ar.gbps - 44) < 1e-6);
@@ -328,7 +322,6 @@ static void test_parts(void **state)
     struct pci_bounds bounds;
     struct pci_curve whole, parts;
 
-    (void) state;
     pci_search_init(&limits);
     assert_int_equal(pci_costs_gpu(&costs), 0);
     assert_int_equal(pci_graph_build(doc, NULL, &graph, &error), 0);

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* The cost model against recorded answers of real machines. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test/unit/unit.h"
 
 #include <dirent.h>
 #include <jansson.h>
@@ -172,7 +168,6 @@ static void test_recorded(void **state)
     struct dirent *file;
     DIR *dir;
 
-    (void) state;
     assert_true((size_t) snprintf(folder, sizeof(folder), "%s/expected",
                                   NULL == topologies ? "../shared/topologies" : topologies) <
                 sizeof(folder));

@@ -3,15 +3,12 @@
 
 /* Text and pictures of an invented machine, compared with the expected content. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test/unit/unit.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <expat.h>
 
 #include "pci_test.h"

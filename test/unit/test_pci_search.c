@@ -2,11 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* Channels against the recorded answers for real machines, on all parts of a hybrid cube mesh, and
  * on invented machines. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test/unit/unit.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -163,7 +159,6 @@ static void test_recorded(void **state)
     size_t count = 0;
     DIR *dir;
 
-    (void) state;
     snprintf(folder, sizeof(folder), "%s/expected", topologies());
     dir = opendir(folder);
     if (NULL == dir) {
@@ -262,7 +257,6 @@ static void test_cube_parts(void **state)
     uint32_t parts = 0, connected = 0;
     double logarithms = 0;
 
-    (void) state;
     snprintf(path, sizeof(path), "%s/azure-ndv2.xml", topologies());
     probe = fopen(path, "r");
     if (NULL == probe) {
@@ -369,7 +363,6 @@ static void test_sizes(void **state)
     struct pci_fabric fabric;
     struct pci_channels ring, tree;
 
-    (void) state;
     switched(&fabric, 0, 0, 0, 0);
     search_both(&fabric, 1, "no GPU", &ring, &tree);
     assert_int_equal(ring.nchannels, 0);
@@ -402,7 +395,6 @@ static void test_limits(void **state)
     struct pci_search search;
     struct pci_channels channels;
 
-    (void) state;
     switched(&fabric, 8, 8, 200, 25);
     pci_search_init(&search);
     search.nodes = 2;
@@ -437,7 +429,6 @@ static void test_unreachable(void **state)
     struct pci_fabric fabric;
     struct pci_channels ring, tree;
 
-    (void) state;
     assert_int_equal(pci_fabric_init(&fabric, 3, 0, 0), 0);
     search_both(&fabric, 1, "no path", &ring, &tree);
     assert_int_equal(ring.nchannels, 1);
@@ -470,7 +461,6 @@ static void test_check_sees(void **state)
     struct pci_channels ring, tree;
     char why[256];
 
-    (void) state;
     switched(&fabric, 4, 2, 100, 25);
     search_both(&fabric, 2, "sound", &ring, &tree);
     ring.bw_inter *= 1.01;

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* Cheapest orders of GPUs against all orders, at costs of which some are forbidden. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test/unit/unit.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -117,7 +113,6 @@ static void test_orders(void **state)
 {
     uint32_t optimal = 0, tours = 0;
 
-    (void) state;
     for (uint32_t n = 2; n <= MOST_GPUS; n++) {
         struct tour tour;
 

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* Trimming: subsets of GPUs, and unreachable GPUs. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test/unit/unit.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -30,7 +26,6 @@ static void test_subset(void **state)
     static const unsigned ranks[] = {3, 0};
     struct pci_doc *doc = doc_of_file("two-sockets.xml");
     struct pci_graph *graph;
-    (void) state;
     assert_int_equal(pci_doc_keep_gpus(doc, ranks, 2, NULL), 0);
     assert_int_equal(count(doc, "gpu"), 2);
     assert_int_equal(count(doc, "net"), 2);
@@ -52,7 +47,6 @@ static void test_subset_branches(void **state)
         "<pci busid='0000:02:00.0'><pci busid='0000:03:00.0'><gpu dev='1'/></pci></pci></cpu>"
         "<cpu numaid='1'><pci busid='0000:04:00.0'/><nic/></cpu>"
         "<cpu numaid='2'><nic><net name='a'/></nic></cpu></system>");
-    (void) state;
     assert_int_equal(pci_doc_keep_gpus(doc, first, 1, NULL), 0);
     assert_int_equal(count(doc, "cpu"), 2);
     assert_int_equal(count(doc, "pci"), 1);
@@ -67,7 +61,6 @@ static void test_subset_refused(void **state)
     static const unsigned twice[] = {1, 1}, missing[] = {0, 9};
     struct pci_doc *doc = doc_of_file("two-sockets.xml");
     struct pci_error error = {""};
-    (void) state;
     assert_int_equal(pci_doc_keep_gpus(doc, twice, 2, &error), -EINVAL);
     assert_non_null(strstr(error.text, "GPU 1 is given twice"));
     assert_int_equal(pci_doc_keep_gpus(doc, missing, 2, &error), -ENOENT);
@@ -85,7 +78,6 @@ static void test_subset_unranked(void **state)
                                  "</pci><pci busid='0000:02:00.0'><gpu dev='4'/></pci></cpu>"
                                  "</system>");
     struct pci_graph *graph;
-    (void) state;
     assert_int_equal(pci_graph_build(doc, NULL, &graph, NULL), 0);
     assert_int_equal(pci_graph_count(graph, PCI_NODE_GPU), 2);
     assert_int_equal(pci_graph_node(graph, PCI_NODE_GPU, 0)->gpu.dev, 5);
@@ -103,7 +95,6 @@ static void test_nothing(void **state)
 {
     struct pci_graph *graph = graph_of_file("nvswitch.xml", NULL);
     uint32_t removed = 9;
-    (void) state;
     assert_int_equal(pci_graph_trim(graph, 0, &removed, NULL), 0);
     assert_int_equal(removed, 0);
     assert_path(graph, GPU, 2, NET, 0, "PXN 24 5");
@@ -126,7 +117,6 @@ static void test_isolated(void **state)
     struct pci_path_rules rules;
     struct pci_graph *graph;
     uint32_t removed = 0;
-    (void) state;
     pci_path_rules_init(&rules);
     rules.peer = odd_apart;
     graph = graph_of_file("nvswitch.xml", &rules);
@@ -151,7 +141,6 @@ static void test_hosts(void **state)
         "<gpu dev='0' rank='1'/></pci></cpu></system>";
     struct pci_graph *graph = graph_of(text, NULL);
     uint32_t removed;
-    (void) state;
     assert_int_equal(pci_graph_count(graph, PCI_NODE_GPU), 2);
     assert_int_equal(pci_graph_node(graph, PCI_NODE_GPU, 1)->host, 2);
     assert_path(graph, GPU, 0, GPU, 1, "DIS 0 0");

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* Documents: reading, writing, walking, merging, and errors. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test/unit/unit.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -55,7 +51,6 @@ static char *text_of(const struct pci_doc *doc)
 static void test_refused(void **state)
 {
     static const char zero[] = "<system version='1'>\0</system>";
-    (void) state;
     refused("", 0, -EINVAL, "empty");
     refused("nonsense", 8, -EINVAL, "line 1");
     refused_text("<topology/>", "not with <system>");
@@ -86,7 +81,6 @@ static void test_limits(void **state)
 {
     size_t size = 16u << 20;
     char *text = malloc(size), *at = text;
-    (void) state;
     assert_non_null(text);
     at += sprintf(at, "<system>");
     for (unsigned i = 0; i < PCI_DOC_MAX_DEPTH + 1; i++) {
@@ -116,7 +110,6 @@ static void test_encoding(void **state)
         "<?xml version='1.0' encoding='none'?><system x='\xc3\xa4'/>",
         "\xef\xbb\xbf<system x='\xc3\xa4'/>",
     };
-    (void) state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         struct pci_doc *doc = doc_of(texts[i]);
         assert_string_equal(pci_elem_get(pci_doc_root(doc), "x"), "\xc3\xa4");
@@ -132,7 +125,6 @@ static void test_large(void **state)
     struct pci_error error = {""};
     size_t size = 11u << 20, n, used;
     char *text = malloc(size), *again;
-    (void) state;
     assert_non_null(text);
     used = (size_t) sprintf(text, "<system version=\"1\">\n  <cpu numaid=\"0\">\n");
     for (unsigned i = 0; used < 10u << 20; i++) {
@@ -163,7 +155,6 @@ static void test_round_trip(void **state)
                                     "</system>\n";
     struct pci_doc *doc = doc_of(text), *again;
     char *first = text_of(doc), *second;
-    (void) state;
     assert_string_equal(first, want);
     assert_string_equal(pci_elem_get(pci_doc_root(doc), "x"), "<&\">\t\xc3\xa4");
     again = doc_of(first);
@@ -191,7 +182,6 @@ static void test_build(void **state)
     struct pci_doc *doc;
     struct pci_elem *cpu, *pci, *gpu, *root;
     const char *key, *value;
-    (void) state;
     assert_int_equal(pci_doc_new(&doc, NULL), 0);
     root = pci_doc_root(doc);
     assert_int_equal(pci_elem_add(doc, root, "cpu", &cpu), 0);
@@ -264,7 +254,6 @@ static void test_merge(void **state)
                                     "  <cpu numaid=\"1\"/>\n"
                                     "</system>\n";
     char *text;
-    (void) state;
     assert_int_equal(pci_doc_merge(a, b, NULL), 0);
     text = text_of(a);
     assert_string_equal(text, want);
@@ -283,7 +272,6 @@ static void test_template(void **state)
 {
     struct pci_doc *doc = doc_of_file("vm-template.xml"), *seen = doc_of_file("vm-detected.xml");
     struct pci_graph *graph;
-    (void) state;
     assert_int_equal(pci_graph_build(doc, NULL, &graph, NULL), 0);
     assert_int_equal(pci_graph_count(graph, PCI_NODE_GPU), 0);
     pci_graph_free(graph);
@@ -301,7 +289,6 @@ static void test_template_last(void **state)
 {
     struct pci_doc *doc = doc_of_file("vm-detected.xml"), *tree = doc_of_file("vm-template.xml");
     struct pci_graph *graph;
-    (void) state;
     assert_int_equal(pci_doc_merge(doc, tree, NULL), 0);
     assert_int_equal(pci_graph_build(doc, NULL, &graph, NULL), 0);
     assert_int_equal(pci_graph_count(graph, PCI_NODE_PCI), 2);
@@ -317,7 +304,6 @@ static void test_merge_many(void **state)
 {
     struct pci_doc *whole = doc_of_file("nvswitch.xml"), *merged = NULL;
     struct pci_graph *a, *b;
-    (void) state;
     for (unsigned i = 4; i > 0; i--) {
         struct pci_doc *part = doc_of_file("nvswitch.xml");
         unsigned rank = i - 1;

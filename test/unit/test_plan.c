@@ -4,14 +4,11 @@
  * Plans: every builder's plans are accepted by the checker for 2..64 ranks; and the checker refuses
  * plans with one thing wrong, for every kind of wrong that it knows.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "test/unit/unit.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -48,25 +45,21 @@ static void accepts_all(enum gpuring_algorithm algorithm, int most_ranks, uint32
 
 static void test_ring(void **state)
 {
-    (void) state;
     accepts_all(GPURING_ALGORITHM_RING, 64, 16);
 }
 
 static void test_tree(void **state)
 {
-    (void) state;
     accepts_all(GPURING_ALGORITHM_TREE, 64, 16);
 }
 
 static void test_two_shot(void **state)
 {
-    (void) state;
     accepts_all(GPURING_ALGORITHM_TWO_SHOT, GPURING_STEP_REFS / 2, 4);
 }
 
 static void test_direct(void **state)
 {
-    (void) state;
     for (int nranks = 2; nranks <= 64; nranks++) {
         accepts(GPURING_ALGORITHM_DIRECT, nranks, 1, 1);
     }
@@ -78,7 +71,6 @@ static void test_lane_range(void **state)
     static const uint64_t totals[] = {0, 1, 2, 31, 32, 33, 1000003, UINT64_C(1) << 60};
     struct test_plans plans;
 
-    (void) state;
     test_plans_build(&plans, GPURING_ALGORITHM_TREE, 5, 3);
     for (size_t t = 0; t < sizeof totals / sizeof *totals; t++) {
         for (int rank = 0; rank < 5; rank++) {
@@ -106,7 +98,6 @@ static void test_bad_arguments(void **state)
     struct gpuring_plan_input input = {.rank = 0, .nranks = 1, .channels = &channel};
     struct gpuring_plan *plan = NULL;
 
-    (void) state;
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) { /* one rank; a rank that is none */
         enum gpuring_algorithm algorithm = (enum gpuring_algorithm) i;
 
@@ -514,7 +505,6 @@ static void test_mutations(void **state)
 {
     int failures = 0;
 
-    (void) state;
     for (size_t i = 0; i < sizeof mutations / sizeof *mutations; i++) {
         const struct mutation *mutation = &mutations[i];
         struct test_plans plans;
@@ -542,7 +532,6 @@ static void test_slots(void **state)
     struct test_plans plans;
     char text[256];
 
-    (void) state;
     test_plans_build(&plans, GPURING_ALGORITHM_RING, 2, 1);
     store_all_steps(&plans);
     for (int rank = 0; rank < 2; rank++) {

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* The simulator against times that follow from the algorithms by hand. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "test/unit/unit.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -79,7 +76,6 @@ static void assert_near(double value, double expected)
 /* 2(n-1) hops, of one chunk if the vector has only one. */
 static void test_ring_latency(void **state)
 {
-    (void) state;
     for (int n = 2; n <= 16; n++) {
         struct net net = {.latency = 3, .bandwidth = FAST, .nranks = n};
         struct gpuring_simulate_config config = config_of(&net, 8, 65536);
@@ -96,7 +92,6 @@ static void test_ring_latency(void **state)
 /* 2(n-1)/n of the vector through each link. */
 static void test_ring_bandwidth(void **state)
 {
-    (void) state;
     for (int n = 2; n <= 16; n++) {
         struct net net = {.latency = 0, .bandwidth = 1000, .nranks = n};
         uint64_t bytes = (uint64_t) n * 65536;
@@ -115,7 +110,6 @@ static void test_contention(void **state)
     struct net net = {.latency = 0, .bandwidth = 1000, .nranks = 2, .shared = 1};
     struct gpuring_simulate_config config = config_of(&net, 4 * 65536, 65536);
 
-    (void) state;
     assert_near(simulate(GPURING_ALGORITHM_RING, 2, &net, &config), 4 * 65536 / 1000.0);
 }
 
@@ -125,7 +119,6 @@ static void test_tree(void **state)
     struct net net = {.latency = 5, .bandwidth = FAST, .nranks = 2};
     struct gpuring_simulate_config config = config_of(&net, 8192, 4096);
 
-    (void) state;
     assert_near(simulate(GPURING_ALGORITHM_TREE, 1, &net, &config), 10);
     net.nranks = 3; /* in both trees, the root has two children */
     config = config_of(&net, 8192, 4096);
@@ -141,7 +134,6 @@ static void test_direct(void **state)
     struct net net = {.latency = 7, .bandwidth = FAST, .nranks = 4};
     struct gpuring_simulate_config config = config_of(&net, 4096, 4096);
 
-    (void) state;
     assert_near(simulate(GPURING_ALGORITHM_DIRECT, 1, &net, &config), 7);
     config.bytes = 3 * 4096;
     config.slots = 1;
@@ -156,7 +148,6 @@ static void test_errors(void **state)
     struct test_plans plans;
     char text[256];
 
-    (void) state;
     test_plans_build(&plans, GPURING_ALGORITHM_RING, 2, 1);
 #define SIMULATE()                                                                               \
     gpuring_plan_simulate((const struct gpuring_plan *const *) plans.plans, 2, &config, &result, \
@@ -185,7 +176,6 @@ static void test_first_lanes(void **state)
                                                                    [GPURING_ALGORITHM_TWO_SHOT] =
                                                                        2 * (2 * 3 - 1)};
 
-    (void) state;
     for (int a = 0; a < GPURING_ALGORITHM_COUNT; a++) {
         struct test_plans plans;
 
@@ -239,7 +229,6 @@ static void test_many(void **state)
     struct test_plans plans;
     char text[256] = "";
 
-    (void) state;
     test_plans_build_on(&plans, GPURING_COLLECTIVE_ALLTOALL, GPURING_ALGORITHM_DIRECT, 35, 1, 0,
                         true);
     assert_int_equal(gpuring_plan_simulate((const struct gpuring_plan *const *) plans.plans, 35,

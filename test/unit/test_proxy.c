@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* The proxy over the mock net: threads as lanes, several processes in one, faults on demand. */
+#include "test/unit/unit.h"
+
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "mca/coll_gpuring/util/status.h"
 #include "test/unit/net_lane.h"
@@ -221,7 +219,6 @@ static void test_clean_network(void **state)
 {
     const struct gpuring_mock_faults none = {.seed = 1};
 
-    (void) state;
     for (size_t i = 0; i < sizeof waits / sizeof *waits; i++) {
         all_to_all(&none, &waits[i], i == 1, i != 1, 30, 3);
     }
@@ -229,7 +226,6 @@ static void test_clean_network(void **state)
 
 static void test_rough_network(void **state)
 {
-    (void) state;
     for (uint64_t seed = 1; seed <= 6; seed++) {
         const struct gpuring_mock_faults faults = {
             .seed = seed, .delay_polls = 20, .again_permille = 200};
@@ -243,7 +239,6 @@ static void test_credits_ride(void **state)
 {
     const struct gpuring_mock_faults none = {.seed = 1};
 
-    (void) state;
     for (int paired = 0; paired < 2; paired++) {
         struct process process[2];
         struct pair pairs[2];
@@ -303,7 +298,6 @@ static void test_late_receiver(void **state)
     struct pair pair;
     struct lane lane;
 
-    (void) state;
     both_start(&a, &b, &none);
     pair_open(&pair, &a, &b);
     for (int i = 0; i < 50; i++) {
@@ -326,7 +320,6 @@ static void test_lost_chunk(void **state)
     struct pair hurt, fine;
     struct lane lanes[2];
 
-    (void) state;
     both_start(&a, &b, &faults);
     pair_open(&hurt, &a, &b);
     pair_open(&fine, &a, &b);
@@ -355,7 +348,6 @@ static void test_killed_peer(void **state)
     struct pair pair;
     struct lane lane;
 
-    (void) state;
     both_start(&a, &b, &none);
     pair_open(&pair, &b, &a);
     lane_start(&lane, &pair.receiver, GPURING_PROTOCOL_SIMPLE, 1, 1, 1);
@@ -376,7 +368,6 @@ static void test_abort(void **state)
     struct pair pairs[2], fine;
     struct lane lanes[2];
 
-    (void) state;
     both_start(&a, &b, &none);
     pair_open(&pairs[0], &a, &b);
     pair_open(&pairs[1], &b, &a);
@@ -405,7 +396,6 @@ static void test_hung_peer(void **state)
     struct pair pairs[2];
     struct lane lane;
 
-    (void) state;
     both_start(&a, &b, &none);
     pair_open(&pairs[0], &a, &b);
     pair_open(&pairs[1], &a, &b);
@@ -433,7 +423,6 @@ static void test_stalled_peer_recovers(void **state)
     struct lane lanes[2];
     const struct timespec nap = {.tv_nsec = 20000000};
 
-    (void) state;
     both_start(&a, &b, &none);
     pair_open(&pair, &a, &b);
     gpuring_mock_stall(b.net, true);
@@ -455,7 +444,6 @@ static void test_corrupt_counters(void **state)
     struct pair pair;
     struct lane lane;
 
-    (void) state;
     both_start(&a, &b, &none);
     pair_open(&pair, &a, &b);
     __atomic_store_n(&pair.sender.tail[0]->tail, UINT64_C(1) << 40, __ATOMIC_RELEASE);
@@ -476,7 +464,6 @@ static void test_idle_links(void **state)
     struct process a, b;
     struct pair busy, idle;
 
-    (void) state;
     both_start(&a, &b, &none);
     pair_open(&busy, &a, &b);
     pair_open(&idle, &a, &b);
@@ -504,7 +491,6 @@ static void test_add_and_remove_under_load(void **state)
     struct pair load, passing;
     struct lane lanes[2];
 
-    (void) state;
     both_start(&a, &b, &faults);
     pair_open(&load, &a, &b);
     lane_start(&lanes[0], &load.sender, GPURING_PROTOCOL_SIMPLE, 1, 200, 10);
@@ -528,7 +514,6 @@ static void test_two_nets(void **state)
     struct gpuring_net *more;
     struct process a, b;
 
-    (void) state;
     both_start(&a, &b, &none);
     for (int i = 0; i < 2; i++) {
         struct process third = a;
@@ -557,7 +542,6 @@ static void test_fork(void **state)
     int status;
     pid_t child;
 
-    (void) state;
     gpuring_mock_reset(&none);
     process_start(&a, 0, &waits[0]);
     until_sleeping(a.proxy);

@@ -5,11 +5,7 @@
  * checks is also tested with a text that violates it, because a check that never fails proves
  * nothing.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test/unit/unit.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,7 +18,6 @@
  * second shuffle, threads arrive from different branches. */
 static void test_shuffle(void **state)
 {
-    (void) state;
     ptx_run_well("", "shfl.sync.idx.b32 %r5|%p1, %r0, 7, 6175, -1;\n"
                      "cvt.u64.u32 %rd7, %r5; st.u64 [%rd2], %rd7;");
     for (uint32_t i = 0; i < PTX_TEST_THREADS; i++) {
@@ -42,7 +37,6 @@ static void test_shuffle(void **state)
 
 static void test_vote(void **state)
 {
-    (void) state;
     ptx_run_well("", "setp.ne.s32 %p1, %r0, 40; vote.sync.all.pred %p2, %p1, -1;\n"
                      "selp.u64 %rd7, 1, 2, %p2; st.u64 [%rd2], %rd7;");
     for (uint32_t i = 0; i < PTX_TEST_THREADS; i++) {
@@ -53,7 +47,6 @@ static void test_vote(void **state)
 /* Threads exchange data through shared memory, and the result of the barrier covers all threads. */
 static void test_barrier(void **state)
 {
-    (void) state;
     /* A parameter whose number is computed. */
     ptx_run_well("", "mov.b64 %rd5, pa; add.s64 %rd5, %rd5, 16; ld.param.u64 %rd6, [%rd5];\n"
                      "mul.wide.u32 %rd5, %r0, 8; add.s64 %rd6, %rd6, %rd5; st.u64 [%rd6], 7;");
@@ -78,7 +71,6 @@ static void test_barrier(void **state)
  * kernel. */
 static void test_module_variable(void **state)
 {
-    (void) state;
     ptx_run_well(".shared .align 8 .u64 common;\n",
                  "setp.ne.s32 %p1, %r0, 33; @!%p1 st.shared.u64 [common], 77;\n"
                  "@!%p1 st.shared.u64 [shared], 88;\nbar.sync 0;\n"
@@ -103,7 +95,6 @@ static const char function[] =
 /* Call a function from two places, which depend on the number of the thread. */
 static void test_call(void **state)
 {
-    (void) state;
     ptx_run_well(
         function,
         "cvt.u64.u32 %rd8, %r0; setp.gt.u32 %p1, %r0, 20; @%p1 bra $other;\n" CALL(
@@ -119,7 +110,6 @@ static void test_call(void **state)
  * has a separate one. */
 static void test_waiting(void **state)
 {
-    (void) state;
     ptx_run_well("", "setp.ne.s32 %p1, %r0, 5; @%p1 bra $wait;\n"
                      "st.volatile.global.u64 [%rd3], 1;\nbra.uni $end;\n"
                      "$wait:\nld.volatile.global.u64 %rd5, [%rd3]; setp.eq.s64 %p2, %rd5, 0;\n"
@@ -137,7 +127,6 @@ static void test_order(void **state)
     static const char body[] = "mov.u64 %rd5, %globaltimer; st.u64 [%rd2], %rd5;";
     uint64_t first[PTX_TEST_THREADS];
 
-    (void) state;
     assert_int_equal(ptx_run_grid(ptx_module_of("", body), 1, PTX_TEST_THREADS, 7), PTX_OK);
     memcpy(first, ptx_memory.out, sizeof first);
     assert_int_equal(ptx_run_grid(ptx_module_of("", body), 1, PTX_TEST_THREADS, 7), PTX_OK);
@@ -150,7 +139,6 @@ static void test_order(void **state)
 
 static void test_alignment(void **state)
 {
-    (void) state;
     ptx_run_badly("ld.v2.u64 {%rd5, %rd6}, [%rd3+8];", PTX_MISALIGNED, "reads 16 bytes");
     ptx_run_badly("setp.eq.s32 %p1, %r0, 37; mov.u64 %rd5, 0; @%p1 mov.u64 %rd5, 2;\n"
                   "add.s64 %rd5, %rd5, %rd3; ld.volatile.u32 %r5, [%rd5];",
@@ -160,7 +148,6 @@ static void test_alignment(void **state)
 
 static void test_addresses(void **state)
 {
-    (void) state;
     ptx_run_badly("ld.u64 %rd5, [%rd3+2048];", PTX_ADDRESS, "does not reach");
     ptx_run_badly("mov.u64 %rd5, 0; st.global.u8 [%rd5], 1;", PTX_ADDRESS,
                   "writes 1 bytes at 0x0,");
@@ -172,7 +159,6 @@ static void test_addresses(void **state)
 
 static void test_barriers(void **state)
 {
-    (void) state;
     ptx_run_badly("setp.eq.s32 %p1, %r0, 50; @%p1 bra $end;\nbar.sync 0;\n$end:", PTX_BARRIER,
                   "barrier");
     ptx_run_badly("setp.eq.s32 %p1, %r0, 3; @%p1 bra $other;\nbar.sync 0;\nbra.uni $end;\n"
@@ -196,7 +182,6 @@ static void test_barriers(void **state)
 
 static void test_named_barriers(void **state)
 {
-    (void) state;
     ptx_run_well("", PRODUCER("bar.arrive 1, 64;", "bar.sync %r7, 64;"));
     assert_int_equal(ptx_memory.out[31], 5);
     ptx_run_badly(PRODUCER("", ""), PTX_RACE, "since the last barrier");
@@ -222,7 +207,6 @@ static void test_named_barriers(void **state)
 
 static void test_many_readers(void **state)
 {
-    (void) state;
     ptx_run_well("", MANY_READERS(""));
     assert_int_equal(ptx_memory.out[31], 7);
     ptx_run_well("", MANY_READERS("ld.u64 %rd5, [%rd0];"));
@@ -231,7 +215,6 @@ static void test_many_readers(void **state)
 
 static void test_groups(void **state)
 {
-    (void) state;
     ptx_run_badly("setp.eq.s32 %p1, %r0, 9; @%p1 bra $end;\n"
                   "shfl.sync.idx.b32 %r5, %r0, 0, 31, -1;\n$end:",
                   PTX_SYNC, "lanes that never come");
@@ -247,7 +230,6 @@ static void test_groups(void **state)
 
 static void test_unwritten(void **state)
 {
-    (void) state;
     ptx_run_badly("add.s64 %rd7, %rd5, 1;", PTX_UNWRITTEN, "reads a register");
     ptx_run_badly("setp.eq.s32 %p1, %r0, 33; @!%p1 mov.u64 %rd5, 1;\nst.u64 [%rd2], %rd5;",
                   PTX_UNWRITTEN, "thread 33 reads a register");
@@ -258,7 +240,6 @@ static void test_unwritten(void **state)
 /* Without its barrier, the exchange of test_barrier is a race in any order of threads. */
 static void test_races(void **state)
 {
-    (void) state;
     ptx_run_badly("mov.u32 %r5, shared; shl.b32 %r6, %r0, 3; add.s32 %r5, %r5, %r6;\n"
                   "st.shared.u64 [%r5], 1; st.shared.u32 [shared+36], 2;",
                   PTX_RACE, "since the last barrier");
@@ -274,7 +255,6 @@ static void test_races(void **state)
 
 static void test_limits(void **state)
 {
-    (void) state;
     ptx_run_badly("$again:\nbra.uni $again;", PTX_LIMIT, "has run 1000000 instructions");
     ptx_run_badly("mov.u32 %r5, 0; div.u32 %r6, %r0, %r5;", PTX_ARITHMETIC, "divides by zero");
     assert_int_equal(ptx_run_grid(ptx_module_of("", ""), 1, 48, 1), PTX_NO_KERNEL);
@@ -308,7 +288,6 @@ static void test_refusals(void **state)
         {"ld.u64 %rd5, [shared];", "\"shared\""},
     };
 
-    (void) state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char why[300] = "";
 
@@ -325,7 +304,6 @@ static void test_ends(void **state)
     char *text = strdup(ptx_module_of(function, "{ .reg .pred %p1; mov.u32 %r5, 1; }\n"));
     char why[300];
 
-    (void) state;
     for (size_t length = strlen(text) - 2; length > 0; length--) {
         struct ptx_program *program;
 

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* Compare the arithmetic of the stand-in driver's PTX interpreter with C. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test/unit/unit.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -206,7 +202,6 @@ static void check_one(const char *text, const char *result, size_t place,
 
 static void test_arithmetic(void **state)
 {
-    (void) state;
     for (uint32_t shift = 0; shift < 4; shift++) {
         for (uint32_t i = 0; i < PTX_TEST_WORDS; i++) {
             ptx_memory.a[i] = value_of(i / 4);
@@ -245,7 +240,6 @@ static void test_halves(void **state)
         {"max.bf16x2", 0x3f807fc0, 0xbf807fc0, 0x3f807fff},
     };
 
-    (void) state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char body[300];
 

@@ -5,11 +5,7 @@
  * or forbids. No seed may give a forbidden result. Some seed must give each allowed one, because
  * otherwise a missing fence in our kernels would not be detected.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test/unit/unit.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -80,7 +76,6 @@ static void expect_error(const char *body, bool one_gpu)
 static void test_messages(void **state)
 {
 
-    (void) state;
     expect_right(WRITER(DATA "fence.acq_rel.sys; st.relaxed.sys.global.u64 [%rd0], 1;")
                      TAKER("ld.acquire.sys.global.u64 %rd7, [%rd0];", READS),
                  false);
@@ -115,7 +110,6 @@ static void test_messages(void **state)
 /* A slot is written again once it has been given back. */
 static void test_credits(void **state)
 {
-    (void) state;
     expect_right(WRITER("ld.global.u64 %rd8, [%rd0+64]; fence.acq_rel.sys;\n"
                         "st.relaxed.sys.global.u64 [%rd0], 1;")
                      TAKER("ld.acquire.sys.global.u64 %rd7, [%rd0];", DATA),
@@ -130,7 +124,6 @@ static void test_credits(void **state)
  * an acquire. */
 static void test_strong_words(void **state)
 {
-    (void) state;
     expect_right(
         WRITER("st.relaxed.sys.global.u64 [%rd0+64], 6; fence.acq_rel.sys;\n"
                "st.relaxed.sys.global.u64 [%rd0+64], 7; fence.acq_rel.sys;\n"
@@ -204,7 +197,6 @@ static void test_lines(void **state)
                                       "@%p1 st.volatile.global.v2.u64 [%rd0], {%rd10, %rd11};",
                                       UNTIL(LOAD) LOAD);
 
-    (void) state;
     assert_true(run_seeds(together, false, true).wrong > 0);
     expect_right(again, false);
     expect_right(again, true);
@@ -220,7 +212,6 @@ static void test_whole_words(void **state)
         TAKER("ld.volatile.global.v2.u64 {%rd12, %rd13}, [%rd0]; shr.u64 %rd7, %rd13, 32;",
               "and.b64 %rd8, %rd13, 255; st.global.u64 [%rd2], %rd8;");
 
-    (void) state;
     expect_right(text, false);
 }
 

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* Decisions about calls, the queue of a communicator, and the order of its persistent calls. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test/unit/unit.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "mca/coll_gpuring/serve/decide.h"
 #include "mca/coll_gpuring/serve/persistent_order.h"
@@ -43,7 +39,6 @@ static enum gpuring_decision decide(enum gpuring_form form, enum gpuring_state s
 
 static void calls_run_wait_or_are_delegated(void **state)
 {
-    (void) state;
     assert_int_equal(DECIDE(BLOCKING, READY, NONE, "", NONE), GPURING_RUN);
     assert_int_equal(DECIDE(BLOCKING, READY, NONE, "b", NONE), GPURING_WAIT);
     assert_int_equal(DECIDE(BLOCKING, READY, NONE, "a", NONE), GPURING_WAIT);
@@ -67,7 +62,6 @@ static void calls_run_wait_or_are_delegated(void **state)
 
 static void persistent_calls_are_decided_when_they_are_made(void **state)
 {
-    (void) state;
     assert_int_equal(DECIDE(PERSISTENT, UNWIRED, NONE, "", NONE), GPURING_WAIT);
     assert_int_equal(DECIDE(PERSISTENT, WIRING, NONE, "", NONE), GPURING_WAIT);
     assert_int_equal(DECIDE(PERSISTENT, READY, NONE, "a", NONE), GPURING_WAIT);
@@ -97,7 +91,6 @@ static void count(struct gpuring_item *item)
 
 static int queues_setup(void **state)
 {
-    (void) state;
     memset(items, 0, sizeof items);
     completed = 0;
     for (int r = 0; r < RANKS; r++) {
@@ -108,7 +101,6 @@ static int queues_setup(void **state)
 
 static int queues_teardown(void **state)
 {
-    (void) state;
     for (int r = 0; r < RANKS; r++) {
         gpuring_queue_fini(&queues[r]);
     }
@@ -120,7 +112,6 @@ static void items_end_in_the_order_of_the_calls(void **state)
     struct gpuring_list finished;
     struct gpuring_queue *queue = &queues[0];
 
-    (void) state;
     gpuring_list_init(&finished);
     assert_true(gpuring_queue_empty(queue));
     assert_null(gpuring_queue_next(queue));
@@ -158,7 +149,6 @@ static void undecided_calls_are_delegated_in_their_turn(void **state)
     struct gpuring_queue *queue = &queues[0];
     struct gpuring_list finished;
 
-    (void) state;
     delegated = refuses = 0;
     gpuring_list_init(&finished);
     for (int i = 0; i < 4; i++) {
@@ -239,7 +229,6 @@ static void make_everywhere(uint32_t calls)
 
 static void persistent_calls_run_when_all_ranks_have_started_them(void **state)
 {
-    (void) state;
     make_everywhere(2);
     start(0, 1), start(0, 2), start(0, 0);
     start(1, 2), start(1, 0);
@@ -260,7 +249,6 @@ static void persistent_calls_run_when_all_ranks_have_started_them(void **state)
 
 static void nothing_in_common_waits_for_the_next_gathering(void **state)
 {
-    (void) state;
     make_everywhere(2);
     start(0, 1), start(1, 2), start(2, 1);
     gather();
@@ -279,7 +267,6 @@ static void what_a_vote_may_delegate_is_not_reported(void **state)
 {
     struct gpuring_list finished;
 
-    (void) state;
     gpuring_list_init(&finished);
     make_everywhere(1);
     for (int r = 0; r < RANKS; r++) {
@@ -303,7 +290,6 @@ static void many_calls_need_a_second_gathering(void **state)
 {
     const uint32_t calls = queues[0].room + 2;
 
-    (void) state;
     make_everywhere(calls);
     for (uint32_t i = 1; i <= calls; i++) {
         for (int r = 0; r < RANKS; r++) {
@@ -323,7 +309,6 @@ static void many_calls_need_a_second_gathering(void **state)
 
 static void gatherings_end_when_all_are_freed(void **state)
 {
-    (void) state;
     make_everywhere(1);
     for (int r = 0; r < RANKS; r++) {
         start(r, 0);
@@ -343,7 +328,6 @@ static void a_failure_puts_all_in_line(void **state)
 {
     struct gpuring_list finished;
 
-    (void) state;
     gpuring_list_init(&finished);
     make_everywhere(2);
     start(0, 2), start(0, 0), start(0, 1);

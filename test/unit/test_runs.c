@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* Byte runs of datatypes: which pieces become one copy, and that all bytes are in one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test/unit/unit.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "mca/coll_gpuring/device/runs.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -38,7 +34,6 @@ static void pieces_that_touch_are_one_run(void **state)
 {
     struct gpuring_runs runs = {.count = 0};
 
-    (void) state;
     add(&runs, -8, 8);
     add(&runs, 0, 4);
     add(&runs, 4, 12);
@@ -52,7 +47,6 @@ static void pieces_that_repeat_are_rows(void **state)
 {
     struct gpuring_runs runs = {.count = 0};
 
-    (void) state;
     for (int i = 0; i < 10; i++) {
         add(&runs, 12 * i, 4);
     }
@@ -70,7 +64,6 @@ static void pieces_that_go_back_or_far_are_not_rows(void **state)
 {
     struct gpuring_runs runs = {.count = 0};
 
-    (void) state;
     add(&runs, 100, 4);
     add(&runs, 50, 4);
     add(&runs, 50 + ((ptrdiff_t) 1 << 31), 4); /* drivers take strides of 31 bits */
@@ -83,7 +76,6 @@ static void elements_become_rows_of_each_piece(void **state)
 {
     struct gpuring_runs element = {.count = 0}, runs = {.count = 0};
 
-    (void) state;
     add(&element, 0, 4);
     add(&element, 8, 8);
     gpuring_runs_end(&element);
@@ -100,7 +92,6 @@ static void elements_of_many_rows_stay_apart(void **state)
 {
     struct gpuring_runs element = {.count = 0}, runs = {.count = 0};
 
-    (void) state;
     for (int i = 0; i < 20; i++) {
         add(&element, 10 * i, 5);
     }
@@ -118,7 +109,6 @@ static void no_runs_touch_nothing(void **state)
     struct gpuring_span span = gpuring_runs_span((struct gpuring_span){.bytes = 0}, &runs);
     char buffer[1] = {7};
 
-    (void) state;
     assert_int_equal(span.bytes, 0);
     gpuring_runs_fill(&runs, buffer, 0xff);
     assert_int_equal(buffer[0], 7);
@@ -135,7 +125,6 @@ static void runs_have_all_bytes_and_no_others(void **state)
 {
     unsigned seed = 1;
 
-    (void) state;
     for (int trial = 0; trial < 500; trial++) {
         unsigned char expected[AREA] = {0}, filled[AREA] = {0};
         struct gpuring_runs runs = {.count = 0};
@@ -168,7 +157,6 @@ static void packed_copies_have_the_bytes_in_order(void **state)
 {
     unsigned seed = 2;
 
-    (void) state;
     for (int trial = 0; trial < 500; trial++) {
         struct gpuring_runs element = {.count = 0}, runs = {.count = 0};
         unsigned char user[AREA], packed[AREA] = {0}, expected[AREA], again[AREA];

@@ -9,11 +9,7 @@
  *
  * GPURING_SOAK_SEED selects other random calls, and GPURING_SOAK_COUNT the number of collectives.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test/unit/unit.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -311,7 +307,6 @@ static void test_soak(void **state)
     uint64_t seed = setting("GPURING_SOAK_SEED", 1), random = seed;
     int count = (int) setting("GPURING_SOAK_COUNT", COUNT), done = 0;
 
-    (void) state;
     printf("# GPURING_SOAK_SEED=%llu GPURING_SOAK_COUNT=%d repeats this run\n",
            (unsigned long long) seed, count);
     fflush(stdout);
@@ -340,7 +335,6 @@ static void test_first_chunk_does_not_come(void **state)
     const struct gpuring_mock_faults none = {.seed = 1};
     struct soak_world world;
 
-    (void) state;
     gpuring_mock_reset(&none);
     soak_world_open(&world, 1, 0, 0.2);
     gpuring_mock_stall(world.process[2].net, true);
@@ -356,7 +350,6 @@ static void test_first_chunk_is_lost(void **state)
     struct soak_world world;
     int failed = 0;
 
-    (void) state;
     gpuring_mock_reset(&faults);
     soak_world_open(&world, 1, 0, 0.5);
     for (int rank = 0; rank < world.group[0].nranks; rank++) {
@@ -379,7 +372,6 @@ static void test_awake_until_all_are_through(void **state)
     const struct timespec moment = {.tv_nsec = 50000000};
     struct soak_world world;
 
-    (void) state;
     gpuring_mock_reset(&none);
     soak_world_open(&world, 1, 0, 0);
     soak_world_try(&world);
@@ -409,7 +401,6 @@ static void test_each_chunk_is_read_once(void **state)
     char text[256] = "";
     int read = 0;
 
-    (void) state;
     gpuring_mock_reset(&none);
     soak_world_open(&world, 1, 0, 0);
     soak_world_try(&world);

@@ -4,11 +4,7 @@
  * Test that each check of the stand-in driver fails when it should, because a check that never
  * fails proves nothing. Every case is a process that misuses the driver.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test/unit/unit.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -131,7 +127,6 @@ static void leak_registration(void)
 
 static void leaks_are_reported(void **state)
 {
-    (void) state;
     nothing_is_reported(nothing_wrong);
     assert_reports(leak_memory, "leaks device memory of 5000 bytes");
     assert_reports(leak_stream, "leaks 1 streams");
@@ -170,7 +165,6 @@ static void copy_to_freed(void)
 
 static void wrong_accesses_are_faults(void **state)
 {
-    (void) state;
     assert_faults(touch_device);
     assert_faults(touch_freed);
     assert_faults(copy_to_freed);
@@ -400,7 +394,6 @@ static void set_host_memory(void)
 /* The stand-in driver must refuse arguments that a real driver refuses. */
 static void wrong_arguments_are_refused(void **state)
 {
-    (void) state;
     assert_reports(no_image, "misuses cuModuleLoadData");
     assert_reports(no_kernel, "misuses cuModuleGetFunction");
     assert_reports(register_nothing, "misuses cuMemHostRegister_v2: there is no such memory");
@@ -417,7 +410,6 @@ static void wrong_arguments_are_refused(void **state)
 
 static void misuses_are_reported(void **state)
 {
-    (void) state;
     assert_reports(free_twice, "misuses memory");
     assert_reports(without_context, "misuses cuMemAlloc_v2: no context is current");
     assert_reports(other_context, "another context is current");
@@ -546,7 +538,6 @@ static void all_is_gone_with_a_context(void)
 
 static void contexts_are_told_apart(void **state)
 {
-    (void) state;
     assert_reports(copy_of_other_context, "misuses copy_between: ");
     assert_reports(copy_between_wrong_contexts, "misuses copy_between: ");
     assert_reports(set_other_context, "misuses cuMemsetD8Async: no such memory of this context");

@@ -2,11 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* Tasks that opal_progress advances (progress/task.h), and how waiting callers treat their core
  * (util/backoff.h). The test is opal_progress. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test/unit/unit.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -56,7 +52,6 @@ static int withdraw(int (*function)(void))
 
 static int open_tasks(void **state)
 {
-    (void) state;
     enroll_fails = 0;
     gpuring_tasks_open(enroll, withdraw);
     return 0;
@@ -64,7 +59,6 @@ static int open_tasks(void **state)
 
 static int close_tasks(void **state)
 {
-    (void) state;
     gpuring_tasks_close();
     assert_int_equal(enrolled, 0);
     return 0;
@@ -136,7 +130,6 @@ static void nothing_is_registered_before_the_first_task(void **state)
 {
     struct counted one = counted_of(GPURING_TASK_REQUEST, 1);
 
-    (void) state;
     assert_int_equal(enrolled, 0);
     enroll_fails = 1;
     assert_true(gpuring_task_start(&one.task));
@@ -157,7 +150,6 @@ static void each_call_advances_all_requests_and_one_queue(void **state)
 {
     struct counted requests[3], queues[3];
 
-    (void) state;
     for (int i = 0; i < 3; i++) {
         requests[i] = counted_of(GPURING_TASK_REQUEST, i == 1 ? 1 : 3);
         queues[i] = counted_of(GPURING_TASK_QUEUE, 2);
@@ -298,7 +290,6 @@ static void threads_share_requests_and_queues(void **state)
     pthread_t threads[THREADS];
     struct counted first = counted_of(GPURING_TASK_REQUEST, 1);
 
-    (void) state;
     assert_true(gpuring_task_start(&first.task)); /* registers the callback */
     for (int i = 0; i < 2; i++) {
         queues[i] = shared_of(GPURING_TASK_QUEUE, &inside_queue[i]);
@@ -357,7 +348,6 @@ static void two_threads_advance_two_queues(void **state)
     struct meeting queues[2];
     pthread_t thread;
 
-    (void) state;
     for (int i = 0; i < 2; i++) {
         queues[i] = (struct meeting){.task = {.kind = GPURING_TASK_QUEUE,
                                               .advance = advance_meeting,
@@ -391,7 +381,6 @@ static void a_caller_with_its_own_core_never_yields(void **state)
 {
     struct gpuring_backoff pause = {.looks = 0};
 
-    (void) state;
     assert_true(look_until_nap(&pause, false) > PROGRESS_WITHOUT_NAP);
     assert_int_equal(yields, 0);
 }
@@ -401,7 +390,6 @@ static void a_caller_that_shares_its_core_yields_until_it_naps(void **state)
     struct gpuring_backoff pause = {.looks = 0};
     unsigned looks = look_until_nap(&pause, true);
 
-    (void) state;
     assert_int_equal(yields, looks - 1);
 }
 
@@ -409,7 +397,6 @@ static void progress_ends_naps(void **state)
 {
     struct gpuring_backoff pause = {.looks = 0};
 
-    (void) state;
     (void) look_until_nap(&pause, false);
     naps = 0;
     for (uint64_t progress = 2; progress < PROGRESS_WITHOUT_NAP; progress++) {

@@ -4,11 +4,7 @@
  * The transport between processes of one node: forked ranks exchange their letters through a shared
  * page, connect, and run a ring allreduce; then what happens with wrong letters and dead peers.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test/unit/unit.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -206,7 +202,6 @@ static void ring_body(int rank, int nranks, struct exchange *exchange)
 
 static void ring_of_processes(void **state)
 {
-    (void) state;
     for (int nranks = 2; nranks <= MAX_RANKS; nranks++) {
         in_ranks(nranks, ring_body);
     }
@@ -294,7 +289,6 @@ static void votes_body(int rank, int nranks, struct exchange *exchange)
 
 static void votes_stay_until_all_know_the_result(void **state)
 {
-    (void) state;
     in_ranks(3, votes_body);
 }
 
@@ -329,7 +323,6 @@ static void garbage_body(int rank, int nranks, struct exchange *exchange)
 
 static void garbage_in_a_connect_info_is_refused(void **state)
 {
-    (void) state;
     in_ranks(2, garbage_body);
 }
 
@@ -399,7 +392,6 @@ static void dead_peer_is_noticed(void **state)
     int status;
     pid_t ranks[2];
 
-    (void) state;
     for (int r = 0; r < 2; r++) {
         ranks[r] = fork();
         assert_true(ranks[r] >= 0);

@@ -6,16 +6,14 @@
  * on the stand-in driver, whose memory the host cannot access. Tests the location and registration
  * of slots, flushes, and the reasons for host memory instead. No result is from hardware.
  */
+#include "test/unit/unit.h"
+
 #include <dlfcn.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 #include "mca/coll_gpuring/transport/transport_internal.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -232,7 +230,6 @@ static void check(const struct expected *expected)
 
 static void test_dmabuf(void **state)
 {
-    (void) state;
     check(
         &(struct expected){.gdr = SUPPORTED | DMABUF,
                            .dmabuf = true,
@@ -245,7 +242,6 @@ static void test_dmabuf(void **state)
 
 static void test_peer_memory(void **state)
 {
-    (void) state;
     check(&(struct expected){.gdr = SUPPORTED,
                              .peer_memory = true,
                              .ways = BOTH,
@@ -256,7 +252,6 @@ static void test_peer_memory(void **state)
 
 static void test_no_flush_where_writes_are_in_order(void **state)
 {
-    (void) state;
     check(&(struct expected){.gdr = SUPPORTED | DMABUF | ORDERED,
                              .dmabuf = true,
                              .ways = BOTH,
@@ -278,7 +273,6 @@ static void test_no_flush_where_writes_are_in_order(void **state)
 /* Before Hopper that order holds for kernels that are launched afterwards, and ours are running. */
 static void test_flush_on_older_gpus(void **state)
 {
-    (void) state;
     check(&(struct expected){.gdr = SUPPORTED | DMABUF | ORDERED_ALL,
                              .capability = "80",
                              .dmabuf = true,
@@ -299,7 +293,6 @@ static void test_flush_on_older_gpus(void **state)
 /* A driver that does not answer has promised nothing. */
 static void test_flush_where_the_order_is_not_known(void **state)
 {
-    (void) state;
     for (int n = 5; n <= 7; n++) { /* queries of descriptors, order and capability */
         char fault[64];
 
@@ -319,7 +312,6 @@ static void test_flush_where_the_order_is_not_known(void **state)
 /* Sending from the GPU's memory may be far while receiving into it is not, and the other way. */
 static void test_one_way(void **state)
 {
-    (void) state;
     check(&(struct expected){.gdr = SUPPORTED | DMABUF,
                              .dmabuf = true,
                              .ways = 1u << GPURING_NET_RECV,
@@ -338,7 +330,6 @@ static void test_one_way(void **state)
 /* If there is no descriptor, or it is refused, peer memory is used. */
 static void test_second_choice(void **state)
 {
-    (void) state;
     check(&(struct expected){.gdr = SUPPORTED | DMABUF,
                              .fault = "cuMemGetHandleForAddressRange=1:801",
                              .peer_memory = true,
@@ -364,7 +355,6 @@ static void test_staged(void **state)
         {.gdr = SUPPORTED, .dmabuf = true, .ways = BOTH, .logged = "GPU memory (peer memory)"},
     };
 
-    (void) state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         check(&cases[i]);
     }
@@ -378,7 +368,6 @@ static void test_refused_by_the_driver(void **state)
     int descriptors = open_descriptors();
     CUdeviceptr buffer;
 
-    (void) state;
     clear_log(NULL);
     setenv("GPURING_STANDIN_GDR", "3", 1);
     assert_int_equal(driver->alloc(&buffer, 4 << 20), CUDA_SUCCESS);
@@ -403,7 +392,6 @@ static int start(void **state)
     CUdeviceptr buffer;
     void *library;
 
-    (void) state;
     signal(SIGSEGV, SIG_DFL); /* a touch of the GPU's memory by the host ends the test */
     driver = cuda_application_start(0, &buffer, 4096);
     library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);

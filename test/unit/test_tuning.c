@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* Tuning files: their meaning, errors and how they are reported, and the precedence of rules. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "test/unit/unit.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "mca/coll_gpuring/engine/tuning.h"
 #include "mca/coll_gpuring/params.h"
@@ -61,7 +57,6 @@ static void the_first_rule_that_matches_counts(void **state)
         "allreduce memory=cuda nodes=* ranks=4-8 bytes=64 auto ll\n"
         "allreduce memory=* nodes=3- ranks=* bytes=* two-shot ll128";
 
-    (void) state;
     assert_string_equal(ranges(text, GPURING_TUNING_HOST, 2, 2),
                         "allreduce 0-4095 previous, bcast * direct, allreduce 8192- ring simple, "
                         "allreduce 4000-9000 tree");
@@ -83,7 +78,6 @@ static void the_first_rule_counts_at_every_size(void **state)
     struct gpuring_tuning_rule rules[40];
     struct gpuring_tuning tuning = {.rules = rules};
 
-    (void) state;
     srand(7);
     for (int round = 0; round < 200; round++) {
         struct gpuring_tuning tuned;
@@ -129,7 +123,6 @@ static void rules_are_written_as_they_are_read(void **state)
         "reduce_scatter memory=host nodes=1 ranks=64 bytes=* ring",
     };
 
-    (void) state;
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         struct gpuring_tuning_rule rule;
         char error[256], text[256];
@@ -166,7 +159,6 @@ static void fingerprints_are_those_of_the_rules(void **state)
     char text[256], same[256];
     uint64_t mine;
 
-    (void) state;
     snprintf(text, sizeof text, HEAD "%s\n", rule);
     snprintf(same, sizeof same, "# other words\n" HEAD "\n   %s   # and more\n\n", rule);
     mine = fingerprint(text);
@@ -221,7 +213,6 @@ static void what_is_wrong_is_told(void **state)
         {HEAD "allreduce memory=host nodes=1 ranks=2 bytes=* r\xc3\xacng", "[not-text] byte 0xc3"},
     };
 
-    (void) state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct gpuring_tuning tuning;
         char error[320] = "";
@@ -244,7 +235,6 @@ static void files_have_limits(void **state)
     char *text = malloc(room), *at = text, error[320];
     struct gpuring_tuning tuning;
 
-    (void) state;
     assert_non_null(text);
     at += sprintf(at, "%s", HEAD);
     for (int i = 0; i < GPURING_TUNING_MAX_RULES; i++) {
@@ -291,7 +281,6 @@ static void any_bytes_are_read_or_refused(void **state)
     static const char alphabet[] = " \t\n#=-*0129allreducememoryhostnodesranksbytesprevious\0\xff";
     char bytes[sizeof good];
 
-    (void) state;
     srand(11);
     for (size_t length = 0; length < sizeof good; length++) {
         try_bytes(good, length);
@@ -318,7 +307,6 @@ static void files_are_named_in_messages(void **state)
     struct gpuring_tuning tuning;
     int descriptor = mkstemp(path);
 
-    (void) state;
     assert_true(descriptor >= 0);
     assert_int_equal(write(descriptor, HEAD "some\n", sizeof HEAD + 4), sizeof HEAD + 4);
     assert_int_equal(gpuring_tuning_read(path, &tuning, error, sizeof error), GPURING_ERR_ARG);
@@ -391,7 +379,6 @@ static void what_was_asked_for_goes_before_the_file_and_that_before_the_model(vo
     struct gpuring_tuning tuned;
     struct gpuring_select_config config;
 
-    (void) state;
     assert_int_equal(gpuring_tuning_match(&tuning, GPURING_TUNING_HOST, 1, 4, &tuned), 0);
     config = config_of(&tuned);
     expect(&config, 10, true, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_LL);
@@ -437,7 +424,6 @@ static void each_collective_has_its_rules(void **state)
     struct gpuring_select_config config;
     struct gpuring_selection choice;
 
-    (void) state;
     assert_int_equal(gpuring_tuning_match(&tuning, GPURING_TUNING_HOST, 1, 4, &tuned), 0);
     config = config_of(&tuned);
     gpuring_select(&config, GPURING_COLLECTIVE_ALLGATHER, 99, 1, &choice);
@@ -484,7 +470,6 @@ static void turns_are_for_large_vectors(void **state)
         {GPURING_COLLECTIVE_REDUCE_SCATTER, 2, (1 << 20) / 8},
     };
 
-    (void) state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         enum gpuring_collective collective = cases[i].collective;
         struct gpuring_select_config config = {.algorithm = -1,
@@ -516,7 +501,6 @@ static void small_calls_with_a_root_are_staged(void **state)
     struct gpuring_select_config config = {
         .algorithm = -1, .protocol = -1, .nranks = 4, .nnodes = 1, .host = true};
 
-    (void) state;
     for (int i = 0; i < GPURING_COLLECTIVE_COUNT; i++) {
         config.plans[i] = 1u << GPURING_ALGORITHM_DIRECT | 1u << GPURING_ALGORITHM_RING;
     }

@@ -4,15 +4,12 @@
  * The tables of types and operations and their uses: folds of every instruction set of
  * this processor against the reference, 16-bit floats, copies, and the names of the CUDA kernels.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "test/unit/unit.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "kernels/copy.h"
 #include "kernels/fold.h"
@@ -23,7 +20,6 @@
 
 static void test_tables(void **state)
 {
-    (void) state;
     for (uint32_t type = 0; type < GPURING_TYPE_COUNT; type++) {
         const struct gpuring_type_info *info = gpuring_type_info(type);
         uint32_t allowed = 0;
@@ -87,7 +83,6 @@ static void test_folds(void **state)
 {
     int tables = 0;
 
-    (void) state;
     for (unsigned set = 0; set < 3; set++) {
         const gpuring_fold_table *table = gpuring_fold_table_get(set);
 
@@ -111,7 +106,6 @@ static void test_complex_products(void **state)
     double a[2 * COUNT], b[2 * COUNT], first[2 * COUNT], other[2 * COUNT];
     unsigned random = 1;
 
-    (void) state;
     for (int i = 0; i < 2 * COUNT; i++) {
         random = random * 1664525u + 1013904223u;
         a[i] = (double) random / 3 - 5e8;
@@ -176,7 +170,6 @@ static void test_float16(void **state)
     gpuring_fold_fn sum = gpuring_fold_find(GPURING_TYPE_FLOAT16, GPURING_OP_SUM);
     gpuring_fold_fn prod = gpuring_fold_find(GPURING_TYPE_FLOAT16, GPURING_OP_PROD);
 
-    (void) state;
     for (uint32_t i = 0; i < 0x10000; i++) {
         uint16_t a = (uint16_t) i, b = (uint16_t) (i * 40503u + 77), zero = 0x8000, result;
 
@@ -212,7 +205,6 @@ static void test_bfloat16(void **state)
         {0x0001, 0x0001, 0x0002}, /* subnormal */
     };
 
-    (void) state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint16_t result;
 
@@ -232,7 +224,6 @@ static void test_kernel_names(void **state)
     size_t ncodes = sizeof codes / sizeof *codes;
     int *used = calloc(ncodes, sizeof *used);
 
-    (void) state;
     assert_non_null(used);
     for (uint32_t type = 0; type < GPURING_TYPE_COUNT; type++) {
         for (uint32_t op = 0; op < GPURING_OP_COUNT; op++) {
@@ -272,7 +263,6 @@ static void test_copies(void **state)
     static void (*const copies[])(void *, const void *, size_t) = {
         gpuring_copy, gpuring_copy_to_slot, gpuring_copy_stream};
 
-    (void) state;
     for (size_t i = 0; i < sizeof from; i++) {
         from[i] = (uint8_t) (i * 7 + i / 256);
     }

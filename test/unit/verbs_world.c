@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "test/unit/verbs_world.h"
+#include "test/unit/unit.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -59,7 +56,6 @@ bool log_has(const char *text)
 
 int clear_log(void **state)
 {
-    (void) state;
     pthread_mutex_lock(&log_mutex);
     log_text[0] = '\0';
     pthread_mutex_unlock(&log_mutex);
