@@ -71,8 +71,8 @@ static void cell_put(FILE *out, const struct pci_graph *graph, const struct pci_
         fputs("<td>&#8211;</td>", out);
         return;
     }
-    pci_render_class(from, path, class, sizeof(class));
-    pci_render_class(to, back, other, sizeof(other));
+    pci_render_class(from, path, class, sizeof class);
+    pci_render_class(to, back, other, sizeof other);
     fprintf(out, "<td class=\"%s\">%s<small>%.4g", pci_path_class_name(path->class), class,
             path->bw);
     if (from->type != to->type &&
@@ -90,14 +90,14 @@ static void matrix_put(FILE *out, const struct pci_graph *graph, enum pci_node_t
 
     fputs("<table>\n<tr><th></th>", out);
     for (uint32_t g = 0; g < gpus; g++) {
-        node_name(pci_graph_node(graph, PCI_NODE_GPU, g), name, sizeof(name));
+        node_name(pci_graph_node(graph, PCI_NODE_GPU, g), name, sizeof name);
         text_put(out, "<th>", name, "</th>");
     }
     fputs("</tr>\n", out);
     for (uint32_t i = 0; i < pci_graph_count(graph, type); i++) {
         const struct pci_node *from = pci_graph_node(graph, type, i);
 
-        node_name(from, name, sizeof(name));
+        node_name(from, name, sizeof name);
         text_put(out, "<tr><th>", name, "</th>");
         for (uint32_t g = 0; g < gpus; g++) {
             cell_put(out, graph, from, pci_graph_node(graph, PCI_NODE_GPU, g));
@@ -139,7 +139,7 @@ static void curve_fill(const struct topo_machine *machine, int algorithm, int pr
     curve->colour = (unsigned) algorithm;
     curve->dashes = (unsigned) protocol;
     curve->values = us;
-    snprintf(curve->label, sizeof(curve->label), "%s/%s",
+    snprintf(curve->label, sizeof curve->label, "%s/%s",
              pci_algorithm_label((enum pci_algorithm) algorithm),
              pci_protocol_label((enum pci_protocol) protocol));
     for (size_t i = 0; i < count; i++) {
@@ -175,7 +175,7 @@ static void best_put(FILE *out, const struct topo_machine *machine, const uint64
         if (pci_predict_best(&machine->costs, &machine->job, all, sizes[i], &choice) == 0) {
             double gbps = choice.us > 0 ? (double) sizes[i] / choice.us / 1e3 : 0;
 
-            pci_render_size(sizes[i], size, sizeof(size));
+            pci_render_size(sizes[i], size, sizeof size);
             fprintf(out,
                     "<tr><td class=\"n\">%s</td><td>%s/%s</td><td class=\"n\">%" PRIu32
                     "</td><td class=\"n\">%.1f</td><td class=\"n\">%.4g</td>"
@@ -232,7 +232,7 @@ static int predictions_put(FILE *out, const struct topo_machine *machine)
     if (status != TOPO_EXIT_OK) {
         return status;
     }
-    rows = calloc(count * (PCI_ALGORITHM_COUNT * PCI_PROTOCOL_COUNT + 1), sizeof(*rows));
+    rows = calloc(count * (PCI_ALGORITHM_COUNT * PCI_PROTOCOL_COUNT + 1), sizeof *rows);
     if (rows) {
         fprintf(out,
                 "<section><h2>Predicted allreduce on %" PRIu32 " GPUs of %" PRIu32 " node%s</h2>\n",
@@ -293,7 +293,7 @@ int topo_html_print(FILE *out, const struct topo_machine *machine)
     int status = TOPO_EXIT_OK, rc;
     char title[320];
 
-    topo_title(machine, title, sizeof(title));
+    topo_title(machine, title, sizeof title);
     fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n"
           "<meta name=\"viewport\" content=\"width=device-width\"/>\n",
           out);

@@ -50,7 +50,7 @@ static void rank_info_fill(const struct topo_job *job, size_t rank,
     const struct topo_machine *machine = job->machine;
     uint32_t position = (uint32_t) (rank % machine->gpus);
 
-    memset(rank_info, 0, sizeof(*rank_info));
+    memset(rank_info, 0, sizeof *rank_info);
     /* Identities of hosts are hashes and have no order. */
     rank_info->node = (rank / machine->gpus + 1) * UINT64_C(0x9e3779b97f4a7c15);
     rank_info->pid = (uint32_t) rank;
@@ -58,9 +58,9 @@ static void rank_info_fill(const struct topo_job *job, size_t rank,
         GPURING_CAPABILITY_GRAPH | (job->views[position].from_file ? GPURING_CAPABILITY_FILE : 0);
     rank_info->view = job->views[position].fingerprint;
     rank_info->view_bytes = (uint32_t) job->views[position].bytes;
-    snprintf(rank_info->hostname, sizeof(rank_info->hostname), "node%zu", rank / machine->gpus);
+    snprintf(rank_info->hostname, sizeof rank_info->hostname, "node%zu", rank / machine->gpus);
     if (!job->views[position].from_file) {
-        snprintf(rank_info->device.pci_bus_id, sizeof(rank_info->device.pci_bus_id), "%s",
+        snprintf(rank_info->device.pci_bus_id, sizeof rank_info->device.pci_bus_id, "%s",
                  pci_graph_node(machine->graph, PCI_NODE_GPU, position)->busid);
     }
     rank_info->nnics = 1;
@@ -116,7 +116,6 @@ static void views_count(struct topo_figures *figures, const struct gpuring_node_
         const struct gpuring_rank_info *rank_info = gpuring_node_ranks_rank_info(ranks, i);
         bool new_view = gpuring_node_topology_first_view(ranks, i);
 
-        figures->views += new_view;
         if (rank_info->view != own->view) {
             figures->view_bytes +=
                 (new_view ? rank_info->view_bytes : 0) + (first ? own->view_bytes : 0);
@@ -179,7 +178,6 @@ static int blocks_consume(struct rank_state *state)
     }
     figures->connect_ms = topo_cpu_ms() - since;
     figures->wire_bytes = figures->ranks * sizeof(struct gpuring_channel_block);
-    figures->engine = state->survey.channels.engine;
     figures->rings = state->survey.channels.nrings;
     figures->trees = state->survey.channels.ntrees;
     return rc;
@@ -189,9 +187,9 @@ static int blocks_consume(struct rank_state *state)
 
 static uint64_t plan_bytes(const struct gpuring_plan *plan)
 {
-    return sizeof(*plan) + plan->nlanes * sizeof(*plan->lanes) +
-           (plan->nrecvs + plan->nsends) * sizeof(*plan->recvs) +
-           plan->nsteps * sizeof(*plan->steps) + plan->nrefs * sizeof(*plan->refs);
+    return sizeof *plan + plan->nlanes * sizeof *plan->lanes +
+           (plan->nrecvs + plan->nsends) * sizeof *plan->recvs +
+           plan->nsteps * sizeof *plan->steps + plan->nrefs * sizeof *plan->refs;
 }
 
 static int by_peer(const void *a, const void *b)
@@ -209,7 +207,7 @@ static void connect_infos_count(const struct rank_state *state, struct gpuring_p
     struct topo_figures *figures = state->figures;
     uint32_t same = 0;
 
-    qsort(conns, figures->connections, sizeof(*conns), by_peer);
+    qsort(conns, figures->connections, sizeof *conns, by_peer);
     for (uint32_t i = 0; i < figures->connections; i++) {
         same++;
         if (i + 1 == figures->connections || conns[i + 1].peer != conns[i].peer) {
@@ -233,7 +231,7 @@ static int plans_count(const struct rank_state *state, const struct gpuring_engi
         room += plan ? plan->nrecvs + plan->nsends : 0;
         figures->plan_bytes += plan ? plan_bytes(plan) : 0;
     }
-    conns = malloc((room + 1) * sizeof(*conns));
+    conns = malloc((room + 1) * sizeof *conns);
     if (!conns) {
         return -ENOMEM;
     }
@@ -241,9 +239,9 @@ static int plans_count(const struct rank_state *state, const struct gpuring_engi
         const struct gpuring_plan *plan = service->base[i].plan;
 
         if (plan && !(service->late & 1u << i)) {
-            memcpy(conns + figures->connections, plan->recvs, plan->nrecvs * sizeof(*conns));
+            memcpy(conns + figures->connections, plan->recvs, plan->nrecvs * sizeof *conns);
             figures->connections += plan->nrecvs;
-            memcpy(conns + figures->connections, plan->sends, plan->nsends * sizeof(*conns));
+            memcpy(conns + figures->connections, plan->sends, plan->nsends * sizeof *conns);
             figures->connections += plan->nsends;
         }
     }
@@ -293,7 +291,7 @@ void topo_job_run(const struct topo_job *job, struct topo_figures *figures)
     double before = resident_mib();
     int rc;
 
-    memset(figures, 0, sizeof(*figures));
+    memset(figures, 0, sizeof *figures);
     figures->nodes = job->nodes;
     figures->ranks = job->nodes * gpus;
     state.rank = (int) (job->nodes / 2 * gpus + gpus - 1);
@@ -410,7 +408,7 @@ int topo_job_prepare(const struct topo_machine *machine, uint32_t nodes, struct 
     const struct topo_options *options = machine->options;
     int rc;
 
-    memset(job, 0, sizeof(*job));
+    memset(job, 0, sizeof *job);
     job->machine = machine;
     job->nodes = nodes;
     gpuring_log_set(log_print, options->verbose ? GPURING_LOG_DEBUG : GPURING_LOG_WARN);
@@ -419,9 +417,9 @@ int topo_job_prepare(const struct topo_machine *machine, uint32_t nodes, struct 
     gpuring_params.graph_dump_file = (char *) options->graph;
     gpuring_params.p2p_level = level_of(options->p2p_level);
     gpuring_params.gdr_level = level_of(options->gdr_level);
-    job->views = calloc(machine->gpus, sizeof(*job->views));
-    job->texts = calloc(machine->gpus, sizeof(*job->texts));
-    job->blocks = calloc(machine->gpus, sizeof(*job->blocks));
+    job->views = calloc(machine->gpus, sizeof *job->views);
+    job->texts = calloc(machine->gpus, sizeof *job->texts);
+    job->blocks = calloc(machine->gpus, sizeof *job->blocks);
     rc = job->views && job->texts && job->blocks ? views_make(job) : -ENOMEM;
     return rc ? rc : blocks_prepare(job);
 }

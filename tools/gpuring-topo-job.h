@@ -16,9 +16,7 @@
 struct topo_figures {
     int rc;
     uint32_t nodes, ranks, rings, trees;
-    bool engine;                 /* the channels follow the topology, not the order of the ranks */
     uint64_t rank_info_bytes;    /* AllGather 1, of all ranks */
-    uint32_t views;              /* different views on a node */
     uint64_t view_bytes;         /* of views that this rank sends and receives if they differ */
     uint64_t wire_bytes;         /* AllGather 2: channels */
     uint64_t connect_info_bytes; /* maximum for this rank's messages to its neighbours */

@@ -79,7 +79,7 @@ static void net_text_set(json_t *object, const char *key, const struct pci_elem 
     const char *text = elem ? pci_elem_get(elem, attribute) : NULL;
     char made[32];
 
-    snprintf(made, sizeof(made), format, otherwise);
+    snprintf(made, sizeof made, format, otherwise);
     json_object_set_new(object, key, json_string(text ? text : made));
 }
 

@@ -26,7 +26,7 @@ static json_t *prediction(const struct topo_machine *machine, uint64_t bytes)
             double us = pci_predict_us(&machine->costs, job, (enum pci_algorithm) a,
                                        (enum pci_protocol) p, bytes);
 
-            snprintf(label, sizeof(label), "%s/%s", pci_algorithm_label((enum pci_algorithm) a),
+            snprintf(label, sizeof label, "%s/%s", pci_algorithm_label((enum pci_algorithm) a),
                      pci_protocol_label((enum pci_protocol) p));
             if (isfinite(us)) {
                 json_object_set_new(all, label, topo_json_number(us));

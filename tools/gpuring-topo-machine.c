@@ -62,13 +62,13 @@ static void name_find(struct topo_machine *machine)
     size_t length;
 
     if (!path) {
-        if (gethostname(machine->name, sizeof(machine->name) - 1) != 0) {
-            snprintf(machine->name, sizeof(machine->name), "localhost");
+        if (gethostname(machine->name, sizeof machine->name - 1) != 0) {
+            snprintf(machine->name, sizeof machine->name, "localhost");
         }
         return;
     }
     slash = strrchr(path, '/');
-    snprintf(machine->name, sizeof(machine->name), "%s", slash ? slash + 1 : path);
+    snprintf(machine->name, sizeof machine->name, "%s", slash ? slash + 1 : path);
     length = strlen(machine->name);
     if (length > 4 && strcmp(machine->name + length - 4, ".xml") == 0) {
         machine->name[length - 4] = '\0';
@@ -84,7 +84,7 @@ static int doc_discover(struct topo_machine *machine, struct pci_error *error)
 
     /* The GPUs of a recorded or synthetic machine are not those of the driver. */
     if (!getenv("HWLOC_XMLFILE") && !getenv("HWLOC_SYNTHETIC") && !getenv("HWLOC_FSROOT")) {
-        if (pci_nvml_open(NULL, &machine->nvml, message, sizeof(message)) == 0) {
+        if (pci_nvml_open(NULL, &machine->nvml, message, sizeof message) == 0) {
             discover.hooks = pci_nvml_hooks(machine->nvml);
         } else if (message[0]) {
             topo_message("%s", message);
@@ -147,7 +147,7 @@ int topo_machine_load(const struct topo_options *options, struct topo_machine *m
     struct pci_error error = {""};
     int rc;
 
-    memset(machine, 0, sizeof(*machine));
+    memset(machine, 0, sizeof *machine);
     machine->options = options;
     name_find(machine);
     rc = options->topo ? pci_doc_read(options->topo, &machine->doc, &error)
@@ -179,7 +179,7 @@ static int costs_read(struct topo_machine *machine)
     int rc = reference ? pci_costs_reference(&machine->costs) : pci_costs_gpu(&machine->costs);
 
     if (rc == 0 && model && !reference) {
-        rc = pci_costs_load(machine->options->model, &machine->costs, error, sizeof(error));
+        rc = pci_costs_load(machine->options->model, &machine->costs, error, sizeof error);
         if (rc != 0) {
             topo_message("%s: %s", machine->options->model, error[0] ? error : strerror(-rc));
         }
@@ -204,7 +204,7 @@ static int wires_make(const struct topo_machine *machine, uint32_t nodes, struct
 {
     size_t ranks = (size_t) nodes * machine->gpus;
     uint32_t nparts = machine->chosen.nparts;
-    struct pci_wire *wires = calloc(ranks, sizeof(*wires));
+    struct pci_wire *wires = calloc(ranks, sizeof *wires);
     int rc = wires ? 0 : -ENOMEM;
 
     for (uint32_t p = 0; rc == 0 && p < nparts; p++) {

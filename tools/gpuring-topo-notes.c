@@ -43,7 +43,7 @@ static void omitted_put(FILE *out, const struct topo_machine *machine, size_t fi
     char head[96];
     struct list list = {.out = out, .head = head};
 
-    snprintf(head, sizeof(head), "Omitted, %s", reason);
+    snprintf(head, sizeof head, "Omitted, %s", reason);
     for (size_t i = 0; i < machine->nomitted; i++) {
         if (machine->omitted[i].reason != reason) {
             continue;

@@ -64,7 +64,7 @@ int topo_omitted_find(struct topo_machine *machine)
         ranks = ranks || has_rank(gpu);
         count++;
     }
-    machine->omitted = calloc(count + 1, sizeof(*machine->omitted));
+    machine->omitted = calloc(count + 1, sizeof *machine->omitted);
     if (!machine->omitted) {
         return -ENOMEM;
     }
@@ -74,7 +74,7 @@ int topo_omitted_find(struct topo_machine *machine)
 
         omitted->rank = ranks ? pci_elem_long(gpu, "rank", -1) : i;
         omitted->dev = pci_elem_long(gpu, "dev", omitted->rank);
-        snprintf(omitted->busid, sizeof(omitted->busid), "%s", busid ? busid : "unknown");
+        snprintf(omitted->busid, sizeof omitted->busid, "%s", busid ? busid : "unknown");
         omitted->reason = reason_of(machine->options, gpu, omitted->rank);
         machine->nomitted += omitted->reason != NULL;
     }

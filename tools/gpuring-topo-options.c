@@ -56,7 +56,6 @@ static void help_print(void)
         "  -C, --collective NAME  predict: allreduce (default), bcast, reduce, scan, exscan,\n"
         "                         allgather, reduce_scatter, alltoall, gather or scatter\n"
         "  -S, --sharing N        predict: N ranks on each GPU, with CUDA MPS\n"
-        "  -f, --format text|json simulate: how to print (default text)\n"
         "  -o, --output FILE      write there instead of standard output\n"
         "  -v, --verbose          report what was omitted or assumed\n"
         "  -h, --help             this text\n"
@@ -103,7 +102,7 @@ static int gpu_add(struct topo_options *options, unsigned device)
             return -1;
         }
     }
-    more = realloc(options->gpus, (options->ngpus + 1) * sizeof(*more));
+    more = realloc(options->gpus, (options->ngpus + 1) * sizeof *more);
     if (!more) {
         return -1;
     }
@@ -148,12 +147,6 @@ static int p2p_read(const char *text, int *p2p)
 {
     *p2p = strcmp(text, "ok") == 0 ? 1 : strcmp(text, "no") == 0 ? 0 : -1;
     return *p2p < 0 ? -1 : 0;
-}
-
-static int format_read(const char *text, enum topo_format *format)
-{
-    *format = strcmp(text, "json") == 0 ? TOPO_JSON : TOPO_TEXT;
-    return *format == TOPO_JSON || strcmp(text, "text") == 0 ? 0 : -1;
 }
 
 /* Report an unknown word, and the most similar known word. */
@@ -234,10 +227,6 @@ static int option_take(int option, const char *value, struct topo_options *optio
         return level_read(value, option == 'P' ? &options->p2p_level : &options->gdr_level) == 0
                    ? -1
                    : unknown("path class (LOC, NVL, PIX, PXB, PHB or SYS)", value, class_name);
-    case 'f':
-        return format_read(value, &options->format) == 0
-                   ? -1
-                   : mistake("--format: '%s' is neither 'text' nor 'json'", value);
     case 'h':
         help_print();
         return TOPO_EXIT_OK;
@@ -279,10 +268,9 @@ static int options_match(const struct topo_options *options)
         {options->model != NULL, "--model", searching},
         {options->collective != PCI_COLLECTIVE_ALLREDUCE, "--collective", COMMAND(predict)},
         {options->sharing > 1, "--sharing", COMMAND(predict)},
-        {options->format == TOPO_JSON, "--format json", COMMAND(simulate)},
     };
 
-    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         if (rules[i].given && !(rules[i].commands & 1u << options->command)) {
             return mistake("%s does not go with '%s'", rules[i].name,
                            commands[options->command].name);
@@ -310,15 +298,23 @@ static int options_match(const struct topo_options *options)
 #undef COMMAND
 
 static const struct option longs[] = {
-    {"topo", required_argument, NULL, 't'},      {"nodes", required_argument, NULL, 'n'},
-    {"gpus", required_argument, NULL, 'g'},      {"p2p", required_argument, NULL, 'p'},
-    {"p2p-level", required_argument, NULL, 'P'}, {"gdr-level", required_argument, NULL, 'G'},
-    {"sizes", required_argument, NULL, 's'},     {"model", required_argument, NULL, 'm'},
-    {"format", required_argument, NULL, 'f'},    {"output", required_argument, NULL, 'o'},
-    {"verbose", no_argument, NULL, 'v'},         {"help", no_argument, NULL, 'h'},
-    {"version", no_argument, NULL, 'V'},         {"graph", required_argument, NULL, 'd'},
-    {"containers", no_argument, NULL, 'c'},      {"collective", required_argument, NULL, 'C'},
-    {"sharing", required_argument, NULL, 'S'},   {NULL, 0, NULL, 0},
+    {"topo", required_argument, NULL, 't'},
+    {"nodes", required_argument, NULL, 'n'},
+    {"gpus", required_argument, NULL, 'g'},
+    {"p2p", required_argument, NULL, 'p'},
+    {"p2p-level", required_argument, NULL, 'P'},
+    {"gdr-level", required_argument, NULL, 'G'},
+    {"sizes", required_argument, NULL, 's'},
+    {"model", required_argument, NULL, 'm'},
+    {"output", required_argument, NULL, 'o'},
+    {"verbose", no_argument, NULL, 'v'},
+    {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'V'},
+    {"graph", required_argument, NULL, 'd'},
+    {"containers", no_argument, NULL, 'c'},
+    {"collective", required_argument, NULL, 'C'},
+    {"sharing", required_argument, NULL, 'S'},
+    {NULL, 0, NULL, 0},
 };
 
 static const char *long_name(size_t index)
@@ -343,12 +339,12 @@ int topo_options_read(int argc, char **argv, struct topo_options *options)
 {
     int option, status = -1;
 
-    memset(options, 0, sizeof(*options));
+    memset(options, 0, sizeof *options);
     opterr = 0; /* this file prints the messages */
     options->nodes = options->sharing = 1;
     options->p2p = options->p2p_level = options->gdr_level = -1;
     while (status < 0 &&
-           (option = getopt_long(argc, argv, ":t:n:g:p:s:m:f:o:d:C:S:cvhV", longs, NULL)) != -1) {
+           (option = getopt_long(argc, argv, ":t:n:g:p:s:m:o:d:C:S:cvhV", longs, NULL)) != -1) {
         status = option == '?' || option == ':' ? option_wrong(argv[optind - 1], option)
                                                 : option_take(option, optarg, options);
     }

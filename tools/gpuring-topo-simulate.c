@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-
 /*
  * Measure the cost of starting a large job for one rank (gpuring-topo-job.h). Each job runs in a
  * separate process, so that its memory can be measured.
@@ -14,8 +13,6 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <jansson.h>
 
 #include "gpuring-topo-job.h"
 
@@ -47,12 +44,12 @@ static int job_measure(const struct topo_machine *machine, uint32_t nodes,
             _exit(1);
         }
         topo_job_run(&job, figures);
-        _exit(write(ends[1], figures, sizeof(*figures)) == sizeof(*figures) ? 0 : 1);
+        _exit(write(ends[1], figures, sizeof *figures) == sizeof *figures ? 0 : 1);
     }
     close(ends[1]);
     if (child > 0) {
         do {
-            got = read(ends[0], figures, sizeof(*figures));
+            got = read(ends[0], figures, sizeof *figures);
         } while (got < 0 && errno == EINTR);
         while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
         }
@@ -62,7 +59,7 @@ static int job_measure(const struct topo_machine *machine, uint32_t nodes,
     if (child < 0) {
         return -EAGAIN;
     }
-    return got == sizeof(*figures)
+    return got == sizeof *figures
                ? figures->rc
                : -ENOMEM; /* the child was killed, most likely because it ran out of memory */
 }
@@ -90,61 +87,22 @@ static void text_head(FILE *out, const struct topo_machine *machine)
             "peers", "memory MiB");
 }
 
-static json_t *json_row(const struct topo_figures *f)
-{
-    json_t *row =
-        json_pack("{s:I,s:I,s:s,s:I,s:I,s:I,s:I,s:I,s:I}", "nodes", (json_int_t) f->nodes, "ranks",
-                  (json_int_t) f->ranks, "source", f->engine ? "topology" : "order of ranks",
-                  "rings", (json_int_t) f->rings, "trees", (json_int_t) f->trees, "hello_bytes",
-                  (json_int_t) f->rank_info_bytes, "views", (json_int_t) f->views, "view_bytes",
-                  (json_int_t) f->view_bytes, "wire_bytes", (json_int_t) f->wire_bytes);
-    json_t *more = json_pack(
-        "{s:I,s:I,s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:f}", "letter_bytes",
-        (json_int_t) f->connect_info_bytes, "neighbours", (json_int_t) f->neighbours, "plan_bytes",
-        (json_int_t) f->plan_bytes, "connections", (json_int_t) f->connections, "compare_ms",
-        f->compare_ms, "views_ms", f->views_ms, "search_ms", f->search_ms, "connect_ms",
-        f->connect_ms, "plan_ms", f->plan_ms, "memory_mib", f->memory_mib);
-
-    json_object_update(row, more);
-    json_decref(more);
-    return row;
-}
-
-static int failed(uint32_t nodes, int rc)
-{
-    topo_message("%" PRIu32 " nodes: %s", nodes, strerror(-rc));
-    return TOPO_EXIT_FAILURE;
-}
-
 int topo_simulate_print(FILE *out, const struct topo_machine *machine)
 {
     const struct topo_options *options = machine->options;
-    size_t count = options->nodes_given ? 1 : sizeof(jobs_default) / sizeof(jobs_default[0]);
-    int json = options->format == TOPO_JSON, rc = 0;
-    json_t *list = json_array();
+    size_t count = options->nodes_given ? 1 : sizeof jobs_default / sizeof *jobs_default;
 
-    if (!json) {
-        text_head(out, machine);
-    }
-    for (size_t i = 0; rc == 0 && i < count; i++) {
+    text_head(out, machine);
+    for (size_t i = 0; i < count; i++) {
         uint32_t nodes = options->nodes_given ? options->nodes : jobs_default[i];
         struct topo_figures figures;
+        int rc = job_measure(machine, nodes, &figures);
 
-        rc = job_measure(machine, nodes, &figures);
         if (rc != 0) {
-            json_decref(list);
-            return failed(nodes, rc);
+            topo_message("%" PRIu32 " nodes: %s", nodes, strerror(-rc));
+            return TOPO_EXIT_FAILURE;
         }
-        if (json) {
-            json_array_append_new(list, json_row(&figures));
-        } else {
-            text_row(out, &figures);
-        }
+        text_row(out, &figures);
     }
-    if (json && json_dumpf(list, out, JSON_COMPACT | JSON_REAL_PRECISION(9)) != 0) {
-        rc = -ENOMEM;
-    }
-    fputs(json ? "\n" : "", out);
-    json_decref(list);
-    return rc == 0 ? TOPO_EXIT_OK : failed(0, rc);
+    return TOPO_EXIT_OK;
 }

@@ -14,8 +14,8 @@
 static int same_channel(const struct pci_channels *set, uint32_t a, uint32_t b)
 {
     return memcmp(set->intra + a * set->ngpus, set->intra + b * set->ngpus,
-                  set->ngpus * sizeof(*set->intra)) == 0 &&
-           (set->nodes == 1 || memcmp(set->nets[a], set->nets[b], sizeof(set->nets[a])) == 0);
+                  set->ngpus * sizeof *set->intra) == 0 &&
+           (set->nodes == 1 || memcmp(set->nets[a], set->nets[b], sizeof set->nets[a]) == 0);
 }
 
 static int line_start(struct pci_drawing *drawing, uint32_t edges, struct pci_drawing_line **line)
@@ -32,7 +32,7 @@ static void label_add(struct pci_drawing_line *line, const char *format, int val
 {
     size_t used = strlen(line->label);
 
-    snprintf(line->label + used, sizeof(line->label) - used, format, value);
+    snprintf(line->label + used, sizeof line->label - used, format, value);
 }
 
 static void edge_add(struct pci_drawing_line *line, uint32_t from, uint32_t to, bool plain)
@@ -126,12 +126,12 @@ static int channel_draw(const struct topo_machine *machine, const struct pci_cha
 static void title_make(const struct pci_channels *set, const char *name, const char *joined,
                        struct pci_drawing *drawing)
 {
-    size_t used = (size_t) snprintf(drawing->title, sizeof(drawing->title),
+    size_t used = (size_t) snprintf(drawing->title, sizeof drawing->title,
                                     "%s: %" PRIu32 " x %.4g GB/s (%s)", name, set->nchannels,
                                     set->bw_intra, pci_path_class_name(set->type_intra));
 
     if (set->nodes > 1) {
-        snprintf(drawing->title + used, sizeof(drawing->title) - used,
+        snprintf(drawing->title + used, sizeof drawing->title - used,
                  ", between %ss %.4g GB/s (%s)", joined, set->bw_inter,
                  pci_path_class_name(set->type_inter));
     }
@@ -142,7 +142,7 @@ static void title_make(const struct pci_channels *set, const char *name, const c
 static void legend_make(const struct pci_channels *set, const char *joined,
                         struct pci_drawing *drawing)
 {
-    size_t size = sizeof(drawing->legend);
+    size_t size = sizeof drawing->legend;
 
     if (set->pattern == PCI_PATTERN_RING) {
         snprintf(drawing->legend, size, "Circles: GPUs by rank. Arrows: the way of the data%s",
@@ -167,7 +167,7 @@ static int set_draw(const struct topo_machine *machine, const struct pci_channel
 
     title_make(set, name, joined, drawing);
     legend_make(set, joined, drawing);
-    drawing->lines = calloc(set->nchannels + 1, sizeof(*drawing->lines));
+    drawing->lines = calloc(set->nchannels + 1, sizeof *drawing->lines);
     if (!drawing->lines) {
         return -ENOMEM;
     }
@@ -243,7 +243,7 @@ int topo_svg_print(FILE *out, const struct topo_machine *machine)
     char title[320];
     int rc = topo_drawings_make(machine, &drawings, &count);
 
-    topo_title(machine, title, sizeof(title));
+    topo_title(machine, title, sizeof title);
     rc = rc ? rc : pci_render_svg(out, title, machine->notes, machine->graph, drawings, count);
     topo_drawings_free(drawings, count);
     if (rc != 0) {

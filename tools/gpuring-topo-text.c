@@ -121,7 +121,7 @@ static void predict_row(FILE *out, const struct topo_machine *machine, uint64_t 
     double gbps;
     char size[32];
 
-    pci_render_size(bytes, size, sizeof(size));
+    pci_render_size(bytes, size, sizeof size);
     fprintf(out, "%8s", size);
     for (int a = 0; a < PCI_ALGORITHM_COUNT; a++) {
         for (int p = 0; p < PCI_PROTOCOL_COUNT; p++) {
@@ -170,7 +170,7 @@ int topo_predict_print(FILE *out, const struct topo_machine *machine)
         for (int p = 0; p < PCI_PROTOCOL_COUNT; p++) {
             char label[32];
 
-            snprintf(label, sizeof(label), "%s/%s", pci_algorithm_label((enum pci_algorithm) a),
+            snprintf(label, sizeof label, "%s/%s", pci_algorithm_label((enum pci_algorithm) a),
                      pci_protocol_label((enum pci_protocol) p));
             if (offered(machine, a, p)) {
                 fprintf(out, " %13s", label);

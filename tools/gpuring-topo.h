@@ -27,8 +27,6 @@ enum topo_command {
         TOPO_COMMAND_COUNT
 };
 
-enum topo_format { TOPO_TEXT, TOPO_JSON };
-
 /* The command line. */
 struct topo_options {
     enum topo_command command;
@@ -46,7 +44,6 @@ struct topo_options {
     int nodes_given;
     int p2p; /* 1 ok, 0 no, -1: query the driver */
     int verbose;
-    enum topo_format format;
     unsigned *gpus; /* ranks in the document; NULL: all */
     size_t ngpus;
 };

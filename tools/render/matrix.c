@@ -89,7 +89,7 @@ static void matrix(FILE *out, const struct pci_graph *graph, int bandwidths)
 
     fprintf(out, "%-8s", bandwidths ? "GB/s" : "");
     for (uint32_t j = 0; j < count; j++) {
-        name_of(endpoint(graph, j), by_device, cell, sizeof(cell));
+        name_of(endpoint(graph, j), by_device, cell, sizeof cell);
         fprintf(out, "%-7s", cell);
     }
     fprintf(out, "%s\n", bandwidths ? "" : "NUMA node");
@@ -97,10 +97,10 @@ static void matrix(FILE *out, const struct pci_graph *graph, int bandwidths)
         struct pci_node *node = endpoint(graph, i);
         int cpu = node->type == PCI_NODE_GPU ? pci_graph_local_cpu(graph, node->index) : -1;
 
-        name_of(node, by_device, cell, sizeof(cell));
+        name_of(node, by_device, cell, sizeof cell);
         fprintf(out, "%-8s", cell);
         for (uint32_t j = 0; j < count; j++) {
-            cell_of(graph, i, j, bandwidths, cell, sizeof(cell));
+            cell_of(graph, i, j, bandwidths, cell, sizeof cell);
             fprintf(out, "%-7s", cell);
         }
         if (!bandwidths && cpu >= 0) {

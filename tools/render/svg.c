@@ -47,7 +47,7 @@ void svg_text(FILE *out, double x, double y, int size, const char *style, const 
     va_list args;
 
     va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
     fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%d\" %s>", x, y, size, style);
     pci_xml_put(out, text);
@@ -137,7 +137,7 @@ int svg_label(FILE *out, struct svg_labels *labels, const double (*at)[2], size_
 
     if (labels->count == labels->room) {
         size_t room = 2 * labels->room + 16;
-        void *more = reallocarray(labels->placed, room, sizeof(*labels->placed));
+        void *more = reallocarray(labels->placed, room, sizeof *labels->placed);
 
         if (!more) {
             return -ENOMEM;

@@ -91,7 +91,7 @@ static void axes_draw(FILE *out, const struct pci_chart *curves, const struct fr
         double x = x_of(frame, curves->sizes[i]);
         char text[32];
 
-        pci_render_size(curves->sizes[i], text, sizeof(text));
+        pci_render_size(curves->sizes[i], text, sizeof text);
         fprintf(out, "<path d=\"M%.1f %d V%d\" stroke=\"#eee\"/>\n", x, TOP, HEIGHT - BOTTOM);
         svg_text(out, x, HEIGHT - BOTTOM + 16, 11, "", "%s", text);
     }
@@ -127,7 +127,7 @@ static void points_draw(FILE *out, const struct pci_chart *curves,
         char text[32];
 
         if (isfinite(curve->values[i]) && curve->values[i] > 0) {
-            pci_render_size(curves->sizes[i], text, sizeof(text));
+            pci_render_size(curves->sizes[i], text, sizeof text);
             fprintf(out,
                     "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.6\" fill=\"%s\">"
                     "<title>%s, %s: %.4g %s</title></circle>\n",
@@ -163,7 +163,7 @@ void pci_render_svg_curves(FILE *out, const struct pci_chart *curves)
         static const char *const dashes[] = {"none", "7 3", "2 3"};
         char stroke[96];
 
-        snprintf(stroke, sizeof(stroke),
+        snprintf(stroke, sizeof stroke,
                  "stroke=\"%s\" stroke-width=\"1.8\" stroke-dasharray=\"%s\"", colour,
                  dashes[curve->dashes % 3]);
         curve_draw(out, curves, curve, &frame, stroke);

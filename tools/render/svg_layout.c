@@ -65,7 +65,7 @@ static void children_push(struct svg_layout *layout, const struct pci_node *node
 static int order_find(struct svg_layout *layout)
 {
     uint32_t vertices = pci_graph_vertices(layout->graph), depth = 0;
-    uint32_t *stack = malloc((vertices + pci_graph_links(layout->graph) + 1) * sizeof(*stack));
+    uint32_t *stack = malloc((vertices + pci_graph_links(layout->graph) + 1) * sizeof *stack);
 
     if (!stack) {
         return -ENOMEM;
@@ -100,7 +100,7 @@ static int order_find(struct svg_layout *layout)
 static int y_find(struct svg_layout *layout)
 {
     uint32_t vertices = pci_graph_vertices(layout->graph), last = UINT32_MAX;
-    double *low = calloc(vertices + 1u, sizeof(*low)), *high = calloc(vertices + 1u, sizeof(*high));
+    double *low = calloc(vertices + 1u, sizeof *low), *high = calloc(vertices + 1u, sizeof *high);
 
     for (uint32_t i = 0; low && high && i < layout->count; i++) {
         uint32_t v = layout->order[i], parent = layout->places[v].parent;
@@ -144,8 +144,8 @@ void svg_link_text(const struct pci_link *link, char *text, size_t size)
 {
     char there[24], back[24];
 
-    bandwidth_text(link, there, sizeof(there));
-    bandwidth_text(link->reverse, back, sizeof(back));
+    bandwidth_text(link, there, sizeof there);
+    bandwidth_text(link->reverse, back, sizeof back);
     if (strcmp(there, back) == 0) {
         snprintf(text, size, "%s", there);
     } else {
@@ -165,16 +165,16 @@ static void label_find(const struct pci_node *parent, struct svg_place *place)
         if (link->to != place->link->to || link->bw >= WITHIN_CPU) {
             continue;
         }
-        svg_link_text(link, text, sizeof(text));
+        svg_link_text(link, text, sizeof text);
         used += (size_t) snprintf(
-            place->label + used, sizeof(place->label) - used, "%s%s", used ? " + " : "",
+            place->label + used, sizeof place->label - used, "%s%s", used ? " + " : "",
             text + (strncmp(text, "PCI ", 4) == 0 || strncmp(text, "NET ", 4) == 0 ? 4 : 0));
-        if (used >= sizeof(place->label)) {
+        if (used >= sizeof place->label) {
             return;
         }
     }
     if (place->link->type == PCI_LINK_PCI && place->link->to->assumed) {
-        snprintf(place->label + used, sizeof(place->label) - used, "?");
+        snprintf(place->label + used, sizeof place->label - used, "?");
     }
 }
 
@@ -191,20 +191,20 @@ static bool ranks_are_devices(const struct pci_graph *graph)
 
 static void text_find(const struct pci_node *node, bool ranked, struct svg_place *place)
 {
-    size_t rest = sizeof(place->rest);
+    size_t rest = sizeof place->rest;
 
-    snprintf(place->word, sizeof(place->word), "%s", pci_node_type_name(node->type));
+    snprintf(place->word, sizeof place->word, "%s", pci_node_type_name(node->type));
     if (node->type == PCI_NODE_GPU) {
-        snprintf(place->word, sizeof(place->word), "GPU %d", node->gpu.dev);
+        snprintf(place->word, sizeof place->word, "GPU %d", node->gpu.dev);
         if (ranked) {
             snprintf(place->rest, rest, "rank %" PRIu32 "  %s", node->index, node->busid);
         } else {
             snprintf(place->rest, rest, "%s", node->busid);
         }
     } else if (node->type == PCI_NODE_CPU) {
-        snprintf(place->word, sizeof(place->word), "CPU %d", node->cpu.numa);
+        snprintf(place->word, sizeof place->word, "CPU %d", node->cpu.numa);
     } else if (node->type == PCI_NODE_NET) {
-        snprintf(place->word, sizeof(place->word), "NET %d", node->net.dev);
+        snprintf(place->word, sizeof place->word, "NET %d", node->net.dev);
         snprintf(place->rest, rest, "%.4g GB/s%s  %s", node->net.bw, node->assumed ? "?" : "",
                  node->net.name);
     } else {
@@ -245,11 +245,11 @@ int svg_layout_make(const struct pci_graph *graph, struct svg_layout *layout)
     uint32_t vertices = pci_graph_vertices(graph);
     int rc;
 
-    memset(layout, 0, sizeof(*layout));
+    memset(layout, 0, sizeof *layout);
     layout->graph = graph;
     layout->levels = 1;
-    layout->places = calloc(vertices + 1u, sizeof(*layout->places));
-    layout->order = calloc(vertices + 1u, sizeof(*layout->order));
+    layout->places = calloc(vertices + 1u, sizeof *layout->places);
+    layout->order = calloc(vertices + 1u, sizeof *layout->order);
     if (!layout->places || !layout->order) {
         return -ENOMEM;
     }

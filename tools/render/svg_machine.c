@@ -90,7 +90,7 @@ static double arcs_width(const struct svg_layout *layout, enum pci_node_type typ
         char label[64];
 
         if (is_arc(layout, link, type)) {
-            svg_link_text(link, label, sizeof(label));
+            svg_link_text(link, label, sizeof label);
             most = fmax(most, fmax(arc_depth(layout, link), svg_text_width(label, 10) / 2 + 6) +
                                   svg_text_width(label, 10) / 2 + 6);
         }
@@ -104,7 +104,7 @@ static int arc_draw(FILE *out, const struct svg_layout *layout, const struct pci
                     double x, double y, int side, int labelled, struct svg_labels *labels)
 {
     static const double along[] = {0.5, 0.43, 0.57, 0.36, 0.64, 0.29, 0.71, 0.22, 0.78};
-    enum { ALONG = sizeof(along) / sizeof(along[0]) };
+    enum { ALONG = sizeof along / sizeof *along };
     double y0 = y + layout->places[link->from->vertex].y, at[ALONG][2];
     double y1 = y + layout->places[link->to->vertex].y, depth = side * arc_depth(layout, link);
     bool nvlink = link->type == PCI_LINK_NVL;
@@ -119,7 +119,7 @@ static int arc_draw(FILE *out, const struct svg_layout *layout, const struct pci
                 nvlink ? SVG_GREEN : SVG_BLUE, 1.2 + 0.6 * (links < 6 ? links : 6));
         return 0;
     }
-    svg_link_text(link, text, sizeof(text));
+    svg_link_text(link, text, sizeof text);
     for (size_t i = 0; i < ALONG; i++) {
         double t = along[i];
 
@@ -248,7 +248,7 @@ static unsigned legend(FILE *out, const struct pci_graph *graph, double x, doubl
     };
     unsigned count = 0;
 
-    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         if (lines[i].shown && out) {
             legend_line(out, x, y + SVG_LINE * (count + 1), lines[i].colour, lines[i].width,
                         lines[i].text);

@@ -195,7 +195,7 @@ static void lines_list(FILE *out, const struct pci_drawing *drawing, double x, d
         double at = y + SVG_LINE * l;
         char label[128];
 
-        label_of(&drawing->lines[l], label, sizeof(label));
+        label_of(&drawing->lines[l], label, sizeof label);
         fprintf(out,
                 "<path d=\"M%.1f %.1f h32\" stroke=\"%s\" stroke-width=\"3\" "
                 "stroke-dasharray=\"%s\"/>\n",
@@ -211,7 +211,7 @@ static double labels_width(const struct pci_drawing *drawing, int size)
     for (uint32_t l = 0; l < drawing->nlines; l++) {
         char label[128];
 
-        label_of(&drawing->lines[l], label, sizeof(label));
+        label_of(&drawing->lines[l], label, sizeof label);
         longest = fmax(longest, svg_text_width(label, size));
     }
     return longest;
@@ -231,7 +231,7 @@ static int together(FILE *out, const struct pci_graph *graph, const struct pci_d
     if (!out) {
         return 0;
     }
-    counted = calloc(2 * (size_t) gpus * gpus + 1, sizeof(*counted));
+    counted = calloc(2 * (size_t) gpus * gpus + 1, sizeof *counted);
     if (!counted) {
         return -ENOMEM;
     }
@@ -255,7 +255,7 @@ static int alone(FILE *out, const struct pci_graph *graph, const struct pci_draw
     struct circle circle = {x + width / 2, y + radius + 2 * SMALL_DOT, radius, SMALL_DOT, 10};
     struct pci_drawing_line copy = *line;
     struct pci_drawing drawing = {.nlines = 1, .lines = &copy};
-    uint32_t *counted = calloc(2 * (size_t) gpus * gpus + 1, sizeof(*counted));
+    uint32_t *counted = calloc(2 * (size_t) gpus * gpus + 1, sizeof *counted);
     char label[128];
 
     if (!counted) {
@@ -264,7 +264,7 @@ static int alone(FILE *out, const struct pci_graph *graph, const struct pci_draw
     pairs_count(&drawing, gpus, counted);
     line_draw(out, line, &svg_styles[0], gpus, counted, counted + (size_t) gpus * gpus, &circle);
     gpus_draw(out, gpus, &drawing, &circle);
-    label_of(line, label, sizeof(label));
+    label_of(line, label, sizeof label);
     svg_text(out, x + width / 2, y + 2 * radius + 4 * SMALL_DOT + 10, SMALL_TEXT, "", "%s", label);
     free(counted);
     return 0;

@@ -174,7 +174,7 @@ static struct pci_elem *level_above(const struct pci_elem *elem)
 
 static void branch_down(struct branch *branch, int more)
 {
-    if (branch->length + 3 < sizeof(branch->prefix)) {
+    if (branch->length + 3 < sizeof branch->prefix) {
         memcpy(branch->prefix + branch->length, more ? "|  " : "   ", 4);
     }
     branch->length += 3;
@@ -183,7 +183,7 @@ static void branch_down(struct branch *branch, int more)
 static void branch_up(struct branch *branch)
 {
     branch->length -= 3;
-    if (branch->length < sizeof(branch->prefix)) {
+    if (branch->length < sizeof branch->prefix) {
         branch->prefix[branch->length] = '\0';
     }
 }
@@ -197,7 +197,7 @@ static void counts_line(FILE *out, const struct pci_graph *graph)
                    {PCI_NODE_GPU, "GPU", "s"},
                    {PCI_NODE_NET, "network port", "s"},
                    {PCI_NODE_NVS, "NVLink switch", "es"}};
-    for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++) {
+    for (size_t i = 0; i < sizeof counted / sizeof *counted; i++) {
         uint32_t count = pci_graph_count(graph, counted[i].type);
         fprintf(out, "%s%u %s%s", i ? ", " : "", count, counted[i].name,
                 count == 1 ? "" : counted[i].plural);
