@@ -225,8 +225,6 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/stage/stage_call.c \
     mca/coll_gpuring/stage/stage_call.h \
     mca/coll_gpuring/stage/stage_describe.c \
-    mca/coll_gpuring/stage/host_copy.c \
-    mca/coll_gpuring/stage/host_copy.h \
     mca/coll_gpuring/stage/part.h \
     mca/coll_gpuring/stage/stage_request.c \
     mca/coll_gpuring/wireup/connect.c \

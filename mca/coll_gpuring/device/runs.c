@@ -140,13 +140,6 @@ int gpuring_runs_repeat(struct gpuring_runs *runs, const struct gpuring_runs *el
                : repeat_element(runs, element, offset, count, extent);
 }
 
-void gpuring_runs_free(struct gpuring_runs *runs)
-{
-    free(runs->many);
-    runs->many = NULL;
-    runs->count = runs->room = runs->bytes = 0;
-}
-
 struct gpuring_span gpuring_runs_span(struct gpuring_span span, const struct gpuring_runs *runs)
 {
     for (size_t i = 0; i < runs->count; i++) {

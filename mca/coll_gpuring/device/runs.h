@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include "mca/coll_gpuring/device/device.h"
 
@@ -52,7 +53,12 @@ int gpuring_runs_add(struct gpuring_runs *runs, ptrdiff_t offset, size_t bytes);
 int gpuring_runs_repeat(struct gpuring_runs *runs, const struct gpuring_runs *element,
                         ptrdiff_t offset, size_t count, ptrdiff_t extent);
 void gpuring_runs_end(struct gpuring_runs *runs);
-void gpuring_runs_free(struct gpuring_runs *runs);
+static inline void gpuring_runs_free(struct gpuring_runs *runs)
+{
+    free(runs->many);
+    runs->many = NULL;
+    runs->count = runs->room = runs->bytes = 0;
+}
 
 /* A range of offsets, from low to high - 1, and the number of used bytes in it (may be 0). */
 struct gpuring_span {

@@ -9,7 +9,7 @@
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/pvars.h"
 #include "mca/coll_gpuring/stage/buffers.h"
-#include "mca/coll_gpuring/stage/host_copy.h"
+#include "mca/coll_gpuring/stage/stage_call.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -65,8 +65,7 @@ static int copy(struct gpuring_stage_buffer *buffer, bool in)
     if (status != GPURING_OK) {
         return status;
     }
-    status = in ? gpuring_stage_buffer_copy_in(buffer, stream)
-                : gpuring_stage_buffer_copy_out(buffer, stream);
+    status = gpuring_stage_buffer_copy(buffer, stream, in);
     waited = gpuring_process.device_ops->synchronize(stream);
     gpuring_stage_stream_put(stream);
     return status == GPURING_OK ? waited : status;

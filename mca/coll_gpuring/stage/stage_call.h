@@ -22,10 +22,14 @@
  *
  * The steps of a staged call:
  *
- *     describe      list the blocks of the buffers that the call reads and writes
- * (stage_describe.c) is_on_gpu     find out where the blocks are; if none is on a GPU, the call is
- * not staged reserve       get bounce buffers copy in call_previous call the previous module on the
- * bounce buffers copy out release
+ *     describe         list the blocks of the buffers that the call reads and writes
+ *                      (stage_describe.c)
+ *     init             find out where the blocks are; without a block on a GPU, nothing is staged
+ *     reserve          get bounce buffers
+ *     copy in
+ *     call previous    call the previous module on the bounce buffers
+ *     copy out
+ *     release
  *
  * gpuring_stage_blocking performs these steps for blocking calls, and stage_request.c for
  * non-blocking and persistent ones. Functions return 0 or a gpuring_status.
@@ -36,7 +40,43 @@
 #include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/progress/task.h"
 #include "mca/coll_gpuring/request.h"
-#include "mca/coll_gpuring/stage/host_copy.h"
+#include "mca/coll_gpuring/stage/part.h"
+
+#define GPURING_POISON 0xff /* bytes that replace data that could not be copied: NaN, or -1 */
+
+/* A buffer of a call, and its bounce buffer, which has the alignment of the user's buffer, up to 64
+ * bytes. Functions of buffers log nothing. */
+struct gpuring_stage_buffer {
+    const char *user;
+    const struct gpuring_part *in, *out; /* blocks that the call reads and writes, which may
+                                            overlap; NULL: none */
+    const void *on_gpu;                  /* one byte of these that is on a GPU, or NULL */
+
+    /* Passed to the previous module instead of `user`: `user`, or an address in `bounce`. */
+    const char *address;
+    struct gpuring_stage_bounce *bounce;
+    struct gpuring_runs in_runs, out_runs;
+};
+
+/* Initialise a buffer, whose parts must remain valid until it has been reserved. Returns true if it
+ * is on a GPU. This allocates nothing. */
+bool gpuring_stage_buffer_init(struct gpuring_stage_buffer *buffer, const void *user,
+                               const struct gpuring_part *in, const struct gpuring_part *out);
+
+/* If the buffer is on a GPU, get its bounce buffer and set `address`. GPURING_ERR_NOMEM: `*lacking`
+ * bytes of host memory could not be allocated. The buffer must be released even so. */
+int gpuring_stage_buffer_reserve(struct gpuring_stage_buffer *buffer, size_t *lacking);
+
+/* Start to copy the part `in` to the bounce buffer, or the part `out` from it. Do nothing if the
+ * buffer is not on a GPU. The caller waits for the stream, also after an error. */
+int gpuring_stage_buffer_copy(const struct gpuring_stage_buffer *buffer,
+                              struct gpuring_stream *stream, bool in);
+
+/* Fill the part `in` of the bounce buffer with GPURING_POISON. */
+void gpuring_stage_buffer_poison(const struct gpuring_stage_buffer *buffer);
+
+/* Return the bounce buffer to the pool. No copy may be running. A zeroed buffer may be released. */
+void gpuring_stage_buffer_release(struct gpuring_stage_buffer *buffer);
 
 enum gpuring_staged {
 #define GPURING_STAGED_ENUM(name, arguments) GPURING_STAGED_##name,
