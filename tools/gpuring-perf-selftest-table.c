@@ -154,7 +154,9 @@ static void report_pair(struct output *output, const struct selftest_result *res
 
         snprintf(what, sizeof what, "ranks %d and %d, %s %s", a, b,
                  ways[way].messages ? "messages" : "allreduce", ways[way].column);
-        count_path(output, result, what, ways[way].hint);
+        count_path(output, result, what,
+                   result->net > 0 ? "another --mca coll_gpuring_net (mpi, ucx or verbs)"
+                                   : ways[way].hint);
         net = net || result->net > 0;
         if (output->table && verdict == SELFTEST_RIGHT) {
             printf(" %9.2f", speed(result));

@@ -12,6 +12,7 @@
  *   no-access      let all queue pairs refuse remote writes
  *   no-memory      registration of memory fails with ENOMEM
  *   no-qp          creation of queue pairs fails with ENOMEM
+ *   wrong-data     flip a bit in each slot of at least 1024 bytes that the process sends
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -24,7 +25,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MOST 1024
+#define MOST       1024
+#define SLOT_BYTES 1024
 
 /* These functions are private to libibverbs and its providers, so no installed header declares
  * them. Pointers that are only passed on are void. */
@@ -90,6 +92,20 @@ static void break_qps(struct ibv_qp_attr attr, int mask)
     pthread_mutex_unlock(&lock);
 }
 
+static int (*post_right)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+
+static int post_wrong(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+    for (const struct ibv_send_wr *one = wr; one != NULL; one = one->next) {
+        if (one->num_sge > 0 && one->sg_list[0].length >= SLOT_BYTES) {
+            const struct ibv_sge *sge = &one->sg_list[0];
+
+            ((uint8_t *) (uintptr_t) sge->addr)[sge->length / 2] ^= 1;
+        }
+    }
+    return post_right(qp, wr, bad);
+}
+
 static void *later(void *argument)
 {
     const struct timespec pause = {.tv_nsec = 20000000};
@@ -121,6 +137,10 @@ int ibv_cmd_create_qp(struct ibv_pd *pd, struct ibv_qp *qp, struct ibv_qp_init_a
         pthread_t thread;
 
         pthread_mutex_lock(&lock);
+        if (wanted("wrong-data") && pd->context->ops.post_send != post_wrong) {
+            post_right = pd->context->ops.post_send;
+            pd->context->ops.post_send = post_wrong;
+        }
         replace(NULL, qp);
         if (!started && getenv("GPURING_FAULT_FILE") != NULL &&
             (wanted("qp-error") || wanted("no-access"))) {

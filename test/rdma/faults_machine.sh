@@ -66,6 +66,14 @@ for fault in no-memory no-qp; do
     check "$fault: the text names host, device and cause" \
         says 'b cannot .* device rxe0.*: Cannot allocate memory|\[rdma-unusable\] .* b: rxe0:1 has no memory'
 done
+# Slots that are wrong on the way.
+unset GPURING_FAULT_RANK
+export GPURING_FAULT=wrong-data
+# shellcheck disable=SC2086
+run 300 "$MPIRUN" --host a,b $preload "$top_builddir/tools/gpuring-perf" --selftest -m host --seconds 1 -e 32K
+check "wrong-data: the selftest finds it, with status 1" test "$status" -eq 1
+check "between the ranks" says '\[selftest-wrong\] ranks 0 and 1, allreduce simple'
+check "and not in messages" silent '\[selftest-[a-z]*\] ranks 0 and 1, messages'
 unset GPURING_FAULT GPURING_FAULT_RANK
 cat >"$work/limited.sh" <<'END'
 #!/bin/sh

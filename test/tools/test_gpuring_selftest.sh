@@ -75,7 +75,8 @@ for net in mpi=network ucx=sockets; do
     LD_PRELOAD="$faults" GPURING_FAULT=${net#*=} OMPI_MCA_coll_gpuring_net=${net%=*} \
         selftest 2 2 -m host -e 32K
     check "wrong slots of ${net%=*}: status 1" test "$status" -eq 1
-    check "are found between the ranks" says '\[selftest-wrong\] ranks 0 and 1, allreduce simple'
+    check "are found between the ranks, with the remedy" \
+        says '\[selftest-wrong\] ranks 0 and 1, allreduce simple: .* run with another --mca coll_gpuring_net'
     check "and not in messages" silent '\[selftest-[a-z]*\] ranks 0 and 1, messages'
 done
 
