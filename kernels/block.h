@@ -163,13 +163,13 @@ EXEC_FN void block_simple_any(EXEC *x, const struct exec_piece *piece, uint64_t 
         struct exec_pack sum = block_operand_pack(x, piece, 0, at);
 
         BLOCK_ROLLED
-        for (uint32_t i = 1; i < piece->step.noperands; i++) {
+        for (uint32_t i = 1; i < piece->step->noperands; i++) {
             sum = exec_fold(x, sum, block_operand_pack(x, piece, i, at));
         }
         if (output != NULL) {
             block_store(output + at, sum, piece->bytes - at);
         }
-        for (uint32_t i = 0; i < piece->step.nsends; i++) {
+        for (uint32_t i = 0; i < piece->step->nsends; i++) {
             block_store_pack(exec_send_slot(x, piece, i) + at, sum);
         }
     }
@@ -212,7 +212,7 @@ EXEC_FN void block_round_send(const EXEC *x, const struct exec_piece *piece, uin
                               const struct exec_pack *packs, int n)
 {
     uint8_t *output = exec_output(x, piece);
-    uint32_t nsends = piece->step.nsends;
+    uint32_t nsends = piece->step->nsends;
 
     BLOCK_ROLLED
     for (uint32_t i = output != NULL ? 0 : 1; i <= nsends; i++) {
@@ -259,7 +259,7 @@ EXEC_FN void block_simple_fold(EXEC *x, const struct exec_piece *piece)
             sum[k] = exec_fold(x, next[0][k], next[1][k]);
         }
         BLOCK_ROLLED
-        for (uint32_t i = 2; i < piece->step.noperands; i++) {
+        for (uint32_t i = 2; i < piece->step->noperands; i++) {
             block_round_load(x, exec_operand(x, piece, i), at, end, next[0], BLOCK_PACKS);
             BLOCK_UNROLL
             for (int k = 0; k < BLOCK_PACKS; k++) {
@@ -277,10 +277,10 @@ EXEC_FN void block_simple_fold(EXEC *x, const struct exec_piece *piece)
 EXEC_FN int block_simple(EXEC *x, const struct exec_piece *piece)
 {
     uint64_t input = (uintptr_t) x->work->input + piece->input;
-    int reads = x->work->block_shares == 0 || (piece->step.flags & GPURING_STEP_INPUT) != 0;
+    int reads = x->work->block_shares == 0 || (piece->step->flags & GPURING_STEP_INPUT) != 0;
     int aligned = ((reads ? input : 0) | (uintptr_t) exec_output(x, piece)) % 16 == 0;
 
-    if (aligned && piece->step.noperands == 1) {
+    if (aligned && piece->step->noperands == 1) {
         block_simple_copy(x, piece);
     } else if (aligned) {
         block_simple_fold(x, piece);

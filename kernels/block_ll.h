@@ -108,12 +108,12 @@ EXEC_FN int block_unit_take(EXEC *x, const struct exec_piece *piece, uint32_t i,
 EXEC_FN int block_unit_gather(EXEC *x, const struct exec_piece *piece, uint64_t at,
                               struct exec_pack *sum)
 {
-    for (uint32_t group = 0; group < piece->step.noperands; group += BLOCK_OPERANDS) {
+    for (uint32_t group = 0; group < piece->step->noperands; group += BLOCK_OPERANDS) {
         struct block_unit units[BLOCK_OPERANDS];
 
         BLOCK_UNROLL
         for (uint32_t k = 0; k < BLOCK_OPERANDS; k++) {
-            if (group + k < piece->step.noperands) {
+            if (group + k < piece->step->noperands) {
                 block_unit_fetch(x, piece, group + k, at, &units[k]);
             }
         }
@@ -121,7 +121,7 @@ EXEC_FN int block_unit_gather(EXEC *x, const struct exec_piece *piece, uint64_t 
         for (uint32_t k = 0; k < BLOCK_OPERANDS; k++) {
             struct exec_pack value;
 
-            if (group + k >= piece->step.noperands) {
+            if (group + k >= piece->step->noperands) {
                 continue;
             }
             if (!block_unit_take(x, piece, group + k, at, &units[k], &value)) {
@@ -151,7 +151,7 @@ EXEC_FN void block_ll_clean(const EXEC *x, const struct exec_piece *piece)
 {
     uint64_t used = (piece->bytes + 7) / 8;
 
-    for (uint32_t i = 0; i < piece->step.nsends; i++) {
+    for (uint32_t i = 0; i < piece->step->nsends; i++) {
         const struct gpuring_fifo_end *send = &x->lane->sends[piece->sends[i]];
         int is_short = gpuring_fifo_is_short(GPURING_PROTOCOL_LL, send, piece->bytes);
 
@@ -194,8 +194,8 @@ EXEC_FN void block_unit_post(const EXEC *x, const struct exec_piece *piece, uint
  * lack an operand or overwrites what others read. */
 BLOCK_FN int block_only_sends(const struct exec_piece *piece)
 {
-    return piece->step.noperands == 1 && piece->operands[0] == GPURING_REF_INPUT &&
-           (piece->step.flags & GPURING_STEP_STORE) == 0;
+    return piece->step->noperands == 1 && piece->operands[0] == GPURING_REF_INPUT &&
+           (piece->step->flags & GPURING_STEP_STORE) == 0;
 }
 
 /*
@@ -216,13 +216,13 @@ BLOCK_FN int block_only_sends(const struct exec_piece *piece)
 /* Return true if the piece is spread, and set the binary logarithm of u. */
 EXEC_FN int block_spreads(const EXEC *x, const struct exec_piece *piece, uint32_t *log)
 {
-    uint32_t noperands = piece->step.noperands, nsends = piece->step.nsends;
+    uint32_t noperands = piece->step->noperands, nsends = piece->step->nsends;
     uint32_t most = noperands > nsends ? noperands : nsends;
     uint64_t unit = 8 * block_unit_words(x);
 
     /* A thread must have stored an operand in the output itself, see brief lanes. */
     if ((noperands <= 2 && nsends <= 1) || most * piece->bytes > BLOCK_ITEMS * unit ||
-        (noperands > 1 && (piece->step.flags & GPURING_STEP_INPUT) == 0)) {
+        (noperands > 1 && (piece->step->flags & GPURING_STEP_INPUT) == 0)) {
         return 0;
     }
     for (*log = 0; unit << *log < piece->bytes; ++*log) {
@@ -239,7 +239,7 @@ EXEC_FN int block_spread_gather(EXEC *x, const struct exec_piece *piece, uint32_
     struct block_unit lines = {{0, 0, 0, 0}};
     int ready = 1;
 
-    if (peer < piece->step.noperands && at < piece->bytes) {
+    if (peer < piece->step->noperands && at < piece->bytes) {
         block_unit_fetch(x, piece, peer, at, &lines);
         ready = block_unit_take(x, piece, peer, at, &lines, &values[exec_thread(x)]);
     }
@@ -253,7 +253,7 @@ EXEC_FN struct exec_pack block_spread_fold(const EXEC *x, const struct exec_piec
     struct exec_pack sum = *own;
 
     BLOCK_ROLLED
-    for (uint32_t i = 1; i < piece->step.noperands; i++) {
+    for (uint32_t i = 1; i < piece->step->noperands; i++) {
         sum = exec_fold(x, sum, own[i << log]);
     }
     return sum;
@@ -271,13 +271,13 @@ EXEC_FN int block_ll_spread(EXEC *x, const struct exec_piece *piece, uint32_t lo
     if (!only_sends && !block_spread_gather(x, piece, log, at, values)) {
         return EXEC_WAIT;
     }
-    if (at < piece->bytes && (peer == 0 || peer < piece->step.nsends)) {
+    if (at < piece->bytes && (peer == 0 || peer < piece->step->nsends)) {
         sum =
             only_sends ? block_unit_own(x, piece, 0, at) : block_spread_fold(x, piece, log, values);
         if (peer == 0) {
             block_unit_store(x, piece, at, sum);
         }
-        if (peer < piece->step.nsends) {
+        if (peer < piece->step->nsends) {
             block_unit_post(x, piece, peer, at, sum);
         }
     }
@@ -304,7 +304,7 @@ EXEC_FN int block_ll_batches(EXEC *x, const struct exec_piece *piece)
         if (active) {
             block_unit_store(x, piece, at, sum);
         }
-        for (uint32_t i = 0; active && i < piece->step.nsends; i++) {
+        for (uint32_t i = 0; active && i < piece->step->nsends; i++) {
             block_unit_post(x, piece, i, at, sum);
         }
     }
@@ -375,12 +375,12 @@ EXEC_FN void block_brief_begin(EXEC *x)
 EXEC_FN void exec_note_brief(EXEC *x, const struct exec_piece *piece)
 {
     BLOCK_ROLLED
-    for (uint32_t i = exec_thread(x); i < piece->step.noperands; i += exec_nthreads(x)) {
+    for (uint32_t i = exec_thread(x); i < piece->step->noperands; i += exec_nthreads(x)) {
         x->used_recvs |=
             !gpuring_ref_own(piece->operands[i]) ? UINT64_C(1) << piece->operands[i] : 0;
     }
     BLOCK_ROLLED
-    for (uint32_t i = exec_thread(x); i < piece->step.nsends; i += exec_nthreads(x)) {
+    for (uint32_t i = exec_thread(x); i < piece->step->nsends; i += exec_nthreads(x)) {
         x->used_sends |= UINT64_C(1) << piece->sends[i];
     }
 }

@@ -109,7 +109,7 @@ EXEC_FN int block_lines_receive(EXEC *x, const struct exec_piece *piece, uint32_
 
 EXEC_FN int block_lines_gather(EXEC *x, const struct exec_piece *piece, struct block_lines *sum)
 {
-    for (uint32_t i = 0; i < piece->step.noperands; i++) {
+    for (uint32_t i = 0; i < piece->step->noperands; i++) {
         struct block_lines operand = {0};
 
         if (gpuring_ref_own(piece->operands[i])) {
@@ -144,7 +144,7 @@ EXEC_FN void block_lines_put(EXEC *x, const struct exec_piece *piece, struct blo
                         block_pack_bytes(x, piece, at, q));
         }
     }
-    for (uint32_t i = 0; i < piece->step.nsends; i++) {
+    for (uint32_t i = 0; i < piece->step->nsends; i++) {
         uint64_t flag = x->lane->sends[piece->sends[i]].step + 1;
         uint8_t *to = exec_send_slot(x, piece, i);
 

@@ -112,6 +112,17 @@ EXEC_FN constexpr bool exec_overlaps(const EXEC *)
     return R::protocol == GPURING_PROTOCOL_SIMPLE;
 }
 
+/* A copy needs registers. From compute capability 10.0 on, Simple and some kernels of LL128 would
+ * spill. */
+EXEC_FN constexpr bool exec_copies_step(const EXEC *)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+    return R::protocol == GPURING_PROTOCOL_LL;
+#else
+    return true;
+#endif
+}
+
 EXEC_FN uint32_t exec_brief(const EXEC *x)
 {
     return R::protocol == GPURING_PROTOCOL_LL ? x->brief : 0;

@@ -74,6 +74,7 @@ EXEC_FN int exec_all(const struct exec *x, int ok)
 #define exec_agree                exec_all
 #define exec_posted(x)            ((void) (x))
 #define exec_overlaps(x)          0
+#define exec_copies_step(x)       0
 #define exec_list(x, k)           ((struct exec_list *) NULL)
 #define exec_begin(x)             ((void) (x))
 #define exec_end(x)               ((void) (x))
@@ -135,7 +136,7 @@ EXEC_FN void host_store(const struct exec *x, uint8_t *output, const uint8_t *va
 EXEC_FN int host_wait_sends(struct exec *x, const struct exec_piece *piece)
 {
     const uint16_t *sends = piece->sends;
-    uint32_t nsends = piece->step.nsends;
+    uint32_t nsends = piece->step->nsends;
 
     for (uint32_t i = 0; i < nsends; i++) {
         if (exec_wait_send(x, &x->lane->sends[sends[i]]) != EXEC_OK) {
@@ -159,7 +160,7 @@ EXEC_FN int host_wait_recv(struct exec *x, uint32_t ref, uint64_t used)
 EXEC_FN int host_wait(struct exec *x, const struct exec_piece *piece, uint64_t used)
 {
     const uint16_t *operands = piece->operands;
-    uint32_t noperands = piece->step.noperands;
+    uint32_t noperands = piece->step->noperands;
     int result = host_wait_sends(x, piece);
 
     for (uint32_t i = 0; i < noperands && result == EXEC_OK; i++) {
@@ -183,7 +184,7 @@ EXEC_FN void host_post(struct exec *x, const struct exec_piece *piece, uint64_t 
 {
     const struct gpuring_lane *lane = x->lane;
     const uint16_t *operands = piece->operands, *sends = piece->sends;
-    uint32_t noperands = piece->step.noperands, nsends = piece->step.nsends;
+    uint32_t noperands = piece->step->noperands, nsends = piece->step->nsends;
 
     for (uint32_t i = 0; i < nsends; i++) {
         host_post_send(x, &lane->sends[sends[i]], used);
@@ -201,7 +202,7 @@ EXEC_FN int host_run_own(struct exec *x, const struct exec_piece *piece, uint64_
 {
     const uint8_t *value = exec_operand(x, piece, 0);
     const uint16_t *sends = piece->sends;
-    uint32_t nsends = piece->step.nsends;
+    uint32_t nsends = piece->step->nsends;
     uint8_t *output = exec_output(x, piece);
 
     if (host_wait_sends(x, piece) != EXEC_OK) {

@@ -83,7 +83,7 @@ EXEC_FN int operand_lines(struct exec *x, const struct exec_piece *piece, uint32
 EXEC_FN int exec_data(struct exec *x, const struct exec_piece *piece)
 {
     uint8_t scratch[2][BLOCK_BYTES + 4] __attribute__((aligned(64)));
-    uint32_t last = piece->step.noperands - 1u;
+    uint32_t last = piece->step->noperands - 1u;
 
     while (x->bytes < piece->bytes) {
         uint64_t rest = piece->bytes - x->bytes;
@@ -104,7 +104,7 @@ EXEC_FN int exec_data(struct exec *x, const struct exec_piece *piece)
             x->fold(to, value, operand, bytes >> x->type_shift);
             value = to;
         }
-        for (uint32_t i = 0; i < piece->step.nsends; i++) {
+        for (uint32_t i = 0; i < piece->step->nsends; i++) {
             host_send(x, piece, &x->lane->sends[piece->sends[i]], x->bytes, value, bytes);
         }
         if (output != NULL) {
@@ -133,7 +133,7 @@ EXEC_FN int lines_receive(struct exec *x, const struct exec_piece *piece, uint64
 /* Run a step. Most steps have one operand, and need neither blocks nor scratch memory. */
 EXEC_FN int exec_run(struct exec *x, const struct exec_piece *piece)
 {
-    const struct gpuring_step *step = &piece->step;
+    const struct gpuring_step *step = piece->step;
     uint64_t used = exec_slot_used(x, piece->bytes);
     int result;
 

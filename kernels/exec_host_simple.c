@@ -63,8 +63,8 @@ EXEC_FN int exec_data(struct exec *x, const struct exec_piece *piece)
 {
     uint8_t sum[8192] __attribute__((aligned(64)));
     uint8_t *output = exec_output(x, piece);
-    uint32_t last = piece->step.noperands - 1u;
-    int simple = last == 0 || (last == 1 && piece->step.nsends == 0 && output != NULL);
+    uint32_t last = piece->step->noperands - 1u;
+    int simple = last == 0 || (last == 1 && piece->step->nsends == 0 && output != NULL);
     uint64_t block = simple ? piece->bytes : sizeof sum;
 
     for (uint64_t at = 0; at < piece->bytes; at += block) {
@@ -81,7 +81,7 @@ EXEC_FN int exec_data(struct exec *x, const struct exec_piece *piece)
         if (output != NULL) {
             host_store(x, end, value, bytes);
         }
-        for (uint32_t i = 0; i < piece->step.nsends; i++) {
+        for (uint32_t i = 0; i < piece->step->nsends; i++) {
             host_send(x, piece, &x->lane->sends[piece->sends[i]], at, value, bytes);
         }
     }
@@ -90,7 +90,7 @@ EXEC_FN int exec_data(struct exec *x, const struct exec_piece *piece)
 
 EXEC_FN int exec_run(struct exec *x, const struct exec_piece *piece)
 {
-    int own = piece->step.noperands == 1 && gpuring_ref_own(piece->operands[0]);
+    int own = piece->step->noperands == 1 && gpuring_ref_own(piece->operands[0]);
     int result = own ? host_run_own(x, piece, piece->bytes) : host_wait(x, piece, piece->bytes);
 
     if (result == EXEC_OK && !own) {

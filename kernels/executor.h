@@ -20,6 +20,7 @@
  *   exec_posted(x)                  orders earlier accesses of owners before their later ones
  *   exec_gives_back(x, from)        nonzero: give slots back now and not later
  *   exec_overlaps(x)                nonzero: different threads wait, move and post, see overlap.h
+ *   exec_copies_step(x)             nonzero: copy each step, because reading its table takes longer
  *   exec_begin(x), exec_end(x)      begin and end of a lane
  *   exec_brief(x)                   nonzero: there is always room, and exec_end counts the steps,
  *                                   which exec_note_brief(x, piece) records
@@ -61,7 +62,7 @@ enum exec_result {
 
 /* A step with a chunk of this window, or with a slice of it. */
 struct exec_piece {
-    struct gpuring_step step; /* a copy, because reading the table takes long in a kernel */
+    const struct gpuring_step *step;
     const uint16_t *operands, *sends;
     uint64_t input, output; /* offsets of the chunk in the user's buffers, in bytes */
     uint64_t count;         /* elements */
@@ -109,7 +110,7 @@ EXEC_FN const uint8_t *exec_operand(const EXEC *x, const struct exec_piece *piec
 EXEC_FN uint8_t *exec_send_slot(const EXEC *x, const struct exec_piece *piece, uint32_t index)
 {
     if (exec_overlaps(x)) {
-        return (uint8_t *) (uintptr_t) exec_list(x, x->slices)->at[piece->step.noperands + index];
+        return (uint8_t *) (uintptr_t) exec_list(x, x->slices)->at[piece->step->noperands + index];
     }
     return exec_slot(x, &x->lane->sends[piece->sends[index]], piece->bytes);
 }
@@ -117,8 +118,8 @@ EXEC_FN uint8_t *exec_send_slot(const EXEC *x, const struct exec_piece *piece, u
 /* Return the address of the output, or NULL if the step does not store. */
 EXEC_FN uint8_t *exec_output(const EXEC *x, const struct exec_piece *piece)
 {
-    return piece->step.flags & GPURING_STEP_STORE ? (uint8_t *) x->work->output + piece->output
-                                                  : NULL;
+    return piece->step->flags & GPURING_STEP_STORE ? (uint8_t *) x->work->output + piece->output
+                                                   : NULL;
 }
 
 /* Operand i belongs to owner i, and destination i to owner EXEC_FIRST_SEND + i, modulo the number
@@ -144,12 +145,12 @@ EXEC_FN uint32_t exec_own(const EXEC *x, const uint16_t *refs, uint32_t first, u
 
 EXEC_FN uint32_t exec_own_recv(const EXEC *x, const struct exec_piece *piece, uint32_t from)
 {
-    return exec_own(x, piece->operands, 0, from, piece->step.noperands);
+    return exec_own(x, piece->operands, 0, from, piece->step->noperands);
 }
 
 EXEC_FN uint32_t exec_own_send(const EXEC *x, const struct exec_piece *piece, uint32_t from)
 {
-    return exec_own(x, piece->sends, EXEC_FIRST_SEND, from, piece->step.nsends);
+    return exec_own(x, piece->sends, EXEC_FIRST_SEND, from, piece->step->nsends);
 }
 
 EXEC_FN int exec_wait_recv(EXEC *x, struct gpuring_fifo_end *recv, uint64_t used)
@@ -191,7 +192,7 @@ EXEC_FN void exec_note_wait(EXEC *x, uint32_t wait, uint32_t ref)
 /* Wait for all operands, and for room at all destinations. The result is equal on all owners. */
 EXEC_FN int exec_wait(EXEC *x, const struct exec_piece *piece)
 {
-    uint32_t nsends = piece->step.nsends, noperands = piece->step.noperands;
+    uint32_t nsends = piece->step->nsends, noperands = piece->step->noperands;
     uint64_t used = exec_slot_used(x, piece->bytes);
     int result = EXEC_OK;
 
@@ -260,7 +261,7 @@ EXEC_FN void exec_post_size(const EXEC *x, const struct gpuring_fifo_end *to, ui
  */
 EXEC_FN void exec_publish(EXEC *x, const struct exec_piece *piece)
 {
-    uint32_t nsends = piece->step.nsends, noperands = piece->step.noperands;
+    uint32_t nsends = piece->step->nsends, noperands = piece->step->noperands;
     uint32_t send = exec_own_send(x, piece, 0), recv = exec_own_recv(x, piece, 0);
     uint32_t used = (uint32_t) exec_slot_used(x, piece->bytes);
     int fence = exec_protocol(x) == GPURING_PROTOCOL_SIMPLE && recv < noperands;
@@ -303,7 +304,7 @@ EXEC_FN uint64_t exec_find_chunk(const EXEC *x, uint32_t number, uint64_t chunk,
 EXEC_FN uint64_t exec_find_block(const EXEC *x, uint32_t number, uint64_t chunk,
                                  struct exec_piece *piece)
 {
-    int reads = (piece->step.flags & GPURING_STEP_INPUT) != 0;
+    int reads = (piece->step->flags & GPURING_STEP_INPUT) != 0;
     struct gpuring_extent block = gpuring_block_at(reads ? &x->work->in : &x->work->out, number);
     uint64_t first, count, at;
 
@@ -314,7 +315,7 @@ EXEC_FN uint64_t exec_find_block(const EXEC *x, uint32_t number, uint64_t chunk,
     }
     at = (first + x->done) * x->type_size;
     piece->input = piece->output = block.offset + at;
-    if (reads && (piece->step.flags & GPURING_STEP_STORE)) {
+    if (reads && (piece->step->flags & GPURING_STEP_STORE)) {
         piece->output = gpuring_block_at(&x->work->out, number).offset + at;
     }
     return count - x->done < chunk ? count - x->done : chunk;
@@ -381,18 +382,23 @@ EXEC_FN int exec_window(EXEC *x, uint64_t chunk, uint64_t window)
 {
     for (; x->step < x->lane->nsteps; x->step++) {
         struct exec_piece piece;
+        struct gpuring_step copy;
         uint32_t number;
         int result;
 
         piece.step =
-            x->lane->steps[gpuring_step_at(x->lane->steps, x->step, x->lane->nchunks, &number)];
+            &x->lane->steps[gpuring_step_at(x->lane->steps, x->step, x->lane->nchunks, &number)];
+        if (exec_copies_step(x)) {
+            copy = *piece.step;
+            piece.step = &copy;
+        }
         piece.count = x->work->block_shares == 0 ? exec_find_chunk(x, number, chunk, window, &piece)
                                                  : exec_find_block(x, number, chunk, &piece);
         if (piece.count == 0) {
             continue; /* all ranks skip an empty chunk */
         }
-        piece.operands = x->lane->refs + piece.step.refs;
-        piece.sends = piece.operands + piece.step.noperands;
+        piece.operands = x->lane->refs + piece.step->refs;
+        piece.sends = piece.operands + piece.step->noperands;
         piece.bytes = piece.count * x->type_size;
         result = exec_step(x, &piece);
         if (result != EXEC_OK) {

@@ -30,7 +30,7 @@
 EXEC_FN void exec_enter(EXEC *x, const struct exec_piece *piece)
 {
     struct exec_list *list = exec_list(x, x->slices);
-    uint32_t noperands = piece->step.noperands, nsends = piece->step.nsends;
+    uint32_t noperands = piece->step->noperands, nsends = piece->step->nsends;
 
     for (uint32_t i = exec_own_send(x, piece, 0); i < nsends; i = exec_own_send(x, piece, i + 1)) {
         struct gpuring_fifo_end *send = &x->lane->sends[piece->sends[i]];

@@ -123,6 +123,11 @@ EXEC_FN int exec_overlaps(const EXEC *x)
     return x->work->protocol == GPURING_PROTOCOL_SIMPLE;
 }
 
+EXEC_FN int exec_copies_step(const EXEC *x)
+{
+    return !exec_overlaps(x);
+}
+
 EXEC_FN uint32_t exec_owner(const EXEC *x)
 {
     return exec_overlaps(x) ? 0 : x->thread;
