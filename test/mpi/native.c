@@ -34,25 +34,6 @@ static char *seen;                         /* capacity of one of them */
 static size_t area;
 static uint64_t random_state;
 
-static bool complete_call(struct call *x, const struct collective *what)
-{
-    bool good = what->call(x) == MPI_SUCCESS;
-
-    if (x->form == NONBLOCKING) {
-        good = good && MPI_Wait(&x->request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
-    } else if (x->form == PERSISTENT && good) {
-        good = MPI_Start(&x->request) == MPI_SUCCESS &&
-               MPI_Wait(&x->request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
-    }
-    return good;
-}
-
-static bool start_again(struct call *x)
-{
-    return MPI_Start(&x->request) == MPI_SUCCESS &&
-           MPI_Wait(&x->request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
-}
-
 /* Return true if a buffer is as expected. Otherwise print a comment with the first byte that
  * differs. */
 static bool same(const char *which, const void *buffer, const char *expected)

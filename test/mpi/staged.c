@@ -25,26 +25,6 @@ enum kinds { BOTH_ON_GPU, SEND_ON_GPU, RECEIVE_ON_GPU, EVEN_RANKS, KINDS };
 
 static long long staged_calls;
 
-static bool complete_call(struct call *x, const struct collective *what)
-{
-    bool good = what->call(x) == MPI_SUCCESS;
-
-    if (x->form == NONBLOCKING) {
-        good = good && MPI_Wait(&x->request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
-    } else if (x->form == PERSISTENT && good) {
-        good = MPI_Start(&x->request) == MPI_SUCCESS &&
-               MPI_Wait(&x->request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
-    }
-    return good;
-}
-
-/* Start it once more with other data, then free the request. */
-static bool again(struct call *x)
-{
-    return MPI_Start(&x->request) == MPI_SUCCESS &&
-           MPI_Wait(&x->request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
-}
-
 static void *at(char *buffer)
 {
     return buffer + ORIGIN;
@@ -96,7 +76,7 @@ static bool compare(const struct collective *what, struct call x, enum kinds kin
         if (round == 0) {
             good = complete_call(&reference, what) && complete_call(&x, what);
         } else {
-            good = good && again(&reference) && again(&x);
+            good = good && start_again(&reference) && start_again(&x);
         }
         good = good && same(&s, data.host_send, AREA) &&
                same(&r, data.host_receive,

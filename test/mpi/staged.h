@@ -60,4 +60,9 @@ struct collective {
 
 extern const struct collective collectives[]; /* the end has no name */
 
+/* Make a call in its form and wait for it, or start a persistent one again. Return true if no
+ * function has failed. */
+bool complete_call(struct call *call, const struct collective *what);
+bool start_again(struct call *call);
+
 #endif

@@ -197,3 +197,21 @@ const struct collective collectives[] = {
     {"neighbor_alltoallw", NEIGHBORS, call_neighbor_alltoallw},
     {NULL, 0, NULL},
 };
+
+bool start_again(struct call *x)
+{
+    return MPI_Start(&x->request) == MPI_SUCCESS &&
+           MPI_Wait(&x->request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
+}
+
+bool complete_call(struct call *x, const struct collective *what)
+{
+    bool good = what->call(x) == MPI_SUCCESS;
+
+    if (x->form == NONBLOCKING) {
+        good = good && MPI_Wait(&x->request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
+    } else if (x->form == PERSISTENT) {
+        good = good && start_again(x);
+    }
+    return good;
+}
