@@ -13,7 +13,6 @@ test_mpi_libharness_la_SOURCES = \
     test/mpi/p2p_data.c \
     test/mpi/p2p_data.h \
     test/mpi/staged_calls.c \
-    test/mpi/staged_calls.h \
     test/mpi/staged_data.c \
     test/mpi/staged_data.h \
     test/mpi/staged_places.c \
