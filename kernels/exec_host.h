@@ -147,10 +147,39 @@ EXEC_FN int host_wait_sends(struct exec *x, const struct exec_piece *piece)
     return EXEC_OK;
 }
 
-EXEC_FN int host_wait_recv(struct exec *x, uint32_t ref, uint64_t used)
+/* Return true if a lane receives a piece at the address that it stores in the head. */
+EXEC_FN int host_wants(const struct gpuring_fifo_end *recv, uint64_t used)
 {
-    int result = exec_wait_recv(x, &x->lane->recvs[ref], used);
+    return EXEC_PROTOCOL == GPURING_PROTOCOL_SIMPLE && used > GPURING_FIFO_WANTED &&
+           recv->local == GPURING_FIFO_NET_ANY;
+}
 
+/* Return where a wanted piece is received: in the output, if the step only stores it there or only
+ * folds it with an input that is elsewhere. Otherwise in its slot. */
+EXEC_FN uint8_t *host_wanted_at(const struct exec *x, const struct exec_piece *piece,
+                                const struct gpuring_fifo_end *recv)
+{
+    uint32_t other = gpuring_ref_own(piece->operands[0]) ? 0 : 1;
+    int fits = piece->step->noperands == 1 ||
+               (piece->step->noperands == 2 && piece->operands[other] == GPURING_REF_INPUT &&
+                x->work->input != x->work->output);
+    uint8_t *output = exec_output(x, piece);
+
+    return fits && output != NULL ? output : gpuring_fifo_slot(recv);
+}
+
+EXEC_FN int host_wait_recv(struct exec *x, const struct exec_piece *piece, uint32_t ref,
+                           uint64_t used)
+{
+    struct gpuring_fifo_end *recv = &x->lane->recvs[ref];
+    int result;
+
+    if (host_wants(recv, used) && recv->head->wanted != recv->step + 1) {
+        recv->head->to = host_wanted_at(x, piece, recv);
+        recv->head->room = used;
+        exec_store_release(&recv->head->wanted, recv->step + 1); /* partner: the net's look */
+    }
+    result = exec_wait_recv(x, recv, used);
     if (result != EXEC_OK) {
         exec_note_wait(x, GPURING_WAIT_RECV, ref);
     }
@@ -165,15 +194,45 @@ EXEC_FN int host_wait(struct exec *x, const struct exec_piece *piece, uint64_t u
 
     for (uint32_t i = 0; i < noperands && result == EXEC_OK; i++) {
         if (!gpuring_ref_own(operands[i])) {
-            result = host_wait_recv(x, operands[i], used);
+            result = host_wait_recv(x, piece, operands[i], used);
         }
     }
     return result;
 }
 
-/* Like exec_publish. The stores are releases. */
-EXEC_FN void host_post_send(struct exec *x, struct gpuring_fifo_end *to, uint64_t used)
+/* Shorter chunks are copied, because MPI completes the send of a short message at once. */
+#define LEAST_BY_ADDRESS (32 << 10)
+
+/* Return the memory from which the net can send the value of a piece, or NULL if the value must be
+ * copied into the slot. A stored value is final unless it is PARTIAL. The input is final unless the
+ * output overwrites it. */
+EXEC_FN const uint8_t *host_address(const struct exec *x, const struct exec_piece *piece,
+                                    const struct gpuring_fifo_end *send)
 {
+    const uint8_t *output = exec_output(x, piece);
+
+    if (EXEC_PROTOCOL != GPURING_PROTOCOL_SIMPLE || send->local != GPURING_FIFO_NET_ANY ||
+        piece->bytes < LEAST_BY_ADDRESS || (piece->step->flags & GPURING_STEP_PARTIAL) != 0) {
+        return NULL;
+    }
+    if (piece->step->noperands == 1 && piece->operands[0] == GPURING_REF_INPUT) {
+        const uint8_t *value = exec_operand(x, piece, 0);
+
+        return x->work->input != x->work->output || value == output ? value : NULL;
+    }
+    return output;
+}
+
+/* Like exec_publish. The stores are releases. */
+EXEC_FN void host_post_send(struct exec *x, const struct exec_piece *piece,
+                            struct gpuring_fifo_end *to, uint64_t used)
+{
+    const uint8_t *address = host_address(x, piece, to);
+
+    if (address != NULL) {
+        memcpy(gpuring_fifo_slot(to), &address, sizeof address);
+        used |= GPURING_FIFO_ADDRESS;
+    }
     if (exec_has_tail(x, to)) {
         exec_post_size(x, to, (uint32_t) used);
     }
@@ -187,7 +246,7 @@ EXEC_FN void host_post(struct exec *x, const struct exec_piece *piece, uint64_t 
     uint32_t noperands = piece->step->noperands, nsends = piece->step->nsends;
 
     for (uint32_t i = 0; i < nsends; i++) {
-        host_post_send(x, &lane->sends[sends[i]], used);
+        host_post_send(x, piece, &lane->sends[sends[i]], used);
     }
     for (uint32_t i = 0; i < noperands; i++) {
         if (!gpuring_ref_own(operands[i])) {
@@ -211,8 +270,10 @@ EXEC_FN int host_run_own(struct exec *x, const struct exec_piece *piece, uint64_
     for (uint32_t i = 0; i < nsends; i++) {
         struct gpuring_fifo_end *send = &x->lane->sends[sends[i]];
 
-        host_send(x, piece, send, 0, value, piece->bytes);
-        host_post_send(x, send, used);
+        if (host_address(x, piece, send) == NULL) {
+            host_send(x, piece, send, 0, value, piece->bytes);
+        }
+        host_post_send(x, piece, send, used);
     }
     if (output != NULL) {
         host_store(x, output, value, piece->bytes);

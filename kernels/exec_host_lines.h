@@ -119,7 +119,7 @@ EXEC_FN int exec_data(struct exec *x, const struct exec_piece *piece)
 EXEC_FN int lines_receive(struct exec *x, const struct exec_piece *piece, uint64_t used)
 {
     uint32_t ref = piece->operands[0];
-    int result = host_wait_recv(x, ref, used);
+    int result = host_wait_recv(x, piece, ref, used);
 
     if (result == EXEC_OK) {
         result = unpack_lines(x, piece, 0, piece->bytes, exec_output(x, piece));

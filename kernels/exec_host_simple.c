@@ -51,10 +51,15 @@ static const uint8_t *simple_operand(const struct exec *x, const struct exec_pie
                                      uint32_t index)
 {
     uint32_t ref = piece->operands[index];
+    const struct gpuring_fifo_end *recv;
 
-    return exec_operand(x, piece, index) +
-           (gpuring_ref_own(ref) ? 0
-                                 : gpuring_fifo_rotate_offset(&x->lane->recvs[ref], piece->bytes));
+    if (gpuring_ref_own(ref)) {
+        return exec_operand(x, piece, index);
+    }
+    recv = &x->lane->recvs[ref];
+    return host_wants(recv, piece->bytes)
+               ? recv->head->to
+               : gpuring_fifo_slot(recv) + gpuring_fifo_rotate_offset(recv, piece->bytes);
 }
 
 /* Compute sums block by block, so that blocks are sent and added from the L1 cache. Copies, and
@@ -82,7 +87,11 @@ EXEC_FN int exec_data(struct exec *x, const struct exec_piece *piece)
             host_store(x, end, value, bytes);
         }
         for (uint32_t i = 0; i < piece->step->nsends; i++) {
-            host_send(x, piece, &x->lane->sends[piece->sends[i]], at, value, bytes);
+            const struct gpuring_fifo_end *send = &x->lane->sends[piece->sends[i]];
+
+            if (host_address(x, piece, send) == NULL) {
+                host_send(x, piece, send, at, value, bytes);
+            }
         }
     }
     return EXEC_OK;

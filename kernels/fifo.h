@@ -38,7 +38,7 @@
  * The receiver's head frees the receiver's slot. Only the sender's proxy reads it, before it copies
  * a slot. The slot of the sending lane is free when the network has read it, and then the sender's
  * proxy advances the lane's head. A lane can therefore be up to 2 x slots ahead of its peer.
- * `local` means that the connection has a proxy. With LL the receiver then waits for the tail,
+ * `local` is not 0 if the connection has a proxy. With LL the receiver then waits for the tail,
  * because the network may split 8-byte lines.
  */
 #ifndef GPURING_TRANSPORT_FIFO_H
@@ -55,12 +55,34 @@
 #define GPURING_FIFO_SPREADS    4096 /* minimum bytes of a chunk for gpuring_fifo_rotate_offset */
 #define GPURING_LL_CLEAN_PERIOD (UINT64_C(1) << 30)
 
+/* Values of gpuring_fifo_end.local. 0: both ends are in one node. */
+#define GPURING_FIFO_NET     1 /* a proxy carries the slots; the receiver waits for the tail */
+#define GPURING_FIFO_NET_ANY 2 /* the same, and the net accesses any host memory, see below */
+
+/*
+ * If the net accesses any host memory, chunks of Simple need not be in slots. Slots that are not
+ * used need no memory, because their pages are never touched.
+ *
+ * The sending lane may store the address of a chunk in the slot instead of the chunk, and
+ * GPURING_FIFO_ADDRESS in size[]. The chunk must not change before the head has passed the slot.
+ *
+ * A chunk of more than GPURING_FIFO_WANTED bytes is received only when the receiving lane wants it,
+ * at the address that the lane has stored in its head (`to`). The lane wants one chunk at a time,
+ * the next one. Both ends know the size from the call.
+ */
+#define GPURING_FIFO_ADDRESS 0x80000000u
+#define GPURING_FIFO_WANTED                                              \
+    (65536 - 128) /* what MPI sends by TCP without an answer, by default \
+                   */
+
 /*
  * Shared counters of one protocol of one connection. The two halves are on separate cache lines,
  * because different ranks write them.
  *
  *   0        8            128              384
  *   | tail   | pad        | size[64]       |
+ *   0        8        16       24          32       128
+ *   | head   | wanted | to   | room      | pad    |
  */
 struct gpuring_fifo_tail { /* in the receiver's memory (network: also a local one at the sender) */
     uint64_t tail;
@@ -70,7 +92,12 @@ struct gpuring_fifo_tail { /* in the receiver's memory (network: also a local on
 
 struct gpuring_fifo_head { /* in the sender's memory (network: also a local one at the receiver) */
     uint64_t head;
-    uint8_t pad0[GPURING_CACHE_LINE - 8];
+    /* Only at the receiver of GPURING_FIFO_NET_ANY, written by the lane, `wanted` last (release):
+     */
+    uint64_t wanted; /* 1 + the step that the lane wants */
+    uint8_t *to;
+    uint64_t room; /* bytes */
+    uint8_t pad0[GPURING_CACHE_LINE - 32];
 };
 
 /* One end of a connection as seen by a lane. Its counters persist between operations. The transport
@@ -84,7 +111,7 @@ struct gpuring_fifo_end {
     uint64_t seen;                  /* last value of the head (sender) or the tail (receiver) */
     uint64_t slot_bytes;            /* room of a slot: payload for Simple, lines for LL and LL128 */
     uint32_t nslots; /* power of two, <= GPURING_FIFO_MAX_SLOTS; with sizes <= .._MAX_SIZES */
-    uint16_t local; /* 1: a proxy carries the slots; the receiver waits for the tail also with LL */
+    uint16_t local;  /* GPURING_FIFO_NET, .._NET_ANY, or 0 */
     uint16_t spread; /* 1: hosts rotate small chunks of Simple over the whole slot */
 };
 

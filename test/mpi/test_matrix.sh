@@ -24,6 +24,8 @@ mpi 240 2 matrix -n 1048579 -f 12 -s
 adopt_as_one "2 ranks: every sixth combination, 1 Mi + 3 elements"
 mpi 240 4 n2 matrix -n 1048579 -f 60 -s
 adopt_as_one "4 ranks on 2 nodes: every 40th combination, 1 Mi + 3 elements"
+mpi 240 2 n2 matrix -n 16353,60000,300001 -f 60 -s
+adopt_as_one "2 ranks on 2 nodes: short and long chunks between nodes"
 mpi 240 7 matrix -n 1048579 -f 60 -s
 adopt_as_one "7 ranks: every 40th combination, 1 Mi + 3 elements"
 

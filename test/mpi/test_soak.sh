@@ -43,6 +43,7 @@ unset OMPI_MCA_coll_gpuring_algorithm OMPI_MCA_coll_gpuring_protocol \
 GPURING_UCX_TLS=tcp soak 10 3 3 "TCP alone"
 soak 10 4 2 "ranks that hang for a while" -p
 GPURING_UCX_TLS=tcp soak 20 3 3 "TCP, ranks that hang for a while" -p
+OMPI_MCA_coll_gpuring_net=mpi soak 10 3 3 "messages of MPI, long chunks" -m 4000000
 
 killed() { # RANKS NODES TEXT
     run 120 "$MPIRUN" -n "$1" --enable-recovery --mca coll_gpuring_priority 90 \

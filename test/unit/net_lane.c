@@ -48,7 +48,8 @@ int lane_end_create_in(struct lane_end *end, const struct gpuring_net_ops *ops,
         return GPURING_ERR_NOMEM;
     }
     memset(end->memory, 0, end->bytes);
-    memory = (struct gpuring_net_memory){.base = end->memory, .bytes = end->bytes, .device = gpu};
+    memory = (struct gpuring_net_memory){
+        .base = end->memory, .bytes = end->bytes, .device = gpu, .any = ops->any_memory};
     at = end->memory;
     for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
         end->tail[p] = (struct gpuring_fifo_tail *) (void *) at;

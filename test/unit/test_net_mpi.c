@@ -9,12 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mca/coll_gpuring/engine/select.h"
 #include "mca/coll_gpuring/net/proxy/proxy.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "test/unit/net_lane.h"
 
 #define NSLOTS     4
-#define SLOT_BYTES 4096
+#define SLOT_BYTES (128 << 10)
+#define LARGE      4096 /* bytes of a step that MPI does not store */
 #define EAGER      1024 /* larger messages complete when they are received */
 #define RECORDS    512
 #define WINDOW     40 /* of the net: the last of this number of messages waits for the receiver */
@@ -247,7 +249,7 @@ static void take(uint64_t step, uint32_t bytes)
 static void test_steps(void **state)
 {
     for (uint64_t step = 0; step < 40; step++) {
-        uint32_t bytes = step % 3 == 0 ? SLOT_BYTES : step % 3 == 1 ? 16 : 0;
+        uint32_t bytes = step % 3 == 0 ? LARGE : step % 3 == 1 ? 16 : 1;
 
         if (step % 2 == 0) {
             help(1);
@@ -289,7 +291,6 @@ static void test_freed(void **state)
 {
     struct gpuring_proxy_group *group = &ranks[1].end.group;
 
-    (void) state;
     help(1);
     gpuring_proxy_freed(group);
     assert_true(posted_receives > 1);
@@ -313,14 +314,106 @@ static void test_freed(void **state)
 /* A large slot belongs to MPI until the receiver takes part. */
 static void test_large(void **state)
 {
-    put(0, SLOT_BYTES);
+    put(0, LARGE);
     help(0);
     assert_int_equal(sent(), 0);
     assert_true(gpuring_proxy_unsent(&ranks[0].end.group));
     help(1);
-    take(0, SLOT_BYTES);
+    take(0, LARGE);
     assert_false(gpuring_proxy_unsent(&ranks[0].end.group));
     assert_int_equal(sent(), 1);
+}
+
+#define WANTED 70000 /* bytes of a step that the lane must want */
+
+/* Let the sending lane post a chunk by its address. */
+static void put_address(uint64_t step, const uint8_t *chunk, uint32_t bytes)
+{
+    struct lane_end *end = &ranks[0].end;
+
+    memcpy(end->slots[0] + step % NSLOTS * SLOT_BYTES, &chunk, sizeof chunk);
+    end->tail[0]->size[step % NSLOTS] = bytes | GPURING_FIFO_ADDRESS;
+    __atomic_store_n(&end->tail[0]->tail, step + 1, __ATOMIC_RELEASE);
+}
+
+static void want(uint64_t step, uint8_t *to, uint64_t room)
+{
+    struct gpuring_fifo_head *head = ranks[1].end.head[0];
+
+    head->to = to;
+    head->room = room;
+    __atomic_store_n(&head->wanted, step + 1, __ATOMIC_RELEASE);
+}
+
+/* A chunk between two short ones is received when and where the lane wants it, also in its slot,
+ * and stays in order. */
+static void test_wanted(void **state)
+{
+    static uint8_t chunk[WANTED], output[WANTED];
+    uint64_t step = 0;
+
+    memset(chunk, 7, sizeof chunk);
+    for (int round = 0; round < 6; round++) {
+        bool early = round % 2 == 0, in_slot = round % 3 == 0;
+        uint8_t *to = in_slot ? ranks[1].end.slots[0] + step % NSLOTS * SLOT_BYTES : output;
+
+        memset(output, 0, sizeof output);
+        if (early) {
+            want(step, to, WANTED);
+            help(1);
+        }
+        put_address(step, chunk, WANTED);
+        help(0);
+        put(step + 1, 16);
+        help(0);
+        help(1);
+        assert_int_equal(arrived(), early ? step + 2 : step);
+        want(step, to, WANTED);
+        help(1);
+        help(1);
+        assert_int_equal(arrived(), step + 2);
+        assert_memory_equal(to, chunk, WANTED);
+        assert_int_equal(ranks[1].end.tail[0]->size[step % NSLOTS], WANTED);
+        take(step + 1, 16);
+        help(0);
+        assert_int_equal(sent(), step + 2);
+        step += 2;
+    }
+}
+
+/* The lane learns that the peer's chunk has another size. */
+static void test_wanted_sizes(void **state)
+{
+    static uint8_t chunk[WANTED + 128], output[WANTED];
+
+    put_address(0, chunk, WANTED + 128);
+    help(0);
+    want(0, output, WANTED);
+    help(1);
+    help(1);
+    assert_int_equal(arrived(), 1);
+    assert_int_equal(ranks[1].end.tail[0]->size[0], UINT32_MAX);
+    put_address(1, chunk, WANTED - 128);
+    help(0);
+    want(1, output, WANTED);
+    help(1);
+    help(1);
+    assert_int_equal(ranks[1].end.tail[0]->size[1], WANTED - 128);
+}
+
+/* MPI no longer has the user's memory after this end has given up. */
+static void test_wanted_abort(void **state)
+{
+    static uint8_t output[WANTED];
+    unsigned before;
+
+    help(1);
+    before = posted_receives;
+    want(0, output, WANTED);
+    help(1);
+    assert_int_equal(posted_receives, before + 1);
+    gpuring_proxy_abort(ranks[1].end.link, GPURING_ERR_TIMEOUT);
+    assert_int_equal(posted_receives, before);
 }
 
 /* Protocols that no operation uses have no receives. */
@@ -373,12 +466,69 @@ static void test_held(void **state)
     assert_false(holds(ranks[1].end.link));
 }
 
+static void test_wanted_failure(void **state)
+{
+    static uint8_t output[WANTED];
+    unsigned before;
+
+    help(1);
+    before = posted_receives;
+    want(0, output, WANTED);
+    help(1);
+    gpuring_proxy_abort(ranks[0].end.link, GPURING_ERR_DATA);
+    help(1);
+    assert_int_equal(ranks[1].end.failed, GPURING_ERR_ABORTED);
+    assert_int_equal(posted_receives, before - 1); /* the message of the peer was received */
+}
+
+/* Chunks are short, or as long as possible where all connections are between nodes. */
+static void test_chunks(void **state)
+{
+    static const struct {
+        int nranks;
+        uint64_t bytes, chunk;
+    } cases[] = {{2, 65408, 65408},
+                 {2, 191 << 10, 65408},
+                 {2, 192 << 10, 1 << 20},
+                 {2, 8 << 20, 1 << 20},
+                 {4, 8 << 20, 65408}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct gpuring_select_config config = {
+            .algorithm = -1,
+            .protocol = -1,
+            .nranks = cases[i].nranks,
+            .nnodes = 2,
+            .host = true,
+            .plans[GPURING_COLLECTIVE_ALLREDUCE] = 1u << GPURING_ALGORITHM_DIRECT,
+            .channels[GPURING_ALGORITHM_DIRECT] = 1,
+            .slot_bytes[GPURING_ALGORITHM_DIRECT][GPURING_PROTOCOL_SIMPLE] = 1 << 20,
+            .any_memory = true,
+        };
+        struct gpuring_selection choice;
+
+        gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, cases[i].bytes / 4, 4, &choice);
+        assert_int_equal(choice.chunk * 4, cases[i].chunk);
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, connect_ranks, close_ranks)
     const struct CMUnitTest tests[] = {
-        TEST(test_steps), TEST(test_window), TEST(test_large), TEST(test_unused),
-        TEST(test_abort), TEST(test_errors), TEST(test_held),  TEST(test_freed),
+        TEST(test_steps),
+        TEST(test_window),
+        TEST(test_large),
+        TEST(test_unused),
+        TEST(test_abort),
+        TEST(test_errors),
+        TEST(test_held),
+        TEST(test_wanted),
+        TEST(test_freed),
+        TEST(test_wanted_sizes),
+        TEST(test_wanted_abort),
+        TEST(test_wanted_failure),
+        cmocka_unit_test(test_chunks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -229,12 +229,17 @@ static struct gpuring_fifo_config fifos_of(const struct gpuring_select_config *c
     return fifos;
 }
 
-/* Let chunks of host memory be no larger than the messages that the net sends without waiting for
- * the peer. All ranks have the same net. */
-static void limit_chunks(struct gpuring_select_config *config, const struct gpuring_net_ops *net)
+/*
+ * Enlarge the slots of an algorithm if the net accesses any host memory and all connections are
+ * between nodes. Most long chunks then need no slot, and an unused slot has no pages. All ranks
+ * have the same net.
+ */
+#define ANY_MEMORY_SLOTS 8 /* times the usual size: 1 MiB by default */
+
+static void enlarge_slots(struct gpuring_select_config *config, enum gpuring_algorithm algorithm)
 {
-    if (config->host && config->nnodes > 1 && config->chunk_bytes == 0 && net != NULL) {
-        config->chunk_bytes = net->chunk_bytes;
+    if (config->any_memory && config->nnodes == config->nranks) {
+        config->slot_bytes[algorithm][GPURING_PROTOCOL_SIMPLE] *= ANY_MEMORY_SLOTS;
     }
 }
 
@@ -248,15 +253,18 @@ int gpuring_engine_transport(struct gpuring_engine *engine,
     uint32_t algorithms = engine->transport == NULL ? ~engine->late : engine->late;
     int nplans = 0, status;
 
+    engine->choice_config.any_memory = engine->choice_config.host &&
+                                       engine->choice_config.nnodes > 1 &&
+                                       config->net_ops != NULL && config->net_ops->any_memory;
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
         if (engine->base[i].plan != NULL && (algorithms & 1u << i) != 0) {
+            enlarge_slots(&engine->choice_config, (enum gpuring_algorithm) i);
             fifos[nplans] = fifos_of(&engine->choice_config, (enum gpuring_algorithm) i);
             whole.ll128_plans |= (engine->choice_config.model.ll128 >> i & 1u) << nplans;
             engine->base[i].index = nplans;
             plans[nplans++] = engine->base[i].plan;
         }
     }
-    limit_chunks(&engine->choice_config, config->net_ops);
     whole.fifo = fifos;
     whole.device_ops = engine->device_ops;
     whole.device = engine->device;

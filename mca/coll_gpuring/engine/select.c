@@ -337,8 +337,7 @@ static uint32_t choose_channels(const struct gpuring_select_config *config,
  * both ranks have work all the time, so a vector, a block, or a rank's part of a vector on a ring
  * is sent whole if it fits a slot. */
 static bool has_slices(const struct gpuring_select_config *config,
-                       enum gpuring_collective collective, enum gpuring_algorithm algorithm,
-                       uint64_t bytes, uint64_t slot)
+                       enum gpuring_collective collective, uint64_t bytes, uint64_t slot)
 {
     static const bool one_way[GPURING_COLLECTIVE_COUNT] = {
         [GPURING_COLLECTIVE_BCAST] = true,
@@ -347,11 +346,25 @@ static bool has_slices(const struct gpuring_select_config *config,
         [GPURING_COLLECTIVE_SCATTER] = true,
     };
 
-    if (collective == GPURING_COLLECTIVE_ALLREDUCE && algorithm != GPURING_ALGORITHM_DIRECT) {
-        bytes /= (uint64_t) config->nranks;
-    }
     return !config->host ||
            (config->nranks == 2 && config->nnodes == 1 && (one_way[collective] || bytes > slot));
+}
+
+/*
+ * Return the largest size of chunks of `bytes` bytes, or 0 if they may fill a slot. MPI sends short
+ * messages without an answer of the receiver, and long ones without copying them. Measured with TCP
+ * between two ranks (doc/results/ucx.md): from WHOLE_BYTES on, long messages are faster. Only nodes
+ * of one rank have slots for them (engine.c).
+ */
+#define WHOLE_BYTES (192 << 10)
+
+static uint64_t chunk_limit(const struct gpuring_select_config *config, uint64_t bytes)
+{
+    bool whole = bytes >= WHOLE_BYTES && config->nnodes == config->nranks;
+
+    return config->chunk_bytes > 0 || !config->any_memory ? config->chunk_bytes
+           : whole                                        ? 0
+                                                          : GPURING_FIFO_WANTED;
 }
 
 void gpuring_select(const struct gpuring_select_config *config, enum gpuring_collective collective,
@@ -374,13 +387,17 @@ void gpuring_select(const struct gpuring_select_config *config, enum gpuring_col
     choice->chunk = gpuring_chunk_max(
         choice->protocol, config->slot_bytes[choice->algorithm][choice->protocol], type_size);
     choice->slice = 0;
+    if (collective == GPURING_COLLECTIVE_ALLREDUCE &&
+        choice->algorithm != GPURING_ALGORITHM_DIRECT) {
+        bytes /= (uint64_t) config->nranks; /* of a rank's part */
+    }
     if (choice->protocol == GPURING_PROTOCOL_SIMPLE &&
-        has_slices(config, collective, choice->algorithm, bytes, choice->chunk * type_size)) {
+        has_slices(config, collective, bytes, choice->chunk * type_size)) {
         choice->slice = choice->chunk;
         choice->chunk *= GPURING_SLICES;
     }
-    limit = config->chunk_bytes / type_size / align * align;
-    if (config->chunk_bytes > 0 && limit < choice->chunk) {
+    limit = chunk_limit(config, bytes) / type_size / align * align;
+    if (chunk_limit(config, bytes) > 0 && limit < choice->chunk) {
         choice->chunk = limit > 0 ? limit : align;
     }
 }

@@ -30,6 +30,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "gpuring_config.h"
 #include "kernels/fifo.h"
@@ -63,11 +64,25 @@ struct gpuring_net_ring {
     struct gpuring_fifo_tail *tail;
     struct gpuring_fifo_head *head;
 };
+
+/* Return the address of the data of a step that the sending lane has posted. */
+static inline void *gpuring_net_data(const struct gpuring_net_ring *ring, uint64_t step)
+{
+    uint64_t index = step % ring->nslots;
+    uint8_t *data = ring->slots + index * ring->slot_bytes;
+
+    if ((ring->tail->size[index] & GPURING_FIFO_ADDRESS) != 0) {
+        memcpy(&data, data, sizeof data);
+    }
+    return data;
+}
+
 struct gpuring_net_memory {
     void *base; /* the allocation that contains all rings, which must be registered */
     size_t bytes;
     struct gpuring_net_ring ring[GPURING_PROTOCOL_COUNT];
     const struct gpuring_device_nic *device; /* NULL: host memory; read by link_create only */
+    bool any; /* with any_memory: the lane uses chunks outside the slots (fifo.h) */
 };
 
 enum gpuring_net_direction { GPURING_NET_SEND, GPURING_NET_RECV };
@@ -96,9 +111,9 @@ struct gpuring_net_config {
 struct gpuring_net_ops {
     const char *name;
     bool carries_credit; /* post transmits `head` */
-    /* Largest number of bytes that post sends without waiting for the peer, as the size of chunks
-     * of host memory. 0: chunks may fill their slots. */
-    uint64_t chunk_bytes;
+    /* The net sends from any host memory, and receives wanted chunks there (fifo.h). post reads
+     * the address of a chunk with gpuring_net_data. */
+    bool any_memory;
 
     int (*open)(const struct gpuring_net_config *config, struct gpuring_net **net);
     void (*close)(struct gpuring_net *net); /* all links closed before */

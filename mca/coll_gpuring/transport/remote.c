@@ -161,7 +161,8 @@ static int create_end(struct gpuring_transport *transport, struct gpuring_conn *
     const struct gpuring_transport_config *config = &transport->config;
     const struct gpuring_fifo_config *fifo = &transport->ends[conn->plan].fifo;
     struct gpuring_net_memory memory = {.base = transport->net_region,
-                                        .bytes = transport->net_region_bytes};
+                                        .bytes = transport->net_region_bytes,
+                                        .any = gpuring_remote_any(transport)};
     uint8_t *block = transport->net_region + conn->offset;
 
     if (conn->direct != NULL) {

@@ -123,7 +123,9 @@ void gpuring_conn_bind(struct gpuring_transport *transport, const struct gpuring
             .head = gpuring_block_head(heads_block, p),
             .slot_bytes = ends->fifo.slot_bytes[p],
             .nslots = ends->fifo.nslots[p],
-            .local = conn->remote,
+            .local = !conn->remote                   ? 0
+                     : gpuring_remote_any(transport) ? GPURING_FIFO_NET_ANY
+                                                     : GPURING_FIFO_NET,
             .spread = !conn->remote && ends->fifo.spread != 0,
             .step = step,
             .posted = step,

@@ -265,6 +265,13 @@ bool gpuring_lines_wrong(const struct gpuring_peer *peer, enum gpuring_protocol 
 /* Stop a test and free its memory. */
 void gpuring_lines_end(struct gpuring_transport *transport);
 
+/* Return true if lanes and the net access the same host memory (GPURING_FIFO_NET_ANY). */
+static inline bool gpuring_remote_any(const struct gpuring_transport *transport)
+{
+    return transport->config.device_ops->kind == GPURING_DEVICE_HOST &&
+           transport->config.net_ops->any_memory;
+}
+
 /* remote.c: connections through a net */
 int gpuring_remote_create(struct gpuring_transport *transport);
 int gpuring_remote_connect(struct gpuring_transport *transport, const struct gpuring_peer *peer,

@@ -6,10 +6,14 @@
  * the devices that MPI uses. There is no thread; the threads that wait for an operation progress
  * it.
  *
- * Each end of a link has four tags of its own, on which it receives:
+ * Each end of a link has five tags of its own, on which it receives:
  *
  *   receiving end   tags 0 .. 2: the slots of a protocol, in the order of their steps
+ *                   tag 4: chunks of Simple that the lane must want first (kernels/fifo.h)
  *   both ends       tag 3: struct control: the end of the connection
+ *
+ * An empty message on tag 0 means that the chunk of this step is on tag 4. Its receive is posted
+ * when the lane wants the chunk, usually with an address in the user's buffer.
  *
  * Only protocols in use have posted receives, and few of them, because MPI compares each message of
  * the same peer with all of them. MPI stores messages that arrive before their receive is posted.
@@ -32,13 +36,10 @@
 
 #define SYNCHRONOUS 40 /* steps from one synchronous message to the next */
 #define POSTED      4  /* receives per protocol of a link, at most */
-#define TAGS        4  /* per end */
+#define TAGS        5  /* per end */
 #define TAG_CONTROL 3
+#define TAG_WANTED  4
 #define NETS        2 /* per communicator */
-
-/* MPI's largest message by TCP that needs no answer of the receiver, by default: 64 KiB less the
- * headers of the PML. */
-#define EAGER_BYTES (65536 - 128)
 
 /* The net leaves this tag and those above it to Open MPI: to its constants, and to non-blocking
  * collectives, which count down from about -30. */
@@ -67,6 +68,11 @@ struct gpuring_net_link {
     bool left;         /* post no further receives */
     struct ring ring[GPURING_PROTOCOL_COUNT];
     struct control_message in, abort;
+    bool any; /* the lane accesses host memory and may want chunks */
+    /* Sending: the empty messages of steps, by step modulo nslots. Receiving: [0] has the chunk
+     * that the lane wants. NULL unless `any`. */
+    struct gpuring_message *wanted;
+    uint64_t want; /* receiving: 1 + the last step whose chunk was wanted */
 };
 
 struct gpuring_net {
@@ -140,6 +146,7 @@ static void free_link(struct gpuring_net_link *link)
     for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
         free(link->ring[p].messages);
     }
+    free(link->wanted);
     free(link);
 }
 
@@ -155,6 +162,12 @@ static int mpi_link_create(struct gpuring_net *net, int device,
     for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT && status == GPURING_OK; p++) {
         link->ring[p].messages = calloc(memory->ring[p].nslots + 1, sizeof *link->ring[p].messages);
         status = link->ring[p].messages != NULL ? GPURING_OK : GPURING_ERR_NOMEM;
+    }
+    if (status == GPURING_OK && memory->any) {
+        link->any = true;
+        link->wanted =
+            calloc(memory->ring[GPURING_PROTOCOL_SIMPLE].nslots + 1, sizeof *link->wanted);
+        status = link->wanted != NULL ? GPURING_OK : GPURING_ERR_NOMEM;
     }
     if (status == GPURING_OK) {
         gpuring_gate_enter(net->base.gate);
@@ -216,8 +229,17 @@ static int mpi_link_connect(struct gpuring_net_link *link, const void *process_h
     return GPURING_OK;
 }
 
+/* Take the user's memory back from MPI. This fails if the chunk has begun to arrive. */
+static void cancel_wanted(struct gpuring_net_link *link)
+{
+    if (link->any && link->base.direction == GPURING_NET_RECV) {
+        (void) net_of(link)->messages->cancel(&link->wanted[0]);
+    }
+}
+
 static void link_fail(struct gpuring_net_link *link, int status, const char *why)
 {
+    cancel_wanted(link);
     gpuring_net_base_fail(&link->base, status, "[mpi-failed] MPI messages %s %s: %s",
                           link->base.direction == GPURING_NET_SEND ? "to" : "from",
                           link->base.peer_name, why);
@@ -280,10 +302,14 @@ static void look_at_sends(struct gpuring_net_link *link, unsigned p)
     const struct gpuring_net_count *count = &link->base.count[p];
 
     while (count->done < count->posted && link->base.status == GPURING_OK) {
-        struct gpuring_message *message =
-            &link->ring[p].messages[count->done % count->memory.nslots];
+        uint64_t index = count->done % count->memory.nslots;
+        struct gpuring_message *message = &link->ring[p].messages[index];
 
         if (message->request != NULL && !finished(link, message)) {
+            return;
+        }
+        if (link->any && p == GPURING_PROTOCOL_SIMPLE && link->wanted[index].request != NULL &&
+            !finished(link, &link->wanted[index])) {
             return;
         }
         gpuring_net_base_done(&link->base, p, count->done);
@@ -311,27 +337,74 @@ static void post_receives(struct gpuring_net_link *link, unsigned p)
     }
 }
 
+/* Post the receive of a chunk that the lane wants. Return true if there is one. */
+static bool post_wanted(struct gpuring_net_link *link)
+{
+    const struct gpuring_net_count *count = &link->base.count[GPURING_PROTOCOL_SIMPLE];
+    const struct gpuring_fifo_head *head = count->memory.head;
+
+    if (link->want == count->done + 1) {
+        return true;
+    }
+    /* Partner: the lane's release store, after `to` and `room`. */
+    if (__atomic_load_n(&head->wanted, __ATOMIC_ACQUIRE) != count->done + 1) {
+        return false;
+    }
+    link->want = count->done + 1;
+    link->wanted[0] = (struct gpuring_message){.data = head->to, .bytes = head->room};
+    return start(link, TAG_WANTED, &link->wanted[0]) == GPURING_OK;
+}
+
+/* Return true if the message of the next step, which was received, contains its chunk, or if its
+ * chunk was received, too. Set *bytes to the size of the chunk. A longer chunk than the lane wants
+ * has SIZE_MAX bytes. */
+static bool has_chunk(struct gpuring_net_link *link, const struct gpuring_message *message,
+                      size_t *bytes)
+{
+    *bytes = message->bytes;
+    if (message->bytes > 0) {
+        return true;
+    }
+    if (!post_wanted(link) ||
+        (link->wanted[0].request != NULL && !finished(link, &link->wanted[0]))) {
+        return false;
+    }
+    *bytes = link->wanted[0].bytes;
+    return true;
+}
+
 /* Report the slots that have arrived, and post receives for the next ones. */
 static void look_at_receives(struct gpuring_net_link *link, unsigned p)
 {
     const struct gpuring_net_count *count = &link->base.count[p];
     const struct gpuring_net_ring *memory = &count->memory;
     struct ring *ring = &link->ring[p];
+    bool wants = link->any && p == GPURING_PROTOCOL_SIMPLE;
 
     post_receives(link, p);
     while (count->done < ring->started && link->base.status == GPURING_OK) {
         uint64_t index = count->done % memory->nslots;
+        struct gpuring_message *message = &ring->messages[index];
+        size_t bytes = 0;
 
-        if (!finished(link, &ring->messages[index])) {
+        if (wants) {
+            (void) post_wanted(link);
+        }
+        if (message->request != NULL && !finished(link, message)) {
             return;
         }
-        if (ring->messages[index].bytes > memory->slot_bytes) {
+        if (!wants) {
+            bytes = message->bytes;
+        } else if (!has_chunk(link, message, &bytes)) {
+            return;
+        }
+        if (message->bytes > memory->slot_bytes) {
             link_fail(link, GPURING_ERR_PEER,
                       "the peer sent more than a slot: does it run the same version of "
                       "coll/gpuring?");
             return;
         }
-        memory->tail->size[index] = (uint32_t) ring->messages[index].bytes;
+        memory->tail->size[index] = bytes < UINT32_MAX ? (uint32_t) bytes : UINT32_MAX;
         gpuring_net_base_done(&link->base, p, count->done);
         post_receives(link, p);
     }
@@ -356,6 +429,7 @@ static int mpi_post(struct gpuring_net_link *link, enum gpuring_protocol protoco
     const struct gpuring_net_ring *memory = &link->base.count[protocol].memory;
     uint64_t index = step % memory->nslots;
     struct gpuring_message *message = &link->ring[protocol].messages[index];
+    bool wanted = link->any && protocol == GPURING_PROTOCOL_SIMPLE && bytes > GPURING_FIFO_WANTED;
 
     (void) more;
     (void) head;
@@ -366,9 +440,14 @@ static int mpi_post(struct gpuring_net_link *link, enum gpuring_protocol protoco
     }
     *message = (struct gpuring_message){.sent = true,
                                         .synchronous = (step + 1) % SYNCHRONOUS == 0,
-                                        .data = memory->slots + index * memory->slot_bytes,
+                                        .data = gpuring_net_data(memory, step),
                                         .bytes = bytes};
-    if (start(link, protocol, message) == GPURING_OK) {
+    if (wanted) {
+        link->wanted[index] = (struct gpuring_message){.sent = true};
+        (void) start(link, protocol, &link->wanted[index]);
+    }
+    if (link->base.status == GPURING_OK &&
+        start(link, wanted ? TAG_WANTED : (unsigned) protocol, message) == GPURING_OK) {
         look_at_sends(link, protocol); /* most small sends are complete */
     }
     return link->base.status;
@@ -378,6 +457,7 @@ static void mpi_link_abort(struct gpuring_net_link *link, int status)
 {
     struct control_message *out = &link->abort;
 
+    cancel_wanted(link);
     if (link->peer < 0 || out->message.request != NULL) {
         return;
     }
@@ -400,6 +480,9 @@ static bool cancel_all(struct gpuring_net_link *link)
         for (uint32_t i = 0; i < link->base.count[p].memory.nslots; i++) {
             all = cancel(&link->ring[p].messages[i]) && all;
         }
+    }
+    for (uint32_t i = 0; link->any && i < link->base.count[0].memory.nslots; i++) {
+        all = cancel(&link->wanted[i]) && all;
     }
     return all;
 }
@@ -471,7 +554,7 @@ static int mpi_arm(struct gpuring_net *net, int *fd)
 
 const struct gpuring_net_ops gpuring_net_mpi = {
     .name = "mpi",
-    .chunk_bytes = EAGER_BYTES,
+    .any_memory = true,
     .open = mpi_open,
     .close = mpi_close,
     .devices = mpi_devices,

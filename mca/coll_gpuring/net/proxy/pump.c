@@ -41,7 +41,7 @@ static int pump_send(struct gpuring_net_base_link *link, enum gpuring_protocol p
     end = tail < count->credit + count->window ? tail : count->credit + count->window;
     while (count->posted < end) {
         uint64_t step = count->posted++; /* before the call, which may report its completion */
-        uint32_t size = ring->tail->size[step % ring->nslots];
+        uint32_t size = ring->tail->size[step % ring->nslots] & ~GPURING_FIFO_ADDRESS;
         uint64_t head = head_of_pair(link, protocol);
         int status = link->net->ops->post((struct gpuring_net_link *) link, protocol, step, size,
                                           step + 1 < end, head);
