@@ -277,7 +277,7 @@ EXEC_FN void block_simple_fold(EXEC *x, const struct exec_piece *piece)
 EXEC_FN int block_simple(EXEC *x, const struct exec_piece *piece)
 {
     uint64_t input = (uintptr_t) x->work->input + piece->input;
-    int reads = x->work->block_shares == 0 || (piece->step->flags & GPURING_STEP_INPUT) != 0;
+    int reads = !x->work->has_blocks || (piece->step->flags & GPURING_STEP_INPUT) != 0;
     int aligned = ((reads ? input : 0) | (uintptr_t) exec_output(x, piece)) % 16 == 0;
 
     if (aligned && piece->step->noperands == 1) {

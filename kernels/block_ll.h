@@ -365,7 +365,7 @@ EXEC_FN void block_brief_begin(EXEC *x)
     uint64_t chunk;
 
     if (lane->nstored > 0 && (lane->steps[0].flags & GPURING_STEP_SINGLE_USE) != 0 &&
-        x->done + x->step + x->bytes == 0 && exec_next_window(x, &chunk) >= lane->count &&
+        x->step + x->bytes == 0 && exec_next_window(x, &chunk) >= x->rest &&
         chunk * x->type_size <= block_ll_batch(x)) {
         x->brief = (uint32_t) exec_all(x, block_brief_ready(x));
     }

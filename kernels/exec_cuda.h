@@ -44,8 +44,8 @@ struct alignas(16) exec_pack {
 };
 
 /*
- * Data that the threads of a block share: copies of the work, of the lane, and of its tables if
- * they fit. A step reads them many times, and reads of global memory are slow.
+ * Data that the threads of a block share: copies of the work, of the lane with its state, and of
+ * its tables if they fit. A step reads them many times, and reads of global memory are slow.
  */
 #define BLOCK_CONNS  16
 #define BLOCK_STEPS  16
@@ -59,6 +59,7 @@ struct block_shared {
     };
     struct gpuring_work work;
     struct gpuring_lane lane;
+    struct gpuring_lane_state state;
     struct gpuring_fifo_end recvs[BLOCK_CONNS], *home_recvs; /* original of the copies, or NULL */
     struct gpuring_fifo_end sends[BLOCK_CONNS], *home_sends;
     struct gpuring_step steps[BLOCK_STEPS];
@@ -68,12 +69,13 @@ struct block_shared {
 
 /* One thread's view of its lane. R is the reduction of the kernel. */
 template <class R> struct block {
-    const struct gpuring_work *work; /* this and lane are in struct block_shared */
+    const struct gpuring_work *work; /* this, lane and state are in struct block_shared */
     const struct gpuring_lane *lane;
-    struct gpuring_lane *home;
+    const struct gpuring_lane_state *state;
+    struct gpuring_lane_state *home;
     struct exec_list *lists; /* this and units are also in struct block_shared */
     struct exec_pack *units;
-    uint64_t type_size, line_bytes, done, bytes;
+    uint64_t type_size, line_bytes, first, rest, bytes;
     uint32_t deadline, last_cycle; /* ends of the wait on both clocks */
     uint32_t step, slices, polls, brief, turn;
     uint64_t used_recvs, used_sends; /* for brief lanes, see block_ll.h */

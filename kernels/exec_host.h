@@ -28,9 +28,10 @@ gpuring_run_host gpuring_run_host_simple, gpuring_run_host_ll, gpuring_run_host_
 
 struct exec {
     const struct gpuring_work *work;
-    const struct gpuring_lane *lane; /* equal to home */
-    struct gpuring_lane *home;
-    uint64_t type_size, line_bytes, done, bytes;
+    const struct gpuring_lane *lane;
+    const struct gpuring_lane_state *state; /* equal to home */
+    struct gpuring_lane_state *home;
+    uint64_t type_size, line_bytes, first, rest, bytes;
     uint32_t step;
     uint32_t type_shift; /* type_size is 1 << type_shift */
     uint64_t polls;      /* remaining polls of this lane */
@@ -289,19 +290,23 @@ EXEC_FN int host_run_own(struct exec *x, const struct exec_piece *piece, uint64_
  */
 #define PAUSES_ALONE 3
 
-static inline uint32_t lane_run(struct exec *x, struct gpuring_lane *lane, uint64_t polls)
+static inline uint32_t lane_run(struct exec *x, uint32_t lane, uint64_t polls)
 {
-    x->lane = x->home = lane;
+    x->lane = &x->work->lanes[lane];
+    x->state = x->home = &x->work->states[lane];
     x->polls = polls;
-    x->pauses = lane->nsends > 0 ? 1 : PAUSES_ALONE;
+    x->pauses = x->lane->nsends > 0 ? 1 : PAUSES_ALONE;
+    if (x->home->status == GPURING_LANE_NEW) {
+        gpuring_lane_start(x->work, x->lane, x->type_size, x->home);
+    }
     return exec_lane(x);
 }
 
 /* Return a number that usually changes when a lane makes progress. If it does not change, patience
  * ends one round earlier. */
-static uint64_t lane_progress(const struct gpuring_lane *lane)
+static uint64_t lane_progress(const struct gpuring_lane_state *state)
 {
-    return lane->done + lane->bytes + lane->step + lane->status;
+    return state->first + state->bytes + state->step + state->status;
 }
 
 /* Return the status of the work for a lane that has returned with `status`. */
@@ -317,7 +322,7 @@ static int work_status(const struct gpuring_work *work, uint32_t lane, uint32_t 
     default:
         gpuring_error("[counts-differ] lane %u step %u: a slot of connection %u holds another size "
                       "than this rank's call has; all ranks must give the same count and datatype",
-                      lane, work->lanes[lane].step, work->lanes[lane].wait_ref);
+                      lane, work->states[lane].step, work->states[lane].wait_ref);
         return GPURING_ERR_COUNTS;
     }
 }
@@ -333,12 +338,11 @@ static int lanes_run(struct exec *x, struct gpuring_work *work)
 
         running = 0;
         for (uint32_t i = 0; i < work->nlanes; i++) {
-            struct gpuring_lane *lane = &work->lanes[i];
             uint32_t status;
 
-            before += lane_progress(lane);
-            status = lane_run(x, lane, 1);
-            after += lane_progress(lane);
+            before += lane_progress(&work->states[i]);
+            status = lane_run(x, i, 1);
+            after += lane_progress(&work->states[i]);
             if (status == GPURING_LANE_RUNNING) {
                 running++;
                 last = i;
@@ -351,8 +355,7 @@ static int lanes_run(struct exec *x, struct gpuring_work *work)
             return GPURING_AGAIN;
         }
     }
-    return running == 0 ? GPURING_OK
-                        : work_status(work, last, lane_run(x, &work->lanes[last], work->patience));
+    return running == 0 ? GPURING_OK : work_status(work, last, lane_run(x, last, work->patience));
 }
 
 static inline void exec_prepare(struct exec *x, const struct gpuring_work *work,

@@ -114,18 +114,22 @@ static int has_many(const struct gpuring_blocks *blocks)
     return blocks->table != NULL || blocks->stride > 0;
 }
 
-/* Return true if the call has more data than the caches hold. For blocks this is an upper bound,
- * because lanes only know their share of the longest block. */
+/* Return true if the call has more data than the caches hold. All lanes count, also if several of
+ * them have the same part. For blocks this is an upper bound, because lanes only know their share
+ * of the longest block. */
 static int is_beyond(const struct gpuring_work *work, uint64_t type_size)
 {
     uint64_t blocks = (uint64_t) (has_many(&work->in) ? work->nblocks : 1) +
                       (has_many(&work->out) ? work->nblocks : 1);
-    uint64_t bytes = 0;
+    uint64_t bytes = work->count * type_size, parts = 0;
 
-    for (uint32_t i = 0; i < work->nlanes; i++) {
-        bytes += work->lanes[i].count * type_size;
+    if (work->has_blocks) {
+        return blocks * work->nlanes * bytes > CACHED_BLOCKS;
     }
-    return work->block_shares == 0 ? bytes > CACHED_VECTOR : blocks * bytes > CACHED_BLOCKS;
+    for (uint32_t i = 0; i < work->nlanes; i++) {
+        parts += work->lanes[i].part_end - work->lanes[i].part_begin;
+    }
+    return bytes * parts > CACHED_VECTOR * work->parts;
 }
 
 int gpuring_run_host_simple(struct gpuring_work *work, const struct gpuring_type_info *type,

@@ -8,10 +8,11 @@
  *
  *   EXEC_FN                         prefix of each function
  *   EXEC                            type of one thread's view, with at least these members:
- *       const struct gpuring_work *work; const struct gpuring_lane *lane (constant part, in fast
- *       memory); struct gpuring_lane *home (the lane itself, for its state);
+ *       const struct gpuring_work *work; const struct gpuring_lane *lane; const struct
+ *       gpuring_lane_state *state (at the launch); all three in fast memory;
+ *       struct gpuring_lane_state *home (the state itself);
  *       uint64_t type_size, line_bytes (gpuring_line_bytes of it); and the running state:
- *       uint64_t done, bytes; uint32_t step
+ *       uint64_t first, rest, bytes; uint32_t step
  *       (In C++ it is a template of the reduction, and EXEC_FN begins with template <...>.)
  *   exec_thread(x), exec_nthreads(x), exec_protocol(x)      for the threads that move data
  *   exec_owner(x), exec_owners(x)   for the threads that wait and post: a power of two, of one
@@ -295,7 +296,7 @@ EXEC_FN uint64_t exec_find_chunk(const EXEC *x, uint32_t number, uint64_t chunk,
     if (begin >= window) {
         return 0;
     }
-    piece->input = piece->output = (x->lane->first + x->done + begin) * x->type_size;
+    piece->input = piece->output = (x->first + begin) * x->type_size;
     return window - begin < chunk ? window - begin : chunk;
 }
 
@@ -308,17 +309,17 @@ EXEC_FN uint64_t exec_find_block(const EXEC *x, uint32_t number, uint64_t chunk,
     struct gpuring_extent block = gpuring_block_at(reads ? &x->work->in : &x->work->out, number);
     uint64_t first, count, at;
 
-    gpuring_block_share(block.count, x->lane->part, x->work->block_shares, x->type_size, &first,
+    gpuring_block_share(block.count, x->lane->part_begin, x->work->parts, x->type_size, &first,
                         &count);
-    if (x->done >= count) {
+    if (x->first >= count) {
         return 0;
     }
-    at = (first + x->done) * x->type_size;
+    at = (first + x->first) * x->type_size;
     piece->input = piece->output = block.offset + at;
     if (reads && (piece->step->flags & GPURING_STEP_STORE)) {
         piece->output = gpuring_block_at(&x->work->out, number).offset + at;
     }
-    return count - x->done < chunk ? count - x->done : chunk;
+    return count - x->first < chunk ? count - x->first : chunk;
 }
 
 /* Wait, move and post, one after the other, with all threads. */
@@ -392,8 +393,8 @@ EXEC_FN int exec_window(EXEC *x, uint64_t chunk, uint64_t window)
             copy = *piece.step;
             piece.step = &copy;
         }
-        piece.count = x->work->block_shares == 0 ? exec_find_chunk(x, number, chunk, window, &piece)
-                                                 : exec_find_block(x, number, chunk, &piece);
+        piece.count = x->work->has_blocks ? exec_find_block(x, number, chunk, &piece)
+                                          : exec_find_chunk(x, number, chunk, window, &piece);
         if (piece.count == 0) {
             continue; /* all ranks skip an empty chunk */
         }
@@ -411,19 +412,18 @@ EXEC_FN int exec_window(EXEC *x, uint64_t chunk, uint64_t window)
 /* Return the number of elements of the next window, and set that of each of its chunks. */
 EXEC_FN uint64_t exec_next_window(const EXEC *x, uint64_t *chunk)
 {
-    uint64_t rest = x->lane->count - x->done;
-    uint64_t nchunks = x->work->block_shares == 0 ? x->lane->nchunks
-                                                  : 1; /* a window has one chunk of each block */
+    uint64_t nchunks =
+        x->work->has_blocks ? 1 : x->lane->nchunks; /* a window has one chunk of each block */
     uint64_t window;
 
-    *chunk = gpuring_window_chunk(rest, nchunks, x->lane->chunk, x->type_size);
+    *chunk = gpuring_window_chunk(x->rest, nchunks, x->work->chunk, x->type_size);
     window = *chunk * nchunks;
-    return window < rest ? window : rest;
+    return window < x->rest ? window : x->rest;
 }
 
 EXEC_FN uint32_t exec_windows(EXEC *x)
 {
-    while (x->done < x->lane->count) {
+    while (x->rest > 0) {
         uint64_t chunk, window = exec_next_window(x, &chunk);
         int result = exec_window(x, chunk, window);
 
@@ -434,24 +434,26 @@ EXEC_FN uint32_t exec_windows(EXEC *x)
             /* Threads may have read different values of the abort word, so they must agree. */
             return exec_all(x, !exec_aborted(x)) ? GPURING_LANE_RUNNING : GPURING_LANE_ABORTED;
         }
-        x->done += window;
+        x->first += window;
+        x->rest -= window;
         x->step = 0;
     }
     return GPURING_LANE_DONE;
 }
 
-/* Run a lane until it is final or its patience is over. work, lane, home and type_size must be set,
- * and *x->lane must have the lane's current state. */
+/* Run a lane that was started until it is final or its patience is over. work, lane, state, home
+ * and type_size must be set. */
 EXEC_FN uint32_t exec_lane(EXEC *x)
 {
-    uint32_t status = x->lane->status;
+    uint32_t status = x->state->status;
 
     if (status != GPURING_LANE_RUNNING) {
         return status;
     }
-    x->done = x->lane->done;
-    x->bytes = x->lane->bytes;
-    x->step = x->lane->step;
+    x->first = x->state->first;
+    x->rest = x->state->rest;
+    x->bytes = x->state->bytes;
+    x->step = x->state->step;
     exec_begin(x);
     status = exec_windows(x);
     exec_end(x);
@@ -459,7 +461,8 @@ EXEC_FN uint32_t exec_lane(EXEC *x)
         if (status == GPURING_LANE_DONE) {
             exec_note(&x->home->wait, GPURING_WAIT_NONE);
         } else {
-            x->home->done = x->done;
+            x->home->first = x->first;
+            x->home->rest = x->rest;
             x->home->bytes = x->bytes;
             x->home->step = x->step;
         }

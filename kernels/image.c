@@ -52,20 +52,18 @@ _Static_assert(GPURING_PROTOCOL_SIMPLE == 0 && GPURING_PROTOCOL_LL == 1 &&
 
 uint32_t gpuring_kernel_threads(const struct gpuring_work *work)
 {
-    uint64_t size = gpuring_type_info(work->type)->size, bytes = 0;
+    uint64_t size = gpuring_type_info(work->type)->size, first, bytes;
+    struct gpuring_lane last = work->first;
     uint32_t threads = GPURING_LL_THREADS;
 
     if (work->protocol != GPURING_PROTOCOL_LL) {
         return GPURING_KERNEL_THREADS;
     }
-    for (uint32_t i = 0; i < work->nlanes; i++) {
-        const struct gpuring_lane *lane = &work->lanes[i];
-        uint64_t chunk =
-            size * gpuring_window_chunk(lane->count, work->block_shares == 0 ? lane->nchunks : 1,
-                                        lane->chunk, size);
-
-        bytes = chunk > bytes ? chunk : bytes;
-    }
+    last.part_begin += work->parts - last.part_end;
+    last.part_end = work->parts;
+    gpuring_lane_range(work, &last, size, &first, &bytes);
+    bytes =
+        size * gpuring_window_chunk(bytes, work->has_blocks ? 1 : last.nchunks, work->chunk, size);
     while (threads < GPURING_KERNEL_THREADS && 8 * (uint64_t) threads < bytes) {
         threads *= 2;
     }

@@ -6,11 +6,16 @@
  * it.
  *
  * Every kernel has the signature
- *     extern "C" __global__ void NAME(struct gpuring_launch launch)
- * or only the beginning of `launch` as its parameter. It runs lane i of the work in block i with
- * gpuring_kernel_threads(work) threads, and ends when every lane is final or has waited for the
- * work's patience, in nanoseconds. work.lanes are in pinned memory. Each block stores its lane's
- * state there, lane.launch_seq last, and accesses nothing afterwards.
+ *     extern "C" __global__ void NAME(struct gpuring_work work)
+ * It runs lane i of the work in block i with gpuring_kernel_threads(work) threads, and ends when
+ * every lane is final or has waited for the work's patience, in nanoseconds. work.lanes are in
+ * memory of the GPU, and work.states in pinned host memory. Each block stores its lane's state
+ * there, state.launch_seq last, and accesses nothing afterwards.
+ *
+ * A GPU has the parameters immediately, while a block that loads its lane waits for that before it
+ * can load the tables. Small calls have one lane, so that is also a parameter. The others are not,
+ * because a launch with 4000 bytes of parameters takes 1.2 us longer than one with 1000 bytes
+ * (doc/results/gpu.md).
  */
 #ifndef GPURING_IMAGE_H
 #define GPURING_IMAGE_H
@@ -33,29 +38,14 @@
 #define GPURING_KERNEL_CONTROL 64
 #define GPURING_LL_THREADS     128u
 
-/*
- * The parameters of a kernel. A GPU has them immediately, while it would take a microsecond each to
- * load the work and then the lane from the host. But a launch with 4000 bytes of parameters takes
- * 1.2 us longer than one with 1000 bytes (doc/results/gpu.md). Therefore the kernels of LL and
- * LL128, whose calls are short, have only the first lanes as parameters, and load the other lanes.
- * All drivers accept 4 KiB.
- */
-#define GPURING_LAUNCH_LANES 32 /* lanes in parameters of Simple */
-#define GPURING_LAUNCH_LINES 8  /* lanes in parameters of LL and LL128 */
-#define GPURING_LAUNCH_BYTES 4096
-
-struct gpuring_launch {
-    struct gpuring_work work;
-    struct gpuring_lane lanes[GPURING_LAUNCH_LANES]; /* copies of the work's first lanes */
-};
-
 #if defined(__cplusplus)
-static_assert(sizeof(struct gpuring_launch) <= GPURING_LAUNCH_BYTES, "every driver takes it");
+static_assert(sizeof(struct gpuring_work) == 224, "a warp copies it, a word per thread");
 #else
-_Static_assert(sizeof(struct gpuring_launch) <= GPURING_LAUNCH_BYTES, "every driver takes it");
+_Static_assert(sizeof(struct gpuring_work) == 224, "a warp copies it, a word per thread");
 #endif
 
-/* Return the number of threads of each block that runs this work. */
+/* Return the number of threads of each block that runs this work. All of its lanes have as many
+ * parts and chunks as the first one, and the last lane is the longest. */
 uint32_t gpuring_kernel_threads(const struct gpuring_work *work);
 
 extern const unsigned char gpuring_kernel_image[];

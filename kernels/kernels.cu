@@ -132,33 +132,19 @@ static __device__ __forceinline__ void block_turn_to_copies(struct block_shared 
     }
 }
 
-/* A struct gpuring_launch with the number of lanes that the kernel has as parameters. */
-template <uint32_t LANES> struct launch {
-    struct gpuring_work work;
-    struct gpuring_lane lanes[LANES];
-};
-
-static constexpr uint32_t launch_lanes(uint32_t protocol)
-{
-    return protocol == GPURING_PROTOCOL_SIMPLE ? GPURING_LAUNCH_LANES : GPURING_LAUNCH_LINES;
-}
-
-static_assert(sizeof(struct launch<GPURING_LAUNCH_LANES>) == sizeof(struct gpuring_launch),
-              "what the host fills");
-
-/*
- * Copy the work and the lane. The first lanes are also parameters. The other lanes are read from
- * pinned host memory, which takes a microsecond longer.
- */
-template <uint32_t LANES>
+/* Copy the work and the lane, and the lane's state if it is not new. The state is in pinned host
+ * memory, from which a load takes a microsecond. */
 static __device__ __forceinline__ void block_take(struct block_shared *shared,
-                                                  const struct launch<LANES> *launch)
+                                                  const struct gpuring_work *work)
 {
-    block_copy(&shared->work, &launch->work, 0);
-    if (blockIdx.x < LANES) {
-        block_copy(&shared->lane, &launch->lanes[blockIdx.x], 32);
+    block_copy(&shared->work, work, 0);
+    if (blockIdx.x == 0) {
+        block_copy(&shared->lane, &work->first, 32);
     } else {
-        block_copy(&shared->lane, &launch->work.lanes[blockIdx.x], 32);
+        block_copy(&shared->lane, &work->lanes[blockIdx.x], 32);
+    }
+    if (work->resumed != 0) {
+        block_copy(&shared->state, &work->states[blockIdx.x], 64);
     }
 }
 
@@ -167,15 +153,16 @@ template <uint32_t PROTOCOL, class F> struct kind : F {
     static constexpr uint32_t protocol = PROTOCOL;
 };
 
-template <class R>
-static __device__ __forceinline__ void block_run(
-    const struct launch<launch_lanes(R::protocol)> *launch)
+template <class R> static __device__ __forceinline__ void block_run(const struct gpuring_work *work)
 {
     __shared__ struct block_shared shared;
     struct block<R> x;
 
-    block_take(&shared, launch);
+    block_take(&shared, work);
     __syncthreads();
+    if (work->resumed == 0 && threadIdx.x == GPURING_LL_THREADS - 1) { /* copies little */
+        gpuring_lane_start(&shared.work, &shared.lane, R::size(shared.work.type), &shared.state);
+    }
     block_tables(&shared, &shared.lane);
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -189,7 +176,8 @@ static __device__ __forceinline__ void block_run(
     x.lane = &shared.lane;
     x.lists = shared.lists;
     x.units = shared.units;
-    x.home = &shared.work.lanes[blockIdx.x];
+    x.state = &shared.state;
+    x.home = &shared.work.states[blockIdx.x];
     x.type_size = R::size(shared.work.type);
     x.line_bytes = R::line_bytes;
     x.code = reduce_code(shared.work.type, shared.work.op);
@@ -207,11 +195,11 @@ static __device__ __forceinline__ void block_run(
 }
 
 /* Limit registers to GPURING_KERNEL_THREADS threads per multiprocessor, so that none spill. */
-#define KERNEL(PROTOCOL, name, ...)                                                           \
-    extern "C" __global__ void __launch_bounds__(GPURING_KERNEL_THREADS, 1) gpuring_##name(   \
-        const __grid_constant__ launch<launch_lanes(GPURING_PROTOCOL_##PROTOCOL)> parameters) \
-    {                                                                                         \
-        block_run<kind<GPURING_PROTOCOL_##PROTOCOL, __VA_ARGS__>>(&parameters);               \
+#define KERNEL(PROTOCOL, name, ...)                                         \
+    extern "C" __global__ void __launch_bounds__(GPURING_KERNEL_THREADS, 1) \
+        gpuring_##name(const __grid_constant__ struct gpuring_work work)    \
+    {                                                                       \
+        block_run<kind<GPURING_PROTOCOL_##PROTOCOL, __VA_ARGS__>>(&work);   \
     }
 #define KERNEL_FAST(PROTOCOL, protocol, op, name, representation, size) \
     KERNEL(PROTOCOL, protocol##_##name##_##representation,              \

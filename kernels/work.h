@@ -4,11 +4,12 @@
  * One operation of one rank, as input of the executors. Plain C, because CUDA and the host include
  * it.
  *
- * The caller fills in a work from a plan, the connections and the arguments of the call. A work is
- * resumable. An executor runs every lane until it is done or has waited for `patience` without
- * progress, stores the lane's state in the work, and returns. It is called or launched again until
- * all lanes are done. A kernel therefore never occupies a GPU forever, and ranks that share a GPU
- * make progress in turn. All pointers must be valid for the executor (the host or one device).
+ * The lanes of a plan are a constant table. The caller fills in a work from the arguments of the
+ * call, and an executor computes the data of each lane from both. A work is resumable. An executor
+ * runs every lane until it is done or has waited for `patience` without progress, stores the lane's
+ * state, and returns. It is called or launched again until all lanes are done. A kernel therefore
+ * never occupies a GPU forever, and ranks that share a GPU make progress in turn. All pointers must
+ * be valid for the executor (the host or one device).
  */
 #ifndef GPURING_WORK_H
 #define GPURING_WORK_H
@@ -20,10 +21,11 @@
 #include "kernels/types.h"
 
 enum gpuring_lane_status {
-    GPURING_LANE_RUNNING = 0,
-    GPURING_LANE_DONE = 1,
-    GPURING_LANE_ABORTED = 2, /* the abort word was set */
-    GPURING_LANE_CORRUPT = 3, /* a slot has another size than this step, because counts differ */
+    GPURING_LANE_NEW, /* its executor calls gpuring_lane_start */
+    GPURING_LANE_RUNNING,
+    GPURING_LANE_DONE,
+    GPURING_LANE_ABORTED, /* the abort word was set */
+    GPURING_LANE_CORRUPT, /* a slot has another size than this step, because counts differ */
 };
 
 enum gpuring_lane_wait {
@@ -89,30 +91,32 @@ GPURING_INLINE void gpuring_block_share(uint64_t elements, uint32_t part, uint32
     *count = elements - *first < each ? elements - *first : each;
 }
 
-/* A lane: first the constant part, and then the state that the executor changes. */
+/* The constant part of a lane, which has the size of a cache line. */
 struct gpuring_lane {
     const struct gpuring_step *steps;
     const uint16_t *refs;
     struct gpuring_fifo_end *recvs; /* this protocol's connections, indexed by the refs */
     struct gpuring_fifo_end *sends;
-    uint64_t first, count; /* elements of the vector in this lane; for blocks: 0 and the lane's
-                              longest share of a block */
-    uint64_t chunk;        /* maximum elements per chunk, a multiple of the alignment */
+    uint32_t part_begin, part_end; /* share of the vector, or of each block, in parts of the work */
     uint32_t nsteps, nchunks;
     uint32_t nstored, nrefs, nrecvs, nsends; /* sizes of the tables (nstored: steps); 0: unknown,
                                                 so they are not copied */
-    uint32_t launch_seq; /* of the work; a kernel stores it at the lane's end, last, as a release */
-    uint32_t part;       /* part of each block */
+};
 
-    /* Position at which the lane continues; undefined when it is done. */
-    uint64_t done;  /* elements of finished windows */
+/* The state of a lane, which executors change. The position is only defined if it is RUNNING. */
+struct gpuring_lane_state {
+    uint64_t first; /* first element of the window, in the vector or in the share of each block */
+    uint64_t rest;  /* elements from there to the end of the lane */
     uint64_t bytes; /* finished bytes of the current chunk */
     uint32_t step;  /* current step in the window */
     uint32_t status;
     uint32_t wait; /* enum gpuring_lane_wait: kind of the last wait without success */
     uint32_t wait_ref;
+    uint32_t launch_seq; /* of the work; a kernel stores it at the lane's end, last, as a release */
+    uint32_t reserved;
 };
 
+/* This is also the only parameter of a kernel. */
 struct gpuring_work {
     const void *input; /* may be equal to the output (in place) */
     void *output;
@@ -120,16 +124,22 @@ struct gpuring_work {
     uint32_t op;   /* enum gpuring_op */
     uint32_t protocol;
     uint32_t nlanes;
-    uint32_t launch_seq;   /* number of this launch on its stream, see struct gpuring_lane */
-    uint32_t block_shares; /* shares of each block, one per lane; 0: one vector, no blocks */
-    struct gpuring_blocks in, out; /* blocks of input and output, if there are any */
-    uint32_t nblocks;              /* size of their tables; 0: unknown, so they are not copied */
-    uint32_t resumed;              /* number of launches after patience was over */
-    struct gpuring_lane *lanes;
-    const volatile uint32_t *abort; /* nonzero: stop at the next wait */
+    uint64_t count; /* elements of the vector; for blocks: a lane's longest share of a block */
+    uint64_t chunk; /* maximum elements per chunk, a multiple of the alignment */
+    const struct gpuring_lane *lanes;
+    struct gpuring_lane_state *states;
     uint64_t slice;                 /* elements that fit into a slot if chunks are larger, or 0 */
     uint64_t patience;              /* maximum wait of a lane; CUDA: nanoseconds; host: polls of a
                                        lane (1: return immediately) */
+    const volatile uint32_t *abort; /* nonzero: stop at the next wait */
+    uint32_t parts;                 /* of the vector, or of each block */
+    uint32_t has_blocks;            /* 0: one vector */
+    uint32_t nblocks;    /* size of the blocks' tables; 0: unknown, so they are not copied */
+    uint32_t launch_seq; /* number of this launch on its stream */
+    uint32_t resumed;    /* number of launches after patience was over; 0: all lanes are NEW, and a
+                            kernel does not read their states */
+    struct gpuring_blocks in, out; /* blocks of input and output, if there are any */
+    struct gpuring_lane first;     /* lanes[0], which a kernel has without a load */
 };
 
 /*
@@ -141,6 +151,51 @@ struct gpuring_work {
 GPURING_INLINE uint64_t gpuring_chunk_align(uint64_t type_size)
 {
     return GPURING_CHUNK_ALIGN_BYTES / type_size;
+}
+
+/* Return total * part / parts, rounded down to a multiple of `align` elements, a power of two. The
+ * last part ends at `total`. */
+GPURING_INLINE uint64_t gpuring_part_bound(uint64_t total, uint32_t part, uint32_t parts,
+                                           uint64_t align)
+{
+    if (part == 0 || part == parts) { /* avoids divisions, which take longer than a small call */
+        return part == 0 ? 0 : total;
+    }
+    return (total / parts * part + total % parts * part / parts) & ~(align - 1);
+}
+
+/* Compute the elements [*first, *first + *count) of a vector of `total` elements that belong to the
+ * parts [begin, end) of `parts`. All ranks get the same result for the same parts. */
+GPURING_INLINE void gpuring_part_range(uint64_t total, uint32_t begin, uint32_t end, uint32_t parts,
+                                       uint64_t align, uint64_t *first, uint64_t *count)
+{
+    *first = gpuring_part_bound(total, begin, parts, align);
+    *count = gpuring_part_bound(total, end, parts, align) - *first;
+}
+
+/* Compute a lane's elements of the vector. For blocks: 0, and the longest share of a block. */
+GPURING_INLINE void gpuring_lane_range(const struct gpuring_work *work,
+                                       const struct gpuring_lane *lane, uint64_t type_size,
+                                       uint64_t *first, uint64_t *count)
+{
+    if (work->has_blocks) {
+        *first = 0;
+        *count = work->count;
+        return;
+    }
+    gpuring_part_range(work->count, lane->part_begin, lane->part_end, work->parts,
+                       gpuring_chunk_align(type_size), first, count);
+}
+
+/* Let a NEW lane start. */
+GPURING_INLINE void gpuring_lane_start(const struct gpuring_work *work,
+                                       const struct gpuring_lane *lane, uint64_t type_size,
+                                       struct gpuring_lane_state *state)
+{
+    gpuring_lane_range(work, lane, type_size, &state->first, &state->rest);
+    state->bytes = 0;
+    state->step = 0;
+    state->status = GPURING_LANE_RUNNING;
 }
 
 /*
@@ -191,7 +246,7 @@ GPURING_INLINE uint64_t gpuring_line_bytes(uint64_t type_size)
 }
 
 /* Return the maximum number of elements of a chunk in slots of slot_bytes bytes, for
- * gpuring_lane.chunk. */
+ * gpuring_work.chunk. */
 GPURING_INLINE uint64_t gpuring_chunk_max(enum gpuring_protocol protocol, uint64_t slot_bytes,
                                           uint64_t type_size)
 {

@@ -15,8 +15,8 @@
 #define BUDGET_FENCES_LINES  1
 #define BUDGET_FENCES_SIMPLE 3
 
-/* Works and lanes are parameters, so before its first store a block waits only for its tables and
- * for the input. */
+/* The work and its first lane are parameters, so before its first store a warp waits only for the
+ * tables and for the input. In the blocks of other lanes, the second warp also loads the lane. */
 #define BUDGET_LOADS_BEFORE_STORE 2
 
 /* Instructions of all warps for 8 bytes: threads without data end early. */

@@ -20,18 +20,6 @@
 int __real_gpuring_work_run_host(struct gpuring_work *work);
 int __wrap_gpuring_work_run_host(struct gpuring_work *work);
 
-static uint64_t vector_bytes(const struct gpuring_work *work, uint64_t element)
-{
-    uint64_t bytes = 0;
-
-    for (uint32_t i = 0; i < work->nlanes; i++) {
-        uint64_t end = (work->lanes[i].first + work->lanes[i].count) * element;
-
-        bytes = end > bytes ? end : bytes;
-    }
-    return bytes;
-}
-
 /* Return the number of blocks of a result: one for each rank, or one. */
 static uint32_t blocks_of(const struct gpuring_work *work)
 {
@@ -46,17 +34,17 @@ static uint64_t result_bytes(const struct gpuring_work *work, uint64_t element)
 {
     uint64_t bytes = 0;
 
-    for (uint32_t b = 0; work->block_shares > 0 && b < blocks_of(work); b++) {
+    for (uint32_t b = 0; work->has_blocks && b < blocks_of(work); b++) {
         bytes += gpuring_block_at(&work->out, b).count * element;
     }
-    return work->block_shares > 0 ? bytes : vector_bytes(work, element);
+    return work->has_blocks ? bytes : work->count * element;
 }
 
 static void change(const struct gpuring_work *work, uint64_t element, uint64_t at)
 {
     uint64_t offset = at;
 
-    for (uint32_t b = 0; work->block_shares > 0; b++) {
+    for (uint32_t b = 0; work->has_blocks; b++) {
         struct gpuring_extent block = gpuring_block_at(&work->out, b);
 
         if (at < block.count * element) {

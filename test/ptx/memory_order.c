@@ -32,7 +32,7 @@ struct rank {
     struct ptx_machine *machine;
     struct ptx_launch launch;
     struct ptx_fault fault;
-    struct gpuring_launch *parameters;
+    struct gpuring_work *parameters;
     uint64_t *input, *output;
     uint32_t turn, calls, launches;
     enum stage stage; /* of its call; SEEN: the host knows that the kernel has left all lanes */
@@ -108,8 +108,7 @@ static bool launch(uint32_t r)
     struct rank *rank = &ranks[r];
 
     work->launch_seq = ++rank->turn;
-    rank->parameters->work = *work;
-    memcpy(rank->parameters->lanes, work->lanes, work->nlanes * sizeof *work->lanes);
+    *rank->parameters = *work;
     rank->launch.seed = test.seed + ((uint64_t) ++rank->launches << 32) + ((uint64_t) r << 24);
     rank->launch.blocks = work->nlanes;
     rank->launch.threads = gpuring_kernel_threads(work);
@@ -158,11 +157,10 @@ static bool lanes_hold(uint32_t r)
 
     rank->final = true;
     for (uint32_t i = 0; i < work->nlanes; i++) {
-        const struct gpuring_lane *lane = &work->lanes[i];
+        const struct gpuring_lane_state *lane = &work->states[i];
 
-        if (!ptx_weak_host_reads(weak, order_host(r), &lane->done,
-                                 sizeof *lane - offsetof(struct gpuring_lane, done),
-                                 &rank->fault)) {
+        if (!ptx_weak_host_reads(weak, order_host(r), lane,
+                                 offsetof(struct gpuring_lane_state, launch_seq), &rank->fault)) {
             return fail(rank->fault.text);
         }
         if (lane->status == GPURING_LANE_CORRUPT) {
@@ -192,7 +190,7 @@ static bool host_looks(uint32_t r)
         return true;
     }
     for (uint32_t i = 0; i < work->nlanes; i++) {
-        const struct gpuring_lane *lane = &work->lanes[i];
+        const struct gpuring_lane_state *lane = &work->states[i];
 
         if (!host_reads(r, &lane->wait, &value) || !host_reads(r, &lane->wait_ref, &value) ||
             !host_reads(r, &lane->status, &value) || !host_reads(r, &lane->launch_seq, &value)) {
@@ -231,6 +229,7 @@ static bool act(uint32_t r)
         return true;
     }
     rank->running = false;
+    test.fabric.ranks[r].work.resumed++;
     if (rank->stage != STAGE_SEEN) {
         return fail("a kernel has ended, but not announced it");
     }

@@ -114,14 +114,15 @@ static bool reaches_data(const struct gpuring_work *work, const struct gpuring_l
 {
     size_t size = gpuring_type_info(work->type)->size;
     struct gpuring_extent block = {.count = 0};
-    uint64_t first = lane->first, count = lane->count;
+    uint64_t first, count;
 
-    if (work->block_shares > 0) {
+    gpuring_lane_range(work, lane, size, &first, &count);
+    if (work->has_blocks) {
         if (blocks->table != NULL && !reaches(&blocks->table[chunk], sizeof block)) {
             return false;
         }
         block = gpuring_block_at(blocks, chunk);
-        gpuring_block_share(block.count, lane->part, work->block_shares, size, &first, &count);
+        gpuring_block_share(block.count, lane->part_begin, work->parts, size, &first, &count);
     }
     return count == 0 ||
            reaches((const uint8_t *) buffer + block.offset + first * size, count * size);
@@ -136,7 +137,7 @@ static bool reaches_step(const struct gpuring_work *work, const struct gpuring_l
     bool out = (step->flags & GPURING_STEP_STORE) != 0;
 
     return (!in || reaches_data(work, lane, step->chunk, work->input, &work->in)) &&
-           (!out || (work->block_shares > 0 && in) ||
+           (!out || (work->has_blocks && in) ||
             reaches_data(work, lane, step->chunk, work->output, &work->out));
 }
 
@@ -164,30 +165,21 @@ static bool reaches_lane(const struct gpuring_work *work, const struct gpuring_l
     return ok;
 }
 
+/* The first lane is in the work, too. */
 static bool reaches_work(const struct gpuring_work *work)
 {
     bool ok = reaches(work->lanes, work->nlanes * sizeof *work->lanes) &&
+              reaches(work->states, work->nlanes * sizeof *work->states) &&
               (work->abort == NULL ||
                reaches((const void *) (uintptr_t) work->abort, sizeof *work->abort));
 
     standin_memory_open(); /* because tables are in GPU memory */
+    ok = ok && memcmp(&work->first, work->lanes, sizeof work->first) == 0;
     for (uint32_t i = 0; ok && i < work->nlanes; i++) {
-        const struct gpuring_lane *lane = &work->lanes[i];
-
-        ok = lane->count == 0 || reaches_lane(work, lane);
+        ok = reaches_lane(work, &work->lanes[i]);
     }
     standin_memory_close();
     return ok;
-}
-
-/* Return true if the copies of the first lanes in the parameters are equal to the lanes in
- * memory. */
-static bool alike(const struct gpuring_launch *launch)
-{
-    size_t first =
-        launch->work.nlanes < GPURING_LAUNCH_LANES ? launch->work.nlanes : GPURING_LAUNCH_LANES;
-
-    return memcmp(launch->lanes, launch->work.lanes, first * sizeof *launch->lanes) == 0;
 }
 
 CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
@@ -195,8 +187,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
                         unsigned int block_z, unsigned int shared, CUstream stream,
                         void **arguments, void **extra)
 {
-    const struct gpuring_launch *launch = arguments[0];
-    const struct gpuring_work *work = &launch->work;
+    const struct gpuring_work *work = arguments[0];
     const char *name;
 
     STANDIN_ENTER(launch);
@@ -207,16 +198,15 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
     }
     STANDIN_REFUSE_IF(!standin_owned(function->owner), CUDA_ERROR_INVALID_HANDLE,
                       "the kernel was loaded in another context");
-    STANDIN_REFUSE_IF(!reaches_work(work), CUDA_ERROR_ILLEGAL_ADDRESS,
-                      "the work refers to memory that its context does not reach");
+    STANDIN_REFUSE_IF(
+        !reaches_work(work), CUDA_ERROR_ILLEGAL_ADDRESS,
+        "the work refers to memory that its context does not reach, or to another lane");
     STANDIN_REFUSE_IF(standin_stream_priority(stream) >= 0, CUDA_ERROR_INVALID_VALUE,
                       "the stream has no priority over others");
-    STANDIN_REFUSE_IF(!alike(launch), CUDA_ERROR_INVALID_VALUE,
-                      "the parameters are not the lanes in memory");
     name = gpuring_kernel_name(work->type, work->op, work->protocol);
     if (grid_x != work->nlanes || name == NULL || strcmp(name, function->name) != 0 ||
         block_x != gpuring_kernel_threads(work)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    return standin_enqueue(stream, function->name, launch);
+    return standin_enqueue(stream, function->name, work);
 }

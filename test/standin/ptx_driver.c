@@ -118,13 +118,13 @@ static bool reach(void *context, uint64_t address, uint64_t *begin, uint64_t *en
 }
 
 void standin_ptx_run(struct ptx_machine **machine, struct CUctx_st *context, const char *kernel,
-                     const struct gpuring_launch *parameters)
+                     const struct gpuring_work *work)
 {
     struct ptx_launch launch = {.kernel = kernel,
-                                .blocks = parameters->work.nlanes,
-                                .threads = gpuring_kernel_threads(&parameters->work),
-                                .parameters = parameters,
-                                .bytes = sizeof *parameters,
+                                .blocks = work->nlanes,
+                                .threads = gpuring_kernel_threads(work),
+                                .parameters = work,
+                                .bytes = sizeof *work,
                                 .seed = seed + (atomic_fetch_add(&launches, 1) << 20),
                                 .limit = LIMIT,
                                 .reach = reach,

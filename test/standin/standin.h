@@ -191,8 +191,7 @@ CUresult standin_set_late(CUdeviceptr to, unsigned char value, size_t bytes, CUs
 void standin_end_streams(struct standin_owner owner);
 void standin_end_memory(struct standin_owner owner);
 /* task.c: queue a kernel. */
-struct gpuring_launch;
-CUresult standin_enqueue(CUstream stream, const char *kernel, const struct gpuring_launch *launch);
+CUresult standin_enqueue(CUstream stream, const char *kernel, const struct gpuring_work *work);
 
 /* ptx_driver.c: return true if kernels are interpreted from PTX; return true if the PTX is invalid,
  * which has been reported; run a kernel. A fault of a kernel breaks the context, as on a GPU. */
@@ -200,7 +199,7 @@ struct ptx_machine;
 bool standin_ptx(void);
 bool standin_ptx_refused(void);
 void standin_ptx_run(struct ptx_machine **machine, struct CUctx_st *context, const char *kernel,
-                     const struct gpuring_launch *parameters);
+                     const struct gpuring_work *work);
 
 /* context.c */
 enum {

@@ -98,7 +98,7 @@ static bool all_done(const struct gpuring_work *work)
 {
     uint32_t i = 0;
 
-    while (i < work->nlanes && work->lanes[i].status == GPURING_LANE_DONE) {
+    while (i < work->nlanes && work->states[i].status == GPURING_LANE_DONE) {
         i++;
     }
     return i == work->nlanes;
@@ -121,31 +121,43 @@ static bool uses_host(const struct gpuring_work *work)
            (lane->nsends > 0 && on_host(&lane->sends[0]));
 }
 
-/* Flip a bit in the result of each finished lane that stores one. */
+/* Flip a bit in the result of each finished lane that stores one. Of the lanes with blocks, these
+ * are the ones with a single step. */
 static void corrupt_result(const struct gpuring_work *work)
 {
     uint8_t *output = work->output;
 
-    for (uint32_t i = 0; i < work->nlanes && work->block_shares == 0; i++) {
+    for (uint32_t i = 0; i < work->nlanes; i++) {
+        uint64_t size = gpuring_type_info((enum gpuring_type) work->type)->size, first, count;
+        struct gpuring_extent block = {.offset = 0};
         const struct gpuring_lane *lane = &work->lanes[i];
-
         const struct gpuring_step *last =
             &lane->steps[gpuring_steps_stored(lane->steps, lane->nsteps) - 1];
 
-        if (lane->status == GPURING_LANE_DONE && lane->count > 0 && output != NULL &&
+        gpuring_lane_range(work, lane, size, &first, &count);
+        if (work->has_blocks) {
+            block = gpuring_block_at(&work->out, last->chunk);
+            gpuring_block_share(lane->nsteps == 1 ? block.count : 0, lane->part_begin, work->parts,
+                                size, &first, &count);
+        }
+        if (work->states[i].status == GPURING_LANE_DONE && count > 0 && output != NULL &&
             (last->flags & GPURING_STEP_STORE) != 0) {
-            output[lane->first * gpuring_type_info((enum gpuring_type) work->type)->size] ^= 1;
+            output[block.offset + first * size] ^= 1;
         }
     }
 }
 
-/* Run a work on the host executor until it has ended or its patience is over. */
+/* Run a work on the host executor until it has ended or its patience is over. Like a kernel, read
+ * the lanes' states only if the work is resumed. */
 static void run_on_host(const struct gpuring_work *work)
 {
     uint64_t end = now_ns() + work->patience;
-    struct gpuring_work slice = *work; /* shares the lanes, so their state persists */
+    struct gpuring_work slice = *work; /* shares the states, so they persist */
 
     slice.patience = 64;
+    for (uint32_t i = 0; i < work->nlanes && work->resumed == 0; i++) {
+        work->states[i].status = GPURING_LANE_NEW;
+    }
     while (gpuring_work_run_host(&slice) > 0 && now_ns() < end) {
         sched_yield();
     }
@@ -154,7 +166,7 @@ static void run_on_host(const struct gpuring_work *work)
 static void run_kernel(const struct standin_task *task, struct ptx_machine **machine,
                        struct CUctx_st *context, atomic_int *waiting)
 {
-    const struct gpuring_work *work = &task->launch->work;
+    const struct gpuring_work *work = task->work;
     struct timespec nap = {.tv_nsec = (long) standin_slow_us() % 1000000 * 1000};
     int gpu = gpu_acquire();
     uint64_t sent = sent_to_others(work);
@@ -164,7 +176,7 @@ static void run_kernel(const struct standin_task *task, struct ptx_machine **mac
     }
     atomic_fetch_sub(waiting, 1);
     if (standin_ptx()) {
-        standin_ptx_run(machine, context, task->kernel, task->launch);
+        standin_ptx_run(machine, context, task->kernel, work);
     } else {
         run_on_host(work);
     }
@@ -177,10 +189,10 @@ static void run_kernel(const struct standin_task *task, struct ptx_machine **mac
         corrupt_result(work);
     }
     for (uint32_t i = 0; i < work->nlanes && !standin_ptx(); i++) { /* like a kernel at its end */
-        __atomic_store_n(&work->lanes[i].launch_seq, work->launch_seq, __ATOMIC_RELEASE);
+        __atomic_store_n(&work->states[i].launch_seq, work->launch_seq, __ATOMIC_RELEASE);
     }
     gpu_release(gpu);
-    free(task->launch);
+    free(task->work);
 }
 
 #define TURN_BYTES (32 << 10) /* smaller copies are delayed by GPURING_STANDIN_TURN_US */
@@ -229,16 +241,16 @@ void standin_task_run(const struct standin_task *task, struct ptx_machine **mach
     standin_memory_close();
 }
 
-CUresult standin_enqueue(CUstream stream, const char *kernel, const struct gpuring_launch *launch)
+CUresult standin_enqueue(CUstream stream, const char *kernel, const struct gpuring_work *work)
 {
-    struct gpuring_launch *copy = malloc(sizeof *copy);
+    struct gpuring_work *copy = malloc(sizeof *copy);
 
     if (copy == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    *copy = *launch;
+    *copy = *work;
     return standin_stream_queue(
-        stream, (struct standin_task){.kind = TASK_KERNEL, .launch = copy, .kernel = kernel});
+        stream, (struct standin_task){.kind = TASK_KERNEL, .work = copy, .kernel = kernel});
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr pointer, unsigned char value, size_t bytes, CUstream stream)

@@ -18,10 +18,10 @@ struct standin_task {
     size_t bytes;
     size_t rows, to_pitch, from_pitch; /* only for copies */
     unsigned char value;
-    struct gpuring_launch *launch; /* copy of the parameters of a kernel */
-    const char *kernel;            /* name of a kernel */
-    int ms;                        /* delay of a copy */
-    CUstream after; /* for waits: wait until this stream has finished `position` tasks */
+    struct gpuring_work *work; /* copy of the parameters of a kernel */
+    const char *kernel;        /* name of a kernel */
+    int ms;                    /* delay of a copy */
+    CUstream after;            /* for waits: wait until this stream has finished `position` tasks */
     uint64_t position;
     struct standin_task *next;
 };

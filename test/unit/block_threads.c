@@ -50,13 +50,14 @@ struct block_shared {
 struct block_thread {
     const struct gpuring_work *work;
     const struct gpuring_lane *lane;
-    struct gpuring_lane *home;
-    uint64_t type_size, line_bytes, done, bytes;
+    const struct gpuring_lane_state *state;
+    struct gpuring_lane_state *home;
+    uint64_t type_size, line_bytes, first, rest, bytes;
     uint32_t step, slices, brief, turn;
     uint64_t used_recvs, used_sends;
     struct exec_pack *units;
 
-    struct gpuring_lane copy; /* target of `lane`, like the kernels' copy */
+    struct gpuring_lane_state copy; /* target of `state`, like the kernels' copy */
     struct block_shared *shared;
     uint32_t thread,
         nthreads; /* threads that move data; Simple: the next one waits, the last one posts */
@@ -302,7 +303,7 @@ static void start(struct block_thread *threads, uint32_t all, pthread_t *ids)
         meeting_create(&shared->moved[i]);
     }
     for (uint32_t i = 0; i < all; i++) {
-        threads[i].lane = &threads[i].copy;
+        threads[i].state = &threads[i].copy;
         if (pthread_create(&ids[i], NULL, thread_main, &threads[i]) != 0) {
             abort(); /* the other threads wait at the barrier, so the test cannot continue */
         }
@@ -318,7 +319,7 @@ static void start(struct block_thread *threads, uint32_t all, pthread_t *ids)
 }
 
 /* Run one lane with nthreads threads that move data, like a thread block. */
-static int lane_run(struct gpuring_work *work, struct gpuring_lane *lane, uint32_t nthreads)
+static int lane_run(struct gpuring_work *work, uint32_t lane, uint32_t nthreads)
 {
     uint64_t size = gpuring_type_info(work->type)->size;
     struct exec_list lists[EXEC_LISTS];
@@ -330,10 +331,11 @@ static int lane_run(struct gpuring_work *work, struct gpuring_lane *lane, uint32
 
     for (uint32_t i = 0; i < all && status == GPURING_OK; i++) {
         threads[i] = (struct block_thread){.work = work,
-                                           .home = lane,
+                                           .lane = &work->lanes[lane],
+                                           .home = &work->states[lane],
                                            .type_size = size,
                                            .line_bytes = gpuring_line_bytes(size),
-                                           .copy = *lane,
+                                           .copy = work->states[lane],
                                            .shared = &shared,
                                            .units = shared.units,
                                            .thread = i,
@@ -357,22 +359,25 @@ int block_work_run(struct gpuring_work *work, uint32_t nthreads)
         return GPURING_ERR_UNSUPPORTED;
     }
     for (uint32_t i = 0; i < work->nlanes; i++) {
-        struct gpuring_lane *lane = &work->lanes[i];
+        struct gpuring_lane_state *state = &work->states[i];
 
-        if (lane->status == GPURING_LANE_RUNNING) {
-            int status = lane_run(work, lane, nthreads);
+        if (state->status == GPURING_LANE_NEW) {
+            gpuring_lane_start(work, &work->lanes[i], gpuring_type_info(work->type)->size, state);
+        }
+        if (state->status == GPURING_LANE_RUNNING) {
+            int status = lane_run(work, i, nthreads);
 
             if (status != GPURING_OK) {
                 return status;
             }
         }
-        if (lane->status == GPURING_LANE_ABORTED) {
+        if (state->status == GPURING_LANE_ABORTED) {
             return GPURING_ERR_ABORTED;
         }
-        if (lane->status == GPURING_LANE_CORRUPT) {
+        if (state->status == GPURING_LANE_CORRUPT) {
             return GPURING_ERR_COUNTS;
         }
-        running += lane->status == GPURING_LANE_RUNNING;
+        running += state->status == GPURING_LANE_RUNNING;
     }
     return running == 0 ? GPURING_OK : GPURING_AGAIN;
 }

@@ -216,28 +216,22 @@ static void begin(struct fabric *fabric, const struct collective_call *call, int
                   uint64_t chunk, uint64_t patience)
 {
     struct gpuring_work *work = &fabric->ranks[rank].work;
-    const struct gpuring_plan *plan = fabric->plans->plans[rank];
 
     fabric_work(fabric, rank, GPURING_TYPE_UINT32, GPURING_OP_SUM, call->count, call->input[rank],
                 call->output[rank], patience);
     if (gpuring_collective_has_blocks(call->collective)) {
-        work->block_shares = (uint32_t) plan->weight;
+        uint64_t most, share;
+
+        work->has_blocks = 1;
         work->nblocks = (uint32_t) call->nranks;
         work->in =
             blocks_of(call, extents_of(call, rank, 0), has_many(call, false) || call->in_place);
         work->out = blocks_of(call, extents_of(call, rank, 1), has_many(call, true));
+        most = longest(work);
+        share = gpuring_block_part(most, work->parts, sizeof(uint32_t));
+        work->count = share < most ? share : most;
     }
-    for (uint32_t i = 0; i < plan->nlanes; i++) {
-        if (gpuring_collective_has_blocks(call->collective)) {
-            uint64_t most = longest(work);
-            uint64_t share = gpuring_block_part(most, work->block_shares, sizeof(uint32_t));
-
-            work->lanes[i].first = 0;
-            work->lanes[i].part = (uint32_t) plan->lanes[i].part_begin;
-            work->lanes[i].count = share < most ? share : most;
-        }
-        work->lanes[i].chunk = work->lanes[i].chunk < chunk ? work->lanes[i].chunk : chunk;
-    }
+    work->chunk = work->chunk < chunk ? work->chunk : chunk;
 }
 
 void collective_call_begin(struct fabric *fabric, struct collective_call *call, uint64_t chunk,

@@ -296,14 +296,10 @@ struct gpuring_work *cuda_work(struct gpuring_transport *transport, const struct
                                void *tables, CUdeviceptr buffer, uint64_t count,
                                enum gpuring_protocol protocol, uint64_t room)
 {
-    struct gpuring_lane *lane = tables;
+    struct gpuring_lane_state *lane = tables;
     struct gpuring_work *work = (struct gpuring_work *) (lane + 1);
-    uint64_t align = gpuring_chunk_align(sizeof(int32_t));
 
     memset(tables, 0, sizeof *lane + sizeof *work);
-    CUDA_REQUIRE(gpuring_transport_bind(transport, 0, protocol, lane) == GPURING_OK);
-    gpuring_plan_lane_range(plan, 0, plan->weight, count, align, &lane->first, &lane->count);
-    lane->chunk = gpuring_chunk_max(protocol, room, sizeof(int32_t));
     *work = (struct gpuring_work){
         .input = (void *) (uintptr_t) buffer,
         .output = (void *) (uintptr_t) buffer,
@@ -311,10 +307,14 @@ struct gpuring_work *cuda_work(struct gpuring_transport *transport, const struct
         .op = GPURING_OP_SUM,
         .protocol = protocol,
         .nlanes = 1,
-        .lanes = lane,
-        .abort = gpuring_transport_abort_word(transport),
+        .count = count,
+        .chunk = gpuring_chunk_max(protocol, room, sizeof(int32_t)),
+        .states = lane,
         .patience = 100000,
+        .abort = gpuring_transport_abort_word(transport),
+        .parts = plan->weight,
     };
+    CUDA_REQUIRE(gpuring_transport_bind(transport, 0, protocol, work) == GPURING_OK);
     return work;
 }
 

@@ -121,9 +121,11 @@ void fabric_create(struct fabric *fabric, const struct test_plans *plans,
         nwires += plans->plans[rank]->nsends;
     }
     fabric->lanes = table(nlanes, sizeof *fabric->lanes);
+    fabric->states = table(nlanes, sizeof *fabric->states);
     nlanes = 0;
     for (int rank = 0; rank < plans->nranks; rank++) {
         fabric->ranks[rank].lanes = fabric->lanes + nlanes;
+        fabric->ranks[rank].states = fabric->states + nlanes;
         nlanes += plans->plans[rank]->nlanes;
     }
     fabric->memory = fabric_memory->alloc(nwires * wire_bytes(fabric), 1);
@@ -141,6 +143,7 @@ void fabric_destroy(struct fabric *fabric)
         fabric_memory->release(fabric->ranks[rank].refs, 0);
     }
     fabric_memory->release(fabric->lanes, 0);
+    fabric_memory->release(fabric->states, 0);
     fabric_memory->release(fabric->ranks, 0);
     fabric_memory->release(fabric->work, 0);
     fabric_memory->release(fabric->abort, 0);
@@ -182,7 +185,8 @@ void fabric_work(struct fabric *fabric, int rank, uint32_t type, uint32_t op, ui
             .refs = own->refs + (lane->refs - plan->refs),
             .recvs = own->recvs + lane->first_recv,
             .sends = own->sends + lane->first_send,
-            .chunk = slot * (sliced ? GPURING_SLICES : 1),
+            .part_begin = lane->part_begin,
+            .part_end = lane->part_end,
             .nsteps = lane->nsteps,
             .nstored = gpuring_steps_stored(lane->steps, lane->nsteps),
             .nrefs = lane->nrefs,
@@ -190,8 +194,7 @@ void fabric_work(struct fabric *fabric, int rank, uint32_t type, uint32_t op, ui
             .nsends = lane->nsends,
             .nchunks = lane->nchunks,
         };
-        gpuring_plan_lane_range(plan, i, plan->weight, count, gpuring_chunk_align(size),
-                                &own->lanes[i].first, &own->lanes[i].count);
+        own->states[i] = (struct gpuring_lane_state){.status = GPURING_LANE_NEW};
     }
     own->work = (struct gpuring_work){.input = input,
                                       .output = output,
@@ -199,10 +202,15 @@ void fabric_work(struct fabric *fabric, int rank, uint32_t type, uint32_t op, ui
                                       .op = op,
                                       .protocol = fabric->protocol,
                                       .nlanes = plan->nlanes,
+                                      .count = count,
+                                      .chunk = slot * (sliced ? GPURING_SLICES : 1),
                                       .lanes = own->lanes,
-                                      .abort = fabric->abort,
+                                      .states = own->states,
                                       .slice = sliced ? slot : 0,
-                                      .patience = patience};
+                                      .patience = patience,
+                                      .abort = fabric->abort,
+                                      .parts = plan->weight,
+                                      .first = own->lanes[0]};
 }
 
 void fabric_work_all(struct fabric *fabric, uint32_t type, uint32_t op, uint64_t count,
@@ -215,10 +223,16 @@ void fabric_work_all(struct fabric *fabric, uint32_t type, uint32_t op, uint64_t
 
         fabric_work(fabric, rank, type, op, count, input, output, patience);
         for (uint32_t i = 0; i < own->work.nlanes; i++) {
-            own->lanes[i].first += (uint64_t) rank * stride;
+            struct gpuring_lane_state *state = &own->states[i];
+
+            state->status = GPURING_LANE_RUNNING;
+            gpuring_lane_range(&own->work, &own->lanes[i], gpuring_type_info(type)->size,
+                               &state->first, &state->rest);
+            state->first += (uint64_t) rank * stride;
         }
         nlanes += own->work.nlanes;
     }
     *fabric->work = fabric->ranks[0].work;
     fabric->work->nlanes = nlanes;
+    fabric->work->resumed = 1; /* so that a kernel reads the lanes' positions */
 }

@@ -26,7 +26,8 @@ struct fabric_rank {
     struct gpuring_fifo_end *recvs;
     struct gpuring_step *steps; /* steps of all lanes, one after the other */
     uint16_t *refs;
-    struct gpuring_lane *lanes; /* in one array for all ranks */
+    struct gpuring_lane *lanes; /* these two are in one array for all ranks */
+    struct gpuring_lane_state *states;
     struct gpuring_work work;
 };
 
@@ -37,6 +38,7 @@ struct fabric {
     uint32_t nslots;
     struct fabric_rank *ranks;
     struct gpuring_lane *lanes;
+    struct gpuring_lane_state *states;
     struct gpuring_work *work; /* of fabric_work_all */
     void *memory;              /* of all slots and counters */
     uint32_t *abort;

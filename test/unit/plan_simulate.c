@@ -305,8 +305,8 @@ static int simulation_run(struct simulation *s, const struct gpuring_plan *const
         const struct gpuring_plan_process *process = &s->network.processes[i];
         uint64_t first;
 
-        gpuring_plan_lane_range(plans[process->rank], process->lane, plans[process->rank]->weight,
-                                s->config->bytes, CHUNK_ALIGN, &first, &s->actors[i].count);
+        gpuring_part_range(s->config->bytes, process->plan->part_begin, process->plan->part_end,
+                           plans[process->rank]->weight, CHUNK_ALIGN, &first, &s->actors[i].count);
         actor_skip(s, i);
         actor_queue(s, i);
     }

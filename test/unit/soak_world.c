@@ -79,21 +79,6 @@ static void member_create(struct soak_world *world, struct soak_group *group, co
                      GPURING_OK);
 }
 
-static void member_bind(struct soak_member *member)
-{
-    for (int a = 0; a < SOAK_ALGORITHMS; a++) {
-        const struct gpuring_plan *plan = member->group->plans[a].plans[member->rank];
-
-        for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-            member->lanes[a][p] = calloc(plan->nlanes, sizeof *member->lanes[a][p]);
-            assert_non_null(member->lanes[a][p]);
-            assert_int_equal(gpuring_transport_bind(member->transport, a, (enum gpuring_protocol) p,
-                                                    member->lanes[a][p]),
-                             GPURING_OK);
-        }
-    }
-}
-
 /* Transfer first chunks. All members wait for each other, so they are polled in turn. */
 static void group_try(struct soak_group *group)
 {
@@ -128,7 +113,6 @@ static void group_connect(struct soak_group *group)
                          GPURING_OK);
     }
     for (int rank = 0; rank < group->nranks; rank++) {
-        member_bind(&group->member[rank]);
     }
     free(connect_infos);
 }
@@ -188,21 +172,11 @@ void soak_world_open(struct soak_world *world, uint64_t seed, int calls_per_grou
     }
 }
 
-static void member_close(struct soak_member *member)
-{
-    gpuring_transport_destroy(member->transport);
-    for (int a = 0; a < SOAK_ALGORITHMS; a++) {
-        for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-            free(member->lanes[a][p]);
-        }
-    }
-}
-
 void soak_world_close(struct soak_world *world)
 {
     for (int g = 0; g < world->ngroups; g++) {
         for (int rank = 0; rank < world->group[g].nranks; rank++) {
-            member_close(&world->group[g].member[rank]);
+            gpuring_transport_destroy(world->group[g].member[rank].transport);
         }
         for (int a = 0; a < SOAK_ALGORITHMS; a++) {
             test_plans_free(&world->group[g].plans[a]);

@@ -33,7 +33,6 @@ struct soak_member {
     struct soak_process *process;
     int rank;
     struct gpuring_transport *transport;
-    struct gpuring_lane *lanes[SOAK_ALGORITHMS][GPURING_PROTOCOL_COUNT];
     pthread_t thread;
     bool tried;
     int status; /* status of the first failed collective */

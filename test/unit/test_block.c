@@ -35,7 +35,7 @@ static int run_block8(struct gpuring_work *work)
 /* Some ranks are blocks, the others hosts: both speak the same protocols. */
 static int run_mixed(struct gpuring_work *work)
 {
-    return work->lanes[0].chunk % 256 == 0 && ((uintptr_t) work->input & 1) == 0
+    return work->chunk % 256 == 0 && ((uintptr_t) work->input & 1) == 0
                ? block_work_run(work, 2)
                : gpuring_work_run_host(work);
 }
@@ -153,7 +153,7 @@ static void test_abort(void **state)
         fabric_create(&fabric, &plans, (enum gpuring_protocol) protocol, SLOT_BYTES, 4);
         fabric_work(&fabric, 0, GPURING_TYPE_INT32, GPURING_OP_SUM, 1000, input, output, 10);
         assert_int_equal(run_block8(&fabric.ranks[0].work), GPURING_AGAIN);
-        assert_int_equal(fabric.ranks[0].lanes[0].wait, GPURING_WAIT_RECV);
+        assert_int_equal(fabric.ranks[0].states[0].wait, GPURING_WAIT_RECV);
         *fabric.abort = 6;
         assert_int_equal(run_block8(&fabric.ranks[0].work), GPURING_ERR_ABORTED);
         fabric_destroy(&fabric);

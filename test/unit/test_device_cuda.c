@@ -69,16 +69,14 @@ static void pointers_are_told_apart(void **state)
 
 static void memory_body(void)
 {
-    const struct gpuring_cuda_driver *driver;
+    CUdeviceptr buffer;
+    const struct gpuring_cuda_driver *driver = cuda_application_start(0, &buffer, 1 << 16);
+    struct gpuring_device *device = cuda_attached(buffer);
     struct gpuring_device_identity identity;
     uint8_t bytes[5000], back[5000];
-    struct gpuring_device *device;
     CUcontext before, after;
-    CUdeviceptr buffer;
     void *memory, *table;
 
-    driver = cuda_application_start(0, &buffer, 1 << 16);
-    device = cuda_attached(buffer);
     CUDA_REQUIRE(ops->identity(device, &identity) == GPURING_OK);
     CUDA_REQUIRE(strcmp(identity.pci_bus_id, "0000:01:00.0") == 0 && identity.capability == 90);
     CUDA_REQUIRE(driver->ctx_current(&before) == CUDA_SUCCESS);
@@ -88,7 +86,8 @@ static void memory_body(void)
         CUDA_REQUIRE(back[i] == 0);
         bytes[i] = (uint8_t) (i * 7);
     }
-    CUDA_REQUIRE(ops->upload(device, bytes, sizeof bytes, &table) == GPURING_OK);
+    CUDA_REQUIRE(ops->alloc_table(device, sizeof bytes, &table) == GPURING_OK);
+    CUDA_REQUIRE(ops->upload(device, table, bytes, sizeof bytes) == GPURING_OK);
     cuda_copy(device, back, table, sizeof back);
     CUDA_REQUIRE(memcmp(back, bytes, sizeof back) == 0);
     ops->unload(device, table);

@@ -176,8 +176,8 @@ static void test_abort(void **state)
     fabric_create(&fabric, &plans, GPURING_PROTOCOL_SIMPLE, SLOT_BYTES, 4);
     fabric_work(&fabric, 0, GPURING_TYPE_INT32, GPURING_OP_SUM, 1000, input, output, 10);
     assert_int_equal(gpuring_work_run_host(&fabric.ranks[0].work), GPURING_AGAIN);
-    assert_int_equal(fabric.ranks[0].lanes[0].wait, GPURING_WAIT_RECV);
-    assert_int_equal(fabric.ranks[0].lanes[0].wait_ref, 0);
+    assert_int_equal(fabric.ranks[0].states[0].wait, GPURING_WAIT_RECV);
+    assert_int_equal(fabric.ranks[0].states[0].wait_ref, 0);
     *fabric.abort = 6;
     assert_int_equal(gpuring_work_run_host(&fabric.ranks[0].work), GPURING_ERR_ABORTED);
     fabric_destroy(&fabric);

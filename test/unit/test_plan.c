@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/work.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "test/unit/plans.h"
@@ -77,14 +78,13 @@ static void test_lane_range(void **state)
             uint64_t sum = 0, first, count;
 
             for (uint32_t lane = 0; lane < plans.plans[rank]->nlanes; lane++) {
-                gpuring_plan_lane_range(plans.plans[rank], lane, plans.plans[rank]->weight,
-                                        totals[t], 32, &first, &count);
+                const struct gpuring_plan_lane *of = &plans.plans[rank]->lanes[lane];
+
+                gpuring_part_range(totals[t], of->part_begin, of->part_end,
+                                   plans.plans[rank]->weight, 32, &first, &count);
                 assert_int_equal(first % 32 == 0 || count == 0, 1);
                 /* Each part has an up lane; down lanes repeat it. */
-                sum += plans.plans[rank]->lanes[lane].nsends == 0 ||
-                               (plans.plans[rank]->lanes[lane].steps[0].flags & GPURING_STEP_STORE)
-                           ? count
-                           : 0;
+                sum += of->nsends == 0 || (of->steps[0].flags & GPURING_STEP_STORE) ? count : 0;
             }
             assert_int_equal(sum, totals[t]);
         }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/work.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "test/unit/plan_simulate.h"
@@ -168,6 +169,25 @@ static void test_errors(void **state)
     test_plans_free(&plans);
 }
 
+/* Bounds of parts are exact, also where products of elements and parts overflow. */
+static void test_part_bounds(void **state)
+{
+    static const uint64_t totals[] = {1, 31, 96, 1000003, UINT64_C(1) << 60, UINT64_MAX};
+    static const uint32_t parts[] = {1, 2, 3, 64, 1000, UINT32_MAX};
+
+    for (size_t t = 0; t < sizeof totals / sizeof *totals; t++) {
+        for (size_t p = 0; p < sizeof parts / sizeof *parts; p++) {
+            for (uint64_t part = 0; part < parts[p]; part += 1 + parts[p] / 7) {
+                uint64_t exact = (uint64_t) ((unsigned __int128) totals[t] * part / parts[p]);
+
+                assert_true(gpuring_part_bound(totals[t], (uint32_t) part, parts[p], 8) ==
+                            exact / 8 * 8);
+            }
+            assert_true(gpuring_part_bound(totals[t], parts[p], parts[p], 8) == totals[t]);
+        }
+    }
+}
+
 /* The first channels of a plan tile the vector alone, and are its first lanes. */
 static void test_first_lanes(void **state)
 {
@@ -182,14 +202,15 @@ static void test_first_lanes(void **state)
         test_plans_build(&plans, (enum gpuring_algorithm) a, 3, 4);
         for (int rank = 0; rank < 3; rank++) {
             const struct gpuring_plan *plan = plans.plans[rank];
-            uint64_t parts, first, count, most = 0;
-            uint32_t lanes = gpuring_plan_first_lanes(plan, 2, &parts);
+            uint64_t first, count, most = 0;
+            uint32_t parts, lanes = gpuring_plan_first_lanes(plan, 2, &parts);
 
             assert_int_equal(gpuring_plan_channels(plan), 4);
             assert_true(lanes > 0 && lanes < plan->nlanes);
             assert_true(a == GPURING_ALGORITHM_TREE || lanes == lanes_of_two[a]);
             for (uint32_t i = 0; i < lanes; i++) {
-                gpuring_plan_lane_range(plan, i, parts, 1000, 32, &first, &count);
+                gpuring_part_range(1000, plan->lanes[i].part_begin, plan->lanes[i].part_end, parts,
+                                   32, &first, &count);
                 most = first + count > most ? first + count : most;
             }
             assert_int_equal(most, 1000);
@@ -247,7 +268,8 @@ int main(void)
         cmocka_unit_test(test_ring_latency), cmocka_unit_test(test_ring_bandwidth),
         cmocka_unit_test(test_contention),   cmocka_unit_test(test_tree),
         cmocka_unit_test(test_direct),       cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_first_lanes),  cmocka_unit_test(test_many),
+        cmocka_unit_test(test_part_bounds),  cmocka_unit_test(test_first_lanes),
+        cmocka_unit_test(test_many),
     };
 
     gpuring_log_set(quiet, GPURING_LOG_ERROR);

@@ -141,7 +141,7 @@ static int collective(struct soak_member *member, const struct collective *c,
                       const struct buffers *buffers, bool help)
 {
     const struct gpuring_plan *plan = member->group->plans[c->algorithm].plans[member->rank];
-    struct gpuring_lane *lanes = member->lanes[c->algorithm][c->protocol];
+    struct gpuring_lane_state *states = calloc(plan->nlanes, sizeof *states);
     uint64_t size = gpuring_type_info(c->type)->size;
     uint8_t *output = c->in_place ? buffers->input : buffers->output;
     struct gpuring_work work = {.input = buffers->input,
@@ -150,26 +150,26 @@ static int collective(struct soak_member *member, const struct collective *c,
                                 .op = c->op,
                                 .protocol = c->protocol,
                                 .nlanes = plan->nlanes,
-                                .lanes = lanes,
+                                .count = c->count,
+                                .chunk = c->chunk,
+                                .states = states,
+                                .patience = 20,
                                 .abort = gpuring_transport_abort_word(member->transport),
-                                .patience = 20};
+                                .parts = plan->weight};
     int status;
 
     memset(output + c->count * size, 0xa5, GUARD);
     for (uint64_t i = 0; i < c->count; i++) {
         reference_input(c->type, c->op, member->rank, c->base + i, buffers->input + i * size);
     }
-    for (uint32_t i = 0; i < plan->nlanes; i++) {
-        gpuring_plan_lane_range(plan, i, plan->weight, c->count, gpuring_chunk_align(size),
-                                &lanes[i].first, &lanes[i].count);
-        lanes[i].chunk = c->chunk;
-        lanes[i].done = lanes[i].bytes = 0;
-        lanes[i].step = lanes[i].status = lanes[i].wait = lanes[i].wait_ref = 0;
-    }
     gpuring_transport_use(member->transport, (int) c->algorithm, c->protocol);
     gpuring_transport_begin(member->transport);
-    status = run_work(member, &work, help);
+    status = states == NULL ? GPURING_ERR_NOMEM
+                            : gpuring_transport_bind(member->transport, (int) c->algorithm,
+                                                     c->protocol, &work);
+    status = status == GPURING_OK ? run_work(member, &work, help) : status;
     gpuring_transport_end(member->transport);
+    free(states);
     if (status == GPURING_OK && !result_is_right(member, c, output)) {
         return GPURING_ERR_DATA;
     }

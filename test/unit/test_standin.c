@@ -204,21 +204,25 @@ static void other_context(void)
 static void launch_with(const struct gpuring_step *steps, struct gpuring_work *work,
                         struct gpuring_lane *lane)
 {
-    static struct gpuring_launch launch;
-    void *arguments[] = {&launch};
+    void *arguments[] = {work};
     CUfunction function;
     CUmodule module;
 
-    *lane = (struct gpuring_lane){.steps = steps, .refs = (const uint16_t *) (const void *) lane};
-    lane->count = lane->nsteps = lane->nchunks = 1;
+    *lane = (struct gpuring_lane){.steps = steps,
+                                  .refs = (const uint16_t *) (const void *) lane,
+                                  .part_end = 1,
+                                  .nsteps = 1,
+                                  .nchunks = 1};
     *work = (struct gpuring_work){.input = work,
                                   .output = work,
                                   .type = GPURING_TYPE_FLOAT,
                                   .op = GPURING_OP_SUM,
                                   .nlanes = 1,
-                                  .lanes = lane};
-    launch.work = *work;
-    launch.lanes[0] = *lane;
+                                  .count = 1,
+                                  .lanes = lane,
+                                  .states = (struct gpuring_lane_state *) (lane + 1),
+                                  .parts = 1,
+                                  .first = *lane};
     nothing_wrong();
     CUDA_REQUIRE(driver->module_load(&module, gpuring_kernel_image) == CUDA_SUCCESS);
     CUDA_REQUIRE(driver->module_function(&function, module, "gpuring_simple_sum_f32") ==

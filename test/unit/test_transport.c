@@ -105,16 +105,27 @@ static void rank_destroy(struct rank *self)
     gpuring_device_host.close(self->device);
 }
 
-static void lane_prepare(const struct rank *self, enum gpuring_protocol protocol,
-                         struct gpuring_lane *lane)
+/* Fill in the sum of `data`, in place and with one lane. */
+static void work_prepare(const struct rank *self, enum gpuring_protocol protocol, int32_t *data,
+                         struct gpuring_lane_state *state, struct gpuring_work *work)
 {
     uint64_t room = protocol == GPURING_PROTOCOL_SIMPLE ? 8192 : 1024;
 
-    memset(lane, 0, sizeof *lane);
-    REQUIRE(gpuring_transport_bind(self->transport, 0, protocol, lane) == GPURING_OK);
-    gpuring_plan_lane_range(self->plan, 0, self->plan->weight, COUNT, 16, &lane->first,
-                            &lane->count);
-    lane->chunk = gpuring_fifo_payload(protocol, room) / sizeof(int32_t) / 16 * 16;
+    *state = (struct gpuring_lane_state){.status = GPURING_LANE_NEW};
+    *work = (struct gpuring_work){.input = data,
+                                  .output = data,
+                                  .type = GPURING_TYPE_INT32,
+                                  .op = GPURING_OP_SUM,
+                                  .protocol = protocol,
+                                  .nlanes = 1,
+                                  .count = COUNT,
+                                  .chunk = gpuring_fifo_payload(protocol, room) / sizeof(int32_t) /
+                                           16 * 16,
+                                  .states = state,
+                                  .patience = 100,
+                                  .abort = gpuring_transport_abort_word(self->transport),
+                                  .parts = self->plan->weight};
+    REQUIRE(gpuring_transport_bind(self->transport, 0, protocol, work) == GPURING_OK);
 }
 
 static int run(const struct rank *self, struct gpuring_work *work)
@@ -134,22 +145,14 @@ static int run(const struct rank *self, struct gpuring_work *work)
 static void allreduce(const struct rank *self, int rank, int nranks, enum gpuring_protocol protocol)
 {
     int32_t *data = malloc(COUNT * sizeof *data);
-    struct gpuring_lane lane;
-    struct gpuring_work work = {.input = data,
-                                .output = data,
-                                .type = GPURING_TYPE_INT32,
-                                .op = GPURING_OP_SUM,
-                                .protocol = protocol,
-                                .nlanes = 1,
-                                .lanes = &lane,
-                                .abort = gpuring_transport_abort_word(self->transport),
-                                .patience = 100};
+    struct gpuring_lane_state lane;
+    struct gpuring_work work;
 
     REQUIRE(data != NULL);
     for (int i = 0; i < COUNT; i++) {
         data[i] = i * 7 + rank;
     }
-    lane_prepare(self, protocol, &lane);
+    work_prepare(self, protocol, data, &lane, &work);
     REQUIRE(run(self, &work) == GPURING_OK);
     for (int i = 0; i < COUNT; i++) {
         REQUIRE(data[i] == nranks * i * 7 + nranks * (nranks - 1) / 2);
@@ -330,15 +333,9 @@ static void garbage_in_a_connect_info_is_refused(void **state)
 static void dead_peer_body(int rank, int nranks, struct exchange *exchange)
 {
     struct rank self;
-    struct gpuring_lane lane;
+    struct gpuring_lane_state lane;
     int32_t *data = calloc(COUNT, sizeof *data);
-    struct gpuring_work work = {.input = data,
-                                .output = data,
-                                .type = GPURING_TYPE_INT32,
-                                .op = GPURING_OP_SUM,
-                                .nlanes = 1,
-                                .lanes = &lane,
-                                .patience = 100};
+    struct gpuring_work work;
     char text[256] = "";
     uint64_t operation, other;
     time_t end = time(NULL) + WAIT_LIMIT;
@@ -366,8 +363,7 @@ static void dead_peer_body(int rank, int nranks, struct exchange *exchange)
     REQUIRE(gpuring_transport_differs(self.transport, 100, 1100, &other) == -1);
     REQUIRE(gpuring_transport_differs(self.transport, 100, 1099, &other) == 1 && other == 1100);
     REQUIRE(gpuring_transport_differs(self.transport, 101, 7, &other) == -1);
-    work.abort = gpuring_transport_abort_word(self.transport);
-    lane_prepare(&self, GPURING_PROTOCOL_SIMPLE, &lane);
+    work_prepare(&self, GPURING_PROTOCOL_SIMPLE, data, &lane, &work);
     REQUIRE(gpuring_work_run_host(&work) == GPURING_AGAIN);
     REQUIRE(lane.wait == GPURING_WAIT_RECV);
     REQUIRE(gpuring_transport_peer_rank(self.transport, 0, 0, lane.wait, lane.wait_ref) == 1);

@@ -133,9 +133,10 @@ struct gpuring_device_ops {
      * loaded, and errors of the driver are detected before any data moves. */
     int (*prepare)(struct gpuring_device *device);
 
-    /* Optional. Copy tables to device memory, where the executor may change them (they then contain
-     * the step counters). unload frees the pointer that upload returned. */
-    int (*upload)(struct gpuring_device *device, const void *table, size_t bytes, void **where);
+    /* Optional. Allocate device memory for tables, which unload frees, and copy tables there. The
+     * executor may change them (they contain the step counters). */
+    int (*alloc_table)(struct gpuring_device *device, size_t bytes, void **where);
+    int (*upload)(struct gpuring_device *device, void *where, const void *table, size_t bytes);
     void (*unload)(struct gpuring_device *device, void *where);
 
     /* Optional. Make host memory that is already mapped (status pages) accessible to executors,

@@ -284,46 +284,21 @@ static bool binds(const struct gpuring_engine *engine, int algorithm,
     return engine->base[algorithm].plan != NULL && engine->base[algorithm].transport == transport;
 }
 
-#define WORK_BYTES 128 /* room for the work before the lanes */
-_Static_assert(sizeof(struct gpuring_work) <= WORK_BYTES, "lanes begin on a line of their own");
-
-/* Place the lanes of the transport's plans, after the work if there is none yet. Executors on a GPU
- * read works and lanes in pinned host memory. */
-static int bind_lanes(struct gpuring_engine *engine, const struct gpuring_transport *transport)
-{
-    bool late = engine->work != NULL;
-    void **pinned = late ? &engine->late_pinned : &engine->pinned;
-    struct gpuring_lane *next;
-    size_t lanes = 0;
-    int status;
-
-    for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
-        lanes += binds(engine, i, transport) ? engine->base[i].plan->nlanes : 0;
-    }
-    status = engine->device_ops->alloc_pinned(
-        engine->device, WORK_BYTES + GPURING_PROTOCOL_COUNT * lanes * sizeof(struct gpuring_lane),
-        pinned);
-    engine->work = late ? engine->work : *pinned;
-    next = (struct gpuring_lane *) (void *) ((uint8_t *) *pinned + WORK_BYTES);
-    for (int i = 0; i < GPURING_ALGORITHM_COUNT && status == GPURING_OK; i++) {
-        if (binds(engine, i, transport)) {
-            status = gpuring_program_bind(&engine->base[i], next);
-            next += GPURING_PROTOCOL_COUNT * engine->base[i].plan->nlanes;
-        }
-    }
-    return status;
-}
-
 int gpuring_engine_bind(struct gpuring_engine *engine, const struct gpuring_transport *transport)
 {
-    for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
+    int status = GPURING_OK;
+
+    for (int i = 0; i < GPURING_ALGORITHM_COUNT && status == GPURING_OK; i++) {
+        if (engine->base[i].plan != NULL) { /* also of late algorithms, while nothing runs yet */
+            status = gpuring_program_states(engine, engine->base[i].plan);
+        }
         if (binds(engine, i, transport) &&
             gpuring_transport_tears_lines(transport, engine->base[i].index)) {
             /* A thread that selects a late algorithm at this moment does not keep its choice. */
             engine->choice_config.slot_bytes[i][GPURING_PROTOCOL_LL128] = 0;
         }
     }
-    return bind_lanes(engine, transport);
+    return status;
 }
 
 void gpuring_engine_own(struct gpuring_engine *engine, struct gpuring_transport *transport)
@@ -389,8 +364,7 @@ void gpuring_engine_destroy(struct gpuring_engine *engine)
     gpuring_programs_destroy(engine);
     gpuring_transport_destroy(engine->late_transport);
     gpuring_transport_destroy(engine->transport);
-    engine->device_ops->free_pinned(engine->device, engine->pinned);
-    engine->device_ops->free_pinned(engine->device, engine->late_pinned);
+    engine->device_ops->free_pinned(engine->device, engine->work.states);
     engine->device_ops->free_pinned(engine->device, engine->extents);
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
         gpuring_plan_free(engine->base[i].plan);

@@ -23,9 +23,7 @@
 struct gpuring_program {
     struct gpuring_plan *plan; /* NULL: not offered */
     struct gpuring_transport *transport;
-    int index; /* its number in the transport */
-    struct gpuring_lane *lanes[GPURING_PROTOCOL_COUNT];
-    void *pinned;  /* the lanes, if the program owns them */
+    int index;     /* its number in the transport */
     uint64_t used; /* the last operation that used it */
 };
 
@@ -59,11 +57,10 @@ struct gpuring_engine {
     bool compared;                   /* its word was compared with a peer's, or need not be */
     struct gpuring_selection choice; /* of its call */
     struct gpuring_program *program; /* of its call */
-    void *pinned;      /* memory that executors read: the work, then the lanes of `base` */
-    void *late_pinned; /* the same for the lanes of the late algorithms */
-    struct gpuring_work *work;
-    uint64_t prepared; /* shape of the calls for which work and lanes are filled; 0: none */
-    struct gpuring_extent *extents; /* of blocks, pinned; NULL: not needed yet */
+    struct gpuring_work work;        /* of that operation; its states are pinned */
+    uint32_t nstates;                /* lanes that have states */
+    uint64_t prepared;               /* shape of the calls for which the work is filled; 0: none */
+    struct gpuring_extent *extents;  /* of blocks, pinned; NULL: not needed yet */
     struct gpuring_bounce bounce_input, bounce_output;
 };
 

@@ -11,18 +11,6 @@
 #include "mca/coll_gpuring/engine/program.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* Assign its part of the vector to each lane. */
-static void begin_vector(const struct gpuring_plan *plan, const struct gpuring_call *call,
-                         uint64_t parts, uint32_t nlanes, struct gpuring_lane *lanes)
-{
-    uint64_t align = gpuring_chunk_align(call->element_size);
-
-    for (uint32_t i = 0; i < nlanes; i++) {
-        gpuring_plan_lane_range(plan, i, parts, call->count, align, &lanes[i].first,
-                                &lanes[i].count);
-    }
-}
-
 /* Return the length of a buffer's longest block. */
 static uint64_t longest_block(const struct gpuring_call_buffer *buffer, int nranks)
 {
@@ -36,24 +24,21 @@ static uint64_t longest_block(const struct gpuring_call_buffer *buffer, int nran
     return longest;
 }
 
-/* Assign a share of every block to each lane. Return the number of lanes that may have data, at
- * least one. */
-static uint32_t begin_blocks(const struct gpuring_plan *plan, const struct gpuring_call *call,
-                             uint64_t parts, uint32_t nlanes, struct gpuring_lane *lanes)
+/* Assign a share of every block to each lane. Keep only lanes that may have data, at least one. */
+static void begin_blocks(const struct gpuring_plan *plan, const struct gpuring_call *call,
+                         struct gpuring_work *work)
 {
     uint64_t in = longest_block(&call->in, plan->nranks);
     uint64_t out = longest_block(&call->out, plan->nranks), longest = in > out ? in : out;
-    uint64_t share = gpuring_block_part(longest, (uint32_t) parts, call->element_size);
-    uint32_t used = 0;
+    uint64_t share = gpuring_block_part(longest, work->parts, call->element_size);
+    uint32_t used = 1;
 
-    while (used < nlanes && (used == 0 || plan->lanes[used].part_begin * GPURING_PART_BYTES <
-                                              longest * call->element_size)) {
-        lanes[used].first = 0;
-        lanes[used].count = share < longest ? share : longest;
-        lanes[used].part = (uint32_t) plan->lanes[used].part_begin;
+    while (used < work->nlanes && (uint64_t) plan->lanes[used].part_begin * GPURING_PART_BYTES <
+                                      longest * call->element_size) {
         used++;
     }
-    return used;
+    work->nlanes = used;
+    work->count = share < longest ? share : longest;
 }
 
 /* Place tables of blocks in memory of the executor. */
@@ -93,39 +78,35 @@ static int find_program(struct gpuring_engine *engine, const struct gpuring_call
     return gpuring_program_find(engine, call->collective, algorithm, call->root, &engine->program);
 }
 
-/* Fill in plan, lanes and work, which depend only on the call's shape. Store the members one by
- * one, because a copy of the whole work would wait for earlier stores. */
+/* Fill in plan and work, which depend only on the call's shape. Store the members one by one,
+ * because a copy of the whole work would wait for earlier stores. */
 static int prepare(struct gpuring_engine *engine, const struct gpuring_call *call)
 {
     const struct gpuring_selection *choice = &call->choice;
-    struct gpuring_work *work = engine->work;
-    struct gpuring_lane *lanes;
-    uint64_t parts;
+    struct gpuring_work *work = &engine->work;
     int status;
 
     engine->prepared = 0;
     engine->choice = *choice;
     status = find_program(engine, call);
+    if (status == GPURING_OK) {
+        status = gpuring_transport_bind(engine->program->transport, engine->program->index,
+                                        choice->protocol, work);
+    }
     if (status != GPURING_OK) {
         return status;
     }
-    lanes = engine->program->lanes[choice->protocol];
-    work->nlanes = gpuring_plan_first_lanes(engine->program->plan, choice->channels, &parts);
-    if (gpuring_collective_has_blocks(call->collective)) {
-        work->nlanes = begin_blocks(engine->program->plan, call, parts, work->nlanes, lanes);
-        work->block_shares = (uint32_t) parts;
-    } else {
-        begin_vector(engine->program->plan, call, parts, work->nlanes, lanes);
-        work->block_shares = 0;
+    work->nlanes = gpuring_plan_first_lanes(engine->program->plan, choice->channels, &work->parts);
+    work->count = call->count;
+    work->has_blocks = gpuring_collective_has_blocks(call->collective);
+    if (work->has_blocks) {
+        begin_blocks(engine->program->plan, call, work);
     }
-    for (uint32_t i = 0; i < work->nlanes; i++) {
-        lanes[i].chunk = choice->chunk;
-    }
+    work->chunk = choice->chunk;
     work->type = call->type;
     work->op = call->op;
     work->protocol = choice->protocol;
     work->nblocks = (uint32_t) engine->choice_config.nranks;
-    work->lanes = lanes;
     work->slice = choice->slice;
     work->patience = engine->patience;
     work->in = call->in.blocks;
@@ -137,19 +118,12 @@ static int prepare(struct gpuring_engine *engine, const struct gpuring_call *cal
                                                            : place_tables(engine, work);
 }
 
-/* Fill in the data of an individual call: buffers that the executor can access, and state of the
- * lanes. */
+/* Fill in the data of an individual call: buffers that the executor can access, and the status of
+ * the lanes. */
 static void fill_work(struct gpuring_work *work, const void *input, void *output)
 {
     for (uint32_t i = 0; i < work->nlanes; i++) {
-        struct gpuring_lane *lane = &work->lanes[i];
-
-        lane->done = 0;
-        lane->bytes = 0;
-        lane->step = 0;
-        lane->status = GPURING_LANE_RUNNING;
-        lane->wait = GPURING_WAIT_NONE;
-        lane->wait_ref = 0;
+        work->states[i].status = GPURING_LANE_NEW;
     }
     work->input = input;
     work->output = output;
@@ -232,8 +206,8 @@ int gpuring_operation_start(struct gpuring_engine *engine, const struct gpuring_
         status = find_buffers(engine, call, &input, &output);
     }
     if (status == GPURING_OK) {
-        fill_work(engine->work, input, output);
-        status = engine->device_ops->launch(engine->stream, engine->work);
+        fill_work(&engine->work, input, output);
+        status = engine->device_ops->launch(engine->stream, &engine->work);
     }
     return status == GPURING_OK ? gpuring_operation_poll(engine, call) : status;
 }
@@ -263,10 +237,10 @@ static int compare(struct gpuring_engine *engine)
  * again, because the caller progresses MPI between two polls, which takes as long as a message. */
 static int run_lanes(struct gpuring_engine *engine)
 {
-    int status = engine->device_ops->poll(engine->stream, engine->work);
+    int status = engine->device_ops->poll(engine->stream, &engine->work);
 
     if (status == GPURING_AGAIN && gpuring_transport_help(engine->program->transport)) {
-        status = engine->device_ops->poll(engine->stream, engine->work);
+        status = engine->device_ops->poll(engine->stream, &engine->work);
     }
     return status;
 }
@@ -305,10 +279,10 @@ uint64_t gpuring_operation_progress(const struct gpuring_engine *engine)
 {
     uint64_t sum = engine->operation << 32;
 
-    for (uint32_t i = 0; i < engine->work->nlanes; i++) {
-        const struct gpuring_lane *lane = &engine->work->lanes[i];
+    for (uint32_t i = 0; i < engine->work.nlanes; i++) {
+        const struct gpuring_lane_state *state = &engine->work.states[i];
 
-        sum += lane->done + lane->bytes + lane->step + lane->status;
+        sum += state->first + state->bytes + state->step + state->status;
     }
     return sum;
 }
@@ -316,12 +290,12 @@ uint64_t gpuring_operation_progress(const struct gpuring_engine *engine)
 int gpuring_operation_waiting(const struct gpuring_engine *engine, enum gpuring_lane_wait *wait,
                               uint32_t *ref, int *peer)
 {
-    for (uint32_t i = 0; i < engine->work->nlanes; i++) {
-        const struct gpuring_lane *lane = &engine->work->lanes[i];
+    for (uint32_t i = 0; i < engine->work.nlanes; i++) {
+        const struct gpuring_lane_state *state = &engine->work.states[i];
 
-        if (lane->status != GPURING_LANE_DONE) { /* a stopped one still has its position */
-            *wait = (enum gpuring_lane_wait) lane->wait;
-            *ref = lane->wait_ref;
+        if (state->status != GPURING_LANE_DONE) { /* a stopped one still has its position */
+            *wait = (enum gpuring_lane_wait) state->wait;
+            *ref = state->wait_ref;
             *peer = gpuring_transport_peer_rank(engine->program->transport, engine->program->index,
                                                 (uint32_t) i, *wait, *ref);
             return (int) i;

@@ -49,12 +49,11 @@ int gpuring_programs_create(const struct gpuring_plan_input *input, uint16_t *or
     return GPURING_OK;
 }
 
-static void remove_program(struct gpuring_engine *engine, struct gpuring_program *program)
+static void remove_program(struct gpuring_program *program)
 {
     if (program->index > 0) {
         gpuring_transport_remove(program->transport, program->index);
     }
-    engine->device_ops->free_pinned(engine->device, program->pinned);
     gpuring_plan_free(program->plan);
     *program = (struct gpuring_program){.plan = NULL};
 }
@@ -63,7 +62,7 @@ void gpuring_programs_destroy(struct gpuring_engine *engine)
 {
     for (int i = 0; engine->others != NULL && i < GPURING_PROGRAMS; i++) {
         if (engine->others->program[i].plan != NULL) {
-            remove_program(engine, &engine->others->program[i]);
+            remove_program(&engine->others->program[i]);
         }
     }
     if (engine->others != NULL) {
@@ -86,17 +85,20 @@ bool gpuring_programs_offer(const struct gpuring_engine *engine, enum gpuring_co
             engine->others->order != NULL);
 }
 
-int gpuring_program_bind(struct gpuring_program *program, struct gpuring_lane *lanes)
+int gpuring_program_states(struct gpuring_engine *engine, const struct gpuring_plan *plan)
 {
-    int status = GPURING_OK;
+    void *states = NULL;
+    int status;
 
-    for (int p = 0; p < GPURING_PROTOCOL_COUNT && status == GPURING_OK; p++) {
-        program->lanes[p] = lanes + (size_t) p * program->plan->nlanes;
-        status = gpuring_transport_bind(program->transport, program->index,
-                                        (enum gpuring_protocol) p, program->lanes[p]);
-        if (status == GPURING_ERR_UNSUPPORTED) {
-            status = GPURING_OK; /* no slots: it is never selected */
-        }
+    if (plan->nlanes <= engine->nstates) {
+        return GPURING_OK;
+    }
+    status = engine->device_ops->alloc_pinned(
+        engine->device, plan->nlanes * sizeof(struct gpuring_lane_state), &states);
+    if (status == GPURING_OK) {
+        engine->device_ops->free_pinned(engine->device, engine->work.states);
+        engine->work.states = states;
+        engine->nstates = plan->nlanes;
     }
     return status;
 }
@@ -212,16 +214,10 @@ static int make_program(struct gpuring_engine *engine, enum gpuring_collective c
     status = gpuring_transport_add(program->transport, program->plan, engine->base[algorithm].index,
                                    &program->index);
     if (status == GPURING_OK) {
-        status = engine->device_ops->alloc_pinned(engine->device,
-                                                  GPURING_PROTOCOL_COUNT * program->plan->nlanes *
-                                                      sizeof(struct gpuring_lane),
-                                                  &program->pinned);
-    }
-    if (status == GPURING_OK) {
-        status = gpuring_program_bind(program, program->pinned);
+        status = gpuring_program_states(engine, program->plan);
     }
     if (status != GPURING_OK) {
-        remove_program(engine, program);
+        remove_program(program);
     }
     return status;
 }
@@ -248,7 +244,7 @@ int gpuring_program_find(struct gpuring_engine *engine, enum gpuring_collective 
         oldest = known->used < oldest->used ? known : oldest;
     }
     if (oldest->plan != NULL) {
-        remove_program(engine, oldest);
+        remove_program(oldest);
     }
     status = make_program(engine, collective, algorithm, root, oldest);
     *program = oldest;

@@ -27,7 +27,7 @@ int gpuring_program_find(struct gpuring_engine *engine, enum gpuring_collective 
                          enum gpuring_algorithm algorithm, int root,
                          struct gpuring_program **program);
 
-/* Bind the lanes of a plan, which begin at `lanes`, to each protocol. */
-int gpuring_program_bind(struct gpuring_program *program, struct gpuring_lane *lanes);
+/* Provide states for the lanes of a plan. Called while no operation runs. */
+int gpuring_program_states(struct gpuring_engine *engine, const struct gpuring_plan *plan);
 
 #endif

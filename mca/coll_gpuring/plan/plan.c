@@ -35,29 +35,6 @@ void gpuring_plan_free(struct gpuring_plan *plan)
     free(plan);
 }
 
-/* Return floor(total * bound / weight), rounded down to a multiple of align, without overflow. */
-static uint64_t share(uint64_t total, uint64_t bound, uint64_t weight, uint64_t align)
-{
-    uint64_t element;
-
-    if (bound == weight) {
-        return total;
-    }
-    element = (uint64_t) ((unsigned __int128) total * bound / weight);
-    return element / align * align;
-}
-
-void gpuring_plan_lane_range(const struct gpuring_plan *plan, uint32_t lane, uint64_t parts,
-                             uint64_t total, uint64_t align, uint64_t *first, uint64_t *count)
-{
-    const struct gpuring_plan_lane *part = &plan->lanes[lane];
-    uint64_t begin = share(total, part->part_begin, parts, align);
-    uint64_t end = share(total, part->part_end, parts, align);
-
-    *first = begin;
-    *count = end - begin;
-}
-
 /* Return the number of units of weight in a channel. */
 static uint64_t channel_parts(const struct gpuring_plan *plan)
 {
@@ -83,16 +60,16 @@ uint32_t gpuring_plan_channel(const struct gpuring_plan *plan, uint32_t key)
 
 uint32_t gpuring_plan_channels(const struct gpuring_plan *plan)
 {
-    return (uint32_t) (plan->weight / channel_parts(plan));
+    return plan->weight / (uint32_t) channel_parts(plan);
 }
 
 uint32_t gpuring_plan_first_lanes(const struct gpuring_plan *plan, uint32_t channels,
-                                  uint64_t *parts)
+                                  uint32_t *parts)
 {
     uint64_t wanted = channels * channel_parts(plan);
     uint32_t lanes = 0;
 
-    *parts = wanted < plan->weight ? wanted : plan->weight;
+    *parts = wanted < plan->weight ? (uint32_t) wanted : plan->weight;
     while (lanes < plan->nlanes && plan->lanes[lanes].part_begin < *parts) {
         lanes++; /* builders go through the channels in order */
     }

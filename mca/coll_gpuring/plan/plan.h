@@ -98,7 +98,7 @@ struct gpuring_plan_conn {
 };
 
 struct gpuring_plan_lane {
-    uint64_t part_begin, part_end; /* share of the vector in units of plan->weight */
+    uint32_t part_begin, part_end; /* share of the vector in units of plan->weight */
     uint32_t nchunks;              /* chunks per window */
     uint32_t nsteps;               /* rings store fewer: gpuring_lane_step() */
     uint32_t nrefs;
@@ -113,7 +113,7 @@ struct gpuring_plan {
     enum gpuring_algorithm algorithm; /* that of the base plan, if there is one */
     int rank, nranks, root;
     bool in_order;   /* contributions are folded one by one in rank order: ((x0 op x1) op x2) .. */
-    uint64_t weight; /* parts are intervals of [0, weight] */
+    uint32_t weight; /* parts are intervals of [0, weight] */
     uint32_t nlanes, nrecvs, nsends;
     uint32_t nsteps, nrefs; /* length of the lists below, which hold lane after lane */
     struct gpuring_plan_lane *lanes;
@@ -189,16 +189,7 @@ void gpuring_plan_free(struct gpuring_plan *plan); /* NULL is allowed */
  * lanes alone, as if the plan had been built with that number of channels.
  */
 uint32_t gpuring_plan_first_lanes(const struct gpuring_plan *plan, uint32_t channels,
-                                  uint64_t *parts);
-
-/*
- * Compute the elements [*first, *first + *count) of a vector of `total` elements that lane `lane`
- * handles if the vector is divided among the first `parts` units of weight. Bounds are rounded down
- * to multiples of `align` elements, and the last part takes the rest. Lanes with the same part get
- * the same bounds on every rank.
- */
-void gpuring_plan_lane_range(const struct gpuring_plan *plan, uint32_t lane, uint64_t parts,
-                             uint64_t total, uint64_t align, uint64_t *first, uint64_t *count);
+                                  uint32_t *parts);
 
 /* Return the number of channels of a plan. */
 uint32_t gpuring_plan_channels(const struct gpuring_plan *plan);

@@ -48,7 +48,7 @@ static void account(const mca_coll_gpuring_module_t *module, const struct gpurin
     gpuring_pvar_add(GPURING_PVAR_calls_ring + (int) choice->algorithm, 1);
     gpuring_pvar_add(GPURING_PVAR_calls_simple + (int) choice->protocol, 1);
     gpuring_pvar_add(GPURING_PVAR_bytes, gpuring_call_moves(call));
-    gpuring_pvar_add(GPURING_PVAR_resumed, engine->work->resumed);
+    gpuring_pvar_add(GPURING_PVAR_resumed, engine->work.resumed);
     if (OPAL_UNLIKELY(engine->operation == engine->first)) {
         log_first(module, call);
     }

@@ -87,7 +87,7 @@ static void describe_operation(const struct gpuring_engine *engine, struct repor
     gpuring_transport_peer_text(engine->program->transport, engine->program->index, (uint32_t) lane,
                                 kind, ref, other, sizeof other);
     snprintf(report->wait, sizeof report->wait, "%s (lane %d, step %u)", other, lane,
-             engine->work->lanes[lane].step);
+             engine->work.states[lane].step);
     describe_peer(engine->program->transport, peer, report->seen, sizeof report->seen);
 }
 

@@ -35,13 +35,15 @@
 
 _Static_assert(LL128_AT + SLOTS * LL128_SLOT == GPURING_LINE_BLOCK, "layout of a line block");
 
-/* The ends of the connections with one peer. */
+/* The ends of the connections with one peer, and the step that receives. Data of each peer is a
+ * block of the output. */
 struct ends {
     struct gpuring_fifo_end send[GPURING_PROTOCOL_COUNT], recv[GPURING_PROTOCOL_COUNT];
+    struct gpuring_step step;
 };
 struct job {
     struct gpuring_work work;
-    struct gpuring_step send, recv;
+    struct gpuring_step send;
     uint16_t refs[6]; /* input, destination; source; the rest is padding */
     uint32_t stop;    /* the kernel's abort word */
     struct gpuring_lane lanes[];
@@ -49,7 +51,8 @@ struct job {
 
 struct gpuring_line_test {
     struct gpuring_stream *stream;
-    struct job *job;   /* pinned, followed by its lanes and by the next three */
+    struct job *job; /* pinned, followed by its lanes, their states, and the next three */
+    struct gpuring_lane_state *states;
     struct ends *ends; /* of each proven peer */
     uint32_t *input;   /* WORDS words for all peers */
     uint32_t *output;  /* WORDS words of each proven peer */
@@ -164,13 +167,25 @@ static uint32_t word_of(int rank, size_t i)
     return ((uint32_t) rank << 20) + (uint32_t) i * UINT32_C(0x9e3779b1);
 }
 
+/* Return the position of a protocol's data in input and output, and its words. */
+static size_t data_at(enum gpuring_protocol protocol)
+{
+    return protocol == GPURING_PROTOCOL_LL ? 0 : LL_WORDS;
+}
+
+static size_t data_words(enum gpuring_protocol protocol)
+{
+    return protocol == GPURING_PROTOCOL_LL ? LL_WORDS : LL128_WORDS;
+}
+
 /* Launch the kernel for the next protocol that is tested with a peer: for each, a lane that sends
  * and one that receives. Returns GPURING_AGAIN, GPURING_OK if nothing is left, or an error. */
 static int launch_next(struct gpuring_transport *transport)
 {
     struct gpuring_line_test *test = transport->line_test;
     enum gpuring_protocol protocol = ++test->protocol;
-    bool ll = protocol == GPURING_PROTOCOL_LL;
+    uint64_t slot = protocol == GPURING_PROTOCOL_LL ? LL_SLOT : LL128_SLOT;
+    size_t at = data_at(protocol), words = data_words(protocol);
     struct job *job = test->job;
     struct gpuring_lane *lane = job->lanes;
     int status, index = 0;
@@ -182,29 +197,34 @@ static int launch_next(struct gpuring_transport *transport)
                 .refs = job->refs,
                 .recvs = &test->ends[index].recv[protocol],
                 .sends = &test->ends[index].send[protocol],
-                .first = ll ? 0 : LL_WORDS,
-                .count = ll ? LL_WORDS : LL128_WORDS,
-                .chunk = gpuring_chunk_max(protocol, ll ? LL_SLOT : LL128_SLOT, sizeof(uint32_t)),
+                .part_end = 1,
                 .nsteps = 1,
                 .nchunks = 1,
             };
             lane[1] = lane[0];
-            lane[1].steps = &job->recv;
-            lane[1].first += (uint64_t) index * WORDS;
+            lane[1].steps = &test->ends[index].step;
             lane += 2;
         }
         index += transport->peers[i].proven;
     }
     job->work = (struct gpuring_work){
-        .input = test->input,
-        .output = test->output,
+        .input = test->input + at,
+        .output = test->output + at,
         .type = GPURING_TYPE_UINT32,
         .op = GPURING_OP_SUM,
         .protocol = protocol,
         .nlanes = (uint32_t) (lane - job->lanes),
+        .count = words,
+        .chunk = gpuring_chunk_max(protocol, slot, sizeof(uint32_t)),
         .lanes = job->lanes,
-        .abort = &job->stop,
+        .states = test->states,
         .patience = PATIENCE_NS,
+        .abort = &job->stop,
+        .parts = 1,
+        .has_blocks = 1,
+        .in = {.count = words},
+        .out = {.stride = WORDS * sizeof(uint32_t), .count = words},
+        .first = job->lanes[0],
     };
     if (lane == job->lanes) { /* no peer uses LL128, or that has been tested */
         return GPURING_OK;
@@ -232,24 +252,24 @@ static void warn_wrong(const struct gpuring_transport *transport, const struct g
 }
 
 /* Return true if the lane has received the data of the rank. */
-static bool data_is_right(const struct gpuring_line_test *test, const struct gpuring_lane *lane,
-                          int index, int rank)
+static bool data_is_right(const struct gpuring_line_test *test,
+                          const struct gpuring_lane_state *state, int index, int rank)
 {
-    for (uint64_t i = 0; i < lane->count; i++) {
-        uint64_t at = lane->first + i;
+    size_t end = data_at(test->protocol) + data_words(test->protocol);
 
-        if (test->output[at] != word_of(rank, at - (uint64_t) index * WORDS)) {
+    for (size_t at = data_at(test->protocol); at < end; at++) {
+        if (test->output[(size_t) index * WORDS + at] != word_of(rank, at)) {
             return false;
         }
     }
-    return lane->status == GPURING_LANE_DONE;
+    return state->status == GPURING_LANE_DONE;
 }
 
 /* Record the verdicts after a launch. A lane that did not finish lacks lines. */
 static void judge(const struct gpuring_transport *transport)
 {
     const struct gpuring_line_test *test = transport->line_test;
-    const struct gpuring_lane *lane = test->job->lanes;
+    const struct gpuring_lane_state *received = test->states + 1; /* every other lane receives */
     uint32_t bit = 1u << test->protocol;
     int index = 0;
 
@@ -257,13 +277,13 @@ static void judge(const struct gpuring_transport *transport)
         const struct gpuring_peer *peer = &transport->peers[i];
 
         if (tests(transport, peer)) {
-            bool right = data_is_right(test, &lane[1], index, peer->rank);
+            bool right = data_is_right(test, received, index, peer->rank);
 
             if (!right && !gpuring_lines_wrong(peer, test->protocol)) {
-                warn_wrong(transport, peer, lane[1].status != GPURING_LANE_DONE);
+                warn_wrong(transport, peer, received->status != GPURING_LANE_DONE);
             }
             (void) add_verdict(peer, bit, right ? 0 : bit);
-            lane += 2;
+            received += 2;
         }
         index += peer->proven;
     }
@@ -275,7 +295,7 @@ static int begin(struct gpuring_transport *transport)
     const struct gpuring_transport_config *config = &transport->config;
     const struct gpuring_device_ops *ops = config->device_ops;
     struct gpuring_line_test *test = calloc(1, sizeof *test);
-    size_t n = 0, ends, input;
+    size_t n = 0, states, ends, input;
     void *pinned = NULL;
     int status;
 
@@ -290,7 +310,8 @@ static int begin(struct gpuring_transport *transport)
     if (n == 0) {
         return GPURING_OK;
     }
-    ends = sizeof(struct job) + 2 * n * sizeof(struct gpuring_lane);
+    states = sizeof(struct job) + 2 * n * sizeof(struct gpuring_lane);
+    ends = states + 2 * n * sizeof(struct gpuring_lane_state);
     input = (ends + n * sizeof(struct ends) + 127) / 128 * 128;
     status = ops->alloc_pinned(config->device, input + (n + 1) * WORDS * sizeof(uint32_t), &pinned);
     test->job = pinned;
@@ -300,12 +321,13 @@ static int begin(struct gpuring_transport *transport)
     if (status != GPURING_OK) {
         return status;
     }
+    test->states = (struct gpuring_lane_state *) (void *) ((uint8_t *) pinned + states);
     test->ends = (struct ends *) (void *) ((uint8_t *) pinned + ends);
     test->input = (uint32_t *) (void *) ((uint8_t *) pinned + input);
     test->output = test->input + WORDS;
     test->job->stop = 0;
-    test->job->send = (struct gpuring_step){.noperands = 1, .nsends = 1};
-    test->job->recv = (struct gpuring_step){.refs = 2, .noperands = 1, .flags = GPURING_STEP_STORE};
+    test->job->send =
+        (struct gpuring_step){.noperands = 1, .nsends = 1, .flags = GPURING_STEP_INPUT};
     memset(test->job->refs, 0, sizeof test->job->refs);
     test->job->refs[0] = GPURING_REF_INPUT;
     for (size_t i = 0; i < WORDS; i++) {
@@ -313,7 +335,10 @@ static int begin(struct gpuring_transport *transport)
     }
     for (int i = 0, index = 0; i < transport->npeers; i++) {
         if (transport->peers[i].proven) {
-            connect_peer(transport, &transport->peers[i], &test->ends[index++]);
+            connect_peer(transport, &transport->peers[i], &test->ends[index]);
+            test->ends[index].step = (struct gpuring_step){
+                .chunk = (uint32_t) index, .refs = 2, .noperands = 1, .flags = GPURING_STEP_STORE};
+            index++;
         }
     }
     return launch_next(transport);

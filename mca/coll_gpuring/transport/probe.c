@@ -36,15 +36,15 @@ struct report {
 };
 
 /* Input of the kernel in pinned memory: the job, then a lane for every peer to write to, then the
- * target of each lane. */
+ * state and the target of each lane. The input of a target is its block. */
 struct target {
     struct gpuring_fifo_head head __attribute__((aligned(128)));
     uint32_t input[SLOT_WORDS];
     struct gpuring_fifo_end send;
+    struct gpuring_step step;
 };
 struct job {
     struct gpuring_work work;
-    struct gpuring_step step;
     uint16_t refs[8]; /* operand, destination; the rest is padding */
     struct gpuring_lane lanes[];
 };
@@ -113,13 +113,15 @@ static uint32_t pattern(const struct gpuring_transport *transport, int writer, i
 /* Return the offset of the targets from the beginning of the job. */
 static size_t targets_at(size_t count)
 {
-    return (sizeof(struct job) + count * sizeof(struct gpuring_lane) + 127) / 128 * 128;
+    return (sizeof(struct job) +
+            count * (sizeof(struct gpuring_lane) + sizeof(struct gpuring_lane_state)) + 127) /
+           128 * 128;
 }
 
 static void fill_lane(const struct gpuring_transport *transport, const struct gpuring_peer *peer,
-                      const struct job *job, struct gpuring_lane *lane, struct target *target)
+                      const struct job *job, uint32_t number, struct gpuring_lane *lane,
+                      struct target *target)
 {
-    const uint32_t *input = job->work.input;
     uint8_t *block = peer->region + (size_t) transport->local_rank * GPURING_PROBE_BLOCK;
 
     for (size_t word = 0; word < SLOT_WORDS; word++) {
@@ -132,14 +134,13 @@ static void fill_lane(const struct gpuring_transport *transport, const struct gp
         .slot_bytes = SLOT_BYTES,
         .nslots = 1,
     };
+    target->step = (struct gpuring_step){
+        .chunk = number, .noperands = 1, .nsends = 1, .flags = GPURING_STEP_INPUT};
     *lane = (struct gpuring_lane){
-        .steps = &job->step,
+        .steps = &target->step,
         .refs = job->refs,
         .sends = &target->send,
-        .recvs = NULL,
-        .first = (size_t) (target->input - input),
-        .count = SLOT_WORDS,
-        .chunk = SLOT_WORDS,
+        .part_end = 1,
         .nsteps = 1,
         .nchunks = 1,
     };
@@ -149,9 +150,8 @@ static void fill_lane(const struct gpuring_transport *transport, const struct gp
 static void fill_job(struct gpuring_transport *transport, struct job *job, uint32_t count)
 {
     struct target *target = (struct target *) (void *) ((uint8_t *) job + targets_at(count));
-    struct gpuring_lane *lane = job->lanes;
+    uint32_t lane = 0;
 
-    job->step = (struct gpuring_step){.noperands = 1, .nsends = 1};
     job->refs[0] = GPURING_REF_INPUT;
     job->refs[1] = 0;
     job->work = (struct gpuring_work){
@@ -161,18 +161,26 @@ static void fill_job(struct gpuring_transport *transport, struct job *job, uint3
         .op = GPURING_OP_SUM,
         .protocol = GPURING_PROTOCOL_SIMPLE,
         .nlanes = count,
+        .count = SLOT_WORDS,
+        .chunk = SLOT_WORDS,
         .lanes = job->lanes,
-        .abort = &transport->page->abort,
+        .states = (struct gpuring_lane_state *) (void *) (job->lanes + count),
         .patience = PATIENCE_NS,
+        .abort = &transport->page->abort,
+        .parts = 1,
+        .has_blocks = 1,
+        .in = {.stride = sizeof *target, .count = SLOT_WORDS},
     };
     for (int i = 0; i < transport->npeers; i++) {
         const struct gpuring_peer *peer = &transport->peers[i];
 
         if (peer->region != NULL) {
-            fill_lane(transport, peer, job, lane++, target++);
+            fill_lane(transport, peer, job, lane, &job->lanes[lane], &target[lane]);
+            lane++;
             mark(transport, peer->local_rank);
         }
     }
+    job->work.first = job->lanes[0];
 }
 
 /* Poll the kernel. It waits for no other rank, but the GPU may be busy with the application. */

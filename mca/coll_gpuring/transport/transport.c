@@ -308,29 +308,13 @@ void gpuring_transport_wired(struct gpuring_transport *transport)
 }
 
 int gpuring_transport_bind(struct gpuring_transport *transport, int plan,
-                           enum gpuring_protocol protocol, struct gpuring_lane *lanes)
+                           enum gpuring_protocol protocol, struct gpuring_work *work)
 {
-    const struct gpuring_plan_ends *ends = &transport->ends[plan];
-    const struct gpuring_plan *p = ends->plan;
-    struct gpuring_fifo_end *fifos = transport->exec_fifos + protocol * transport->nconns;
-
-    if (ends->fifo.slot_bytes[protocol] == 0) {
+    work->lanes = transport->ends[plan].lanes[protocol];
+    if (work->lanes == NULL) {
         return GPURING_ERR_UNSUPPORTED;
     }
-    for (uint32_t i = 0; i < p->nlanes; i++) {
-        const struct gpuring_plan_lane *lane = &p->lanes[i];
-
-        lanes[i].steps = ends->steps + (lane->steps - p->steps);
-        lanes[i].refs = ends->refs + (lane->refs - p->refs);
-        lanes[i].nsteps = lane->nsteps;
-        lanes[i].nstored = gpuring_steps_stored(lane->steps, lane->nsteps);
-        lanes[i].nrefs = lane->nrefs;
-        lanes[i].nrecvs = lane->nrecvs;
-        lanes[i].nsends = lane->nsends;
-        lanes[i].nchunks = lane->nchunks;
-        lanes[i].recvs = fifos + ends->first_recv + lane->first_recv;
-        lanes[i].sends = fifos + ends->first_send + lane->first_send;
-    }
+    work->first = gpuring_table_lane(transport, plan, 0, protocol);
     return GPURING_OK;
 }
 

@@ -144,11 +144,10 @@ int gpuring_transport_try(struct gpuring_transport *transport, char *text, size_
  */
 void gpuring_transport_wired(struct gpuring_transport *transport);
 
-/* Fill the plan's lanes with its steps and this protocol's connections. The caller sets first,
- * count and chunk, and zeroes the state. Returns GPURING_ERR_UNSUPPORTED if the protocol has no
- * slots. */
+/* Give a work the plan's lanes with this protocol's connections. Returns GPURING_ERR_UNSUPPORTED if
+ * the protocol has no slots. */
 int gpuring_transport_bind(struct gpuring_transport *transport, int plan,
-                           enum gpuring_protocol protocol, struct gpuring_lane *lanes);
+                           enum gpuring_protocol protocol, struct gpuring_work *work);
 
 /* Let the network progress the plan's connections of this protocol. Must be called before an
  * operation that runs them. */

@@ -127,6 +127,7 @@ struct gpuring_plan_ends {
     struct gpuring_conn_block block;  /* of its connections */
     const struct gpuring_step *steps; /* of all lanes, uploaded */
     const uint16_t *refs;
+    const struct gpuring_lane *lanes[GPURING_PROTOCOL_COUNT]; /* NULL: no slots */
     void *tables;  /* that hold these, of a plan that was added later */
     uint32_t used; /* bits 1 << protocol: see gpuring_transport_use */
 };
@@ -144,7 +145,7 @@ struct gpuring_transport {
     struct gpuring_proxy_group group;    /* group of the links; zeroed if there are none */
     struct gpuring_fifo_end *fifos;      /* [protocol][nconns], as connected */
     struct gpuring_fifo_end *exec_fifos; /* the uploaded copy of fifos */
-    void *tables; /* FIFOs and steps on the device; NULL: executors need no copy */
+    void *tables;                        /* for executors */
 
     struct gpuring_peer *peers; /* sorted by rank */
     int npeers;
@@ -284,10 +285,13 @@ void gpuring_remote_rest(struct gpuring_transport *transport);
 /* Report to the ranks of other nodes that this one gives up. */
 void gpuring_remote_abort(struct gpuring_transport *transport, int status);
 
-/* tables.c: steps and connections in memory of the executors */
+/* tables.c: lanes, steps and connections in memory of the executors */
 int gpuring_tables_upload(struct gpuring_transport *transport);
 /* Upload the steps of a plan that was added later. */
 int gpuring_tables_add(struct gpuring_transport *transport, int plan);
+/* Return a lane of a plan for a protocol, as in the table for executors. */
+struct gpuring_lane gpuring_table_lane(const struct gpuring_transport *transport, int plan,
+                                       uint32_t number, enum gpuring_protocol protocol);
 void gpuring_tables_unload(struct gpuring_transport *transport, void *tables);
 /* Return the slots of a protocol. */
 uint8_t *gpuring_slots_of(const struct gpuring_transport *transport,

@@ -165,9 +165,7 @@ static void cuda_free(struct gpuring_device *device, void *pointer)
     }
 }
 
-/* Allocate, and fill with `table`, or with zeros if it is NULL. Wait for completion. */
-static int allocate_filled(struct gpuring_device *device, const void *table, size_t bytes,
-                           void **pointer)
+static int allocate(struct gpuring_device *device, size_t bytes, void **pointer)
 {
     CUdeviceptr address = 0;
     int status = gpuring_cuda_enter(device);
@@ -177,25 +175,32 @@ static int allocate_filled(struct gpuring_device *device, const void *table, siz
     }
     status = gpuring_cuda_check(device, device->driver->alloc(&address, bytes),
                                 "allocate device memory");
-    if (status == GPURING_OK) {
-        CUresult filled = table == NULL
-                              ? device->driver->set_async(address, 0, bytes, device->uploads)
-                              : device->driver->copy_async(address, (CUdeviceptr) (uintptr_t) table,
-                                                           bytes, device->uploads);
-
-        status = gpuring_cuda_check_stream(device, filled, "initialise device memory");
-        if (status == GPURING_OK) {
-            status = gpuring_cuda_check(device, device->driver->stream_sync(device->uploads),
-                                        "initialise device memory");
-        }
-        if (status != GPURING_OK) {
-            (void) device->driver->free(address);
-        }
-    }
     gpuring_cuda_leave(device);
     if (status == GPURING_OK) {
         *pointer = (void *) (uintptr_t) address;
     }
+    return status;
+}
+
+/* Fill memory with `table`, or with zeros if it is NULL. Wait for completion. */
+static int fill(struct gpuring_device *device, void *pointer, const void *table, size_t bytes)
+{
+    CUdeviceptr address = (CUdeviceptr) (uintptr_t) pointer;
+    int status = gpuring_cuda_enter(device);
+    CUresult filled;
+
+    if (status != GPURING_OK) {
+        return status;
+    }
+    filled = table == NULL ? device->driver->set_async(address, 0, bytes, device->uploads)
+                           : device->driver->copy_async(address, (CUdeviceptr) (uintptr_t) table,
+                                                        bytes, device->uploads);
+    status = gpuring_cuda_check_stream(device, filled, "initialise device memory");
+    if (status == GPURING_OK) {
+        status = gpuring_cuda_check(device, device->driver->stream_sync(device->uploads),
+                                    "initialise device memory");
+    }
+    gpuring_cuda_leave(device);
     return status;
 }
 
@@ -207,8 +212,15 @@ static int allocate_filled(struct gpuring_device *device, const void *table, siz
 static int cuda_alloc(struct gpuring_device *device, size_t bytes, void **pointer)
 {
     size_t units = bytes / UNIT + (bytes % UNIT != 0);
+    int status = allocate(device, units * UNIT, pointer);
 
-    return allocate_filled(device, NULL, units * UNIT, pointer);
+    if (status == GPURING_OK) {
+        status = fill(device, *pointer, NULL, units * UNIT);
+        if (status != GPURING_OK) {
+            cuda_free(device, *pointer);
+        }
+    }
+    return status;
 }
 
 static int register_memory(struct gpuring_device *device, void *memory, size_t bytes,
@@ -318,7 +330,8 @@ const struct gpuring_device_ops gpuring_device_cuda = {
     .import = gpuring_cuda_import,
     .unimport = gpuring_cuda_unimport,
     .prepare = gpuring_cuda_prepare,
-    .upload = allocate_filled,
+    .alloc_table = allocate,
+    .upload = fill,
     .unload = cuda_free,
     .reach = cuda_reach,
     .unreach = cuda_unreach,

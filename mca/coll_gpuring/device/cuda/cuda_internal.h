@@ -40,13 +40,12 @@ struct gpuring_device {
 
 struct gpuring_stream {
     struct gpuring_device *device;
-    CUstream stream;              /* NULL: created after the device's context was lost */
-    CUevent event;                /* used to follow the default stream; NULL: it does not follow */
-    uint32_t launch_seq;          /* of the last launch */
-    uint64_t asked;               /* time of the last query of the driver or launch, ns */
-    bool copies;                  /* `stream` has copies whose end has not been detected */
-    uint64_t copy_begun;          /* start of the timed copy, ns; 0: none is timed */
-    struct gpuring_launch launch; /* parameters of the launch */
+    CUstream stream;     /* NULL: created after the device's context was lost */
+    CUevent event;       /* used to follow the default stream; NULL: it does not follow */
+    uint32_t launch_seq; /* of the last launch */
+    uint64_t asked;      /* time of the last query of the driver or launch, ns */
+    bool copies;         /* `stream` has copies whose end has not been detected */
+    uint64_t copy_begun; /* start of the timed copy, ns; 0: none is timed */
 };
 
 /* device/cuda/context.c */

@@ -7,13 +7,11 @@
  *
  * A kernel returns when its lanes have finished or have waited for the work's patience. poll then
  * launches it again, so that ranks that share a GPU take turns and no kernel waits for another one
- * that cannot be co-resident. The kernel stores its end in the lanes, in pinned memory. The driver
- * is only queried for errors if a kernel takes long, and at the end if a host must not access
- * managed memory before the driver knows that all kernels have ended (WSL, Tegra, some virtual
- * GPUs).
+ * that cannot be co-resident. The kernel stores its end in the lanes' states, in pinned memory. The
+ * driver is only queried for errors if a kernel takes long, and at the end if a host must not
+ * access managed memory before the driver knows that all kernels have ended (WSL, Tegra, some
+ * virtual GPUs).
  */
-#include <string.h>
-
 #include "kernels/image.h"
 #include "mca/coll_gpuring/device/cuda/cuda_internal.h"
 #include "mca/coll_gpuring/util/clock.h"
@@ -89,13 +87,10 @@ int gpuring_cuda_prepare(struct gpuring_device *device)
 static CUresult launch(struct gpuring_stream *stream, struct gpuring_work *work,
                        CUfunction function, bool follow)
 {
-    void *arguments[] = {&stream->launch}; /* the driver copies them: see kernels/image.h */
-    size_t first = work->nlanes < GPURING_LAUNCH_LANES ? work->nlanes : GPURING_LAUNCH_LANES;
+    void *arguments[] = {work}; /* the driver copies it */
     CUresult result = follow ? gpuring_cuda_follow(stream) : CUDA_SUCCESS;
 
     work->launch_seq = ++stream->launch_seq;
-    stream->launch.work = *work;
-    memcpy(stream->launch.lanes, work->lanes, first * sizeof *work->lanes);
     stream->asked = gpuring_now_ns();
     return result != CUDA_SUCCESS
                ? result
@@ -138,7 +133,7 @@ static bool lanes_left(const struct gpuring_work *work)
 {
     for (uint32_t i = 0; i < work->nlanes; i++) {
         /* This acquire pairs with the fence at the kernel's end. */
-        if (__atomic_load_n(&work->lanes[i].launch_seq, __ATOMIC_ACQUIRE) != work->launch_seq) {
+        if (__atomic_load_n(&work->states[i].launch_seq, __ATOMIC_ACQUIRE) != work->launch_seq) {
             return false;
         }
     }
@@ -151,7 +146,7 @@ static int lanes_status(const struct gpuring_work *work)
     int status = GPURING_OK;
 
     for (uint32_t i = 0; i < work->nlanes; i++) {
-        switch (work->lanes[i].status) {
+        switch (work->states[i].status) {
         case GPURING_LANE_DONE:
             break;
         case GPURING_LANE_RUNNING:
@@ -164,7 +159,7 @@ static int lanes_status(const struct gpuring_work *work)
             gpuring_error("[counts-differ] lane %u step %u: a slot of connection %u holds another "
                           "size than this rank's call has; all ranks must give the same count and "
                           "datatype",
-                          i, work->lanes[i].step, work->lanes[i].wait_ref);
+                          i, work->states[i].step, work->states[i].wait_ref);
             return GPURING_ERR_COUNTS;
         }
     }
