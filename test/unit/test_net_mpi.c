@@ -381,6 +381,28 @@ static void test_wanted(void **state)
     }
 }
 
+/* The communicator is freed, and its last operation ends, before the lane wants a chunk that was
+ * announced. */
+static void test_wanted_freed(void **state)
+{
+    static uint8_t chunk[WANTED], output[WANTED];
+    struct gpuring_proxy_group *group = &ranks[1].end.group;
+
+    (void) state;
+    memset(chunk, 7, sizeof chunk);
+    put_address(0, chunk, WANTED);
+    help(0);
+    help(1);
+    gpuring_proxy_freed(group);
+    gpuring_proxy_end(group);
+    gpuring_proxy_begin(group);
+    want(0, output, WANTED);
+    help(1);
+    help(1);
+    assert_int_equal(arrived(), 1);
+    assert_memory_equal(output, chunk, WANTED);
+}
+
 /* The lane learns that the peer's chunk has another size. */
 static void test_wanted_sizes(void **state)
 {
@@ -516,19 +538,13 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, connect_ranks, close_ranks)
     const struct CMUnitTest tests[] = {
-        TEST(test_steps),
-        TEST(test_window),
-        TEST(test_large),
-        TEST(test_unused),
-        TEST(test_abort),
-        TEST(test_errors),
-        TEST(test_held),
-        TEST(test_wanted),
-        TEST(test_freed),
-        TEST(test_wanted_sizes),
-        TEST(test_wanted_abort),
-        TEST(test_wanted_failure),
-        cmocka_unit_test(test_chunks),
+        TEST(test_steps),          TEST(test_window),
+        TEST(test_large),          TEST(test_unused),
+        TEST(test_abort),          TEST(test_errors),
+        TEST(test_held),           TEST(test_wanted),
+        TEST(test_freed),          TEST(test_wanted_sizes),
+        TEST(test_wanted_freed),   TEST(test_wanted_abort),
+        TEST(test_wanted_failure), cmocka_unit_test(test_chunks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

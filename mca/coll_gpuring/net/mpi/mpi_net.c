@@ -505,8 +505,13 @@ static void mpi_link_withdraw(struct gpuring_net_link *link)
         const struct gpuring_net_count *count = &link->base.count[p];
         struct ring *ring = &link->ring[p];
 
-        while (ring->started > count->done &&
-               withdraw(&ring->messages[(ring->started - 1) % count->memory.nslots])) {
+        while (ring->started > count->done) {
+            struct gpuring_message *last =
+                &ring->messages[(ring->started - 1) % count->memory.nslots];
+
+            if (last->request == NULL || !withdraw(last)) {
+                break; /* received, but its chunk is not */
+            }
             ring->started--;
         }
     }
