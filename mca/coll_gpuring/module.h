@@ -76,7 +76,7 @@ struct mca_coll_gpuring_module_t {
     uint32_t logged_reasons; /* bits of enum gpuring_reason that were logged */
 
     struct gpuring_engine *engine; /* runs operations in state READY; atomic until then */
-    struct gpuring_wireup *wireup; /* in states UNWIRED and WIRING, and until late connections have
+    struct gpuring_wireup *wireup; /* in states UNWIRED and WIRING, and until all connections have
                                       been made */
     struct gpuring_oob *oob;
     struct gpuring_serve *serve;  /* NULL if the module serves no collectives, as on

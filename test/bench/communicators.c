@@ -2,7 +2,8 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * communicators [TIMES]: measure the setup and the teardown of a communicator in microseconds:
- * MPI_Comm_dup, the first MPI_Allreduce on it (8 bytes; this call connects it) and MPI_Comm_free.
+ * MPI_Comm_dup, the first MPI_Allreduce on it (8 bytes; it connects the ranks if
+ * coll_gpuring_connect_after is 0) and MPI_Comm_free.
  * Also measure MPI_Win_create with MPI_Win_free, which create communicators internally. Prints the
  * medians on one line.
  */

@@ -140,7 +140,7 @@ static void copies(void)
     int other = (harness_rank + 1) % 2;
     float *from = alloc_sort("vmm", other, MOST * sizeof *from);
     float *to = alloc_sort("vmm", other, MOST * sizeof *to);
-    float *values = malloc(MOST * sizeof *values);
+    float *values = malloc(MOST * sizeof *values), *own;
     int (*retain)(void **context, int gpu), (*release)(int gpu);
     long (*held)(void), before;
     void *context; /* context in which memory of the other GPU can be copied */
@@ -152,6 +152,11 @@ static void copies(void)
         printf("Bail out! out of memory\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
+    own = harness_alloc(MOST * sizeof *own);
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) { /* make the connections */
+        MPI_Allreduce(MPI_IN_PLACE, own, steps[i].count, MPI_FLOAT, MPI_SUM, comm);
+    }
+    harness_free(own);
     before = held();
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         long made = allocations(steps[i].in_place ? to : from, to, steps[i].count, values);

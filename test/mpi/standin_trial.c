@@ -24,7 +24,7 @@ struct trial_seen trial_seen;
 bool trial_staged;
 int trial_culprit;
 int trial_calls;
-/* Resources that a process keeps forever, such as bounce buffers, and one more. */
+/* Resources that a process keeps forever, such as bounce buffers, and some more. */
 static long usual = LONG_MAX;
 
 void trial_start(bool staged)
@@ -56,10 +56,11 @@ void trial_finish(void)
     free(host);
 }
 
-/* One region may be kept until its peers have unmapped it, which the next communicator detects. */
+/* The regions of a communicator, which are at most three here, may be kept until its peers have
+ * unmapped them, which the next communicator detects. */
 void trial_is_usual(void)
 {
-    usual = trial_driver.held() + 1;
+    usual = trial_driver.held() + 3;
 }
 
 void trial_reset(void)

@@ -33,6 +33,15 @@ for sample in "2 1" "3 5" "5 11"; do
     mpi 120 "$ranks" matrix -n $small -f "$every" -s
     adopt_as_one "$ranks ranks on one GPU: one of $every types and operations, counts $small"
 done
+# A communicator takes GPU memory by use.
+at_most() { # MIB: all communicators of the last run were served, with at most this amount of memory
+    sed -n 's/.*\[serves\].* \([0-9.]*\) MiB for connections.*/\1/p' "$work/out" |
+        awk -v most="$1" '$1 > most { over = 1 } END { exit NR == 0 || over }'
+}
+use_gpus 8
+OMPI_MCA_coll_gpuring_buffer_size=1m OMPI_MCA_coll_gpuring_verbose=1 mpi 120 8 matrix -n 0,1,500 -f 61 -s
+check "8 ranks, small calls: at most 2 MiB of GPU memory" at_most 2
+adopt_as_one "8 ranks, small calls"
 use_gpus 4
 for layout in "4 1" "4 2" "5 3"; do
     ranks=${layout% *} nodes=${layout#* }

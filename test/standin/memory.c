@@ -56,7 +56,7 @@ static void set_running(int change)
 {
     pthread_mutex_lock(&memory_lock);
     running += (unsigned int) change;
-    if (running == (change > 0 ? 1 : 0)) {
+    if (running == (change > 0 ? 1 : 0) && protects()) {
         for (const struct block *block = blocks; block != NULL; block = block->next) {
             protect(block);
         }

@@ -397,6 +397,33 @@ static void gpus_use_as_many_channels_as_a_size_fills(void **state)
     assert_int_equal(choice.channels, 3);
 }
 
+/* Calls that need one short slot use the set of connections for small calls. */
+static void small_calls_have_connections_of_their_own(void **state)
+{
+    struct gpuring_select_config config = config_of(2, 1);
+    struct gpuring_selection choice;
+
+    (void) state;
+    config.host = false;
+    config.channels[GPURING_ALGORITHM_RING] = config.channels[GPURING_ALGORITHM_DIRECT] = 32;
+    config.slot_bytes[GPURING_ALGORITHM_DIRECT][GPURING_PROTOCOL_LL] = 65536;
+    gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, 512, 8, &choice);
+    assert_int_equal(choice.set, GPURING_ALGORITHM_DIRECT); /* there is no set for small calls */
+    config.slot_bytes[GPURING_SET_SMALL][GPURING_PROTOCOL_LL] = 8192;
+    gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, 512, 8, &choice);
+    assert_int_equal(choice.set, GPURING_SET_SMALL);
+    assert_int_equal(choice.protocol, GPURING_PROTOCOL_LL);
+    assert_int_equal(choice.chunk, 512); /* a line of LL is half data */
+    gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, 513, 8, &choice);
+    assert_int_equal(choice.set, GPURING_ALGORITHM_DIRECT);
+    config.protocol = GPURING_PROTOCOL_SIMPLE;
+    gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, 1, 8, &choice);
+    assert_int_equal(choice.set, GPURING_ALGORITHM_DIRECT);
+    config.algorithm = GPURING_ALGORITHM_RING;
+    gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, 1, 8, &choice);
+    assert_int_equal(choice.set, GPURING_ALGORITHM_RING);
+}
+
 /* There are as many blocks as the links need, up to the limit of each rank's part of its GPU. */
 static void lanes_follow_links_and_parts_of_gpus(void **state)
 {
@@ -557,6 +584,7 @@ int main(void)
         cmocka_unit_test(order_wins),
         cmocka_unit_test(ll128_needs_a_topology_that_keeps_lines_whole),
         cmocka_unit_test(gpus_use_as_many_channels_as_a_size_fills),
+        cmocka_unit_test(small_calls_have_connections_of_their_own),
         cmocka_unit_test(lanes_follow_links_and_parts_of_gpus),
         cmocka_unit_test(kernels_wait_where_others_run_beside),
         cmocka_unit_test(chunks_fit_their_slots),

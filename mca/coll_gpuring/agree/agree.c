@@ -9,7 +9,7 @@
 
 bool gpuring_can_vote_locally(const mca_coll_gpuring_module_t *module)
 {
-    return module->agree.connected && gpuring_transport_can_vote(module->engine->transport);
+    return module->agree.connected && gpuring_transport_can_vote(module->engine->transports[0]);
 }
 
 /* Return true if the user has disabled serving with coll_gpuring_algorithm=previous. With
@@ -103,7 +103,7 @@ enum gpuring_reason gpuring_agree_begin(mca_coll_gpuring_module_t *module,
         return queued ? GPURING_REASON_NONE : gpuring_agree_ask(module, call, pending);
     }
     number = ++module->agree.votes;
-    if (gpuring_transport_vote_cast(module->engine->transport, number, own_vote(call)) ==
+    if (gpuring_transport_vote_cast(module->engine->transports[0], number, own_vote(call)) ==
         GPURING_VOTE_HOST) {
         return reason_if_staged(call, GPURING_REASON_MIXED);
     }
@@ -159,8 +159,8 @@ enum gpuring_reason gpuring_agree_take(mca_coll_gpuring_module_t *module,
 bool gpuring_vote_poll(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
                        struct gpuring_pending *pending, int *missing, enum gpuring_reason *reason)
 {
-    enum gpuring_vote result = gpuring_transport_vote_poll(module->engine->transport, pending->vote,
-                                                           own_vote(call), missing);
+    enum gpuring_vote result = gpuring_transport_vote_poll(module->engine->transports[0],
+                                                           pending->vote, own_vote(call), missing);
 
     if (result == GPURING_VOTE_UNKNOWN) {
         return false;

@@ -32,10 +32,23 @@ struct gpuring_call_memory {
     struct gpuring_extent extents[]; /* of the input, then of the output */
 };
 
+/*
+ * Connections are made in sets, when a call first needs one. Each algorithm has a set with its
+ * number. One more set has connections of direct for small calls with LL on GPUs: one stripe, short
+ * slots, and no slots of other protocols.
+ */
+#define GPURING_SET_SMALL ((int) GPURING_ALGORITHM_COUNT)
+#define GPURING_SET_COUNT (GPURING_SET_SMALL + 1)
+static inline enum gpuring_algorithm gpuring_set_algorithm(int set)
+{
+    return set == GPURING_SET_SMALL ? GPURING_ALGORITHM_DIRECT : (enum gpuring_algorithm) set;
+}
+
 /* The selected way to run a call (select.h). */
 struct gpuring_selection {
     bool delegated; /* left to the previous component, equally on all ranks */
     enum gpuring_algorithm algorithm;
+    int set; /* of connections, see GPURING_SET_SMALL */
     enum gpuring_protocol protocol;
     uint32_t channels; /* of the plan, for gpuring_plan_first_lanes */
     uint64_t chunk;    /* elements */

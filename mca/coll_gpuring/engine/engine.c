@@ -27,22 +27,37 @@ static const struct {
 } host_lines[] = {[GPURING_PROTOCOL_LL] = {GPURING_FIFO_MAX_SLOTS, 512 + 128},
                   [GPURING_PROTOCOL_LL128] = {64, (2 << 10) + 128}};
 
-int gpuring_engine_plan(const struct gpuring_engine_config *config,
-                        enum gpuring_algorithm algorithm, struct gpuring_plan **plan)
+static bool has_small_set(const struct gpuring_engine_config *config)
 {
+    return config->select.nnodes == 1 && config->select.min_channels <= 1 &&
+           config->select.nranks <= GPURING_DIRECT_MAX_VECTOR_RANKS &&
+           (config->late & 1u << GPURING_ALGORITHM_DIRECT) == 0;
+}
+
+int gpuring_engine_plan(const struct gpuring_engine_config *config, int set,
+                        struct gpuring_plan **plan)
+{
+    enum gpuring_algorithm algorithm = gpuring_set_algorithm(set);
+    struct gpuring_plan_input input = config->input;
+    bool eligible = gpuring_select_eligible(algorithm, config->select.nranks, config->select.nnodes,
+                                            config->wanted);
+
     *plan = NULL;
-    return gpuring_select_eligible(algorithm, config->select.nranks, config->select.nnodes,
-                                   config->wanted)
-               ? gpuring_plan_build(algorithm, &config->input, plan)
-               : GPURING_OK;
+    if (set == GPURING_SET_SMALL) {
+        input.ndirect = 1;
+        eligible = eligible && has_small_set(config);
+    }
+    return eligible ? gpuring_plan_build(algorithm, &input, plan) : GPURING_OK;
 }
 
 static int build_plans(struct gpuring_engine *engine, const struct gpuring_engine_config *config)
 {
     int status = GPURING_OK;
 
-    for (int i = 0; status == GPURING_OK && i < GPURING_ALGORITHM_COUNT; i++) {
-        status = gpuring_engine_plan(config, (enum gpuring_algorithm) i, &engine->base[i].plan);
+    for (int i = 0; status == GPURING_OK && i < GPURING_SET_COUNT; i++) {
+        if (i != GPURING_SET_SMALL || engine->device_ops->kind != GPURING_DEVICE_HOST) {
+            status = gpuring_engine_plan(config, i, &engine->base[i].plan);
+        }
     }
     return status;
 }
@@ -194,6 +209,10 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
     created->choice_config.host = device_ops->kind == GPURING_DEVICE_HOST;
     created->buffer_bytes = config->buffer_bytes;
     created->late = config->late;
+    if (created->base[GPURING_SET_SMALL].plan != NULL) {
+        created->choice_config.slot_bytes[GPURING_SET_SMALL][GPURING_PROTOCOL_LL] =
+            GPURING_ENGINE_FLAGGED_SLOT_BYTES;
+    }
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
         const struct gpuring_plan *plan = created->base[i].plan;
 
@@ -213,19 +232,19 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
 
 _Static_assert(GPURING_ENGINE_SLOTS <= GPURING_FIFO_MAX_SIZES, "Simple publishes sizes");
 
-static struct gpuring_fifo_config fifos_of(const struct gpuring_select_config *config,
-                                           enum gpuring_algorithm algorithm)
+static struct gpuring_fifo_config fifos_of(const struct gpuring_select_config *config, int set)
 {
     struct gpuring_fifo_config fifos = {.spread = in_shared_memory(config)};
 
     for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
         fifos.nslots[p] = GPURING_ENGINE_SLOTS;
         if (in_shared_memory(config) && p != GPURING_PROTOCOL_SIMPLE) {
-            fifos.nslots[p] =
-                shares_room(config, algorithm) ? HOST_SHARED_SLOTS : host_lines[p].nslots;
+            fifos.nslots[p] = shares_room(config, gpuring_set_algorithm(set))
+                                  ? HOST_SHARED_SLOTS
+                                  : host_lines[p].nslots;
         }
     }
-    memcpy(fifos.slot_bytes, config->slot_bytes[algorithm], sizeof fifos.slot_bytes);
+    memcpy(fifos.slot_bytes, config->slot_bytes[set], sizeof fifos.slot_bytes);
     return fifos;
 }
 
@@ -236,30 +255,69 @@ static struct gpuring_fifo_config fifos_of(const struct gpuring_select_config *c
  */
 #define ANY_MEMORY_SLOTS 8 /* times the usual size: 1 MiB by default */
 
-static void enlarge_slots(struct gpuring_select_config *config, enum gpuring_algorithm algorithm)
+static void enlarge_slots(struct gpuring_select_config *config, int set)
 {
     if (config->any_memory && config->nnodes == config->nranks) {
-        config->slot_bytes[algorithm][GPURING_PROTOCOL_SIMPLE] *= ANY_MEMORY_SLOTS;
+        config->slot_bytes[set][GPURING_PROTOCOL_SIMPLE] *= ANY_MEMORY_SLOTS;
     }
 }
 
-int gpuring_engine_transport(struct gpuring_engine *engine,
+/* Return the sets that have plans. */
+static uint32_t sets_of(const struct gpuring_engine *engine)
+{
+    uint32_t sets = 0;
+
+    for (int i = 0; i < GPURING_SET_COUNT; i++) {
+        sets |= engine->base[i].plan != NULL ? 1u << i : 0;
+    }
+    return sets;
+}
+
+uint32_t gpuring_engine_together(const struct gpuring_engine *engine, int set)
+{
+    uint32_t late = engine->late;
+
+    if (engine->device_ops->kind != GPURING_DEVICE_HOST) {
+        return 1u << set;
+    }
+    return sets_of(engine) & ((late & 1u << set) != 0 ? late : ~late);
+}
+
+/* Ranks can vote only if they are all connected with each other, as in the set for small calls. */
+uint32_t gpuring_engine_first_sets(const struct gpuring_engine *engine)
+{
+    uint32_t small = sets_of(engine) & 1u << GPURING_SET_SMALL;
+    struct gpuring_selection choice;
+
+    if (engine->device_ops->kind == GPURING_DEVICE_HOST) {
+        return sets_of(engine) & ~engine->late;
+    }
+    gpuring_select(&engine->choice_config, GPURING_COLLECTIVE_ALLREDUCE, 1, sizeof(double),
+                   &choice);
+    return small | gpuring_engine_together(engine, choice.set);
+}
+
+uint32_t gpuring_engine_open_sets(const struct gpuring_engine *engine)
+{
+    return sets_of(engine) & ~(engine->connected | engine->unconnectable);
+}
+
+int gpuring_engine_transport(struct gpuring_engine *engine, uint32_t sets,
                              const struct gpuring_transport_config *config,
                              struct gpuring_transport **transport)
 {
-    const struct gpuring_plan *plans[GPURING_ALGORITHM_COUNT];
-    struct gpuring_fifo_config fifos[GPURING_ALGORITHM_COUNT];
+    const struct gpuring_plan *plans[GPURING_SET_COUNT];
+    struct gpuring_fifo_config fifos[GPURING_SET_COUNT];
     struct gpuring_transport_config whole = *config;
-    uint32_t algorithms = engine->transport == NULL ? ~engine->late : engine->late;
     int nplans = 0, status;
 
     engine->choice_config.any_memory = engine->choice_config.host &&
                                        engine->choice_config.nnodes > 1 &&
                                        config->net_ops != NULL && config->net_ops->any_memory;
-    for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
-        if (engine->base[i].plan != NULL && (algorithms & 1u << i) != 0) {
-            enlarge_slots(&engine->choice_config, (enum gpuring_algorithm) i);
-            fifos[nplans] = fifos_of(&engine->choice_config, (enum gpuring_algorithm) i);
+    for (int i = 0; i < GPURING_SET_COUNT; i++) {
+        if (engine->base[i].plan != NULL && (sets & 1u << i) != 0) {
+            enlarge_slots(&engine->choice_config, i);
+            fifos[nplans] = fifos_of(&engine->choice_config, i);
             whole.ll128_plans |= (engine->choice_config.model.ll128 >> i & 1u) << nplans;
             engine->base[i].index = nplans;
             plans[nplans++] = engine->base[i].plan;
@@ -269,32 +327,34 @@ int gpuring_engine_transport(struct gpuring_engine *engine,
     whole.device_ops = engine->device_ops;
     whole.device = engine->device;
     status = gpuring_transport_create(&whole, plans, nplans, transport);
-    for (int i = 0; status == GPURING_OK && i < GPURING_ALGORITHM_COUNT; i++) {
-        if ((algorithms & 1u << i) != 0) {
+    for (int i = 0; status == GPURING_OK && i < GPURING_SET_COUNT; i++) {
+        if ((sets & 1u << i) != 0) {
             engine->base[i].transport = *transport;
         }
     }
     return status;
 }
 
-/* Return true if the transport has the connections of an algorithm's base plan. */
-static bool binds(const struct gpuring_engine *engine, int algorithm,
+/* Return true if the transport, which is new, has the connections of a set. */
+static bool binds(const struct gpuring_engine *engine, int set,
                   const struct gpuring_transport *transport)
 {
-    return engine->base[algorithm].plan != NULL && engine->base[algorithm].transport == transport;
+    return engine->base[set].plan != NULL && engine->base[set].transport == transport &&
+           (engine->unconnectable & 1u << set) == 0;
 }
 
 int gpuring_engine_bind(struct gpuring_engine *engine, const struct gpuring_transport *transport)
 {
     int status = GPURING_OK;
 
-    for (int i = 0; i < GPURING_ALGORITHM_COUNT && status == GPURING_OK; i++) {
-        if (engine->base[i].plan != NULL) { /* also of late algorithms, while nothing runs yet */
+    for (int i = 0; i < GPURING_SET_COUNT && status == GPURING_OK; i++) {
+        /* Also of sets that are not connected, while nothing runs yet. */
+        if (engine->base[i].plan != NULL) {
             status = gpuring_program_states(engine, engine->base[i].plan);
         }
         if (binds(engine, i, transport) &&
             gpuring_transport_tears_lines(transport, engine->base[i].index)) {
-            /* A thread that selects a late algorithm at this moment does not keep its choice. */
+            /* A thread that selects the set at this moment does not keep its choice. */
             engine->choice_config.slot_bytes[i][GPURING_PROTOCOL_LL128] = 0;
         }
     }
@@ -303,38 +363,48 @@ int gpuring_engine_bind(struct gpuring_engine *engine, const struct gpuring_tran
 
 void gpuring_engine_own(struct gpuring_engine *engine, struct gpuring_transport *transport)
 {
-    engine->first = engine->operation + 1;
-    if (engine->transport == NULL) {
-        engine->transport = transport;
-    } else {
-        /* Partner: gpuring_engine_lacks. */
-        __atomic_store_n(&engine->late_transport, transport, __ATOMIC_RELEASE);
+    uint32_t connected = engine->connected;
+
+    for (int i = 0; i < GPURING_SET_COUNT; i++) {
+        connected |= binds(engine, i, transport) ? 1u << i : 0;
     }
+    engine->first = engine->operation + 1;
+    engine->transports[engine->ntransports] = transport;
+    /* Partners: gpuring_engine_freed, gpuring_engine_lacks. */
+    __atomic_store_n(&engine->ntransports, engine->ntransports + 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&engine->connected, connected, __ATOMIC_RELEASE);
 }
 
 int gpuring_engine_health(const struct gpuring_engine *engine, char *text, size_t size)
 {
-    int status = gpuring_transport_health(engine->transport, text, size);
+    struct gpuring_transport *transport;
+    int status = GPURING_OK;
 
-    return status == GPURING_OK && engine->late_transport != NULL
-               ? gpuring_transport_health(engine->late_transport, text, size)
-               : status;
+    GPURING_ENGINE_EACH(i, transport, engine)
+    {
+        status = status == GPURING_OK ? gpuring_transport_health(transport, text, size) : status;
+    }
+    return status;
 }
 
 void gpuring_engine_abort(const struct gpuring_engine *engine, int status)
 {
-    gpuring_transport_abort(engine->transport, status);
-    if (engine->late_transport != NULL) {
-        gpuring_transport_abort(engine->late_transport, status);
+    struct gpuring_transport *transport;
+
+    GPURING_ENGINE_EACH(i, transport, engine)
+    {
+        gpuring_transport_abort(transport, status);
     }
 }
 
 int gpuring_engine_aborted(const struct gpuring_engine *engine)
 {
-    uint32_t why = *gpuring_transport_abort_word(engine->transport);
+    struct gpuring_transport *transport;
+    uint32_t why = 0;
 
-    if (why == 0 && engine->late_transport != NULL) {
-        why = *gpuring_transport_abort_word(engine->late_transport);
+    GPURING_ENGINE_EACH(i, transport, engine)
+    {
+        why = why == 0 ? *gpuring_transport_abort_word(transport) : why;
     }
     return -(int) why;
 }
@@ -342,11 +412,10 @@ int gpuring_engine_aborted(const struct gpuring_engine *engine)
 void gpuring_engine_freed(const struct gpuring_engine *engine)
 {
     /* Partner: gpuring_engine_own. */
-    struct gpuring_transport *late = __atomic_load_n(&engine->late_transport, __ATOMIC_ACQUIRE);
+    int count = __atomic_load_n(&engine->ntransports, __ATOMIC_ACQUIRE);
 
-    gpuring_transport_freed(engine->transport);
-    if (late != NULL) {
-        gpuring_transport_freed(late);
+    for (int i = 0; i < count; i++) {
+        gpuring_transport_freed(engine->transports[i]);
     }
 }
 
@@ -362,13 +431,12 @@ void gpuring_engine_destroy(struct gpuring_engine *engine)
     engine->device_ops->free(engine->device, engine->bounce_input.kept);
     engine->device_ops->free(engine->device, engine->bounce_output.kept);
     gpuring_programs_destroy(engine);
-    gpuring_transport_destroy(engine->late_transport);
-    gpuring_transport_destroy(engine->transport);
     engine->device_ops->free_pinned(engine->device, engine->work.states);
-    engine->device_ops->free_pinned(engine->device, engine->extents);
-    for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
+    for (int i = GPURING_SET_COUNT - 1; i >= 0; i--) {
+        gpuring_transport_destroy(engine->transports[i]);
         gpuring_plan_free(engine->base[i].plan);
     }
+    engine->device_ops->free_pinned(engine->device, engine->extents);
     gpuring_tuning_clear(&engine->tuning);
     free(engine);
 }

@@ -4,9 +4,14 @@
  * The engine of one communicator at one rank: plans, connections and the state of the current
  * operation. It does not use MPI. Only one operation and one thread at a time.
  *
- * With many ranks, direct takes long to connect, and few programs need it. It is then late: the
- * engine has its plan and can select it, but its connections are created when a call first needs
- * them. They have a transport of their own.
+ * Connections are made in sets (call.h), because most communicators need few of them. The engine
+ * has all base plans from the start and can select them. The first wire-up makes the sets that
+ * small allreduces need, and a call that needs another one waits for a further wire-up. Each
+ * wire-up makes a transport.
+ *
+ * On GPUs, each set is made by itself, because slots take GPU memory. In host memory only used
+ * pages take memory, so all sets are made together, except for direct between many ranks, which
+ * takes long to connect.
  */
 #ifndef GPURING_ENGINE_ENGINE_H
 #define GPURING_ENGINE_ENGINE_H
@@ -24,6 +29,7 @@ struct gpuring_program {
     struct gpuring_plan *plan; /* NULL: not offered */
     struct gpuring_transport *transport;
     int index;     /* its number in the transport */
+    int set;       /* whose connections it uses; not in `base` */
     uint64_t used; /* the last operation that used it */
 };
 
@@ -37,13 +43,16 @@ struct gpuring_engine {
     uint64_t patience;     /* of works, see kernels/work.h */
     uint64_t buffer_bytes; /* maximum for a connection */
 
-    struct gpuring_program base[GPURING_ALGORITHM_COUNT]; /* the algorithms' base plans */
-    struct gpuring_programs *others;                      /* of the other collectives */
-    struct gpuring_transport *transport; /* its status page has this rank's votes and calls */
-    uint32_t late;      /* bits 1 << algorithm, for those that are connected at first use */
-    bool unconnectable; /* the late algorithms could not be connected, as all ranks know */
-    struct gpuring_transport *late_transport; /* of the late algorithms; NULL: not connected.
-                                                 Atomic, see gpuring_engine_lacks */
+    struct gpuring_program base[GPURING_SET_COUNT]; /* the base plans of the sets */
+    struct gpuring_programs *others;                /* of the other collectives */
+    /* The transports, in the order in which they were made. The status page of the first one has
+     * this rank's votes and calls. `ntransports` is atomic. */
+    struct gpuring_transport *transports[GPURING_SET_COUNT];
+    int ntransports;
+    uint32_t late; /* bits 1 << algorithm, see gpuring_engine_config */
+    /* Bits 1 << set. Connected: atomic, see gpuring_engine_lacks. Unconnectable: they could not be
+     * connected, as all ranks know. */
+    uint32_t connected, unconnectable;
     struct gpuring_select_config choice_config;
     struct gpuring_tuning tuning; /* which select points to */
 
@@ -69,7 +78,7 @@ struct gpuring_engine_config {
     struct gpuring_plan_input input;
     struct gpuring_select_config select; /* except members that depend on plans and device */
     uint32_t wanted;                     /* algorithms, see gpuring_select_eligible */
-    uint32_t late;                       /* algorithms that are connected at first use */
+    uint32_t late;                       /* algorithms that are connected by themselves */
     bool oversubscribed;
     bool shared_gpu; /* other ranks use the GPU, too */
     bool mps;        /* they use it simultaneously */
@@ -85,9 +94,9 @@ struct gpuring_engine_config {
 /* Return the patience of a lane: unsuccessful polls on the host, nanoseconds on a GPU. */
 uint64_t gpuring_engine_patience(const struct gpuring_engine_config *config, bool host);
 
-/* Build the base plan of an algorithm. NULL: it is not eligible. */
-int gpuring_engine_plan(const struct gpuring_engine_config *config,
-                        enum gpuring_algorithm algorithm, struct gpuring_plan **plan);
+/* Build the base plan of a set. NULL: it is not eligible. */
+int gpuring_engine_plan(const struct gpuring_engine_config *config, int set,
+                        struct gpuring_plan **plan);
 
 /* Slots of the flagged protocols: 16 KiB of lines, enough for the sizes for which they are
  * selected. */
@@ -98,24 +107,33 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
                           const struct gpuring_device_ops *device_ops,
                           struct gpuring_device *device, struct gpuring_engine **engine);
 
-/*
- * Create the engine's next transport: the first one is for all algorithms that are not late, the
- * second one for those that are. config: without fifo and device. Connect the transport, bind the
- * plans to it, and let the engine own it, which then uses it. Until then, the caller owns it.
+/* Return the bits 1 << set of the sets that are connected together with this one, of those that the
+ * first wire-up connects, and of those that may still be connected. All ranks get the same answers.
  */
-int gpuring_engine_transport(struct gpuring_engine *engine,
+uint32_t gpuring_engine_together(const struct gpuring_engine *engine, int set);
+uint32_t gpuring_engine_first_sets(const struct gpuring_engine *engine);
+uint32_t gpuring_engine_open_sets(const struct gpuring_engine *engine);
+
+/*
+ * Create a transport with these sets. config: without fifo and device. Connect the transport, bind
+ * the plans to it, and let the engine own it, which then uses it. Until then, the caller owns it.
+ */
+int gpuring_engine_transport(struct gpuring_engine *engine, uint32_t sets,
                              const struct gpuring_transport_config *config,
                              struct gpuring_transport **transport);
 int gpuring_engine_bind(struct gpuring_engine *engine, const struct gpuring_transport *transport);
 void gpuring_engine_own(struct gpuring_engine *engine, struct gpuring_transport *transport);
 
-/* Return true if the connections of an algorithm do not exist yet. Partner: gpuring_engine_own. */
-static inline bool gpuring_engine_lacks(const struct gpuring_engine *engine,
-                                        enum gpuring_algorithm algorithm)
+/* Return true if the connections of a set do not exist yet. Partner: gpuring_engine_own. */
+static inline bool gpuring_engine_lacks(const struct gpuring_engine *engine, int set)
 {
-    return (engine->late & 1u << algorithm) != 0 &&
-           __atomic_load_n(&engine->late_transport, __ATOMIC_ACQUIRE) == NULL;
+    return (__atomic_load_n(&engine->connected, __ATOMIC_ACQUIRE) >> set & 1) == 0;
 }
+
+/* Let `transport` be each transport of the engine in turn. */
+#define GPURING_ENGINE_EACH(i, transport, engine)                                                 \
+    for (int i = 0; i < (engine)->ntransports && ((transport) = (engine)->transports[i]) != NULL; \
+         i++)
 
 /* The same as the functions of the transport (transport.h), for all connections of the engine.
  * aborted: return the status in the abort word, or 0. */

@@ -66,16 +66,16 @@ static int place_tables(struct gpuring_engine *engine, struct gpuring_work *work
     return status;
 }
 
-/* Find the program for the call's algorithm. */
+/* Find the program for the call's set of connections. */
 static int find_program(struct gpuring_engine *engine, const struct gpuring_call *call)
 {
-    enum gpuring_algorithm algorithm = call->choice.algorithm;
+    int set = call->choice.set;
 
-    if (call->collective == engine->base[algorithm].plan->collective) {
-        engine->program = &engine->base[algorithm];
+    if (call->collective == engine->base[set].plan->collective) {
+        engine->program = &engine->base[set];
         return GPURING_OK;
     }
-    return gpuring_program_find(engine, call->collective, algorithm, call->root, &engine->program);
+    return gpuring_program_find(engine, call->collective, set, call->root, &engine->program);
 }
 
 /* Fill in plan and work, which depend only on the call's shape. Store the members one by one,
@@ -134,18 +134,22 @@ static void fill_work(struct gpuring_work *work, const void *input, void *output
  * each page has all operations. */
 static void publish(struct gpuring_engine *engine, enum gpuring_activity activity)
 {
-    gpuring_transport_publish(engine->transport, engine->operation, activity);
-    if (engine->late_transport != NULL) {
-        gpuring_transport_publish(engine->late_transport, engine->operation, activity);
+    struct gpuring_transport *transport;
+
+    GPURING_ENGINE_EACH(i, transport, engine)
+    {
+        gpuring_transport_publish(transport, engine->operation, activity);
     }
 }
 
 /* Begin the operation for the other ranks and for the network. */
 static void begin(struct gpuring_engine *engine)
 {
-    gpuring_transport_make(engine->transport, engine->operation, engine->made);
-    if (engine->late_transport != NULL) {
-        gpuring_transport_make(engine->late_transport, engine->operation, engine->made);
+    struct gpuring_transport *transport;
+
+    GPURING_ENGINE_EACH(i, transport, engine)
+    {
+        gpuring_transport_make(transport, engine->operation, engine->made);
     }
     publish(engine, GPURING_ACTIVITY_RUNNING);
     gpuring_transport_begin(engine->program->transport);

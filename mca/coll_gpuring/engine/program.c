@@ -143,6 +143,8 @@ static int build_other(const struct gpuring_programs *programs, const struct gpu
 
     input.rank = rank;
     input.root = own->root;
+    input.ndirect =
+        own->algorithm == GPURING_ALGORITHM_DIRECT ? (uint32_t) own->weight : input.ndirect;
     input.channels = channels;
     positions_of(&input, rank, channels);
     status = gpuring_plan_build(own->algorithm, &input, &base);
@@ -193,13 +195,13 @@ static int prove(const struct gpuring_programs *programs, const struct gpuring_p
     return status;
 }
 
-static int make_program(struct gpuring_engine *engine, enum gpuring_collective collective,
-                        enum gpuring_algorithm algorithm, int root, struct gpuring_program *program)
+static int make_program(struct gpuring_engine *engine, enum gpuring_collective collective, int set,
+                        int root, struct gpuring_program *program)
 {
     struct gpuring_plan_input input = engine->others->input;
     int status;
 
-    input.base = engine->base[algorithm].plan;
+    input.base = engine->base[set].plan;
     input.root = root;
     status = gpuring_plan_build_on(collective, &input, &program->plan);
     if (status == GPURING_OK && gpuring_params.check == GPURING_PARAM_CHECK_PLANS) {
@@ -210,8 +212,8 @@ static int make_program(struct gpuring_engine *engine, enum gpuring_collective c
         program->plan = NULL;
         return status;
     }
-    program->transport = engine->base[algorithm].transport;
-    status = gpuring_transport_add(program->transport, program->plan, engine->base[algorithm].index,
+    program->transport = engine->base[set].transport;
+    status = gpuring_transport_add(program->transport, program->plan, engine->base[set].index,
                                    &program->index);
     if (status == GPURING_OK) {
         status = gpuring_program_states(engine, program->plan);
@@ -222,9 +224,8 @@ static int make_program(struct gpuring_engine *engine, enum gpuring_collective c
     return status;
 }
 
-int gpuring_program_find(struct gpuring_engine *engine, enum gpuring_collective collective,
-                         enum gpuring_algorithm algorithm, int root,
-                         struct gpuring_program **program)
+int gpuring_program_find(struct gpuring_engine *engine, enum gpuring_collective collective, int set,
+                         int root, struct gpuring_program **program)
 {
     struct gpuring_program *oldest = engine->others->program;
     int status;
@@ -236,7 +237,7 @@ int gpuring_program_find(struct gpuring_engine *engine, enum gpuring_collective 
             oldest = known;
             break; /* all later ones are unused, too */
         }
-        if (known->plan->collective == collective && known->plan->algorithm == algorithm &&
+        if (known->plan->collective == collective && known->set == set &&
             known->plan->root == root) {
             *program = known;
             return GPURING_OK;
@@ -246,7 +247,8 @@ int gpuring_program_find(struct gpuring_engine *engine, enum gpuring_collective 
     if (oldest->plan != NULL) {
         remove_program(oldest);
     }
-    status = make_program(engine, collective, algorithm, root, oldest);
+    status = make_program(engine, collective, set, root, oldest);
+    oldest->set = set;
     *program = oldest;
     return status;
 }

@@ -21,11 +21,10 @@ void gpuring_programs_destroy(struct gpuring_engine *engine); /* others NULL is 
 bool gpuring_programs_offer(const struct gpuring_engine *engine, enum gpuring_collective collective,
                             enum gpuring_algorithm algorithm);
 
-/* Find or build the program for a collective on the connections of an algorithm. Return 0,
- * GPURING_ERR_NOMEM or an error of the device. */
-int gpuring_program_find(struct gpuring_engine *engine, enum gpuring_collective collective,
-                         enum gpuring_algorithm algorithm, int root,
-                         struct gpuring_program **program);
+/* Find or build the program for a collective on a set of connections. Return 0, GPURING_ERR_NOMEM
+ * or an error of the device. */
+int gpuring_program_find(struct gpuring_engine *engine, enum gpuring_collective collective, int set,
+                         int root, struct gpuring_program **program);
 
 /* Provide states for the lanes of a plan. Called while no operation runs. */
 int gpuring_program_states(struct gpuring_engine *engine, const struct gpuring_plan *plan);

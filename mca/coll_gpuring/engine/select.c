@@ -367,6 +367,16 @@ static uint64_t chunk_limit(const struct gpuring_select_config *config, uint64_t
                                                           : GPURING_FIFO_WANTED;
 }
 
+/* Return true if a call runs on the connections for small calls: it needs one chunk of them. */
+static bool is_small(const struct gpuring_select_config *config,
+                     const struct gpuring_selection *choice, uint64_t bytes, uint32_t type_size)
+{
+    uint64_t slot = config->slot_bytes[GPURING_SET_SMALL][choice->protocol];
+
+    return slot > 0 && choice->algorithm == GPURING_ALGORITHM_DIRECT && choice->channels == 1 &&
+           bytes <= gpuring_chunk_max(choice->protocol, slot, type_size) * type_size;
+}
+
 void gpuring_select(const struct gpuring_select_config *config, enum gpuring_collective collective,
                     uint64_t count, uint32_t type_size, struct gpuring_selection *choice)
 {
@@ -384,8 +394,10 @@ void gpuring_select(const struct gpuring_select_config *config, enum gpuring_col
     choose_algorithm(config, collective, &rules, choice);
     choice->protocol = choose_protocol(config, choice->algorithm, &rules);
     choice->channels = choose_channels(config, choice, &request);
-    choice->chunk = gpuring_chunk_max(
-        choice->protocol, config->slot_bytes[choice->algorithm][choice->protocol], type_size);
+    choice->set =
+        is_small(config, choice, bytes, type_size) ? GPURING_SET_SMALL : (int) choice->algorithm;
+    choice->chunk = gpuring_chunk_max(choice->protocol,
+                                      config->slot_bytes[choice->set][choice->protocol], type_size);
     choice->slice = 0;
     if (collective == GPURING_COLLECTIVE_ALLREDUCE &&
         choice->algorithm != GPURING_ALGORITHM_DIRECT) {

@@ -28,11 +28,11 @@ struct gpuring_select_config {
     uint32_t plans[GPURING_COLLECTIVE_COUNT]; /* that exist: bits 1 << algorithm */
     bool in_order; /* reductions fold in the order of the ranks: by the plans that exist then */
     int time_sliced_ranks; /* ranks that take turns on a GPU, the most on any; 0: none do */
-    uint32_t channels[GPURING_ALGORITHM_COUNT]; /* that the plan has */
-    uint32_t min_channels;                      /* that are used, 0: by size */
-    uint64_t slot_bytes[GPURING_ALGORITHM_COUNT][GPURING_PROTOCOL_COUNT];
-    uint64_t chunk_bytes; /* upper limit, 0: by size */
-    bool any_memory;      /* the net accesses any host memory: GPURING_FIFO_NET_ANY */
+    uint32_t channels[GPURING_ALGORITHM_COUNT];                     /* that the plan has */
+    uint32_t min_channels;                                          /* that are used, 0: by size */
+    uint64_t slot_bytes[GPURING_SET_COUNT][GPURING_PROTOCOL_COUNT]; /* 0: no slots */
+    uint64_t chunk_bytes;                                           /* upper limit, 0: by size */
+    bool any_memory; /* the net accesses any host memory: GPURING_FIFO_NET_ANY */
 
     const struct gpuring_tuning *tuning; /* the rules for this communicator; NULL: none */
     struct gpuring_model_choice model;   /* on the topology, if that is known */

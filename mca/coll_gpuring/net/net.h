@@ -101,7 +101,7 @@ struct gpuring_net_config {
     int verbs_spares;          /* further ports that a link may fail over to */
     int npeers;                /* ucx: estimated number of peers that it will connect; 0: unknown */
     /* Net mpi: the messages, their communicator, this process's rank in it, and the number of this
-     * net among those of the communicator, 0 or 1. */
+     * net among those of the communicator, 0 to 7. */
     const struct gpuring_message_ops *messages;
     struct ompi_communicator_t *comm;
     int rank, number;

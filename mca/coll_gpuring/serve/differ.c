@@ -111,7 +111,8 @@ static int look_at_vote(mca_coll_gpuring_module_t *module)
         gpuring_persistent_exist(&module->serve->queue)) {
         return GPURING_OK;
     }
-    other = gpuring_transport_made(module->engine->transport, rank, module->engine->operation + 1);
+    other =
+        gpuring_transport_made(module->engine->transports[0], rank, module->engine->operation + 1);
     if (other == 0 ||
         gpuring_vote_poll(module, &item->call, &item->pending, &module->serve->missing,
                           &item->reason) ||

@@ -28,10 +28,10 @@ void gpuring_mixed_memory_note(mca_coll_gpuring_module_t *module, enum gpuring_r
         return; /* there is no status page yet; its first entry will be the last call on a GPU */
     }
     if (reason == GPURING_REASON_NONE || reason == GPURING_REASON_MEMORY) {
-        gpuring_transport_note_call(engine->transport, serve->on_gpu, true);
+        gpuring_transport_note_call(engine->transports[0], serve->on_gpu, true);
     }
     if (reason == GPURING_REASON_MEMORY) {
-        gpuring_transport_note_call(engine->transport, pending->number, false);
+        gpuring_transport_note_call(engine->transports[0], pending->number, false);
     }
 }
 
@@ -43,7 +43,7 @@ int gpuring_mixed_memory_look(const mca_coll_gpuring_module_t *module)
                       : next != NULL    ? next->pending.number
                                         : 0;
     char text[256];
-    int rank = number > 0 ? gpuring_transport_on_hosts(module->engine->transport, number) : -1;
+    int rank = number > 0 ? gpuring_transport_on_hosts(module->engine->transports[0], number) : -1;
 
     if (rank < 0) {
         return GPURING_OK;

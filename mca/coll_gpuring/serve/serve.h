@@ -191,7 +191,7 @@ static inline void gpuring_serve_delegated(struct mca_coll_gpuring_module_t *mod
 
 /* Select how a call runs, as soon as this rank can know it: when it is wired up, the ranks have
  * compared their rules and know the number of nodes. Calls wait for that in the queue. Returns true
- * if the choice is known. If the algorithm's connections do not exist yet, the choice is not kept.
+ * if the choice is known. If its connections do not exist yet, the choice is not kept.
  */
 static inline bool gpuring_serve_select(const struct mca_coll_gpuring_module_t *module,
                                         struct gpuring_call *call)
@@ -205,7 +205,7 @@ static inline bool gpuring_serve_select(const struct mca_coll_gpuring_module_t *
     }
     gpuring_select(&engine->choice_config, call->collective, call->count, call->element_size,
                    &call->choice);
-    call->selected = OPAL_LIKELY(!gpuring_engine_lacks(engine, call->choice.algorithm));
+    call->selected = OPAL_LIKELY(!gpuring_engine_lacks(engine, call->choice.set));
     return true;
 }
 
@@ -228,7 +228,8 @@ static inline enum gpuring_decision gpuring_serve_decide(
     if (*reason == GPURING_REASON_NONE) {
         known.tuned = gpuring_serve_select(module, call) && call->choice.delegated;
         known.unconnected = known.state == GPURING_STATE_READY && !call->selected;
-        known.unconnectable = known.unconnected && module->engine->unconnectable;
+        known.unconnectable =
+            known.unconnected && (module->engine->unconnectable & 1u << call->choice.set) != 0;
     }
     return gpuring_decide(&known, reason);
 }

@@ -103,7 +103,7 @@ static void describe(const mca_coll_gpuring_module_t *module, struct report *rep
     if (item != NULL && item->pending.asks == GPURING_ASKS_PAGES) {
         snprintf(report->wait, sizeof report->wait, "rank %d to make the call",
                  module->serve->missing);
-        describe_peer(module->engine->transport, module->serve->missing, report->seen,
+        describe_peer(module->engine->transports[0], module->serve->missing, report->seen,
                       sizeof report->seen);
     } else if (messages != NULL) {
         snprintf(report->wait, sizeof report->wait, "%s: a message from or to rank %d", messages,

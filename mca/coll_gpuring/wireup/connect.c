@@ -82,9 +82,8 @@ static int find_tuning(struct gpuring_engine *engine)
  * algorithm is not eligible), GPURING_ERR_DATA with a help text, or GPURING_ERR_NOMEM. All ranks
  * get the same result.
  */
-static int check_algorithm(enum gpuring_algorithm algorithm,
-                           const struct gpuring_channels *channels,
-                           const struct gpuring_plans_facts *facts)
+static int check_set(int set, const struct gpuring_channels *channels,
+                     const struct gpuring_plans_facts *facts)
 {
     int n = channels->map->nranks, status = GPURING_OK;
     struct gpuring_plan **plans = calloc((size_t) n, sizeof(struct gpuring_plan *));
@@ -99,7 +98,7 @@ static int check_algorithm(enum gpuring_algorithm algorithm,
         struct gpuring_engine_config config =
             gpuring_plans_config(channels, facts, &gpuring_process.tuning, rank, positions);
 
-        status = gpuring_engine_plan(&config, algorithm, &plans[rank]);
+        status = gpuring_engine_plan(&config, set, &plans[rank]);
     }
     if (status == GPURING_OK && plans[0] != NULL) {
         status = gpuring_plan_check((const struct gpuring_plan *const *) plans, n,
@@ -108,7 +107,7 @@ static int check_algorithm(enum gpuring_algorithm algorithm,
             gpuring_compat_help("no plan", text);
         } else if (status == GPURING_OK) {
             gpuring_info("[plans-proven] check of plans: %s over %d ranks in %u lanes is proven",
-                         gpuring_algorithm_text(algorithm), n, plans[0]->nlanes);
+                         gpuring_algorithm_text(gpuring_set_algorithm(set)), n, plans[0]->nlanes);
         }
     }
     for (int rank = 0; rank < n; rank++) {
@@ -139,10 +138,10 @@ int gpuring_wireup_engine(mca_coll_gpuring_module_t *module, struct gpuring_wire
     }
     log_not_offered(module, wireup->engine);
     log_tuning(module, wireup->engine);
-    for (int i = 0; status == GPURING_OK && i < GPURING_ALGORITHM_COUNT; i++) {
-        if (gpuring_params.check == GPURING_PARAM_CHECK_PLANS) {
-            status = check_algorithm((enum gpuring_algorithm) i, &wireup->survey.channels,
-                                     &wireup->survey.facts);
+    for (int i = 0; status == GPURING_OK && i < GPURING_SET_COUNT; i++) {
+        if (gpuring_params.check == GPURING_PARAM_CHECK_PLANS &&
+            wireup->engine->base[i].plan != NULL) {
+            status = check_set(i, &wireup->survey.channels, &wireup->survey.facts);
         }
     }
     return status;
@@ -276,7 +275,7 @@ int gpuring_wireup_transport(mca_coll_gpuring_module_t *module, struct gpuring_w
         .nranks = module->nranks,
         .node = wireup->survey.map.node,
         .hostname = gpuring_rank_info_of(&wireup->survey.rank_infos, module->rank)->hostname,
-        .unique_id = {wireup->id[0], wireup->id[1] + wireup->late},
+        .unique_id = {wireup->id[0], wireup->id[1] + gpuring_wireup_number(wireup)},
         .may_map = may_map,
         .may_map_context = &wireup->survey.local,
     };
@@ -291,7 +290,8 @@ int gpuring_wireup_transport(mca_coll_gpuring_module_t *module, struct gpuring_w
         config.try_seconds = try_seconds(&wireup->net);
     }
     if (status == GPURING_OK) {
-        status = gpuring_engine_transport(wireup->engine, &config, &wireup->transport);
+        status =
+            gpuring_engine_transport(wireup->engine, wireup->sets, &config, &wireup->transport);
     }
     return status == GPURING_OK ? prepare_handles(module, wireup) : status;
 }

@@ -242,7 +242,7 @@ static int open_messages(const mca_coll_gpuring_module_t *module,
         .messages = &gpuring_message_mpi,
         .comm = module->comm,
         .rank = module->rank,
-        .number = wireup->late,
+        .number = (int) gpuring_wireup_number(wireup),
         .local_host = gpuring_process.hostname,
     };
     int status = gpuring_proxy_create(&proxy_config, &transport->proxy);

@@ -18,7 +18,8 @@
 struct gpuring_wireup {
     int stage;
     bool test_lines;    /* some pair of ranks has not been tested; the same on all ranks */
-    bool late;          /* this wire-up is for the late connections of a READY module */
+    bool late;          /* this wire-up is for further connections of a READY module */
+    uint32_t sets;      /* bits 1 << set, that it connects; known with the engine */
     const void *buffer; /* of the first call, on this rank's GPU if it has one */
     uint64_t id[2];
     struct gpuring_survey survey;
@@ -26,6 +27,13 @@ struct gpuring_wireup {
     struct gpuring_engine *engine;       /* the module's at the end, or if `late` from the start */
     struct gpuring_transport *transport; /* the engine's at the end */
 };
+
+/* Return the number of the transport that a wire-up makes, which no other one of the communicator
+ * has: 0, and later 1 + the first set. */
+static inline uint32_t gpuring_wireup_number(const struct gpuring_wireup *wireup)
+{
+    return wireup->late ? 1 + (uint32_t) __builtin_ctz(wireup->sets) : 0;
+}
 
 /* ---- rank info.c: reports of the ranks about themselves and their nodes ---- */
 

@@ -150,6 +150,9 @@ static int prepare_connections(mca_coll_gpuring_module_t *module, struct gpuring
             gpuring_channels_dump(&wireup->survey.channels);
         }
         status = gpuring_wireup_engine(module, wireup);
+        if (status == GPURING_OK) {
+            wireup->sets = gpuring_engine_first_sets(wireup->engine);
+        }
     }
     return status == GPURING_OK ? gpuring_wireup_transport(module, wireup) : status;
 }
@@ -293,7 +296,7 @@ static void complete(mca_coll_gpuring_module_t *module, struct gpuring_wireup *w
     gpuring_pvar_set(GPURING_PVAR_nodes, (unsigned long long) (wireup->survey.whole.nranks > 0
                                                                    ? wireup->survey.whole.nnodes
                                                                    : wireup->survey.map.nnodes));
-    gpuring_pvar_add(GPURING_PVAR_wireups, 1);
+    gpuring_pvar_add(GPURING_PVAR_wireups, wireup->late ? 0 : 1);
 }
 
 /* Begin the first stage, from this one on, whose condition holds. */
@@ -344,6 +347,9 @@ void gpuring_wireup_start(mca_coll_gpuring_module_t *module, const struct gpurin
         gpuring_compat_on_free(module->comm, comm_freed, module);
     }
     wireup->engine = module->engine;
+    if (wireup->late) {
+        wireup->sets = gpuring_engine_together(wireup->engine, call->choice.set);
+    }
     wireup->buffer = gpuring_pointer_on_gpu(call->out.at.kind) ? call->out.sample : call->in.sample;
     status = gpuring_process_attach(wireup->buffer);
     if (status != GPURING_OK) {
@@ -368,12 +374,11 @@ static void give_up(mca_coll_gpuring_module_t *module, const struct gpuring_fail
         gpuring_module_text(module, text, sizeof text);
         gpuring_warn("[%s] %s: %s, because rank %d reports: %s",
                      status == GPURING_ERR_DEVICE ? "gpu-failed"
-                     : late                       ? "not-direct"
+                     : late                       ? "partly-served"
                                                   : "not-served",
                      text,
                      status == GPURING_ERR_DEVICE ? "calls on GPU memory return errors"
-                     : late ? "other components run the collectives that connect all ranks "
-                              "directly, as alltoall"
+                     : late ? "other components run the calls that need more connections"
                             : "other components run all collectives",
                      failure->rank, gpuring_status_text(status));
     }
@@ -382,7 +387,7 @@ static void give_up(mca_coll_gpuring_module_t *module, const struct gpuring_fail
     } else {
         module->state = late ? GPURING_STATE_READY : GPURING_STATE_DEAD;
         if (late) {
-            module->engine->unconnectable = true;
+            module->engine->unconnectable |= module->wireup->sets;
         }
     }
 }
@@ -516,8 +521,9 @@ int gpuring_wireup_progress(mca_coll_gpuring_module_t *module)
     }
     if (module->state != GPURING_STATE_FAILED) {
         gpuring_connect_infos_free(module->oob);
-        if (module->engine == NULL || module->engine->late == 0 || wireup->late) {
-            gpuring_wireup_free(wireup); /* otherwise it will be needed again */
+        drop_connections(wireup);
+        if (module->engine == NULL || gpuring_engine_open_sets(module->engine) == 0) {
+            gpuring_wireup_free(wireup); /* otherwise it may be needed again */
             module->wireup = NULL;
         }
     }

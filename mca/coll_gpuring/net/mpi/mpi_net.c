@@ -39,7 +39,7 @@
 #define TAGS        5  /* per end */
 #define TAG_CONTROL 3
 #define TAG_WANTED  4
-#define NETS        2 /* per communicator */
+#define NETS        8 /* per communicator, at most */
 
 /* The net leaves this tag and those above it to Open MPI: to its constants, and to non-blocking
  * collectives, which count down from about -30. */
