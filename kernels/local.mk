@@ -86,7 +86,7 @@ kernels/kernels.fatbin: $(GPURING_CUDA_FILES)
 .PRECIOUS: kernels/kernels.compute_%.ptx
 CLEANFILES += kernels/kernels.compute_*.ptx kernels/kernels.sm_*.cubin
 # Use a variable, because automake would take a plain target for a rule that replaces its own.
-kernel_image_object = kernels/image.lo
+kernel_image_object = kernels/libgpuring_kernels_la-image.lo
 $(kernel_image_object): kernels/kernels.fatbin
 CLEANFILES += kernels/kernels.fatbin
 endif

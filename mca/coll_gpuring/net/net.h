@@ -69,10 +69,11 @@ struct gpuring_net_ring {
 static inline void *gpuring_net_data(const struct gpuring_net_ring *ring, uint64_t step)
 {
     uint64_t index = step % ring->nslots;
-    uint8_t *data = ring->slots + index * ring->slot_bytes;
+    uint8_t *slot = ring->slots + index * ring->slot_bytes;
+    void *data = slot;
 
     if ((ring->tail->size[index] & GPURING_FIFO_ADDRESS) != 0) {
-        memcpy(&data, data, sizeof data);
+        memcpy(&data, slot, sizeof data);
     }
     return data;
 }
