@@ -9,9 +9,9 @@
  *   lost_rank vote
  *         the last rank sleeps before a broadcast, for which the others need its vote, and makes
  *         the call afterwards
- *   lost_rank differ call|count|bcast
- *         the last rank makes another call than the others, an allreduce with a smaller count, or a
- *         broadcast with a smaller count
+ *   lost_rank differ call|count|large|bcast
+ *         the last rank makes another call than the others, an allreduce with a smaller count, the
+ *         same where the others need more connections, or a broadcast with a smaller count
  *
  * The other ranks print "ok" lines if the call returns an error in time, if MPI is still usable,
  * and if communicators that do not contain the last rank still work.
@@ -90,7 +90,8 @@ static int class_of(int code)
 static int differ(MPI_Comm comm, int *data, const char *how)
 {
     bool last = harness_rank == harness_size - 1, bcast = strcmp(how, "bcast") == 0;
-    int count = last && strcmp(how, "call") != 0 ? 10 : 100, code, length;
+    int count = last && strcmp(how, "call") != 0 ? 10 : strcmp(how, "large") == 0 ? 100000 : 100;
+    int code, length;
     char text[MPI_MAX_ERROR_STRING] = "";
 
     code = bcast || (last && strcmp(how, "call") == 0)

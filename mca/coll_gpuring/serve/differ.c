@@ -122,7 +122,28 @@ static int look_at_vote(mca_coll_gpuring_module_t *module)
     return gpuring_differ_report(module, item->call.made, rank, other);
 }
 
+/* Compare the next item, whose connections are being made, with the operation that another rank has
+ * started in this place. The creation of a persistent call is not an operation. */
+static int look_at_wireup(const mca_coll_gpuring_module_t *module)
+{
+    const struct gpuring_engine *engine = module->engine;
+    const struct gpuring_item *item = gpuring_queue_next(&module->serve->queue);
+    uint64_t other = 0;
+    int rank;
+
+    if (item == NULL || item->call.made == 0 || item->form == GPURING_PERSISTENT ||
+        gpuring_persistent_exist(&module->serve->queue)) {
+        return GPURING_OK;
+    }
+    rank = gpuring_transport_differs(engine->transports[0], engine->operation + 1, item->call.made,
+                                     &other);
+    return rank < 0 ? GPURING_OK : gpuring_differ_report(module, item->call.made, rank, other);
+}
+
 int gpuring_differ_look(mca_coll_gpuring_module_t *module)
 {
+    if (module->state == GPURING_STATE_WIRING) {
+        return look_at_wireup(module);
+    }
     return module->engine->running ? look_at_operation(module) : look_at_vote(module);
 }

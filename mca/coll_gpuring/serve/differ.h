@@ -42,8 +42,9 @@ int gpuring_differ_report(const struct mca_coll_gpuring_module_t *module, uint64
                           uint64_t other);
 
 /* Compare the operation that this rank runs, or waits to run, with the operations of the same
- * number on other ranks. Returns 0, or the status of gpuring_differ_report. Called with the queue's
- * lock held, or while the calling thread runs an operation. */
+ * number on other ranks. The module has an engine with a transport. Returns 0, or the status of
+ * gpuring_differ_report. Called with the queue's lock held, or while the calling thread runs an
+ * operation. */
 int gpuring_differ_look(struct mca_coll_gpuring_module_t *module);
 
 #endif

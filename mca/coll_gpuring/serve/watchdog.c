@@ -164,11 +164,11 @@ static int look_at_peers(mca_coll_gpuring_module_t *module)
     }
     if (module->state == GPURING_STATE_READY) {
         status = gpuring_mixed_memory_look(module);
-        if (status == GPURING_OK) {
-            status = gpuring_differ_look(module);
-        }
-        module->serve->watchdog.reported |= status != GPURING_OK;
     }
+    if (status == GPURING_OK && module->state != GPURING_STATE_FAILED) {
+        status = gpuring_differ_look(module);
+    }
+    module->serve->watchdog.reported |= status != GPURING_OK;
     return status;
 }
 
