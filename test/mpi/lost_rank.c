@@ -9,9 +9,10 @@
  *   lost_rank vote
  *         the last rank sleeps before a broadcast, for which the others need its vote, and makes
  *         the call afterwards
- *   lost_rank differ call|count|large|bcast
- *         the last rank makes another call than the others, an allreduce with a smaller count, the
- *         same where the others need more connections, or a broadcast with a smaller count
+ *   lost_rank differ call|count|bcast|large|sets
+ *         the last rank makes another call than the others, an allreduce or a broadcast with a
+ *         smaller count, or an allreduce for which only the others need more connections on GPUs,
+ *         or all ranks need different ones
  *
  * The other ranks print "ok" lines if the call returns an error in time, if MPI is still usable,
  * and if communicators that do not contain the last rank still work.
@@ -24,6 +25,8 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#define MOST 4000000 /* elements of the buffer */
 
 static double now(void)
 {
@@ -90,10 +93,13 @@ static int class_of(int code)
 static int differ(MPI_Comm comm, int *data, const char *how)
 {
     bool last = harness_rank == harness_size - 1, bcast = strcmp(how, "bcast") == 0;
-    int count = last && strcmp(how, "call") != 0 ? 10 : strcmp(how, "large") == 0 ? 100000 : 100;
-    int code, length;
+    bool large = strcmp(how, "large") == 0, sets = strcmp(how, "sets") == 0;
+    int count = sets ? MOST : large ? 100000 : 100, code, length;
     char text[MPI_MAX_ERROR_STRING] = "";
 
+    if (last && strcmp(how, "call") != 0) {
+        count = sets ? 30000 : 10;
+    }
     code = bcast || (last && strcmp(how, "call") == 0)
                ? MPI_Bcast(data, count, MPI_INT, 0, comm)
                : MPI_Allreduce(MPI_IN_PLACE, data, count, MPI_INT, MPI_SUM, comm);
@@ -128,7 +134,7 @@ int main(int argc, char **argv)
     harness_start(&argc, &argv, MPI_THREAD_SINGLE);
     count = argc > 3 ? atoi(argv[2]) : 1000;
     then = argc > 3 ? atoi(argv[3]) : 100000;
-    data = harness_alloc(100000 * sizeof *data);
+    data = harness_alloc(MOST * sizeof *data);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Comm_set_name(comm, "the tested one");
     MPI_Comm_split(MPI_COMM_WORLD, harness_rank == harness_size - 1, 0, &others);

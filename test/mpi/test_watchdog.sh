@@ -70,6 +70,7 @@ use_gpus 2
 differs call 2 calls-differ "another call"
 differs count 2 counts-differ "a smaller count"
 differs large 2 counts-differ "a count for which only one rank makes connections"
+differs sets 2 counts-differ "counts for which the ranks make different connections"
 differs bcast 2 counts-differ "a smaller count in a broadcast"
 for how in call count; do
     OMPI_MCA_coll_gpuring_check=data differs $how 2 "$how"s-differ "$how, with check=data"

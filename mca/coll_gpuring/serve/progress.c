@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "mca/coll_gpuring/oob/oob.h"
+#include "mca/coll_gpuring/serve/differ.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup/wireup.h"
 
@@ -82,7 +83,7 @@ static int prepare(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
     }
     if (module->state != GPURING_STATE_WIRING) {
         /* It is UNWIRED, or the call needs late connections. */
-        gpuring_wireup_start(module, &item->call);
+        gpuring_wireup_start(module, &item->call, gpuring_differ_report);
     }
     return gpuring_wireup_progress(module);
 }

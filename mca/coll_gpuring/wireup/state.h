@@ -14,12 +14,15 @@
 #include "mca/coll_gpuring/topology/net_choice.h"
 #include "mca/coll_gpuring/topology/node_topology.h"
 #include "mca/coll_gpuring/wireup/survey.h"
+#include "mca/coll_gpuring/wireup/wireup.h"
 
 struct gpuring_wireup {
     int stage;
-    bool test_lines;    /* some pair of ranks has not been tested; the same on all ranks */
-    bool late;          /* this wire-up is for further connections of a READY module */
-    uint32_t sets;      /* bits 1 << set, that it connects; known with the engine */
+    bool test_lines; /* some pair of ranks has not been tested; the same on all ranks */
+    bool late;       /* this wire-up is for further connections of a READY module */
+    uint32_t sets;   /* bits 1 << set, that it connects; known with the engine */
+    uint64_t made;   /* describes the call that begins it; equal on all ranks */
+    gpuring_wireup_differs *differs;
     const void *buffer; /* of the first call, on this rank's GPU if it has one */
     uint64_t id[2];
     struct gpuring_survey survey;

@@ -69,6 +69,11 @@ static bool several_nodes(const struct gpuring_wireup *wireup)
     return wireup->survey.map.nnodes > 1;
 }
 
+static bool is_late(const struct gpuring_wireup *wireup)
+{
+    return wireup->late;
+}
+
 /* ---- Actions of the stages before and after their messages. They return 0, or the status with
  * which this rank cannot continue ---- */
 
@@ -136,6 +141,33 @@ static int take_channels(mca_coll_gpuring_module_t *module, struct gpuring_wireu
     int status = gpuring_survey_divide(&wireup->survey, &blocks, &divided);
 
     return divided ? gpuring_network_choose(wireup, module->rank, NULL) : status;
+}
+
+static int send_call(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+{
+    uint64_t *made = gpuring_oob_gather(module->oob, sizeof *made);
+
+    if (made != NULL) {
+        *made = wireup->made;
+    }
+    return GPURING_OK;
+}
+
+/* Compare this rank's call with those of the others. If any two differ, all ranks fail. */
+static int take_calls(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+{
+    struct gpuring_gathered calls = gpuring_oob_take(module->oob);
+    int status = GPURING_OK;
+
+    for (int rank = 0; rank < calls.nranks && status == GPURING_OK; rank++) {
+        uint64_t other = *(const uint64_t *) gpuring_gathered_block(&calls, rank);
+
+        if (other != wireup->made) {
+            status = wireup->differs(module, wireup->made, rank, other);
+        }
+    }
+    gpuring_gathered_clear(&calls);
+    return status;
 }
 
 /* Create the channels, the plans and this rank's ends of the connections. */
@@ -235,6 +267,7 @@ enum travels { GATHERING, AGREEMENT, LETTERS, FIRST_CHUNKS, LINE_TEST };
     X(VIEWS, LETTERS, views_differ, NULL, take_views, "wire-up, views of this node")             \
     X(CHANNELS, GATHERING, all_have_topology, send_channels, take_channels,                      \
       "wire-up, AllGather 2 (channels)")                                                         \
+    X(CALLS, GATHERING, is_late, send_call, take_calls, "wire-up, comparison of calls")          \
     X(READY, AGREEMENT, NULL, prepare_connections, NULL, "wire-up, agreement before connecting") \
     X(HANDLES, LETTERS, NULL, NULL, gpuring_wireup_connect,                                      \
       "wire-up, handles to and from neighbours")                                                 \
@@ -337,7 +370,8 @@ static void fail(mca_coll_gpuring_module_t *module, int status)
                      gpuring_process_copies(module->wireup->buffer) ? status : GPURING_ERR_DEVICE);
 }
 
-void gpuring_wireup_start(mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
+void gpuring_wireup_start(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
+                          gpuring_wireup_differs *differs)
 {
     struct gpuring_wireup *wireup = module->wireup;
     int status;
@@ -349,6 +383,8 @@ void gpuring_wireup_start(mca_coll_gpuring_module_t *module, const struct gpurin
     wireup->engine = module->engine;
     if (wireup->late) {
         wireup->sets = gpuring_engine_together(wireup->engine, call->choice.set);
+        wireup->made = call->made;
+        wireup->differs = differs;
     }
     wireup->buffer = gpuring_pointer_on_gpu(call->out.at.kind) ? call->out.sample : call->in.sample;
     status = gpuring_process_attach(wireup->buffer);
@@ -356,7 +392,7 @@ void gpuring_wireup_start(mca_coll_gpuring_module_t *module, const struct gpurin
         fail(module, status);
     }
     module->state = GPURING_STATE_WIRING;
-    status = stage_begin(module, wireup, wireup->late ? STAGE_READY : STAGE_HELLO);
+    status = stage_begin(module, wireup, wireup->late ? STAGE_CALLS : STAGE_HELLO);
     if (status != GPURING_OK) {
         fail(module, status);
     }
@@ -368,9 +404,11 @@ static void give_up(mca_coll_gpuring_module_t *module, const struct gpuring_fail
 {
     bool late = module->wireup->late;
     int status = failure->status;
+    bool differ = status == GPURING_ERR_DISAGREE || status == GPURING_ERR_COUNTS ||
+                  status == GPURING_ERR_CALLS; /* each rank has reported this */
     char text[256];
 
-    if (status != GPURING_ERR_DISAGREE && (module->rank == 0 || module->rank == failure->rank)) {
+    if (!differ && (module->rank == 0 || module->rank == failure->rank)) {
         gpuring_module_text(module, text, sizeof text);
         gpuring_warn("[%s] %s: %s, because rank %d reports: %s",
                      status == GPURING_ERR_DEVICE ? "gpu-failed"
@@ -382,7 +420,7 @@ static void give_up(mca_coll_gpuring_module_t *module, const struct gpuring_fail
                             : "other components run all collectives",
                      failure->rank, gpuring_status_text(status));
     }
-    if (status == GPURING_ERR_DISAGREE || status == GPURING_ERR_DEVICE) {
+    if (differ || status == GPURING_ERR_DEVICE) {
         gpuring_module_fail(module, status);
     } else {
         module->state = late ? GPURING_STATE_READY : GPURING_STATE_DEAD;

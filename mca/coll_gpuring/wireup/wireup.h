@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct mca_coll_gpuring_module_t;
 struct ompi_communicator_t;
@@ -16,13 +17,19 @@ struct gpuring_wireup;
  * begin without allocating memory. */
 struct gpuring_wireup *gpuring_wireup_create(void);
 
+/* Report that this rank and another rank make different calls, given the words of both. Returns
+ * the status with which the module must fail (gpuring_differ_report). */
+typedef int gpuring_wireup_differs(const struct mca_coll_gpuring_module_t *module, uint64_t own,
+                                   int rank, uint64_t other);
+
 /*
  * Begin the wire-up, at the first eligible call or at the first one that needs late connections.
  * The state becomes WIRING. Never fails: a rank that cannot serve reports this in the next
- * gathering (oob.h), so that all ranks know it.
+ * gathering (oob.h), so that all ranks know it. Before late connections are made, the ranks compare
+ * their calls, because each rank connects what its own call needs.
  */
-void gpuring_wireup_start(struct mca_coll_gpuring_module_t *module,
-                          const struct gpuring_call *call);
+void gpuring_wireup_start(struct mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
+                          gpuring_wireup_differs *differs);
 
 /*
  * Progress the wire-up. Returns GPURING_AGAIN while the state is WIRING, and 0 when it is READY,
