@@ -79,6 +79,8 @@ test_mutation_mca_coll_gpuring_la_DEPENDENCIES = mca_coll_gpuring.la
 # Programs and scripts that compare and measure; see compare.sh, overhead.sh, ucx.sh and verbs.sh in
 # test/bench.
 CLEANFILES += $(EXTRA_PROGRAMS)
+# Libraries of tests that other targets build, too.
+CLEANFILES += test/mpi/libharness.la test/ptx/libptx.la test/unit/libunit.la
 EXTRA_PROGRAMS = test/bench/overhead
 test_bench_overhead_LDADD = $(MPI_LIBS)
 

@@ -17,6 +17,7 @@ mkdir -p "$base" || exit 1
 base=$(cd "$base" && pwd)
 checks=0
 version=$(ompi_info --version | sed -n 's/^Open MPI v//p')
+unset CONFIG_SITE # may name another source tree
 headers=$(mpicc --showme:incdirs | tr ' ' '\n' | grep '/openmpi$')
 
 check() { # TEXT COMMAND...

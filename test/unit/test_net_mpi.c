@@ -76,7 +76,9 @@ static int fake_start(struct ompi_communicator_t *comm, int tag, struct gpuring_
                                        .data = message->data};
     fail_next = false;
     if (request->sent && request->bytes <= EAGER && !message->synchronous) {
-        memcpy(request->stored, request->data, request->bytes);
+        if (request->bytes > 0) {
+            memcpy(request->stored, request->data, request->bytes);
+        }
         request->data = NULL;
     }
     posted_receives += !request->sent;
