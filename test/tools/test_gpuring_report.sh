@@ -42,6 +42,11 @@ done
 check "the user and the home folder are not named" has '^started by <user> in <home>/run \(<user>\)$'
 report -n 2 --no-selftest --names -l "$work/job.err"
 check "with --names hosts are named" has 'node17:4711:3 .*host node18\.cluster'
+echo 'the log of a job' >"$work/log.node17.4711"
+OMPI_MCA_coll_gpuring_log_file="$work/log.%h.%p" report --no-selftest
+check "the newest log of coll_gpuring_log_file" in_section "the last 2000 lines of a log" '^the log of a job$'
+report --no-selftest
+check "no log" sh -c '! grep -q "2000 lines of a log" "$1"' sh "$work/report"
 check "the selftest is left out" has '\(left out: --no-selftest\)'
 
 LD_PRELOAD="$top_builddir/test/tools/.libs/selftest_faults.so" GPURING_FAULT=MPI_Bcast:2 report -n 2
