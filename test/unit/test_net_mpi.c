@@ -425,8 +425,9 @@ static void test_wanted_sizes(void **state)
     assert_int_equal(ranks[1].end.tail[0]->size[1], WANTED - 128);
 }
 
-/* MPI no longer has the user's memory after this end has given up. */
-static void test_wanted_abort(void **state)
+/* Post the receive of a chunk that the lane of rank 1 wants. Return the number of receives that
+ * were posted before. */
+static unsigned post_wanted(void)
 {
     static uint8_t output[WANTED];
     unsigned before;
@@ -436,6 +437,14 @@ static void test_wanted_abort(void **state)
     want(0, output, WANTED);
     help(1);
     assert_int_equal(posted_receives, before + 1);
+    return before;
+}
+
+/* MPI no longer has the user's memory after this end has given up. */
+static void test_wanted_abort(void **state)
+{
+    unsigned before = post_wanted();
+
     gpuring_proxy_abort(ranks[1].end.link, GPURING_ERR_TIMEOUT);
     assert_int_equal(posted_receives, before);
 }
@@ -492,13 +501,8 @@ static void test_held(void **state)
 
 static void test_wanted_failure(void **state)
 {
-    static uint8_t output[WANTED];
-    unsigned before;
+    unsigned before = post_wanted();
 
-    help(1);
-    before = posted_receives;
-    want(0, output, WANTED);
-    help(1);
     gpuring_proxy_abort(ranks[0].end.link, GPURING_ERR_DATA);
     help(1);
     assert_int_equal(ranks[1].end.failed, GPURING_ERR_ABORTED);
