@@ -142,16 +142,18 @@ static enum gpuring_reason describe(struct gpuring_description *d, struct gpurin
  * Many communicators are created for a few small calls, which take less time in another component
  * than connecting the ranks. Therefore the first calls are delegated, unless they are large. This
  * depends only on the call's number and on a size that all ranks know. MPI_COMM_WORLD is excepted,
- * because it exists once, and most programs use it.
+ * because it exists once, and most programs use it. Calls with a count for each rank are excepted,
+ * because coll/tuned hangs in MPI_Allgatherv if datatypes of different sizes have one signature.
  */
 #define EARLY_BYTES 1024 /* that count as much as a call */
 
-static bool is_early(const module_t *self, const struct gpuring_call *call, uint64_t number)
+static bool is_early(const module_t *self, const struct gpuring_served *served,
+                     const struct gpuring_call *call, uint64_t number)
 {
     uint64_t first = (uint64_t) gpuring_params.connect_after;
 
     return OPAL_UNLIKELY(number <= first) && self->comm != MPI_COMM_WORLD &&
-           call->count != GPURING_COUNT_UNKNOWN &&
+           served->sizes < GPURING_SIZES_COUNTS &&
            gpuring_agree_bytes(self, call) < (first - number + 1) * EARLY_BYTES;
 }
 
@@ -195,7 +197,7 @@ enum gpuring_reason gpuring_call_begin(struct gpuring_description *d, struct gpu
     reason = describe(d, call, status);
     if (*status == GPURING_OK &&
         (reason == GPURING_REASON_NONE || reason == GPURING_REASON_MEMORY) &&
-        is_early(self, *call, number)) {
+        is_early(self, served, *call, number)) {
         return reason == GPURING_REASON_NONE ? GPURING_REASON_EARLY : reason;
     }
     if (votes) {
