@@ -114,8 +114,8 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
            "Accept GPU buffers in point-to-point calls: on, off, or auto (on, unless Open MPI "    \
            "was built with CUDA and uses its PML ob1)")                                            \
     SIZE(p2p_rendezvous, 1048576, 4, LOCAL, 0, 1099511627776,                                      \
-         "Smallest message in bytes from contiguous GPU memory that is copied directly between "   \
-         "the GPUs of a node, or sent in chunks; 0: all messages are staged whole")                \
+         "Smallest message in bytes from contiguous GPU memory that is sent in chunks between "    \
+         "nodes; within a node at most 16 KiB; 0: all messages are staged whole")                  \
     TEXT(topo_file, "", 3, LOCAL,                                                                  \
          "File with the topology of the node (XML as NCCL dumps it), read instead of detecting "   \
          "the topology")                                                                           \

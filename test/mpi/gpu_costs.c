@@ -171,8 +171,12 @@ enum { CALLS, ATTRIBUTES, COPIES, BYTES, WAITS, KERNELS, COSTS };
  * depends on the load of the machine. */
 static void read_costs(long long *costs)
 {
-    static const char *const others[] = {"cuStreamQuery", "cuEventQuery", "cuCtxPushCurrent_v2",
-                                         "cuCtxPopCurrent_v2", "cuThreadExchangeStreamCaptureMode"};
+    static const char *const others[] = {"cuStreamQuery",
+                                         "cuEventQuery",
+                                         "cuCtxPushCurrent_v2",
+                                         "cuCtxPopCurrent_v2",
+                                         "cuThreadExchangeStreamCaptureMode",
+                                         "cuCtxGetId"};
 
     costs[CALLS] = calls(NULL);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
@@ -216,7 +220,7 @@ static void try_case(size_t c)
 
 int main(int argc, char **argv)
 {
-    static const int counts[] = {256, MOST};
+    static const int counts[] = {256, 16384, MOST};
     size_t bytes;
 
     harness_start(&argc, &argv, MPI_THREAD_SINGLE);

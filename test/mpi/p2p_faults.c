@@ -6,6 +6,7 @@
  *
  *   p2p_faults memory   one rank; each allocation of the component fails once, so that a call
  *                       returns an error and can be made again; needs memory_faults.la preloaded
+ *   p2p_faults offered  the same, if messages of the rank to itself are offered
  *   p2p_faults failed   the last rank kills itself while each other rank waits for it in a
  *                       different call; needs Open MPI's fault tolerance
  *   p2p_faults killed   the last rank kills itself with messages in flight; the others continue
@@ -22,10 +23,11 @@
 
 #include "memory_faults.h"
 
-#define COUNT 1000
-#define LARGE 100000 /* ints: such a send returns before its data is copied */
-#define STEP  600000 /* ints by which messages grow: more than any kept bounce buffer has */
-#define LIMIT 24     /* more than the number of allocations */
+#define COUNT      1000
+#define LARGE      100000     /* ints: such a send returns before its data is copied */
+#define HUGE_COUNT (16 << 20) /* ints: 32 slots */
+#define STEP       600000 /* ints by which messages grow: more than any kept bounce buffer has */
+#define LIMIT      24     /* more than the number of allocations */
 
 static int errors, start_errors;
 
@@ -115,7 +117,7 @@ static bool messages(int *from, int *to, int large, MPI_Datatype gaps)
     return good;
 }
 
-static void memory(void)
+static void memory(bool offered)
 {
     void (*arm)(long);
     long (*disarm)(void);
@@ -140,10 +142,45 @@ static void memory(void)
     harness_check(good && counted < rounds && errors >= rounds / 2,
                   "each of %d calls for memory fails: %d MPI errors, all else is right", rounds - 1,
                   errors);
-    harness_check(start_errors > 0, "also that of a persistent start: the request ends with it");
+    harness_check(start_errors > 0 || offered,
+                  "also that of a persistent start: the request ends with it");
     MPI_Type_free(&gaps);
     harness_free(from);
     harness_free(to);
+}
+
+/* The last rank dies while it receives from rank 0 and sends to rank 1, whose calls return errors.
+ */
+static void killed_in_the_middle(void)
+{
+    int *data = harness_alloc(HUGE_COUNT * sizeof *data), last = harness_size - 1, code;
+    long long before;
+    MPI_Request requests[2];
+
+    if (harness_rank < last) { /* for consent */
+        MPI_Sendrecv(data, 1, MPI_INT, last, 6, data, 1, MPI_INT, last, 6, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
+    }
+    for (int r = 0; r < last && harness_rank == last; r++) {
+        MPI_Sendrecv(data, 1, MPI_INT, r, 6, data, 1, MPI_INT, r, 6, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (harness_rank == last) {
+        before = harness_pvar("coll_gpuring_direct_messages");
+        MPI_Isend(data, HUGE_COUNT, MPI_INT, 1, 7, MPI_COMM_WORLD, &requests[1]);
+        MPI_Irecv(data, HUGE_COUNT, MPI_INT, 0, 7, MPI_COMM_WORLD, &requests[0]);
+        while (harness_pvar("coll_gpuring_direct_messages") == before) {
+            MPI_Test(&requests[0], &code, MPI_STATUS_IGNORE);
+        }
+        raise(SIGKILL);
+    }
+    code = harness_rank == 0
+               ? MPI_Send(data, HUGE_COUNT, MPI_INT, last, 7, MPI_COMM_WORLD)
+               : MPI_Recv(data, HUGE_COUNT, MPI_INT, last, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    printf("%s - rank %d gets an error in the middle of a message\n",
+           code != MPI_SUCCESS ? "ok" : "not ok", harness_rank);
+    harness_free(data);
 }
 
 static void killed(void)
@@ -160,11 +197,11 @@ static void killed(void)
         MPI_Irecv(to, LARGE, MPI_INT, 0, 1, MPI_COMM_WORLD, &requests[0]);
         MPI_Isend(from, LARGE, MPI_INT, 0, 2, MPI_COMM_WORLD, &requests[1]);
         MPI_Barrier(MPI_COMM_WORLD);
-        raise(SIGKILL);
+        killed_in_the_middle();
     }
     MPI_Irecv(lost, LARGE, MPI_INT, last, 3, MPI_COMM_WORLD, &requests[0]);
     MPI_Barrier(MPI_COMM_WORLD);
-    sleep(1); /* until it has exited */
+    killed_in_the_middle();
     MPI_Isend(from, LARGE, MPI_INT, last, 1, MPI_COMM_WORLD, &requests[1]);
     for (int i = 0; i < 3; i++) {
         MPI_Sendrecv(from, LARGE, MPI_INT, other, 4, to, LARGE, MPI_INT, other, 4, MPI_COMM_WORLD,
@@ -291,7 +328,9 @@ int main(int argc, char **argv)
         return 0;
     }
     if (strcmp(what, "memory") == 0) {
-        memory();
+        memory(false);
+    } else if (strcmp(what, "offered") == 0) {
+        memory(true);
 #if defined(MPI_ERR_PROC_FAILED)
     } else if (strcmp(what, "failed") == 0) {
         failed();

@@ -8,6 +8,8 @@
  *   p2p_offers early                  a receive starts before the driver is loaded, so it is staged
  *   p2p_offers fails                  a copy fails
  *   p2p_offers crowd                  rank 0 sends more messages to all others than there are slots
+ *   p2p_offers first                  a short message settles consent for the first large one
+ *   p2p_offers self                   each rank sends to itself
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +17,8 @@
 
 #include "harness.h"
 
-#define LARGE     2500000 /* ints: five slots of GPURING_P2P_SLOT */
+#define LARGE     2500000 /* ints: five slots on a GPU, ten in host memory */
+#define MEDIUM    16384   /* ints: staged between nodes, and through slots on one node */
 #define UNTOUCHED 4711    /* value of MPI_ERROR, which calls with one status do not set */
 #define ALIKE     3907    /* size of an offer in bytes */
 
@@ -402,6 +405,90 @@ static void crowd(void)
     free(requests);
 }
 
+/* Check the paths of the messages since the counters were read. */
+static void read_counts(long long *counters)
+{
+    counters[0] = counts("staged");
+    counters[1] = counts("direct");
+    counters[2] = counts("chunked");
+}
+
+static bool went(const long long *before, int staged, int direct, int chunked)
+{
+    long long now[3];
+
+    read_counts(now);
+    if (now[0] - before[0] == staged && now[1] - before[1] == direct &&
+        now[2] - before[2] == chunked) {
+        return true;
+    }
+    printf("# rank %d: %lld staged, %lld direct, %lld in chunks\n", harness_rank,
+           now[0] - before[0], now[1] - before[1], now[2] - before[2]);
+    return false;
+}
+
+/* A short message is staged. The large one after it is copied directly, and one of medium length
+ * uses slots, too. */
+static void first(void)
+{
+    long long before[3];
+    bool good;
+
+    fill(gpu, true, sends ? 8 : -1);
+    read_counts(before);
+    if (sends) {
+        MPI_Send(gpu, 1, MPI_INT, other, 1, MPI_COMM_WORLD);
+    } else {
+        MPI_Recv(gpu, 1, MPI_INT, other, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    harness_check(went(before, 1, 0, 0), "a short message is staged");
+    MPI_Barrier(MPI_COMM_WORLD);
+    read_counts(before);
+    good = passes(9, true);
+    harness_check(good && went(before, 0, !sends, 0), "the first large message is not");
+    MPI_Barrier(MPI_COMM_WORLD);
+    read_counts(before);
+    fill(gpu, true, sends ? 10 : -1);
+    if (sends) {
+        MPI_Send(gpu, MEDIUM, MPI_INT, other, 1, MPI_COMM_WORLD);
+    } else {
+        MPI_Recv(gpu, LARGE, MPI_INT, other, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    harness_check(holds(gpu, true, sends ? LARGE : MEDIUM, 10, -1) && went(before, 0, 0, !sends),
+                  "nor is one of 64 KiB, which uses slots in host memory");
+}
+
+/* Send `n` ints to this rank, to receive up to `limit` of them in a buffer. */
+static void to_self(int n, int limit, int *to, bool to_gpu, const char *what)
+{
+    int *from = harness_alloc(LARGE * sizeof *from), code, class, count;
+    MPI_Request request;
+    MPI_Status status;
+    long long before[3];
+    bool good;
+
+    fill(from, true, 11);
+    fill(to, to_gpu, -1);
+    read_counts(before);
+    MPI_Isend(from, n, MPI_INT, harness_rank, 1, MPI_COMM_WORLD, &request);
+    code = MPI_Recv(to, limit, MPI_INT, harness_rank, 1, MPI_COMM_WORLD, &status);
+    good = MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS && went(before, 0, 1, 0);
+    MPI_Error_class(code, &class);
+    MPI_Get_count(&status, MPI_INT, &count);
+    good = good && class == (limit < n ? MPI_ERR_TRUNCATE : MPI_SUCCESS) &&
+           count == (limit < n ? limit : n) && holds(to, to_gpu, count, 11, -1);
+    harness_check(good, "to itself: %s", what);
+    harness_free(from);
+}
+
+static void self(void)
+{
+    to_self(LARGE, LARGE, gpu, true, "one copy within the GPU");
+    to_self(MEDIUM, LARGE, gpu, true, "likewise of 64 KiB");
+    to_self(LARGE, LARGE, host, false, "into host memory");
+    to_self(LARGE, LARGE / 3, gpu, true, "a receive that is too short gets an error");
+}
+
 int main(int argc, char **argv)
 {
     const char *expected = argc > 1 ? argv[1] : "staged";
@@ -425,6 +512,10 @@ int main(int argc, char **argv)
         fails();
     } else if (strcmp(expected, "crowd") == 0) {
         crowd();
+    } else if (strcmp(expected, "first") == 0) {
+        first();
+    } else if (strcmp(expected, "self") == 0) {
+        self();
     } else {
         way(early ? "staged" : expected);
     }
@@ -435,7 +526,7 @@ int main(int argc, char **argv)
         MPI_Wait(&request, MPI_STATUS_IGNORE);
         harness_check(host[0] == 77, "and the early receive gets its message");
     }
-    if (strcmp(expected, "fails") != 0 && strcmp(expected, "crowd") != 0) {
+    if (early || offers || strcmp(expected, "staged") == 0) {
         into_host();
         gaps();
         if (offers) { /* of whole messages ob1 of Open MPI 4.1.4 writes all bytes */

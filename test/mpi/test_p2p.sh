@@ -75,8 +75,10 @@ cases() {
     adopt_as_one "a mixture of messages and collectives, 3 ranks, seed $seed, $pml"
     OMPI_MCA_coll_gpuring_p2p_rendezvous=1 mpi 120 4 p2p_soak -s "$((seed + 1))" -r "$count"
     adopt_as_one "a mixture of messages and collectives, 4 ranks, seed $((seed + 1)), by offers, $pml"
-    mpi 60 2 p2p_offers direct
-    adopt_as_one "offers: directly, $pml"
+    for what in direct first self; do
+        mpi 60 2 p2p_offers "$what"
+        adopt_as_one "offers: $what, $pml"
+    done
     for what in probe mprobe threads; do
         mpi 120 2 p2p_consent "$what"
         adopt_as_one "consent: $what, $pml"
@@ -166,8 +168,12 @@ check "no pinned memory: the log warns" says 'gpuring WARN \[pin-limit\] '
 nothing_held "nor does pageable memory"
 
 # Each memory allocation fails in turn; a rank is killed; processes are spawned.
-LD_PRELOAD="$top_builddir/test/mpi/.libs/memory_faults.so" mpi 120 1 p2p_faults memory
-adopt "one rank runs out of memory"
+for what in offered memory; do
+    LD_PRELOAD="$top_builddir/test/mpi/.libs/memory_faults.so" mpi 120 1 p2p_faults "$what"
+    adopt_as_one "one rank runs out of memory: $what"
+    export OMPI_MCA_coll_gpuring_p2p_rendezvous=0
+done
+unset OMPI_MCA_coll_gpuring_p2p_rendezvous
 check "the log says that memory lacks" says 'gpuring ERROR \[p2p-no-memory\] '
 nothing_held "calls without memory leave nothing behind"
 OMPI_MCA_coll_gpuring_priority=90 OMPI_MCA_coll_gpuring_device=cuda \
@@ -177,7 +183,8 @@ adopt "spawned processes"
 nothing_held "spawned processes give all memory back"
 run 60 "$MPIRUN" -n 3 --enable-recovery --mca coll_gpuring_priority 90 \
     --mca coll_gpuring_device cuda "$top_srcdir/test/mpi/as_nodes.sh" 1 3 "$programs/p2p_faults" killed
-check "a killed rank: the 2 others go on" test "$(grep -c '^ok - rank [01] ' "$work/out")" -eq 4
+check "a killed rank: the 2 others get errors and go on" test "$(grep -c '^ok - rank [01] ' "$work/out")" -eq 6
+check "a killed rank: the log says so" says '\[p2p-ended\]'
 check "a killed rank: MPI_Abort ends the job in time" test "$status" -ne 124
 if "$OMPI_INFO" | grep -q 'FT MPI support: yes'; then
     over OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader

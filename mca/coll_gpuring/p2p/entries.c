@@ -114,7 +114,7 @@ static SLOW receive_slow(void *buffer, BUFFER, const struct gpuring_p2p_envelope
         !gpuring_p2p_peers_watch()) {
         return code;
     }
-    gpuring_p2p_peers_received(status->_ucount);
+    gpuring_p2p_peers_received(from->comm, status, NULL);
     return gpuring_p2p_offer_in(&message, status->_ucount, &offer)
                ? gpuring_p2p_request_run_given(&message, from, &offer, status)
                : code;

@@ -24,6 +24,7 @@ enum phase {
     WAY,  /* the sender has not yet reported whether a buffer of slots is free */
     SLOTS,
     CHUNKS,
+    OWN,  /* copied from a buffer of this process; the answer follows */
     ENDED /* until the answer has left */
 };
 
@@ -44,6 +45,7 @@ struct gpuring_p2p_fetch {
     int32_t buffer;                        /* of these; -1: none */
     uint64_t taken;                        /* number of slots that were copied */
     bool copying;
+    uint64_t looked;          /* for the sender's process, ns */
     struct gpuring_list node; /* of `coming` */
 
     struct gpuring_p2p_answer answer;
@@ -78,22 +80,38 @@ bool gpuring_p2p_offer_in(const struct gpuring_p2p_message *message, size_t byte
     return gpuring_p2p_offer_read(data, offer);
 }
 
+/* Return true if the sender is this process. */
+static bool is_own(const struct gpuring_p2p_fetch *self)
+{
+    return self->offer.sender == gpuring_process.world_rank;
+}
+
+/* Answer an offer that cannot be taken, so that its sender does not wait. */
+static void decline(const struct gpuring_p2p_offer *offer)
+{
+    struct gpuring_p2p_answer none = {.sending = offer->sending};
+
+    (void) gpuring_p2p.previous.pml_send(&none, sizeof none, MPI_BYTE, offer->sender,
+                                         GPURING_P2P_TAG_ANSWER, MCA_PML_BASE_SEND_STANDARD,
+                                         MPI_COMM_WORLD);
+}
+
 struct gpuring_p2p_fetch *gpuring_p2p_fetch_new(const struct gpuring_p2p_offer *offer,
                                                 const struct gpuring_p2p_message *message)
 {
     struct gpuring_p2p_fetch *self = calloc(1, sizeof *self);
 
     if (self == NULL) {
-        gpuring_error(
-            "[p2p-no-memory] a receive returns MPI_ERR_NO_MEM, and its sender waits: there "
-            "is no memory to take a message of %llu bytes",
-            (unsigned long long) offer->bytes);
+        gpuring_error("[p2p-no-memory] a receive returns MPI_ERR_NO_MEM: there is no memory to "
+                      "take a message of %llu bytes, which is lost",
+                      (unsigned long long) offer->bytes);
+        decline(offer);
         return NULL;
     }
     self->offer = *offer;
     self->message = message;
     self->bytes = offer->bytes < message->bytes ? offer->bytes : message->bytes;
-    self->buffer = -1;
+    self->buffer = offer->buffer;
     self->answering = MPI_REQUEST_NULL;
     for (int i = 0; i < WINDOW; i++) {
         self->receives[i] = MPI_REQUEST_NULL;
@@ -104,7 +122,7 @@ struct gpuring_p2p_fetch *gpuring_p2p_fetch_new(const struct gpuring_p2p_offer *
         self->landing = self->own = malloc(self->bytes);
         self->status = self->own != NULL ? GPURING_OK : GPURING_ERR_NOMEM;
     }
-    if (self->gpu != NULL && self->status == GPURING_OK) {
+    if ((self->gpu != NULL || is_own(self)) && self->status == GPURING_OK) {
         self->status = gpuring_stage_stream_get(&self->stream);
     }
     if (self->status == GPURING_ERR_NOMEM) {
@@ -118,36 +136,72 @@ struct gpuring_p2p_fetch *gpuring_p2p_fetch_new(const struct gpuring_p2p_offer *
     return self;
 }
 
-/* Answer the offer: send the number of bytes and the way to transfer them. */
-static enum phase answer(struct gpuring_p2p_fetch *self)
+/* Map the slots that the offer names, if they can be used for this receive. Slots on a GPU are only
+ * used if the target is on a GPU, too. */
+static void find_slots(struct gpuring_p2p_fetch *self)
 {
     const struct gpuring_p2p_offer *offer = &self->offer;
-    bool good = self->status == GPURING_OK;
+    int32_t place = offer->place;
 
-    self->answer = (struct gpuring_p2p_answer){
-        .sending = offer->sending,
-        .bytes = good ? self->bytes : 0,
-        .near = good && self->gpu != NULL && offer->node == gpuring_p2p_node() &&
-                gpuring_p2p_slots_reach(self->gpu),
-    };
-    if (self->answer.near && offer->direct) {
-        self->slots = gpuring_p2p_slots_map(offer->sender, &offer->shared, self->gpu, self->bytes);
-        self->answer.direct = self->slots != NULL;
+    self->answer.place = (int32_t) gpuring_p2p_best_place(&offer->home, self->gpu);
+    if (place == GPURING_P2P_NONE || place > self->answer.place) {
+        return;
     }
-    if (self->answer.direct &&
-        gpuring_p2p_world_irecv(&self->buffer, sizeof self->buffer, offer->sender,
-                                GPURING_P2P_TAG_CHUNK, &self->receives[0]) != GPURING_OK) {
-        self->status = GPURING_ERR_IO;
+    self->slots = gpuring_p2p_slots_map((enum gpuring_p2p_place) place, offer->sender,
+                                        &offer->shared, self->gpu, self->bytes);
+    self->answer.slots = self->slots != NULL;
+    if (self->slots == NULL) {
+        self->answer.place = place - 1;
     }
-    if (gpuring_p2p_world_isend(&self->answer, sizeof self->answer, offer->sender,
+}
+
+static void send_answer(struct gpuring_p2p_fetch *self)
+{
+    if (gpuring_p2p_world_isend(&self->answer, sizeof self->answer, self->offer.sender,
                                 GPURING_P2P_TAG_ANSWER, &self->answering) != GPURING_OK) {
         self->status = GPURING_ERR_IO;
     }
+}
+
+/* Answer the offer: send the number of bytes and the way to transfer them. */
+static enum phase answer(struct gpuring_p2p_fetch *self)
+{
+    bool good = self->status == GPURING_OK;
+
+    self->answer = (struct gpuring_p2p_answer){.sending = self->offer.sending,
+                                               .bytes = good ? self->bytes : 0};
+    if (good) {
+        find_slots(self);
+    }
+    if (self->answer.slots && self->buffer < 0 &&
+        gpuring_p2p_world_irecv(&self->buffer, sizeof self->buffer, self->offer.sender,
+                                GPURING_P2P_TAG_CHUNK, &self->receives[0]) != GPURING_OK) {
+        self->status = GPURING_ERR_IO;
+    }
+    if (!self->answer.slots) {
+        self->buffer = -1;
+    }
+    send_answer(self);
     if (!good) {
         return ENDED;
     }
     gpuring_list_append(&coming, &self->node);
     return WAY;
+}
+
+/* Copy a message of this process from the sender's buffer. */
+static enum phase begin_own(struct gpuring_p2p_fetch *self)
+{
+    const struct gpuring_p2p_sending *sending =
+        (const struct gpuring_p2p_sending *) (uintptr_t) self->offer.sending;
+
+    if (self->status == GPURING_OK) {
+        gpuring_pvar_add(GPURING_PVAR_direct_messages, 1);
+        self->status = gpuring_process.device_ops->copy(
+            self->stream, self->gpu != NULL ? self->gpu : self->landing,
+            gpuring_p2p_sending_source(sending), self->bytes);
+    }
+    return OWN;
 }
 
 /* Post receives of chunks until WINDOW of them are posted. */
@@ -228,23 +282,41 @@ static enum phase find_way(struct gpuring_p2p_fetch *self)
     if (!gpuring_p2p_ended(&self->receives[0])) {
         return WAY;
     }
-    if (self->buffer >= 0) {
+    if (self->buffer >= 0 && self->offer.place == GPURING_P2P_GPU) {
         gpuring_pvar_add(GPURING_PVAR_direct_messages, 1);
+    } else {
+        gpuring_pvar_add(GPURING_PVAR_chunked_messages, 1);
+    }
+    if (self->buffer >= 0) {
         return SLOTS;
     }
-    gpuring_pvar_add(GPURING_PVAR_chunked_messages, 1);
     receive_ahead(self);
     return CHUNKS;
+}
+
+/* Copy the data of a slot to the user's buffer, or start to. */
+static void take_slot(struct gpuring_p2p_fetch *self, size_t bytes)
+{
+    const char *slot = gpuring_p2p_slot(self->slots, self->buffer, self->taken);
+
+    if (self->gpu == NULL) {
+        memcpy(self->landing + self->arrived, slot, bytes);
+    } else {
+        self->status =
+            gpuring_process.device_ops->copy(self->stream, self->gpu + self->arrived, slot, bytes);
+    }
+    self->copying = true;
 }
 
 /* Copy one slot after another to the user's buffer. */
 static enum phase take_slots(struct gpuring_p2p_fetch *self)
 {
     struct gpuring_p2p_flow *flow = gpuring_p2p_flow(self->slots, self->buffer);
+    size_t unit = gpuring_p2p_slot_bytes(self->slots);
 
     for (;;) {
         size_t left = self->bytes - self->arrived;
-        size_t bytes = left < GPURING_P2P_SLOT ? left : GPURING_P2P_SLOT;
+        size_t bytes = left < unit ? left : unit;
 
         if (self->copying) {
             if (!copied(self)) {
@@ -259,15 +331,25 @@ static enum phase take_slots(struct gpuring_p2p_fetch *self)
             return ENDED;
         } else if (__atomic_load_n(&flow->failed, __ATOMIC_ACQUIRE)) {
             log_sender(self);
-        } else if (__atomic_load_n(&flow->filled, __ATOMIC_ACQUIRE) == self->taken) {
+        } else if (__atomic_load_n(&flow->filled, __ATOMIC_ACQUIRE) != self->taken) {
+            take_slot(self, bytes);
+        } else if (gpuring_p2p_lives(self->offer.home.pid, &self->looked)) {
             return SLOTS;
         } else {
-            self->status = gpuring_process.device_ops->copy(
-                self->stream, self->gpu + self->arrived,
-                gpuring_p2p_slot(self->slots, self->buffer, self->taken), bytes);
-            self->copying = true;
+            self->status = GPURING_ERR_PEER;
         }
     }
+}
+
+/* Answer the own process, which then needs to send nothing, when its message was copied. */
+static enum phase end_own(struct gpuring_p2p_fetch *self)
+{
+    if (!copied(self)) {
+        return OWN;
+    }
+    self->answer = (struct gpuring_p2p_answer){.sending = self->offer.sending};
+    send_answer(self);
+    return ENDED;
 }
 
 static enum phase take_chunks(struct gpuring_p2p_fetch *self)
@@ -283,13 +365,15 @@ static enum phase step(struct gpuring_p2p_fetch *self)
 {
     switch (self->phase) {
     case TURN:
-        return is_turn(self) ? answer(self) : TURN;
+        return is_own(self) ? begin_own(self) : is_turn(self) ? answer(self) : TURN;
     case WAY:
         return find_way(self);
     case SLOTS:
         return take_slots(self);
     case CHUNKS:
         return take_chunks(self);
+    case OWN:
+        return end_own(self);
     case ENDED:
         break;
     }

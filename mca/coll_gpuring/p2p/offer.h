@@ -5,16 +5,19 @@
  * the program's communicator and with its tag, so that the PML matches it like the message itself.
  * The data is then transferred
  *
- *     directly      from GPU to GPU, through slots on the sender's GPU that the receiver has mapped
- *                   (shared.h), if both buffers are contiguous and on one node
- *     in chunks     otherwise: the sender copies a chunk to pinned host memory and sends it, and
- * the receiver copies it to its GPU. The three steps overlap.
+ *     through slots    of the sender, on its GPU or in host memory, which the receiver has mapped
+ *                      (shared.h), if both processes are on one node. The sender begins to fill
+ *                      them before it sends the offer.
+ *     by one copy      from the sender's buffer if both are the same process
+ *     in chunks        otherwise: the sender copies a chunk to pinned host memory and sends it, and
+ *                      the receiver copies it to its GPU. The three steps overlap.
  *
  *     sender                                                receiver
  *       |-- offer (3907 bytes, program's tag) ---------------->|  receive is matched
  *       |<------------- answer: number of bytes, which way ----|
  *       |-- chunk, chunk, ... -------------------------------->|
- *       |   or: the index of a buffer of slots --------------->|  and no further message
+ *       |   or nothing, if the offer has named a buffer of     |
+ *       |   slots; otherwise its index, if one is free now     |
  *
  * All messages except the offer use MPI_COMM_WORLD (p2p_state.h). A receiver accepts one message
  * from a sender at a time, so chunks need no number.
@@ -30,7 +33,6 @@
 #include "mca/coll_gpuring/device/device.h"
 #include "mca/coll_gpuring/p2p/p2p_message.h"
 #include "mca/coll_gpuring/p2p/shared.h"
-#include "mca/coll_gpuring/params.h"
 
 struct gpuring_p2p_envelope;
 struct gpuring_p2p_sending;
@@ -48,9 +50,10 @@ struct gpuring_p2p_offer {
     uint64_t mark[2]; /* GPURING_P2P_MARK_0 and _1 */
     uint64_t sending; /* identifies the offer at its sender */
     uint64_t bytes;   /* of the message */
-    uint64_t node;    /* of the sender */
-    int32_t sender;   /* rank in MPI_COMM_WORLD */
-    int32_t direct;   /* 1: `shared` can be mapped by processes of the node */
+    struct gpuring_p2p_home home;
+    int32_t sender; /* rank in MPI_COMM_WORLD */
+    int32_t place;  /* of the sender's slots, enum gpuring_p2p_place */
+    int32_t buffer; /* index of the buffer that the sender fills; -1: none yet */
     struct gpuring_p2p_shared shared;
 };
 _Static_assert(sizeof(struct gpuring_p2p_offer) <= GPURING_P2P_OFFER_BYTES, "is sent so");
@@ -58,19 +61,11 @@ _Static_assert(sizeof(struct gpuring_p2p_offer) <= GPURING_P2P_OFFER_BYTES, "is 
 struct gpuring_p2p_answer {
     uint64_t sending; /* of the offer */
     uint64_t bytes;   /* to be sent; 0: none */
-    int32_t
-        direct;   /* 1: through slots, if the sender has a free buffer; it replies with its index */
-    int32_t near; /* 1: the receiver could use slots for such messages */
+    int32_t slots;    /* 1: the receiver reads the sender's slots */
+    int32_t place;    /* the best one for such messages */
 };
 
-#define GPURING_P2P_CHUNK ((size_t) 512 << 10) /* bytes; the last one is shorter */
-
-/* Return true if messages of this length are offered, where that is possible. */
-static inline bool gpuring_p2p_is_large(size_t bytes)
-{
-    return gpuring_params.p2p_rendezvous > 0 && bytes >= gpuring_params.p2p_rendezvous &&
-           bytes >= GPURING_P2P_OFFER_BYTES;
-}
+#define GPURING_P2P_CHUNK ((size_t) 1 << 20) /* bytes; the last one is shorter */
 
 /* Return true if the GPURING_P2P_OFFER_BYTES bytes that were received are an offer. */
 bool gpuring_p2p_offer_read(const void *data, struct gpuring_p2p_offer *offer);
@@ -79,11 +74,13 @@ bool gpuring_p2p_offer_read(const void *data, struct gpuring_p2p_offer *offer);
 bool gpuring_p2p_offer_in(const struct gpuring_p2p_message *message, size_t bytes,
                           struct gpuring_p2p_offer *offer);
 
-/* Send an offer of this message. Sets *sending to NULL if the message must not be offered. Returns
- * MPI_SUCCESS or an MPI error of the PML (logged). */
+/* Send an offer of this message to a process that takes it (peers.h). Sets *sending to NULL if the
+ * message cannot be offered. Returns MPI_SUCCESS or an MPI error of the PML (logged). */
 int gpuring_p2p_sending_start(const struct gpuring_p2p_message *message,
-                              const struct gpuring_p2p_envelope *envelope,
+                              const struct gpuring_p2p_envelope *envelope, int peer,
                               struct gpuring_p2p_sending **sending);
+/* Return the user's buffer. A receive of the same process copies it. */
+const char *gpuring_p2p_sending_source(const struct gpuring_p2p_sending *sending);
 int gpuring_p2p_sending_advance(struct gpuring_p2p_sending *sending);
 void gpuring_p2p_sending_free(struct gpuring_p2p_sending *sending); /* NULL is allowed */
 

@@ -3,7 +3,9 @@
 #include "mca/coll_gpuring/p2p/peers.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
+#include "mca/coll_gpuring/p2p/offer.h"
 #include "mca/coll_gpuring/p2p/p2p_state.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
@@ -11,18 +13,44 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* A question of this process to another one. */
-struct gpuring_p2p_question {
-    bool asked;
-    int32_t consents; /* the reply: 1 or 0 */
+/* From this size on, slots of the node are faster than staging. */
+#define NEAR_LEAST ((size_t) 16 << 10)
+
+struct reply {
+    int32_t consents; /* 1 or 0 */
+    int32_t place;    /* best one for slots, enum gpuring_p2p_place */
+    int32_t pid;
+};
+
+/* Another process, to which this one sends or from which it receives. */
+struct gpuring_p2p_peer {
+    struct gpuring_p2p_home home; /* of this process: the question */
+    struct reply reply;           /* valid when `receive` has ended */
+    struct reply own;             /* reply of this process */
     ompi_request_t *receive;
+    int learnt;    /* atomic: 1 + the place that a later answer has reported; 0: none */
+    bool asked;    /* by this process; guarded by the lock */
+    bool answered; /* atomic: this process has replied */
 };
 
 int gpuring_p2p_peer_of(struct ompi_communicator_t *comm, int rank)
 {
-    int peer = gpuring_process.world_rank >= 0 ? gpuring_compat_world_rank(comm, rank) : -1;
+    return gpuring_process.world_rank >= 0 ? gpuring_compat_world_rank(comm, rank) : -1;
+}
 
-    return peer != gpuring_process.world_rank ? peer : -1;
+/* Return all processes of MPI_COMM_WORLD, or NULL without memory. */
+static struct gpuring_p2p_peer *get_peers(void)
+{
+    struct gpuring_p2p_peer *peers;
+
+    pthread_mutex_lock(&gpuring_p2p.lock);
+    if (gpuring_p2p.peers == NULL) {
+        gpuring_p2p.peers =
+            calloc((size_t) ompi_comm_size(MPI_COMM_WORLD), sizeof *gpuring_p2p.peers);
+    }
+    peers = gpuring_p2p.peers;
+    pthread_mutex_unlock(&gpuring_p2p.lock);
+    return peers;
 }
 
 void gpuring_p2p_peers_unseen_receive(void)
@@ -48,65 +76,105 @@ void gpuring_p2p_blocking_probe_leave(void)
     }
 }
 
-/* Send one word without waiting for its completion. */
-static void send_word(const int32_t *word, int peer, enum gpuring_p2p_tag tag)
+/* Send a few bytes without waiting for their completion. */
+static void send_short(const void *data, size_t bytes, int peer, enum gpuring_p2p_tag tag)
 {
     ompi_request_t *request;
 
-    if (gpuring_p2p_world_isend(word, sizeof *word, peer, tag, &request) == GPURING_OK) {
+    if (gpuring_p2p_world_isend(data, bytes, peer, tag, &request) == GPURING_OK) {
         ompi_request_free(&request);
     }
 }
 
-bool gpuring_p2p_peer_consents(int peer)
+/* Ask a process, without the lock, because the PML may call other components, which may send. */
+static void ask(struct gpuring_p2p_peer *self, int peer)
 {
-    static const int32_t any = 0;
-    struct gpuring_p2p_question *question = NULL;
     ompi_request_t *receive;
-    bool asked = false;
 
-    pthread_mutex_lock(&gpuring_p2p.lock);
-    if (gpuring_p2p.questions == NULL) {
-        gpuring_p2p.questions =
-            calloc((size_t) ompi_comm_size(MPI_COMM_WORLD), sizeof *gpuring_p2p.questions);
+    gpuring_p2p_home(&self->home);
+    if (gpuring_p2p_world_irecv(&self->reply, sizeof self->reply, peer, GPURING_P2P_TAG_REPLY,
+                                &receive) == GPURING_OK) {
+        send_short(&self->home, sizeof self->home, peer, GPURING_P2P_TAG_ASK);
+        __atomic_store_n(&self->receive, receive, __ATOMIC_RELEASE);
     }
-    if (gpuring_p2p.questions != NULL) {
-        question = &gpuring_p2p.questions[peer];
-        asked = question->asked;
-        question->asked = true;
-    }
-    pthread_mutex_unlock(&gpuring_p2p.lock);
-    if (asked) {
-        receive = __atomic_load_n(&question->receive, __ATOMIC_ACQUIRE);
-        return receive != NULL && gpuring_request_done(receive) && question->consents;
-    }
-    /* Without the lock, because the PML may call other components, which may send. */
-    if (question != NULL &&
-        gpuring_p2p_world_irecv(&question->consents, sizeof question->consents, peer,
-                                GPURING_P2P_TAG_REPLY, &receive) == GPURING_OK) {
-        send_word(&any, peer, GPURING_P2P_TAG_ASK);
-        __atomic_store_n(&question->receive, receive, __ATOMIC_RELEASE);
-    }
-    return false;
 }
 
-/* Receive the next question. Returns the rank of its sender, or -1 if there is none. */
-static int next_question(void)
+static bool consents(struct gpuring_p2p_peer *self, int peer)
+{
+    ompi_request_t *receive;
+    bool asked;
+
+    if (peer == gpuring_process.world_rank) {
+        if (gpuring_p2p_peers_watch()) {
+            __atomic_store_n(&gpuring_p2p.consented, true, __ATOMIC_RELAXED);
+        }
+        return gpuring_p2p_peers_watch();
+    }
+    pthread_mutex_lock(&gpuring_p2p.lock);
+    asked = self->asked;
+    self->asked = true;
+    pthread_mutex_unlock(&gpuring_p2p.lock);
+    if (!asked) {
+        ask(self, peer);
+        return false;
+    }
+    receive = __atomic_load_n(&self->receive, __ATOMIC_ACQUIRE);
+    return receive != NULL && gpuring_request_done(receive) && self->reply.consents;
+}
+
+bool gpuring_p2p_peer_takes(const struct gpuring_p2p_message *message,
+                            const struct gpuring_p2p_envelope *to, int *peer)
+{
+    size_t least = gpuring_params.p2p_rendezvous;
+    struct gpuring_p2p_peer *peers;
+
+    if (least == 0 || to->mode == MCA_PML_BASE_SEND_BUFFERED) {
+        return false;
+    }
+    (void) gpuring_process_attach(message->gpu); /* the question names the GPU */
+    *peer = gpuring_p2p_peer_of(to->comm, to->peer);
+    peers = *peer >= 0 ? get_peers() : NULL;
+    if (peers == NULL || !consents(&peers[*peer], *peer)) {
+        return false;
+    }
+    if (least > NEAR_LEAST && (*peer == gpuring_process.world_rank ||
+                               gpuring_p2p_peer_place(*peer) != GPURING_P2P_NONE)) {
+        least = NEAR_LEAST;
+    }
+    return message->bytes >= least && message->bytes >= GPURING_P2P_OFFER_BYTES;
+}
+
+enum gpuring_p2p_place gpuring_p2p_peer_place(int peer)
+{
+    const struct gpuring_p2p_peer *self = &gpuring_p2p.peers[peer];
+    int learnt = __atomic_load_n(&self->learnt, __ATOMIC_RELAXED);
+
+    return (enum gpuring_p2p_place)(learnt > 0 ? learnt - 1 : self->reply.place);
+}
+
+int gpuring_p2p_peer_pid(int peer)
+{
+    return gpuring_p2p.peers[peer].reply.pid;
+}
+
+void gpuring_p2p_peer_set_place(int peer, enum gpuring_p2p_place place)
+{
+    __atomic_store_n(&gpuring_p2p.peers[peer].learnt, 1 + (int) place, __ATOMIC_RELAXED);
+}
+
+/* Receive the next question of a process or of MPI_ANY_SOURCE. Returns false if there is none. */
+static bool next_question(int peer, struct gpuring_p2p_home *home)
 {
     ompi_status_public_t status;
     struct ompi_message_t *message;
-    int32_t word;
     int found = 0;
 
-    if (gpuring_process.world_rank < 0 ||
-        gpuring_p2p.previous.pml_improbe(MPI_ANY_SOURCE, GPURING_P2P_TAG_ASK, MPI_COMM_WORLD,
-                                         &found, &message, &status) != MPI_SUCCESS ||
-        !found ||
-        gpuring_p2p.previous.pml_mrecv(&word, sizeof word, MPI_BYTE, &message, &status) !=
-            MPI_SUCCESS) {
-        return -1;
-    }
-    return status.MPI_SOURCE;
+    return gpuring_process.world_rank >= 0 &&
+           gpuring_p2p.previous.pml_improbe(peer, GPURING_P2P_TAG_ASK, MPI_COMM_WORLD, &found,
+                                            &message, &status) == MPI_SUCCESS &&
+           found &&
+           gpuring_p2p.previous.pml_mrecv(home, sizeof *home, MPI_BYTE, &message, &status) ==
+               MPI_SUCCESS;
 }
 
 bool gpuring_p2p_peers_watch(void)
@@ -116,34 +184,54 @@ bool gpuring_p2p_peers_watch(void)
             !__atomic_load_n(&gpuring_p2p.unseen_receives, __ATOMIC_RELAXED));
 }
 
-void gpuring_p2p_peers_received(size_t bytes)
+/* Answer the question of a process if there is one. */
+static void answer(struct gpuring_p2p_peer *self, int peer, const void *gpu)
 {
-    static const int32_t replies[] = {0, 1};
     bool consent = gpuring_p2p_peers_watch();
+    struct gpuring_p2p_home home;
+
+    if (!next_question(peer, &home)) {
+        return;
+    }
+    if (consent) {
+        __atomic_store_n(&gpuring_p2p.consented, true, __ATOMIC_RELAXED);
+    }
+    self->own = (struct reply){.consents = consent,
+                               .place = (int32_t) gpuring_p2p_best_place(&home, gpu),
+                               .pid = (int32_t) getpid()};
+    send_short(&self->own, sizeof self->own, peer, GPURING_P2P_TAG_REPLY);
+    __atomic_store_n(&self->answered, true, __ATOMIC_RELAXED);
+}
+
+void gpuring_p2p_peers_received(struct ompi_communicator_t *comm,
+                                const ompi_status_public_t *status, const void *gpu)
+{
+    size_t least = gpuring_params.p2p_rendezvous;
+    struct gpuring_p2p_peer *peers;
     int peer;
 
     /* Partner: gpuring_p2p_blocking_probe_enter, which was called when there was no driver. */
-    if (bytes < gpuring_params.p2p_rendezvous || gpuring_params.p2p_rendezvous == 0 ||
+    if (least == 0 || (gpu == NULL && status->_ucount < least) || status->MPI_SOURCE < 0 ||
         __atomic_load_n(&gpuring_p2p.blocking_probes, __ATOMIC_SEQ_CST) > 0) {
         return;
     }
-    while ((peer = next_question()) >= 0) {
-        if (consent) {
-            __atomic_store_n(&gpuring_p2p.consented, true, __ATOMIC_RELAXED);
-        }
-        send_word(&replies[consent], peer, GPURING_P2P_TAG_REPLY);
+    peer = gpuring_p2p_peer_of(comm, status->MPI_SOURCE);
+    peers = peer >= 0 && peer != gpuring_process.world_rank ? get_peers() : NULL;
+    if (peers != NULL && !__atomic_load_n(&peers[peer].answered, __ATOMIC_RELAXED)) {
+        answer(&peers[peer], peer, gpu);
     }
 }
 
 void gpuring_p2p_peers_close(void)
 {
-    int size = gpuring_p2p.questions != NULL ? ompi_comm_size(MPI_COMM_WORLD) : 0;
+    int size = gpuring_p2p.peers != NULL ? ompi_comm_size(MPI_COMM_WORLD) : 0;
+    struct gpuring_p2p_home home;
 
-    while (next_question() >= 0) {
+    while (next_question(MPI_ANY_SOURCE, &home)) {
         /* the sender no longer waits for the answer */
     }
     for (int peer = 0; peer < size; peer++) {
-        ompi_request_t *receive = gpuring_p2p.questions[peer].receive;
+        ompi_request_t *receive = gpuring_p2p.peers[peer].receive;
 
         if (receive != NULL) {
             if (!REQUEST_COMPLETE(receive)) {
@@ -152,6 +240,6 @@ void gpuring_p2p_peers_close(void)
             ompi_request_free(&receive);
         }
     }
-    free(gpuring_p2p.questions);
-    gpuring_p2p.questions = NULL;
+    free(gpuring_p2p.peers);
+    gpuring_p2p.peers = NULL;
 }

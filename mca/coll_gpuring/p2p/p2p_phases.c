@@ -244,7 +244,7 @@ static void complete_task(struct gpuring_task *task, struct gpuring_list *items)
 
     (void) items;
     if (!self->envelope.sends) {
-        gpuring_p2p_peers_received(self->status._ucount);
+        gpuring_p2p_peers_received(self->envelope.comm, &self->status, self->message.gpu);
     }
     if (self->freed) {
         gpuring_p2p_release(self);
@@ -292,10 +292,10 @@ static bool may_copy_later(const p2p_request_t *self)
 static int begin_send(p2p_request_t *self)
 {
     const struct gpuring_p2p_envelope *to = &self->envelope;
-    int code = MPI_SUCCESS, status;
+    int code = MPI_SUCCESS, status, peer;
 
-    if (gpuring_p2p_is_large(self->message.bytes)) {
-        code = gpuring_p2p_sending_start(&self->message, to, &self->sending);
+    if (gpuring_p2p_peer_takes(&self->message, to, &peer)) {
+        code = gpuring_p2p_sending_start(&self->message, to, peer, &self->sending);
     }
     if (code != MPI_SUCCESS || self->sending != NULL) {
         self->phase = P2P_OFFERED;

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <string.h>
 
+#include "mca/coll_gpuring/p2p/peers.h"
 #include "mca/coll_gpuring/request.h"
 #include "mca/coll_gpuring/stage/buffers.h"
 #include "mca/coll_gpuring/util/log.h"
@@ -208,9 +209,9 @@ int gpuring_p2p_request_run_given(const struct gpuring_p2p_message *message,
 
 int gpuring_p2p_send(struct gpuring_p2p_message *message, const struct gpuring_p2p_envelope *to)
 {
-    int status, code = MPI_SUCCESS;
+    int status, code = MPI_SUCCESS, peer;
 
-    if (gpuring_p2p_is_large(message->bytes)) {
+    if (gpuring_p2p_peer_takes(message, to, &peer)) {
         return gpuring_p2p_request_run(message, to, MPI_STATUS_IGNORE);
     }
     status = gpuring_p2p_message_copy_in(message, true);

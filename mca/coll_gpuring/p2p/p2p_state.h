@@ -14,7 +14,7 @@
 #include "mca/coll_gpuring/request.h"
 #include "mca/coll_gpuring/util/list.h"
 
-struct gpuring_p2p_question;
+struct gpuring_p2p_peer;
 
 struct gpuring_p2p_state {
     bool installed;                 /* the PML's table has our functions */
@@ -23,8 +23,8 @@ struct gpuring_p2p_state {
     /* The PML is called without this lock, because it may call components that send. It guards
      * requests in progress (p2p_request.h), the slots (shared.c), and: */
     pthread_mutex_t lock;
-    struct gpuring_list copying;            /* turns of sends in phase P2P_COPYING_IN, in order */
-    struct gpuring_p2p_question *questions; /* for consent, by rank; NULL before the first one */
+    struct gpuring_list copying;    /* turns of sends in phase P2P_COPYING_IN, in order */
+    struct gpuring_p2p_peer *peers; /* by rank in MPI_COMM_WORLD; NULL before the first message */
 
     /* The PML starts a receive under this lock, which is therefore separate and recursive, and is
      * only taken in programs with threads (probed.h). */
@@ -37,7 +37,6 @@ struct gpuring_p2p_state {
     bool unseen_sends;    /* the PML may start sends without calling this component */
     bool unseen_receives; /* receives that may match an offer, but are not checked */
     bool consented;       /* to offers, at least once */
-    bool near;            /* a receiver could use slots of this process */
 };
 extern struct gpuring_p2p_state gpuring_p2p;
 

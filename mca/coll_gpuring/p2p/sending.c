@@ -13,12 +13,25 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define BUFFERS 2 /* one is filled while the other one is sent */
+#define BUFFERS 4 /* of chunks: one is filled while up to three are sent */
+
+/* Smaller messages use slots in host memory: a copy between a GPU and the host takes less time than
+ * one within a GPU or between GPUs (doc/results/gpu.md). */
+#define GPU_LEAST ((size_t) 96 << 10)
 
 /* A receive of an answer. */
 struct awaited {
     struct gpuring_p2p_answer answer;
     ompi_request_t *request;
+};
+
+/* The phases of a message. */
+enum phase {
+    OFFERED, /* not answered yet; the first slots may be filled */
+    LEAVING, /* the receiver does not use the slots, but the last copy to them is still running */
+    SLOTS,
+    CHUNKS,
+    ENDED /* until its own messages have left */
 };
 
 struct gpuring_p2p_sending {
@@ -28,6 +41,7 @@ struct gpuring_p2p_sending {
     } wire;
     const char *gpu;
     int peer;
+    enum phase phase;
     ompi_request_t *offered; /* MPI_REQUEST_NULL when the offer has left */
 
     /* A process may answer offers in any order. Each answer names its offer. If the receive of
@@ -35,44 +49,38 @@ struct gpuring_p2p_sending {
     struct awaited *awaited; /* NULL when the offer was answered */
     struct gpuring_p2p_answer answer;
 
-    size_t unit; /* bytes of a slot or a chunk; 0 until the way is decided */
+    size_t bytes;                          /* to be sent */
+    enum gpuring_p2p_place place;          /* of `slots` */
     const struct gpuring_p2p_slots *slots; /* NULL: not offered */
-    int32_t buffer;                        /* index in these; -1: none, send chunks */
+    int32_t buffer;                        /* index in these; -1: none */
     struct gpuring_stage_bounce *bounce;
     struct gpuring_stream *stream;
     ompi_request_t *sends[BUFFERS];
-    size_t next; /* index of the chunk or slot that is copied now or next */
+    size_t next; /* bytes before the chunk or slot that is copied now or next */
     bool copying;
-    int status; /* after an error, chunks are sent empty, so that the receiver detects it */
+    uint64_t looked; /* for the receiver's process, ns */
+    int status;      /* after an error, chunks are sent empty, so that the receiver detects it */
 };
 
-/* Return the contiguous GPU memory of a message that must be offered: large, not a buffered send,
- * and to a process that recognises offers. Otherwise NULL. */
-static const char *suits(const struct gpuring_p2p_message *message,
-                         const struct gpuring_p2p_envelope *to, int *peer)
+/* Find slots that can be filled from this memory, if the receiver reads slots. */
+static void find_slots(struct gpuring_p2p_sending *self)
 {
-    const char *gpu = gpuring_p2p_message_contiguous(message);
+    enum gpuring_p2p_place place = self->peer != gpuring_process.world_rank
+                                       ? gpuring_p2p_peer_place(self->peer)
+                                       : GPURING_P2P_NONE;
 
-    if (gpu == NULL || !gpuring_p2p_is_large(message->bytes) ||
-        to->mode == MCA_PML_BASE_SEND_BUFFERED) {
-        return NULL;
+    if (place == GPURING_P2P_GPU &&
+        ((self->bytes < GPU_LEAST && self->bytes < gpuring_params.p2p_rendezvous) ||
+         !gpuring_p2p_slots_reach(self->gpu))) {
+        place = GPURING_P2P_HOST;
     }
-    *peer = gpuring_p2p_peer_of(to->comm, to->peer);
-    return *peer >= 0 && gpuring_p2p_peer_consents(*peer) ? gpu : NULL;
+    while (place > GPURING_P2P_NONE && self->slots == NULL) {
+        self->place = place;
+        self->slots = gpuring_p2p_slots_open(place--, &self->wire.offer.shared);
+    }
 }
 
-/* Return slots that can be filled from this memory, or NULL. They are allocated when a receiver has
- * reported that it could use them. */
-static const struct gpuring_p2p_slots *find_slots(const char *gpu,
-                                                  struct gpuring_p2p_shared *shared)
-{
-    return __atomic_load_n(&gpuring_p2p.near, __ATOMIC_RELAXED) &&
-                   gpuring_process_attach(gpu) == GPURING_OK && gpuring_p2p_slots_reach(gpu)
-               ? gpuring_p2p_slots_open(shared)
-               : NULL;
-}
-
-static struct gpuring_p2p_sending *create(const char *gpu, int peer)
+static struct gpuring_p2p_sending *create(const char *gpu, size_t bytes, int peer)
 {
     struct gpuring_p2p_sending *self = calloc(1, sizeof *self);
     struct awaited *awaited = calloc(1, sizeof *awaited);
@@ -85,6 +93,7 @@ static struct gpuring_p2p_sending *create(const char *gpu, int peer)
         return NULL;
     }
     self->gpu = gpu;
+    self->bytes = bytes;
     self->peer = peer;
     self->awaited = awaited;
     self->buffer = -1;
@@ -108,11 +117,19 @@ static void deliver(struct gpuring_p2p_sending *self)
     free(arrived);
 }
 
+/* Return false if the receiver is on this node and has ended. */
+static bool receiver_lives(struct gpuring_p2p_sending *self)
+{
+    return self->slots == NULL ||
+           gpuring_p2p_lives(gpuring_p2p_peer_pid(self->peer), &self->looked);
+}
+
 /* Return true if the offer was answered, or never will be because the receiver has failed. */
 static bool answered(struct gpuring_p2p_sending *self)
 {
     while (self->awaited != NULL && gpuring_request_done(self->awaited->request)) {
-        bool failed = self->awaited->request->req_status.MPI_ERROR != MPI_SUCCESS;
+        const ompi_status_public_t *status = &self->awaited->request->req_status;
+        bool failed = status->MPI_ERROR != MPI_SUCCESS || status->_cancelled;
 
         ompi_request_free(&self->awaited->request);
         if (failed) {
@@ -126,38 +143,139 @@ static bool answered(struct gpuring_p2p_sending *self)
     return self->awaited == NULL;
 }
 
-/* Send an offer. The receive of the answer is posted before. */
-static int send_offer(struct gpuring_p2p_sending *self, size_t bytes,
-                      const struct gpuring_p2p_envelope *to)
+/* ---- Copies ---- */
+
+static void log_no_way(const struct gpuring_p2p_sending *self)
+{
+    if (self->status != GPURING_ERR_NOMEM) {
+        gpuring_p2p_message_copy_failed(self->bytes, self->status);
+        return;
+    }
+    gpuring_error("[p2p-no-memory] a send on GPU memory returns an error: there are no %zu bytes "
+                  "of host memory to copy it; free host memory, or raise its limits (ulimit -v, "
+                  "vm.overcommit_memory)",
+                  BUFFERS * GPURING_P2P_CHUNK);
+}
+
+/* Get a stream and reserve slots, or allocate memory for chunks. If that fails, nothing is copied.
+ */
+static void open_copies(struct gpuring_p2p_sending *self, bool slots, bool only)
+{
+    if (self->status == GPURING_OK && self->stream == NULL) {
+        self->status = gpuring_stage_stream_get(&self->stream);
+    }
+    if (self->status == GPURING_OK && slots) {
+        self->buffer = gpuring_p2p_slots_lend(self->place, self->peer, only);
+    } else if (self->status == GPURING_OK) {
+        self->bounce =
+            gpuring_stage_bounce_get(BUFFERS * GPURING_P2P_CHUNK, BUFFERS * GPURING_P2P_CHUNK);
+        self->status = self->bounce != NULL ? GPURING_OK : GPURING_ERR_NOMEM;
+    }
+    if (self->status != GPURING_OK && self->status != GPURING_ERR_PEER) {
+        log_no_way(self);
+    }
+}
+
+/* Return true if no copy is running. */
+static bool copied(struct gpuring_p2p_sending *self)
+{
+    int status = self->copying ? gpuring_process.device_ops->copied(self->stream) : GPURING_OK;
+
+    if (status == GPURING_AGAIN) {
+        return false;
+    }
+    self->copying = false;
+    if (status != GPURING_OK) {
+        self->status = status;
+        gpuring_p2p_message_copy_failed(self->bytes, status);
+    }
+    return true;
+}
+
+static size_t next_bytes(const struct gpuring_p2p_sending *self, size_t unit)
+{
+    size_t left = self->bytes - self->next;
+
+    return left < unit ? left : unit;
+}
+
+/* Start to copy the next bytes, unless there was an error. */
+static void start_copy(struct gpuring_p2p_sending *self, char *to, size_t bytes)
+{
+    if (self->status == GPURING_OK) {
+        self->status =
+            gpuring_process.device_ops->copy(self->stream, to, self->gpu + self->next, bytes);
+        self->copying = self->status == GPURING_OK;
+        if (!self->copying) {
+            gpuring_p2p_message_copy_failed(self->bytes, self->status);
+        }
+    }
+}
+
+/* Fill slots while they are free. */
+static void fill_slots(struct gpuring_p2p_sending *self)
+{
+    struct gpuring_p2p_flow *flow = gpuring_p2p_flow(self->slots, self->buffer);
+    size_t unit = gpuring_p2p_slot_bytes(self->slots);
+    uint64_t filled;
+
+    while (copied(self) && self->status == GPURING_OK) {
+        filled = (self->next + unit - 1) / unit;
+        __atomic_store_n(&flow->filled, filled, __ATOMIC_RELEASE);
+        /* Acquire, because the copies from the slots must have ended. Partner: the receiver's
+         * release. */
+        if (self->next >= self->bytes ||
+            filled - __atomic_load_n(&flow->taken, __ATOMIC_ACQUIRE) == GPURING_P2P_SLOTS) {
+            return;
+        }
+        start_copy(self, gpuring_p2p_slot(self->slots, self->buffer, filled),
+                   next_bytes(self, unit));
+        self->next += next_bytes(self, unit);
+    }
+    if (self->status != GPURING_OK) {
+        __atomic_store_n(&flow->failed, 1, __ATOMIC_RELEASE);
+    }
+}
+
+/* ---- The offer ---- */
+
+/* Send an offer. The receive of the answer is posted before, and the first slot is being filled. */
+static int send_offer(struct gpuring_p2p_sending *self, const struct gpuring_p2p_envelope *to)
 {
     struct gpuring_p2p_offer *offer = &self->wire.offer;
 
     offer->mark[0] = GPURING_P2P_MARK_0;
     offer->mark[1] = GPURING_P2P_MARK_1;
-    offer->node = gpuring_p2p_node();
+    gpuring_p2p_home(&offer->home);
     offer->sending = (uint64_t) (uintptr_t) self;
-    offer->bytes = bytes;
+    offer->bytes = self->bytes;
     offer->sender = gpuring_process.world_rank;
-    self->slots = find_slots(self->gpu, &offer->shared);
-    offer->direct = self->slots != NULL;
+    find_slots(self);
+    if (self->slots != NULL) {
+        offer->place = (int32_t) self->place;
+        open_copies(self, true, true);
+    }
+    offer->buffer = self->buffer;
+    if (self->buffer >= 0) {
+        fill_slots(self);
+    }
+    gpuring_p2p_wait_turn(to->comm, to->peer);
     return gpuring_p2p.previous.pml_isend(&self->wire, GPURING_P2P_OFFER_BYTES, MPI_BYTE, to->peer,
                                           to->tag, to->mode, to->comm, &self->offered);
 }
 
 int gpuring_p2p_sending_start(const struct gpuring_p2p_message *message,
-                              const struct gpuring_p2p_envelope *to,
+                              const struct gpuring_p2p_envelope *to, int peer,
                               struct gpuring_p2p_sending **sending)
 {
-    const char *gpu;
-    int peer, code;
+    const char *gpu = gpuring_p2p_message_contiguous(message);
+    int code;
 
-    gpu = suits(message, to, &peer);
-    *sending = gpu != NULL ? create(gpu, peer) : NULL;
+    *sending = gpu != NULL ? create(gpu, message->bytes, peer) : NULL;
     if (*sending == NULL) {
         return MPI_SUCCESS;
     }
-    gpuring_p2p_wait_turn(to->comm, to->peer);
-    code = send_offer(*sending, message->bytes, to);
+    code = send_offer(*sending, to);
     if (code != MPI_SUCCESS) {
         gpuring_error(
             "[p2p-offer] a send of %zu bytes to rank %d of MPI_COMM_WORLD returns an error because "
@@ -169,142 +287,128 @@ int gpuring_p2p_sending_start(const struct gpuring_p2p_message *message,
     return code;
 }
 
-static size_t next_bytes(const struct gpuring_p2p_sending *self)
+const char *gpuring_p2p_sending_source(const struct gpuring_p2p_sending *self)
 {
-    size_t left = self->answer.bytes - self->next * self->unit;
-
-    return left < self->unit ? left : self->unit;
+    return self->gpu;
 }
 
-static bool all_copied(const struct gpuring_p2p_sending *self)
-{
-    return self->next * self->unit >= self->answer.bytes;
-}
+/* ---- After the answer ---- */
 
-static void log_no_way(const struct gpuring_p2p_sending *self)
+/* Reserve slots for a receiver that reads them, if the offer has named none, and report them. */
+static enum phase open_slots(struct gpuring_p2p_sending *self)
 {
-    if (self->status != GPURING_ERR_NOMEM) {
-        gpuring_p2p_message_copy_failed(self->answer.bytes, self->status);
-        return;
-    }
-    gpuring_error("[p2p-no-memory] a send on GPU memory returns an error: there are no %zu bytes "
-                  "of host memory to copy it; free host memory, or raise its limits (ulimit -v, "
-                  "vm.overcommit_memory)",
-                  BUFFERS * GPURING_P2P_CHUNK);
-}
-
-/* Allocate the resources of the chosen way. If that fails, chunks are sent empty. */
-static void open_way(struct gpuring_p2p_sending *self)
-{
-    if (self->answer.near) {
-        __atomic_store_n(&gpuring_p2p.near, true, __ATOMIC_RELAXED);
-    }
-    if (self->status == GPURING_OK && self->answer.bytes > 0) {
-        self->status = gpuring_stage_stream_get(&self->stream);
-    }
-    if (self->answer.direct && self->status == GPURING_OK) {
-        self->buffer = gpuring_p2p_slots_lend();
-    }
-    self->unit = self->buffer >= 0 ? GPURING_P2P_SLOT : GPURING_P2P_CHUNK;
-    if (self->buffer < 0 && self->status == GPURING_OK && self->answer.bytes > 0) {
-        self->bounce =
-            gpuring_stage_bounce_get(BUFFERS * GPURING_P2P_CHUNK, BUFFERS * GPURING_P2P_CHUNK);
-        self->status = self->bounce != NULL ? GPURING_OK : GPURING_ERR_NOMEM;
-    }
-    if (self->status != GPURING_OK && self->status != GPURING_ERR_PEER) {
-        log_no_way(self);
-    }
-    if (self->answer.direct &&
-        gpuring_p2p_world_isend(&self->buffer, sizeof self->buffer, self->peer,
-                                GPURING_P2P_TAG_CHUNK, &self->sends[0]) != GPURING_OK) {
-        self->status = GPURING_ERR_IO;
-    }
-}
-
-/* Copy the next chunk. Returns GPURING_AGAIN while the copy is running. Any other status means that
- * it has ended or failed. */
-static int copy_chunk(struct gpuring_p2p_sending *self, char *to)
-{
-    const struct gpuring_device_ops *ops = gpuring_process.device_ops;
-    int status;
-
-    if (self->status == GPURING_OK && !self->copying) {
-        self->status =
-            ops->copy(self->stream, to, self->gpu + self->next * self->unit, next_bytes(self));
-        self->copying = true;
-    }
-    if (self->copying) {
-        status = ops->copied(self->stream);
-        if (status == GPURING_AGAIN) {
-            return GPURING_AGAIN;
-        }
-        self->copying = false;
-        self->status = self->status == GPURING_OK ? status : self->status;
-        if (self->status != GPURING_OK) {
-            gpuring_p2p_message_copy_failed(self->answer.bytes, self->status);
+    if (self->buffer < 0) {
+        open_copies(self, true, false);
+        if (gpuring_p2p_world_isend(&self->buffer, sizeof self->buffer, self->peer,
+                                    GPURING_P2P_TAG_CHUNK, &self->sends[0]) != GPURING_OK) {
+            self->status = GPURING_ERR_IO;
         }
     }
-    return GPURING_OK;
+    return self->buffer >= 0 ? SLOTS : LEAVING;
 }
 
-/* Copy the next chunks and send them. Returns GPURING_AGAIN if this has to wait. */
-static int send_chunks(struct gpuring_p2p_sending *self)
+static enum phase wait_answer(struct gpuring_p2p_sending *self)
 {
-    while (!all_copied(self)) {
-        size_t bytes = next_bytes(self);
-        int slot = (int) (self->next % BUFFERS);
+    if (self->buffer >= 0) {
+        fill_slots(self);
+    }
+    if (!answered(self)) {
+        if (!receiver_lives(self)) {
+            ompi_request_cancel(self->awaited->request);
+        }
+        return OFFERED;
+    }
+    self->bytes = self->answer.bytes;
+    if (self->status != GPURING_ERR_PEER && self->peer != gpuring_process.world_rank) {
+        gpuring_p2p_peer_set_place(self->peer, (enum gpuring_p2p_place) self->answer.place);
+    }
+    return self->answer.slots ? open_slots(self) : LEAVING;
+}
+
+static enum phase leave_slots(struct gpuring_p2p_sending *self)
+{
+    if (!copied(self)) {
+        return LEAVING;
+    }
+    gpuring_p2p_slots_return(self->place, self->buffer);
+    self->buffer = -1;
+    self->next = 0;
+    if (self->bytes > 0) {
+        open_copies(self, false, false);
+    }
+    return CHUNKS;
+}
+
+/* Fill slots until the receiver has read enough of them. */
+static enum phase send_slots(struct gpuring_p2p_sending *self)
+{
+    struct gpuring_p2p_flow *flow = gpuring_p2p_flow(self->slots, self->buffer);
+
+    fill_slots(self);
+    if (!__atomic_load_n(&flow->ended, __ATOMIC_ACQUIRE)) {
+        if (receiver_lives(self)) {
+            return SLOTS;
+        }
+        self->status = GPURING_ERR_PEER;
+    }
+    return copied(self) ? ENDED : SLOTS;
+}
+
+/* Copy the next chunks and send them. */
+static enum phase send_chunks(struct gpuring_p2p_sending *self)
+{
+    while (self->next < self->bytes) {
+        size_t bytes = next_bytes(self, GPURING_P2P_CHUNK);
+        size_t slot = self->next / GPURING_P2P_CHUNK % BUFFERS;
         char *buffer =
             self->bounce != NULL ? self->bounce->address + slot * GPURING_P2P_CHUNK : NULL;
 
-        if (!gpuring_p2p_ended(&self->sends[slot]) || copy_chunk(self, buffer) == GPURING_AGAIN) {
-            return GPURING_AGAIN;
+        if (!self->copying) {
+            if (!gpuring_p2p_ended(&self->sends[slot])) {
+                return CHUNKS;
+            }
+            start_copy(self, buffer, bytes);
         }
-        self->next++;
+        if (!copied(self)) {
+            return CHUNKS;
+        }
+        self->next += bytes;
         if (gpuring_p2p_world_isend(buffer, self->status == GPURING_OK ? bytes : 0, self->peer,
                                     GPURING_P2P_TAG_CHUNK, &self->sends[slot]) != GPURING_OK) {
             self->status = GPURING_ERR_IO;
         }
     }
-    return GPURING_OK;
+    return ENDED;
 }
 
-/* Fill slots until the receiver has copied all of them. */
-static int fill_slots(struct gpuring_p2p_sending *self)
+/* Return the next phase, or the same one if the message has to wait. */
+static enum phase step(struct gpuring_p2p_sending *self)
 {
-    struct gpuring_p2p_flow *flow = gpuring_p2p_flow(self->slots, self->buffer);
-
-    /* Acquire, because the copies from the slots must have ended. Partner: the receiver's release.
-     */
-    while (!all_copied(self) && self->status == GPURING_OK &&
-           self->next - __atomic_load_n(&flow->taken, __ATOMIC_ACQUIRE) < GPURING_P2P_SLOTS) {
-        if (copy_chunk(self, gpuring_p2p_slot(self->slots, self->buffer, self->next)) ==
-            GPURING_AGAIN) {
-            return GPURING_AGAIN;
-        }
-        if (self->status == GPURING_OK) {
-            self->next++;
-            __atomic_store_n(&flow->filled, self->next, __ATOMIC_RELEASE);
-        }
+    switch (self->phase) {
+    case OFFERED:
+        return wait_answer(self);
+    case LEAVING:
+        return leave_slots(self);
+    case SLOTS:
+        return send_slots(self);
+    case CHUNKS:
+        return send_chunks(self);
+    case ENDED:
+        break;
     }
-    if (self->status != GPURING_OK) {
-        __atomic_store_n(&flow->failed, 1, __ATOMIC_RELEASE);
-    }
-    return __atomic_load_n(&flow->ended, __ATOMIC_ACQUIRE) ? GPURING_OK : GPURING_AGAIN;
+    return ENDED;
 }
 
 int gpuring_p2p_sending_advance(struct gpuring_p2p_sending *self)
 {
-    if (!answered(self)) {
-        return GPURING_AGAIN;
-    }
-    if (self->unit == 0) {
-        open_way(self);
-    }
-    if ((self->buffer >= 0 ? fill_slots(self) : send_chunks(self)) == GPURING_AGAIN) {
-        return GPURING_AGAIN;
-    }
+    enum phase before;
+
+    do {
+        before = self->phase;
+        self->phase = step(self);
+    } while (self->phase != before);
     for (int i = 0; i < BUFFERS; i++) {
-        if (!gpuring_p2p_ended(&self->sends[i])) {
+        if (self->phase != ENDED || !gpuring_p2p_ended(&self->sends[i])) {
             return GPURING_AGAIN;
         }
     }
@@ -314,7 +418,10 @@ int gpuring_p2p_sending_advance(struct gpuring_p2p_sending *self)
 void gpuring_p2p_sending_free(struct gpuring_p2p_sending *self)
 {
     if (self != NULL) {
-        gpuring_p2p_slots_return(self->buffer);
+        if (self->copying) {
+            (void) gpuring_process.device_ops->synchronize(self->stream);
+        }
+        gpuring_p2p_slots_return(self->place, self->buffer);
         gpuring_stage_stream_put(self->stream);
         gpuring_stage_bounce_put(self->bounce);
         free(self);

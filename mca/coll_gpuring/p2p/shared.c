@@ -2,9 +2,12 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/p2p/shared.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "mca/coll_gpuring/p2p/p2p_state.h"
 #include "mca/coll_gpuring/params.h"
@@ -15,13 +18,18 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define BUFFERS  8                   /* messages at the same time, enough for a node of 8 GPUs */
-#define PROOF    ((size_t) 64 << 10) /* bytes in front of the buffers */
-#define BUFFER   (GPURING_P2P_SLOTS * GPURING_P2P_SLOT)
+#define BUFFERS  8                    /* messages at the same time, enough for a node of 8 GPUs */
+#define PROOF    ((size_t) 64 << 10)  /* bytes in front of the buffers */
 #define CLOSE_NS (2 * GPURING_SECOND) /* processes end at about the same time */
 #define NAP_NS   100000L
+#define LOOK_NS  UINT64_C(100000000)
 
-/* The page in host memory, which both processes map. */
+/* A slot in host memory is shorter, because all of them are pinned, also by each receiver. */
+static const size_t slot_bytes[GPURING_P2P_PLACES] = {
+    [GPURING_P2P_HOST] = (size_t) 1 << 20, [GPURING_P2P_GPU] = (size_t) 2 << 20};
+
+/* The page in host memory, which both processes map. Slots in host memory are in the same mapping,
+ * and the page is in the first PROOF bytes. */
 struct page {
     uint32_t mappings; /* by other processes; atomic */
     struct {
@@ -29,21 +37,25 @@ struct page {
         char pad[128 - sizeof(struct gpuring_p2p_flow)];
     } buffer[BUFFERS];
 };
+_Static_assert(sizeof(struct page) <= PROOF, "the buffers follow");
 
 struct gpuring_p2p_slots {
+    enum gpuring_p2p_place place;
     char *memory; /* NULL if there is none or it cannot be mapped */
     struct page *page;
     bool tried;
+    bool pinned; /* host memory that the GPU reaches */
 };
 
 /* Guarded by gpuring_p2p.lock: */
-static struct gpuring_device *host; /* for all pages; NULL until needed */
-static struct gpuring_p2p_slots own;
-static struct gpuring_p2p_shared own_shared;
-static bool lent[BUFFERS];
+static struct gpuring_device *host; /* for host memory; NULL until needed */
+static struct gpuring_p2p_slots own[GPURING_P2P_PLACES];
+static struct gpuring_p2p_shared own_shared[GPURING_P2P_PLACES];
+static int lent[GPURING_P2P_PLACES][BUFFERS]; /* 0, or 1 + the receiver's rank */
 
-static struct gpuring_p2p_slots *mapped; /* of other processes, by rank in MPI_COMM_WORLD */
-static int senders;                      /* length of `mapped` */
+/* Slots of other processes, by rank in MPI_COMM_WORLD. */
+static struct gpuring_p2p_slots (*mapped)[GPURING_P2P_PLACES];
+static int senders; /* length of `mapped` */
 
 bool gpuring_p2p_slots_reach(const char *gpu)
 {
@@ -55,25 +67,80 @@ bool gpuring_p2p_slots_reach(const char *gpu)
            ops->reaches(gpuring_process.device, &pointer) && !ops->lost(gpuring_process.device);
 }
 
-uint64_t gpuring_p2p_node(void)
+void gpuring_p2p_home(struct gpuring_p2p_home *home)
 {
-    static uint64_t node; /* all threads store the same value */
+    static struct gpuring_p2p_home own_home; /* guarded by the lock, as the next */
+    static bool identified;
+    struct gpuring_device_identity identity;
 
-    if (node == 0) {
-        node = gpuring_identity_node(gpuring_params.hostid);
+    pthread_mutex_lock(&gpuring_p2p.lock);
+    if (own_home.pid == 0) {
+        own_home.node = gpuring_identity_node(gpuring_params.hostid);
+        own_home.pid = (int32_t) getpid();
     }
-    return node;
+    if (!identified && __atomic_load_n(&gpuring_process.gpu, __ATOMIC_ACQUIRE) >= 0 &&
+        gpuring_process.device_ops->identity(gpuring_process.device, &identity) == GPURING_OK) {
+        memcpy(own_home.uuid, identity.uuid, sizeof own_home.uuid);
+        own_home.mps = identity.mps;
+        identified = true;
+    }
+    *home = own_home;
+    pthread_mutex_unlock(&gpuring_p2p.lock);
+}
+
+enum gpuring_p2p_place gpuring_p2p_best_place(const struct gpuring_p2p_home *sender,
+                                              const char *gpu)
+{
+    struct gpuring_p2p_home home;
+
+    gpuring_p2p_home(&home);
+    if (home.node != sender->node) {
+        return GPURING_P2P_NONE;
+    }
+    return gpu != NULL && (home.mps || memcmp(home.uuid, sender->uuid, sizeof home.uuid) != 0) &&
+                   gpuring_p2p_slots_reach(gpu)
+               ? GPURING_P2P_GPU
+               : GPURING_P2P_HOST;
+}
+
+bool gpuring_p2p_lives(int pid, uint64_t *looked)
+{
+    uint64_t now = gpuring_now_ns();
+    bool look = *looked != 0 && now - *looked >= LOOK_NS;
+
+    if (*looked == 0 || look) {
+        *looked = now;
+    }
+    if (!look || kill(pid, 0) == 0 || errno != ESRCH) {
+        return true;
+    }
+    gpuring_error("[p2p-ended] a send or receive on GPU memory returns an error: process %d, which "
+                  "sends or receives the message, has ended; see the messages of mpirun",
+                  pid);
+    return false;
+}
+
+size_t gpuring_p2p_slot_bytes(const struct gpuring_p2p_slots *slots)
+{
+    return slot_bytes[slots->place];
 }
 
 char *gpuring_p2p_slot(const struct gpuring_p2p_slots *slots, int buffer, uint64_t number)
 {
-    return slots->memory + PROOF + (size_t) buffer * BUFFER +
-           number % GPURING_P2P_SLOTS * GPURING_P2P_SLOT;
+    return slots->memory + PROOF +
+           ((size_t) buffer * GPURING_P2P_SLOTS + number % GPURING_P2P_SLOTS) *
+               slot_bytes[slots->place];
 }
 
 struct gpuring_p2p_flow *gpuring_p2p_flow(const struct gpuring_p2p_slots *slots, int buffer)
 {
     return &slots->page->buffer[buffer].flow;
+}
+
+/* Return the length of the memory of all slots in a place. */
+static size_t all_bytes(enum gpuring_p2p_place place)
+{
+    return PROOF + BUFFERS * GPURING_P2P_SLOTS * slot_bytes[place];
 }
 
 /* Fill memory with a pattern in which every byte depends on its position and on the number. */
@@ -91,92 +158,138 @@ static int open_host(void)
     return host != NULL ? GPURING_OK : gpuring_device_host.open(&host);
 }
 
-static int make(void)
+/* Let the GPU of this process access slots in host memory, if it has one. */
+static int pin(struct gpuring_p2p_slots *slots)
+{
+    int status = GPURING_OK;
+
+    if (!slots->pinned && __atomic_load_n(&gpuring_process.gpu, __ATOMIC_ACQUIRE) >= 0) {
+        status = gpuring_process.device_ops->reach(gpuring_process.device, slots->memory,
+                                                   all_bytes(GPURING_P2P_HOST));
+        slots->pinned = status == GPURING_OK;
+    }
+    return status;
+}
+
+static int make_on_gpu(struct gpuring_p2p_slots *slots, struct gpuring_p2p_shared *shared)
 {
     const struct gpuring_device_ops *ops = gpuring_process.device_ops;
     char *proof = malloc(PROOF);
-    void *memory = NULL, *page = NULL;
-    int status = proof != NULL ? open_host() : GPURING_ERR_NOMEM;
+    void *memory = NULL;
+    int status = proof != NULL ? GPURING_OK : GPURING_ERR_NOMEM;
 
     if (status == GPURING_OK) {
-        status = gpuring_device_host.alloc(host, sizeof(struct page), &page);
-        own.page = page;
+        status = ops->alloc(gpuring_process.device, all_bytes(GPURING_P2P_GPU), &memory);
+        slots->memory = memory;
     }
     if (status == GPURING_OK) {
-        status = gpuring_device_host.export(host, page, &own_shared.page);
+        status = ops->export(gpuring_process.device, memory, &shared->memory);
     }
     if (status == GPURING_OK) {
-        status = ops->alloc(gpuring_process.device, PROOF + BUFFERS * BUFFER, &memory);
-        own.memory = memory;
-    }
-    if (status == GPURING_OK) {
-        status = ops->export(gpuring_process.device, memory, &own_shared.memory);
-    }
-    if (status == GPURING_OK) {
-        own_shared.proof = gpuring_now_ns() ^ (uint64_t) gpuring_process.world_rank << 48;
-        fill_proof(proof, PROOF, own_shared.proof);
+        shared->proof = gpuring_now_ns() ^ (uint64_t) gpuring_process.world_rank << 48;
+        fill_proof(proof, PROOF, shared->proof);
         status = gpuring_device_copy(ops, gpuring_process.device, memory, proof, PROOF);
     }
     free(proof);
     return status;
 }
 
-static void free_own(void)
+/* Allocate the slots of this process in a place. Call with the lock held. */
+static int make(enum gpuring_p2p_place place)
 {
-    if (own.memory != NULL) {
-        gpuring_process.device_ops->free(gpuring_process.device, own.memory);
-        own.memory = NULL;
+    struct gpuring_p2p_slots *slots = &own[place];
+    struct gpuring_p2p_shared *shared = &own_shared[place];
+    bool on_gpu = place == GPURING_P2P_GPU;
+    void *page = NULL;
+    int status = open_host();
+
+    if (status == GPURING_OK) {
+        status =
+            gpuring_device_host.alloc(host, on_gpu ? sizeof(struct page) : all_bytes(place), &page);
+        slots->page = page;
+    }
+    if (status == GPURING_OK) {
+        status = gpuring_device_host.export(host, page, &shared->page);
+    }
+    if (status != GPURING_OK || on_gpu) {
+        return status == GPURING_OK ? make_on_gpu(slots, shared) : status;
+    }
+    slots->memory = page;
+    return pin(slots);
+}
+
+/* Release the memory of slots, which other processes may still map. */
+static void release(struct gpuring_p2p_slots *slots)
+{
+    if (slots->place == GPURING_P2P_GPU && slots->memory != NULL) {
+        gpuring_process.device_ops->free(gpuring_process.device, slots->memory);
+    } else if (slots->pinned) {
+        gpuring_process.device_ops->unreach(gpuring_process.device, slots->memory);
+    }
+    slots->memory = NULL;
+    slots->pinned = false;
+}
+
+static void log_not_made(enum gpuring_p2p_place place, int status)
+{
+    const char *next = place == GPURING_P2P_GPU
+                           ? "large messages of this process go through host memory"
+                           : "large messages of this process are sent through Open MPI";
+
+    if (status == GPURING_ERR_NOMEM) {
+        gpuring_warn("[p2p-by-host] %s: it lacks %zu MiB of %s memory for them; leave it free "
+                     "for the first ones",
+                     next, all_bytes(place) >> 20, place == GPURING_P2P_GPU ? "GPU" : "host");
+    } else {
+        gpuring_info("[p2p-by-host] %s: other processes cannot map its memory", next);
     }
 }
 
-const struct gpuring_p2p_slots *gpuring_p2p_slots_open(struct gpuring_p2p_shared *shared)
+const struct gpuring_p2p_slots *gpuring_p2p_slots_open(enum gpuring_p2p_place place,
+                                                       struct gpuring_p2p_shared *shared)
 {
+    struct gpuring_p2p_slots *slots = &own[place];
     int status;
 
     pthread_mutex_lock(&gpuring_p2p.lock);
-    if (!own.tried) {
-        own.tried = true;
-        status = make();
-        if (status == GPURING_ERR_NOMEM) {
-            gpuring_warn(
-                "[p2p-by-host] large messages of this process go through host memory: it "
-                "lacks %zu MiB of GPU memory for them; leave so much free before the first ones",
-                (PROOF + BUFFERS * BUFFER) >> 20);
-        } else if (status != GPURING_OK) {
-            gpuring_info(
-                "[p2p-by-host] large messages of this process go through host memory: other "
-                "processes cannot map its GPU memory");
-        }
+    if (!slots->tried) {
+        slots->tried = true;
+        slots->place = place;
+        status = make(place);
         if (status != GPURING_OK) {
-            free_own();
+            log_not_made(place, status);
+            release(slots);
         }
     }
-    *shared = own_shared;
+    *shared = own_shared[place];
     pthread_mutex_unlock(&gpuring_p2p.lock);
-    return own.memory != NULL ? &own : NULL;
+    return slots->memory != NULL ? slots : NULL;
 }
 
-int gpuring_p2p_slots_lend(void)
+int gpuring_p2p_slots_lend(enum gpuring_p2p_place place, int peer, bool only)
 {
-    int buffer = 0;
+    int buffer = -1;
 
     pthread_mutex_lock(&gpuring_p2p.lock);
-    while (buffer < BUFFERS && lent[buffer]) {
-        buffer++;
+    for (int i = BUFFERS - 1; i >= 0; i--) {
+        buffer = lent[place][i] == 0 ? i : buffer;
     }
-    if (buffer < BUFFERS) {
-        lent[buffer] = true;
-        *gpuring_p2p_flow(&own, buffer) = (struct gpuring_p2p_flow){.filled = 0};
+    for (int i = 0; i < BUFFERS && only; i++) {
+        buffer = lent[place][i] == peer + 1 ? -1 : buffer;
+    }
+    if (buffer >= 0) {
+        lent[place][buffer] = peer + 1;
+        *gpuring_p2p_flow(&own[place], buffer) = (struct gpuring_p2p_flow){.filled = 0};
     }
     pthread_mutex_unlock(&gpuring_p2p.lock);
-    return buffer < BUFFERS ? buffer : -1;
+    return buffer;
 }
 
-void gpuring_p2p_slots_return(int buffer)
+void gpuring_p2p_slots_return(enum gpuring_p2p_place place, int buffer)
 {
     if (buffer >= 0) {
         pthread_mutex_lock(&gpuring_p2p.lock);
-        lent[buffer] = false;
+        lent[place][buffer] = 0;
         pthread_mutex_unlock(&gpuring_p2p.lock);
     }
 }
@@ -207,10 +320,11 @@ static bool prove(const char *memory, uint64_t proof, char *scratch, size_t room
 /* Unmap the slots. The page stays mapped until the host device is closed. */
 static void unmap(struct gpuring_p2p_slots *slots)
 {
-    if (slots->memory != NULL) {
+    if (slots->place == GPURING_P2P_GPU && slots->memory != NULL) {
         gpuring_process.device_ops->unimport(gpuring_process.device, slots->memory);
         slots->memory = NULL;
     }
+    release(slots);
     if (slots->page != NULL) {
         /* Release, because the memory must be unmapped before its owner sees the new count.
          * Partner: gpuring_p2p_slots_close. */
@@ -233,6 +347,10 @@ static bool map(struct gpuring_p2p_slots *slots, const struct gpuring_p2p_shared
     }
     slots->page = page;
     (void) __atomic_add_fetch(&slots->page->mappings, 1, __ATOMIC_RELAXED);
+    if (slots->place == GPURING_P2P_HOST) {
+        slots->memory = page;
+        return true;
+    }
     if (gpuring_process.device_ops->import(gpuring_process.device, &shared->memory, &memory) !=
         GPURING_OK) {
         return false;
@@ -241,7 +359,15 @@ static bool map(struct gpuring_p2p_slots *slots, const struct gpuring_p2p_shared
     return true;
 }
 
-const struct gpuring_p2p_slots *gpuring_p2p_slots_map(int sender,
+/* Map the slots and check that they can be used. */
+static bool map_first(struct gpuring_p2p_slots *slots, const struct gpuring_p2p_shared *shared,
+                      char *scratch, size_t room)
+{
+    return map(slots, shared) &&
+           (slots->place == GPURING_P2P_HOST || prove(slots->memory, shared->proof, scratch, room));
+}
+
+const struct gpuring_p2p_slots *gpuring_p2p_slots_map(enum gpuring_p2p_place place, int sender,
                                                       const struct gpuring_p2p_shared *shared,
                                                       char *scratch, size_t room)
 {
@@ -254,40 +380,51 @@ const struct gpuring_p2p_slots *gpuring_p2p_slots_map(int sender,
     if (mapped == NULL) {
         return NULL;
     }
-    slots = &mapped[sender];
+    slots = &mapped[sender][place];
     if (!slots->tried) {
         slots->tried = true;
-        if (!map(slots, shared) || !prove(slots->memory, shared->proof, scratch, room)) {
+        slots->place = place;
+        if (!map_first(slots, shared, scratch, room)) {
             unmap(slots);
-            gpuring_info("[p2p-by-host] messages from rank %d go through host memory: its GPU "
-                         "memory cannot be mapped, or is not read right",
-                         sender);
+            gpuring_info("[p2p-by-host] messages from rank %d do not use its %s memory, "
+                         "which cannot be mapped, or is not read right",
+                         sender, place == GPURING_P2P_GPU ? "GPU" : "shared host");
         }
+    }
+    if (slots->memory != NULL && place == GPURING_P2P_HOST && pin(slots) != GPURING_OK) {
+        unmap(slots); /* it has been logged */
     }
     return slots->memory != NULL ? slots : NULL;
 }
 
-/* Wait for other processes to unmap the memory before it is freed, because CUDA does not define
- * what happens otherwise. If a process has died or hangs, the memory is freed when this process
- * ends. */
-void gpuring_p2p_slots_close(void)
+/* Wait for other processes to unmap memory before it is freed, because CUDA does not define what
+ * happens otherwise. If a process has died or hangs, the memory is freed when this process ends. */
+static void close_own(struct gpuring_p2p_slots *slots, uint64_t end)
 {
-    uint64_t end = gpuring_now_ns() + CLOSE_NS;
-
-    for (int r = 0; r < senders && mapped != NULL; r++) {
-        unmap(&mapped[r]);
-    }
-    free(mapped);
-    mapped = NULL;
-    while (own.page != NULL && __atomic_load_n(&own.page->mappings, __ATOMIC_ACQUIRE) > 0) {
+    while (slots->place == GPURING_P2P_GPU && slots->page != NULL &&
+           __atomic_load_n(&slots->page->mappings, __ATOMIC_ACQUIRE) > 0) {
         if (gpuring_now_ns() >= end) {
-            own.memory = NULL;
+            slots->memory = NULL;
             break;
         }
         (void) nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
     }
-    free_own();
-    own.page = NULL;
+    release(slots);
+    *slots = (struct gpuring_p2p_slots){.memory = NULL};
+}
+
+void gpuring_p2p_slots_close(void)
+{
+    uint64_t end = gpuring_now_ns() + CLOSE_NS;
+
+    for (int i = 0; i < senders * GPURING_P2P_PLACES && mapped != NULL; i++) {
+        unmap(&mapped[i / GPURING_P2P_PLACES][i % GPURING_P2P_PLACES]);
+    }
+    free(mapped);
+    mapped = NULL;
+    for (int place = 0; place < GPURING_P2P_PLACES; place++) {
+        close_own(&own[place], end);
+    }
     if (host != NULL) {
         gpuring_device_host.close(host);
         host = NULL;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Memory on the sender's GPU that carries large messages to processes of its node:
+ * Memory of the sender that carries large messages to processes of its node:
  *
- *     sender's GPU                                         receiver's GPU
+ *     sender's GPU                 sender's slots                  receiver's GPU
  *     user's buffer --copy--> slot 0 | slot 1  ----copy----> user's buffer
  *                             (mapped by the receiver)
  *
- * A process allocates this memory once. It consists of buffers of two slots, and each message in
+ * There are two places for slots: the sender's GPU, and host memory that both GPUs access. A
+ * process allocates each of them once. It consists of buffers of two slots, and each message in
  * progress uses one buffer. Other processes map the memory once. The user's memory is never mapped,
  * because mapping and unmapping takes a driver some 2 ms (doc/hacking/p2p.md), because some kinds
  * of memory cannot be mapped, and because the owner must not free memory while others map it.
@@ -20,13 +21,23 @@
 
 #include "mca/coll_gpuring/device/device.h"
 
-#define GPURING_P2P_SLOT  ((size_t) 2 << 20)
 #define GPURING_P2P_SLOTS 2 /* the sender fills one while the receiver reads the other */
+
+/* Places of slots, in ascending order of the bandwidth between GPUs. The values are exchanged. */
+enum gpuring_p2p_place { GPURING_P2P_NONE, GPURING_P2P_HOST, GPURING_P2P_GPU, GPURING_P2P_PLACES };
+
+/* Where a process is, and how it uses its GPU. The layout is fixed, because it is exchanged. */
+struct gpuring_p2p_home {
+    uint64_t node;
+    uint8_t uuid[16]; /* of the GPU; zero if none is attached */
+    uint32_t mps;     /* 1: copies of several processes run simultaneously on the GPU */
+    int32_t pid;
+};
 
 /* How other processes map this memory. */
 struct gpuring_p2p_shared {
-    struct gpuring_device_handle memory, page;
-    uint64_t proof; /* seed of the pattern in the first bytes */
+    struct gpuring_device_handle memory, page; /* in host memory: `page` for both */
+    uint64_t proof;                            /* seed of the pattern in the first bytes */
 };
 
 /* Progress of a message, in slots; atomic. */
@@ -36,37 +47,52 @@ struct gpuring_p2p_flow {
     uint32_t ended;  /* the receiver reads no further slots */
 };
 
-/* The slots of this process, or the mapped slots of another one. */
+/* The slots of this process in one place, or those of another one that are mapped. */
 struct gpuring_p2p_slots;
+size_t gpuring_p2p_slot_bytes(const struct gpuring_p2p_slots *slots);
 char *gpuring_p2p_slot(const struct gpuring_p2p_slots *slots, int buffer, uint64_t number);
 struct gpuring_p2p_flow *gpuring_p2p_flow(const struct gpuring_p2p_slots *slots, int buffer);
 
-/* Return true if coll_gpuring_p2p_level and the GPU of this process allow copies between this
- * memory and slots. */
-bool gpuring_p2p_slots_reach(const char *gpu);
+/* Describe this process. */
+void gpuring_p2p_home(struct gpuring_p2p_home *home);
 
-/* Return the identity of this process's node. */
-uint64_t gpuring_p2p_node(void);
+/* Return the best place of slots on which this process can receive messages of a sender, into this
+ * GPU memory, or NULL for host memory. Slots on a GPU are not used if both processes share it
+ * without MPS, because each of their copies would wait for a time slice. */
+enum gpuring_p2p_place gpuring_p2p_best_place(const struct gpuring_p2p_home *sender,
+                                              const char *gpu);
+
+/* Return false if a process of the node has ended (logged). Call it while an answer of the process
+ * or its progress in a flow is awaited. It looks at most every 100 ms, and keeps the time of the
+ * last look in *looked (0: none). */
+bool gpuring_p2p_lives(int pid, uint64_t *looked);
+
+/* Return true if coll_gpuring_p2p_level and the GPU of this process allow copies between this
+ * memory and slots on a GPU. */
+bool gpuring_p2p_slots_reach(const char *gpu);
 
 /* ---- The sender's side. Threads: any ---- */
 
 /* Return the slots of this process, which the first call allocates. NULL if there are none (the
  * reason is logged once). */
-const struct gpuring_p2p_slots *gpuring_p2p_slots_open(struct gpuring_p2p_shared *shared);
+const struct gpuring_p2p_slots *gpuring_p2p_slots_open(enum gpuring_p2p_place place,
+                                                       struct gpuring_p2p_shared *shared);
 
-/* Reserve a buffer for one message and reset its flow. Returns its index, or -1 if none is free. */
-int gpuring_p2p_slots_lend(void);
-void gpuring_p2p_slots_return(int buffer); /* -1 is allowed */
+/* Reserve a buffer for a message to a process and reset its flow. Returns its index, or -1 if none
+ * is free. `only`: return -1 also if another message to that process has one, so that messages
+ * that were not received yet leave buffers to others. */
+int gpuring_p2p_slots_lend(enum gpuring_p2p_place place, int peer, bool only);
+void gpuring_p2p_slots_return(enum gpuring_p2p_place place, int buffer); /* -1 is allowed */
 
 /* ---- The receiver's side. Threads: one at a time ---- */
 
 /*
- * Map the slots of a sender. The first call copies their first bytes to a buffer on the GPU (at
- * least `room` bytes), in the same way as data later, and compares them, because GPUs may read
- * wrong data although the mapping has succeeded. Returns NULL if the slots cannot be used, now and
- * later (the reason is logged once).
+ * Map the slots of a sender. Before slots on a GPU are used first, their first bytes are copied to
+ * a buffer on the GPU (at least `room` bytes), in the same way as data later, and compared, because
+ * GPUs may read wrong data although the mapping has succeeded. Returns NULL if the slots cannot be
+ * used, now and later (the reason is logged once).
  */
-const struct gpuring_p2p_slots *gpuring_p2p_slots_map(int sender,
+const struct gpuring_p2p_slots *gpuring_p2p_slots_map(enum gpuring_p2p_place place, int sender,
                                                       const struct gpuring_p2p_shared *shared,
                                                       char *scratch, size_t room);
 
