@@ -287,8 +287,10 @@ EXEC_FN int exec_poll(EXEC *x)
 
         x->deadline = block_clock() + patience;
         x->last_cycle = block_cycles() + BLOCK_CYCLES * patience;
-    } else if (x->polls % BLOCK_POLLS_CLOCK == 0 && (block_over(block_clock(), x->deadline) ||
-                                                     block_over(block_cycles(), x->last_cycle))) {
+    } else if (x->polls % BLOCK_POLLS_CLOCK == 0 &&
+               (block_over(block_clock(), x->deadline) ||
+                block_over(block_cycles(), x->last_cycle)) &&
+               x->work->patience != GPURING_PATIENCE_ENDLESS) {
         return 0;
     }
     return x->polls % BLOCK_POLLS_ABORT != 0 || !exec_aborted(x);

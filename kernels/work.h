@@ -116,6 +116,10 @@ struct gpuring_lane_state {
     uint32_t reserved;
 };
 
+/* A patience that never ends. Only the abort word ends the waits of such a kernel. It is for works
+ * in a stream of the application, which no host resumes. */
+#define GPURING_PATIENCE_ENDLESS UINT64_MAX
+
 /* This is also the only parameter of a kernel. */
 struct gpuring_work {
     const void *input; /* may be equal to the output (in place) */
@@ -129,8 +133,9 @@ struct gpuring_work {
     const struct gpuring_lane *lanes;
     struct gpuring_lane_state *states;
     uint64_t slice;                 /* elements that fit into a slot if chunks are larger, or 0 */
-    uint64_t patience;              /* maximum wait of a lane; CUDA: nanoseconds; host: polls of a
-                                       lane (1: return immediately) */
+    uint64_t patience;              /* maximum wait of a lane; CUDA: nanoseconds, or
+                                       GPURING_PATIENCE_ENDLESS; host: polls of a lane (1: return
+                                       immediately) */
     const volatile uint32_t *abort; /* nonzero: stop at the next wait */
     uint32_t parts;                 /* of the vector, or of each block */
     uint32_t has_blocks;            /* 0: one vector */

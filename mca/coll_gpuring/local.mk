@@ -41,6 +41,7 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/device/cuda/default_stream.c \
     mca/coll_gpuring/device/cuda/driver.c \
     mca/coll_gpuring/device/cuda/driver.h \
+    mca/coll_gpuring/device/cuda/enqueue.c \
     mca/coll_gpuring/device/cuda/cuda_internal.h \
     mca/coll_gpuring/device/cuda/ipc.c \
     mca/coll_gpuring/device/cuda/launch.c \
@@ -117,6 +118,7 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/engine/operation.c \
     mca/coll_gpuring/engine/program.c \
     mca/coll_gpuring/engine/program.h \
+    mca/coll_gpuring/engine/queued.c \
     mca/coll_gpuring/engine/select.c \
     mca/coll_gpuring/engine/select.h \
     mca/coll_gpuring/engine/tuning.c \

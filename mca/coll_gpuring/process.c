@@ -78,21 +78,26 @@ void gpuring_process_open_tuning(void)
     }
 }
 
-int gpuring_process_attach_first(const void *buffer)
+int gpuring_process_attach_at(const struct gpuring_pointer *pointer)
 {
     int status = GPURING_OK;
 
     pthread_mutex_lock(&gpuring_process.lock);
     if (gpuring_process.gpu < 0 && gpuring_process.device_ops->attach != NULL) {
-        struct gpuring_pointer pointer = gpuring_memory_of(buffer);
-
-        status = gpuring_process.device_ops->attach(gpuring_process.device, &pointer);
+        status = gpuring_process.device_ops->attach(gpuring_process.device, pointer);
         /* Partner: gpuring_process_attach. */
-        __atomic_store_n(&gpuring_process.gpu, status == GPURING_OK ? pointer.ordinal : -1,
+        __atomic_store_n(&gpuring_process.gpu, status == GPURING_OK ? pointer->ordinal : -1,
                          __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&gpuring_process.lock);
     return status;
+}
+
+int gpuring_process_attach_first(const void *buffer)
+{
+    struct gpuring_pointer pointer = gpuring_memory_of(buffer);
+
+    return gpuring_process_attach_at(&pointer);
 }
 
 int gpuring_process_copy(void *to, const void *from, size_t bytes)

@@ -41,8 +41,10 @@ void gpuring_process_open_device(void);
 /* Read the tuning file, if one was given. */
 void gpuring_process_open_tuning(void);
 
-/* Attach the device to the GPU and context of a user's buffer, unless it is attached already. Must
- * be called before the first use of the device. Returns 0 or a gpuring_status. Thread-safe. */
+/* Attach the device to the GPU and context of a user's buffer, or of `pointer`, unless it is
+ * attached already. Must be called before the first use of the device. Returns 0 or a
+ * gpuring_status. Thread-safe. */
+int gpuring_process_attach_at(const struct gpuring_pointer *pointer);
 int gpuring_process_attach_first(const void *buffer);
 static inline int gpuring_process_attach(const void *buffer)
 {

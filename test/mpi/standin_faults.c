@@ -127,6 +127,7 @@ static const struct {
     {"cuCtxGetFlags", "of memory without a context: test_device_contexts"},
     {"cuCtxSetFlags", "of memory without a context: test_device_contexts, test_memops"},
     {"cuLaunchHostFunc", "of memory without a context: test_device_contexts"},
+    {"cuStreamGetCtx", "of streams of the application: test_stream"},
     {"cuMemGetHandleForAddressRange", "needs a network device: test_transport_direct"},
 };
 

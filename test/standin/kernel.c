@@ -201,8 +201,9 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
     STANDIN_REFUSE_IF(
         !reaches_work(work), CUDA_ERROR_ILLEGAL_ADDRESS,
         "the work refers to memory that its context does not reach, or to another lane");
-    STANDIN_REFUSE_IF(standin_stream_priority(stream) >= 0, CUDA_ERROR_INVALID_VALUE,
-                      "the stream has no priority over others");
+    STANDIN_REFUSE_IF(work->patience != GPURING_PATIENCE_ENDLESS &&
+                          standin_stream_priority(stream) >= 0,
+                      CUDA_ERROR_INVALID_VALUE, "the stream has no priority over others");
     name = gpuring_kernel_name(work->type, work->op, work->protocol);
     if (grid_x != work->nlanes || name == NULL || strcmp(name, function->name) != 0 ||
         block_x != gpuring_kernel_threads(work)) {

@@ -172,8 +172,14 @@ CUresult standin_stream_queue(CUstream stream, struct standin_task description)
 {
     CUresult result = CUDA_SUCCESS;
 
-    if (stream == NULL) {
-        return CUDA_ERROR_INVALID_HANDLE; /* the component never uses it */
+    if (stream == NULL || stream == CU_STREAM_PER_THREAD) {
+        return CUDA_ERROR_INVALID_HANDLE; /* the component never uses them */
+    }
+    if (stream == CU_STREAM_LEGACY) {
+        stream = standin_stream_legacy();
+        if (stream == NULL) {
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        }
     }
     STANDIN_NEED_OWNER(stream->owner);
     if (stream->sort != NON_BLOCKING) {
@@ -440,11 +446,28 @@ CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
 {
     STANDIN_ENTER(is_capturing);
     STANDIN_NEED_CONTEXT();
-    if (stream != CU_STREAM_LEGACY) {
-        return CUDA_ERROR_INVALID_HANDLE;
-    }
     *status = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (stream != CU_STREAM_LEGACY) {
+        STANDIN_NEED_OWNER(stream->owner);
+        *status = standin_captured() == stream ? CU_STREAM_CAPTURE_STATUS_ACTIVE : *status;
+        return CUDA_SUCCESS;
+    }
     return standin_captures_blocking() ? CUDA_ERROR_STREAM_CAPTURE_IMPLICIT : CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)
+{
+    STANDIN_ENTER(stream_context);
+    STANDIN_REFUSE_IF(
+        stream == NULL || stream == CU_STREAM_PER_THREAD, CUDA_ERROR_INVALID_HANDLE,
+        "the component uses the legacy stream by its handle, and no other default one");
+    if (stream == CU_STREAM_LEGACY) {
+        STANDIN_NEED_CONTEXT();
+        *context = standin_current();
+        return CUDA_SUCCESS;
+    }
+    *context = stream->owner.context;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuEventCreate(CUevent *event, unsigned int flags)

@@ -151,14 +151,15 @@ static void corrupt_result(const struct gpuring_work *work)
  * the lanes' states only if the work is resumed. */
 static void run_on_host(const struct gpuring_work *work)
 {
-    uint64_t end = now_ns() + work->patience;
+    bool endless = work->patience == GPURING_PATIENCE_ENDLESS;
+    uint64_t end = endless ? 0 : now_ns() + work->patience;
     struct gpuring_work slice = *work; /* shares the states, so they persist */
 
     slice.patience = 64;
     for (uint32_t i = 0; i < work->nlanes && work->resumed == 0; i++) {
         work->states[i].status = GPURING_LANE_NEW;
     }
-    while (gpuring_work_run_host(&slice) > 0 && now_ns() < end) {
+    while (gpuring_work_run_host(&slice) > 0 && (endless || now_ns() < end)) {
         sched_yield();
     }
 }
@@ -334,18 +335,22 @@ CUresult standin_set_late(CUdeviceptr to, unsigned char value, size_t bytes, CUs
                                                               .value = value});
 }
 
-void gpuring_standin_kernel(int per_thread, void *to, const void *from, size_t bytes, int ms)
+void gpuring_standin_kernel_in(void *stream, void *to, const void *from, size_t bytes, int ms)
 {
-    CUstream stream = per_thread ? standin_stream_of_thread() : standin_stream_legacy();
-
     if (stream == NULL ||
         standin_stream_queue(
             stream,
             (struct standin_task){
                 .kind = TASK_COPY, .to = to, .from = from, .bytes = bytes, .rows = 1, .ms = ms}) !=
             CUDA_SUCCESS) {
-        standin_report("pid %d cannot run a kernel on a default stream\n", (int) getpid());
+        standin_report("pid %d cannot run a kernel on a stream\n", (int) getpid());
     }
+}
+
+void gpuring_standin_kernel(int per_thread, void *to, const void *from, size_t bytes, int ms)
+{
+    gpuring_standin_kernel_in(per_thread ? standin_stream_of_thread() : standin_stream_legacy(), to,
+                              from, bytes, ms);
 }
 
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)

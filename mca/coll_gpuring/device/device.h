@@ -117,6 +117,10 @@ struct gpuring_device_ops {
      * completed. Never fails. device may be NULL. */
     struct gpuring_pointer (*classify)(struct gpuring_device *device, const void *pointer);
 
+    /* Optional. Classify a pointer without completing earlier operations on its memory. For calls
+     * in a stream of the application, which the application orders itself. */
+    struct gpuring_pointer (*locate)(struct gpuring_device *device, const void *pointer);
+
     /* Allocate zeroed, page-aligned memory that can be exported and that executors and peers
      * access. */
     int (*alloc)(struct gpuring_device *device, size_t bytes, void **pointer);
@@ -180,6 +184,21 @@ struct gpuring_device_ops {
     int (*poll)(struct gpuring_stream *stream, struct gpuring_work *work);
     /* Wait for copies, or for an abandoned work. The driver limits the time. */
     int (*synchronize)(struct gpuring_stream *stream);
+
+    /*
+     * Optional. Streams of the application, which are driver handles (CUstream). The functions do
+     * not wait, and nothing that they start follows the default stream.
+     *
+     * stream_owner: set *owner to the GPU and the context of a stream, as attach needs them.
+     * enqueue: launch a work whose patience never ends. The driver copies the work. The caller has
+     * set work->launch_seq, which the executor stores in the lanes' states at the end.
+     * enqueue_copy: copy within memory that the device reaches.
+     * enqueue and enqueue_copy return GPURING_ERR_UNSUPPORTED (logged) during a stream capture.
+     */
+    int (*stream_owner)(void *stream, struct gpuring_pointer *owner);
+    int (*enqueue)(struct gpuring_device *device, void *stream, struct gpuring_work *work);
+    int (*enqueue_copy)(struct gpuring_device *device, void *stream, void *to, const void *from,
+                        size_t bytes);
 };
 
 extern const struct gpuring_device_ops gpuring_device_host;

@@ -424,6 +424,9 @@ void gpuring_engine_destroy(struct gpuring_engine *engine)
     if (engine == NULL) {
         return;
     }
+    if (engine->enqueues) {
+        gpuring_operation_drain(engine);
+    }
     if (engine->stream != NULL) {
         engine->device_ops->stream_destroy(
             engine->stream); /* nothing uses the memory freed below afterwards */

@@ -71,6 +71,12 @@ struct gpuring_engine {
     uint64_t prepared;               /* shape of the calls for which the work is filled; 0: none */
     struct gpuring_extent *extents;  /* of blocks, pinned; NULL: not needed yet */
     struct gpuring_bounce bounce_input, bounce_output;
+
+    /* Only for operations in a stream of the application (gpuring_operation_enqueue): */
+    bool enqueues;         /* all operations are of this kind */
+    void *queue;           /* the stream, a handle of the driver */
+    uint32_t enqueued;     /* number of launches so far, the launch_seq of the last one */
+    uint32_t queued_lanes; /* lanes of the last one */
 };
 
 /* Data that the ranks agree on before plans are built. */
@@ -154,6 +160,25 @@ int gpuring_operation_poll(struct gpuring_engine *engine, const struct gpuring_c
 /* End an operation that has failed, after the abort word was set. Wait until nothing of it runs,
  * which takes at most the patience of its work. */
 void gpuring_operation_fail(struct gpuring_engine *engine);
+
+/*
+ * Operations in a stream of the application, which need no host until they end. An engine has
+ * either these or the operations above. Call gpuring_engine_enqueues once, after all sets are
+ * connected and before the first operation. It builds the usual plans, so that later calls seldom
+ * allocate memory.
+ *
+ * gpuring_operation_enqueue launches the operation and returns. The device must reach its buffers.
+ * An error changes nothing for other ranks, so the operation may be repeated. If a plan replaces
+ * another one (program.h), it first waits for all operations in the stream. pending: number of
+ * operations that may not have ended yet, 0 if all have. The executor has ended with the memory of
+ * the engine when it returns 0. corrupt: an operation has found that counts differ. drain: wait
+ * until nothing is pending, or until the context is lost.
+ */
+int gpuring_engine_enqueues(struct gpuring_engine *engine, void *stream);
+int gpuring_operation_enqueue(struct gpuring_engine *engine, const struct gpuring_call *call);
+uint32_t gpuring_operation_pending(const struct gpuring_engine *engine);
+bool gpuring_operation_corrupt(const struct gpuring_engine *engine);
+void gpuring_operation_drain(const struct gpuring_engine *engine);
 
 /* Return a number that changes whenever the current operation has made progress. */
 uint64_t gpuring_operation_progress(const struct gpuring_engine *engine);

@@ -279,6 +279,66 @@ void gpuring_operation_fail(struct gpuring_engine *engine)
     end(engine, GPURING_ACTIVITY_FAILED);
 }
 
+/* Launch an operation, and publish it. The driver copies the work. The states of the lanes are only
+ * written at the end of a launch, in the order of the stream. All counters of connections are in
+ * memory of the device. */
+int gpuring_operation_enqueue(struct gpuring_engine *engine, const struct gpuring_call *call)
+{
+    struct gpuring_transport *transport;
+    int status = GPURING_OK;
+
+    if (call->shape == 0 || call->shape != engine->prepared) {
+        status = prepare(engine, call);
+    }
+    if (status != GPURING_OK) {
+        return status;
+    }
+    engine->work.input = call->input;
+    engine->work.output = call->output;
+    engine->work.resumed = 0;
+    engine->work.launch_seq = engine->enqueued + 1;
+    status = engine->device_ops->enqueue(engine->device, engine->queue, &engine->work);
+    if (status != GPURING_OK) {
+        return status;
+    }
+    engine->enqueued++;
+    engine->queued_lanes = engine->work.nlanes;
+    engine->operation++;
+    engine->name = call->name;
+    engine->made = call->made;
+    engine->program->used = engine->operation;
+    GPURING_ENGINE_EACH(i, transport, engine)
+    {
+        gpuring_transport_make(transport, engine->operation, engine->made);
+    }
+    publish(engine, GPURING_ACTIVITY_QUEUED);
+    return GPURING_OK;
+}
+
+/* Build the plans of the collectives that can be enqueued, with root 0. Those with other roots have
+ * as many lanes, so the states have their final size. */
+int gpuring_engine_enqueues(struct gpuring_engine *engine, void *stream)
+{
+    static const enum gpuring_collective collectives[] = {
+        GPURING_COLLECTIVE_BCAST, GPURING_COLLECTIVE_REDUCE, GPURING_COLLECTIVE_ALLGATHER,
+        GPURING_COLLECTIVE_REDUCE_SCATTER, GPURING_COLLECTIVE_ALLTOALL};
+    struct gpuring_program *program;
+    int status = GPURING_OK;
+
+    engine->enqueues = true;
+    engine->queue = stream;
+    engine->patience = GPURING_PATIENCE_ENDLESS;
+    for (int set = 0; set < GPURING_SET_COUNT; set++) {
+        for (size_t c = 0; c < sizeof collectives / sizeof *collectives; c++) {
+            if (status == GPURING_OK && !gpuring_engine_lacks(engine, set) &&
+                gpuring_programs_offer(engine, collectives[c], gpuring_set_algorithm(set))) {
+                status = gpuring_program_find(engine, collectives[c], set, 0, &program);
+            }
+        }
+    }
+    return status;
+}
+
 uint64_t gpuring_operation_progress(const struct gpuring_engine *engine)
 {
     uint64_t sum = engine->operation << 32;

@@ -122,6 +122,7 @@ void gpuring_transport_peer_state(const struct gpuring_transport *transport, int
         [GPURING_ACTIVITY_OUTSIDE] = "is outside, its last operation was",
         [GPURING_ACTIVITY_RUNNING] = "is in operation",
         [GPURING_ACTIVITY_FAILED] = "failed in operation",
+        [GPURING_ACTIVITY_QUEUED] = "has last queued operation",
         [GPURING_ACTIVITY_CLOSED] = "has freed the communicator after operation"};
     const struct gpuring_peer *known = gpuring_peer_find(transport, peer);
     uint32_t activity;

@@ -29,6 +29,7 @@ enum gpuring_activity {
     GPURING_ACTIVITY_OUTSIDE, /* in no operation; `operation` is the last one finished */
     GPURING_ACTIVITY_RUNNING, /* in `operation` */
     GPURING_ACTIVITY_FAILED,  /* `operation` failed; this rank no longer serves */
+    GPURING_ACTIVITY_QUEUED,  /* `operation` is the last one that it queued in a stream */
     GPURING_ACTIVITY_CLOSED,  /* the communicator was freed here */
 };
 

@@ -324,6 +324,7 @@ const struct gpuring_device_ops gpuring_device_cuda = {
     .identity = cuda_identity,
     .possible = gpuring_cuda_loaded,
     .classify = gpuring_cuda_classify,
+    .locate = gpuring_cuda_locate,
     .alloc = cuda_alloc,
     .free = cuda_free,
     .export = gpuring_cuda_export,
@@ -348,4 +349,7 @@ const struct gpuring_device_ops gpuring_device_cuda = {
     .launch = gpuring_cuda_launch,
     .poll = gpuring_cuda_poll,
     .synchronize = gpuring_cuda_synchronize,
+    .stream_owner = gpuring_cuda_stream_owner,
+    .enqueue = gpuring_cuda_enqueue,
+    .enqueue_copy = gpuring_cuda_enqueue_copy,
 };

@@ -105,6 +105,7 @@ int gpuring_cuda_nic_access(struct gpuring_device *device, void *memory, size_t 
 
 /* device/cuda/pointer.c */
 struct gpuring_pointer gpuring_cuda_classify(struct gpuring_device *device, const void *pointer);
+struct gpuring_pointer gpuring_cuda_locate(struct gpuring_device *device, const void *pointer);
 bool gpuring_cuda_reaches(const struct gpuring_device *device,
                           const struct gpuring_pointer *pointer);
 
@@ -152,5 +153,11 @@ int gpuring_cuda_synchronize(struct gpuring_stream *stream);
 int gpuring_cuda_prepare(struct gpuring_device *device);
 int gpuring_cuda_launch(struct gpuring_stream *stream, struct gpuring_work *work);
 int gpuring_cuda_poll(struct gpuring_stream *stream, struct gpuring_work *work);
+
+/* device/cuda/enqueue.c */
+int gpuring_cuda_stream_owner(void *stream, struct gpuring_pointer *owner);
+int gpuring_cuda_enqueue(struct gpuring_device *device, void *stream, struct gpuring_work *work);
+int gpuring_cuda_enqueue_copy(struct gpuring_device *device, void *stream, void *to,
+                              const void *from, size_t bytes);
 
 #endif

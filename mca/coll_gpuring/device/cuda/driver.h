@@ -63,6 +63,7 @@
     X(stream_sync, cuStreamSynchronize, (CUstream))                                      \
     X(stream_query, cuStreamQuery, (CUstream))                                           \
     X(stream_wait, cuStreamWaitEvent, (CUstream, CUevent, unsigned int) )                \
+    X(stream_context, cuStreamGetCtx, (CUstream, CUcontext *) )                          \
     X(is_capturing, cuStreamIsCapturing, (CUstream, CUstreamCaptureStatus *) )           \
     X(event_create, cuEventCreate, (CUevent *, unsigned int) )                           \
     X(event_destroy, cuEventDestroy_v2, (CUevent))                                       \

@@ -120,9 +120,12 @@ static void note(struct gpuring_device *device, const struct gpuring_pointer *po
     __atomic_store_n(&device->saw_foreign_context, true, __ATOMIC_RELAXED);
 }
 
-struct gpuring_pointer gpuring_cuda_classify(struct gpuring_device *device, const void *pointer)
+/* Query the driver. Sets *ordered to true if nothing has to be done for synchronous operations on
+ * the memory. */
+static struct gpuring_pointer query(struct gpuring_device *device,
+                                    const struct gpuring_cuda_driver *driver, const void *pointer,
+                                    bool *ordered)
 {
-    const struct gpuring_cuda_driver *driver = gpuring_cuda_driver(true, NULL);
     struct gpuring_pointer found = {.kind = GPURING_POINTER_HOST, .ordinal = -1};
     struct attributes a;
     CUresult result;
@@ -138,6 +141,7 @@ struct gpuring_pointer gpuring_cuda_classify(struct gpuring_device *device, cons
     void *values[] = {&a.memory_type, &a.managed, &a.ordinal,    &a.context,
                       &a.ipc_capable, &a.pool,    &a.synchronous};
 
+    *ordered = true;
     if (driver == NULL && !gpuring_cuda_loaded()) {
         return found;
     }
@@ -159,9 +163,26 @@ struct gpuring_pointer gpuring_cuda_classify(struct gpuring_device *device, cons
     }
     if (found.kind != GPURING_POINTER_HOST && found.kind != GPURING_POINTER_REGISTERED) {
         note(device, &found);
-        if (!a.synchronous) {
-            gpuring_cuda_force_sync_memops(driver, &found, (CUdeviceptr) (uintptr_t) pointer);
-        }
+        *ordered = a.synchronous != 0;
     }
     return found;
+}
+
+struct gpuring_pointer gpuring_cuda_classify(struct gpuring_device *device, const void *pointer)
+{
+    const struct gpuring_cuda_driver *driver = gpuring_cuda_driver(true, NULL);
+    bool ordered;
+    struct gpuring_pointer found = query(device, driver, pointer, &ordered);
+
+    if (!ordered) {
+        gpuring_cuda_force_sync_memops(driver, &found, (CUdeviceptr) (uintptr_t) pointer);
+    }
+    return found;
+}
+
+struct gpuring_pointer gpuring_cuda_locate(struct gpuring_device *device, const void *pointer)
+{
+    bool ordered;
+
+    return query(device, gpuring_cuda_driver(true, NULL), pointer, &ordered);
 }

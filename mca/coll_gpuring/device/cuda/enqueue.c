@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Works in a stream of the application. The kernels are those of launch.c. Nobody polls for their
+ * end, and nobody launches them again, so their patience never ends. Order before and after them is
+ * that of the stream, so they do not follow the default stream.
+ */
+#include "kernels/image.h"
+#include "mca/coll_gpuring/device/cuda/cuda_internal.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+/* Return the handle of a stream. NULL may mean one default stream or another, depending on how the
+ * program was compiled, but a program that gives it means the legacy one. */
+static CUstream explicit_stream(void *stream)
+{
+    return stream != NULL ? (CUstream) stream : CU_STREAM_LEGACY;
+}
+
+int gpuring_cuda_stream_owner(void *stream, struct gpuring_pointer *owner)
+{
+    const char *reason = NULL;
+    const struct gpuring_cuda_driver *driver = gpuring_cuda_driver(false, &reason);
+    CUcontext context = NULL, popped;
+    CUdevice gpu = -1;
+    CUresult result;
+    char text[256];
+
+    if (driver == NULL) {
+        if (reason != NULL) {
+            gpuring_error("%s", reason);
+        }
+        return GPURING_ERR_UNSUPPORTED;
+    }
+    if (stream == CU_STREAM_PER_THREAD) {
+        gpuring_error("[stream-per-thread] the per-thread default stream is another stream in each "
+                      "thread, so calls on a communicator would have no order; create a stream");
+        return GPURING_ERR_UNSUPPORTED;
+    }
+    result = driver->stream_context(explicit_stream(stream), &context);
+    if (result == CUDA_SUCCESS && context != NULL) {
+        result = driver->ctx_push(context);
+    }
+    if (result == CUDA_SUCCESS && context != NULL) {
+        result = driver->ctx_device(&gpu);
+        (void) driver->ctx_pop(&popped);
+    }
+    if (result != CUDA_SUCCESS || context == NULL) {
+        gpuring_error(
+            "[stream-invalid] cannot find the GPU of the stream %p: %s; give the handle of a "
+            "stream of this process, and make a context of its GPU current "
+            "(cudaSetDevice) before the call",
+            stream, gpuring_cuda_error(driver, result, text, sizeof text));
+        return GPURING_ERR_ARG;
+    }
+    *owner = (struct gpuring_pointer){
+        .kind = GPURING_POINTER_DEVICE, .ordinal = (int) gpu, .context = context};
+    return GPURING_OK;
+}
+
+/* Refuse a stream that is captured into a graph. Called in the device's context. */
+static int check_capture(const struct gpuring_device *device, CUstream stream)
+{
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+
+    if (device->driver->is_capturing(stream, &capture) == CUDA_SUCCESS &&
+        capture == CU_STREAM_CAPTURE_STATUS_NONE) {
+        return GPURING_OK;
+    }
+    gpuring_error(
+        "[stream-captured] the stream is captured into a CUDA graph, which calls of MPI in a "
+        "stream do not support; end the capture before the call (cudaStreamEndCapture)");
+    return GPURING_ERR_UNSUPPORTED;
+}
+
+int gpuring_cuda_enqueue(struct gpuring_device *device, void *stream, struct gpuring_work *work)
+{
+    int number = gpuring_kernel_number(work->type, work->op, work->protocol), status;
+    void *arguments[] = {work}; /* the driver copies it */
+
+    if (number < 0 || device->functions[number] == NULL) {
+        return GPURING_ERR_UNSUPPORTED;
+    }
+    status = gpuring_cuda_enter_launch(device);
+    if (status != GPURING_OK) {
+        return status;
+    }
+    status = check_capture(device, explicit_stream(stream));
+    if (status == GPURING_OK) {
+        status = gpuring_cuda_check_stream(
+            device,
+            device->driver->launch(device->functions[number], work->nlanes, 1, 1,
+                                   gpuring_kernel_threads(work), 1, 1, 0, explicit_stream(stream),
+                                   arguments, NULL),
+            "launch a kernel in a stream of the program");
+    }
+    gpuring_cuda_leave_launch(device);
+    return status;
+}
+
+int gpuring_cuda_enqueue_copy(struct gpuring_device *device, void *stream, void *to,
+                              const void *from, size_t bytes)
+{
+    int status = gpuring_cuda_enter_launch(device);
+
+    if (status != GPURING_OK) {
+        return status;
+    }
+    status = check_capture(device, explicit_stream(stream));
+    if (status == GPURING_OK) {
+        status = gpuring_cuda_check_stream(
+            device,
+            device->driver->copy_async((CUdeviceptr) (uintptr_t) to, (CUdeviceptr) (uintptr_t) from,
+                                       bytes, explicit_stream(stream)),
+            "copy in a stream of the program");
+    }
+    gpuring_cuda_leave_launch(device);
+    return status;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The end of operations in a stream of the application; see engine.h. The launches of an engine run
+ * one after another, and each stores its number in the states of its lanes, which are in pinned
+ * memory. The last launch has ended if all of its lanes have its number.
+ */
+#include "mca/coll_gpuring/engine/engine.h"
+#include "mca/coll_gpuring/util/backoff.h"
+
+/* Return the number of the last launch that has ended in a lane. */
+static uint32_t ended(const struct gpuring_engine *engine, uint32_t lane)
+{
+    /* This acquire pairs with the fence at the kernel's end. */
+    return __atomic_load_n(&engine->work.states[lane].launch_seq, __ATOMIC_ACQUIRE);
+}
+
+uint32_t gpuring_operation_pending(const struct gpuring_engine *engine)
+{
+    for (uint32_t i = 0; i < engine->queued_lanes; i++) {
+        if (ended(engine, i) != engine->enqueued) {
+            uint32_t pending = engine->enqueued - ended(engine, 0);
+
+            return pending > 0 ? pending : 1;
+        }
+    }
+    return 0;
+}
+
+bool gpuring_operation_corrupt(const struct gpuring_engine *engine)
+{
+    for (uint32_t i = 0; i < engine->nstates; i++) {
+        if (__atomic_load_n(&engine->work.states[i].status, __ATOMIC_RELAXED) ==
+            GPURING_LANE_CORRUPT) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Return true if nothing runs on the GPU any more, because the context was lost or a kernel has
+ * faulted. The engine's own stream is idle, so it only returns such errors. */
+static bool is_broken(const struct gpuring_engine *engine)
+{
+    return engine->device_ops->lost(engine->device) ||
+           engine->device_ops->synchronize(engine->stream) < 0;
+}
+
+void gpuring_operation_drain(const struct gpuring_engine *engine)
+{
+    struct gpuring_backoff pause = {.looks = 0};
+
+    while (gpuring_operation_pending(engine) > 0 && !(pause.late && is_broken(engine))) {
+        gpuring_backoff(&pause, ended(engine, 0), false);
+    }
+}
