@@ -149,7 +149,7 @@ check "make" make -C "$base/prefixed" -j "$jobs"
 check "make install" make -C "$base/prefixed" install
 for file in lib/openmpi/mca_coll_gpuring.so lib/openmpi/mca_topo_pci.so bin/gpuring-perf \
     bin/gpuring-run bin/gpuring-report share/man/man1/gpuring-report.1 \
-    lib/coll-gpuring/libgpuring_aware.so bin/gpuring-topo share/man/man1/gpuring-perf.1 share/man/man1/gpuring-topo.1 \
+    lib/coll-gpuring/libgpuring_aware.so lib/libgpuring_stream.so include/gpuring_stream.h bin/gpuring-topo share/man/man1/gpuring-perf.1 share/man/man1/gpuring-topo.1 \
     share/doc/coll-gpuring/README; do
     check "$file is installed" test -f "$base/opt/$file"
 done

@@ -41,6 +41,15 @@ tools_libgpuring_aware_la_CPPFLAGS = $(base_cppflags) $(MPI_CPPFLAGS)
 tools_libgpuring_aware_la_LDFLAGS = -module $(AM_LDFLAGS) $(GPURING_MODULE_LDFLAGS)
 tools_libgpuring_aware_la_LIBADD = $(MPI_LIBS) -ldl
 
+# Linked into programs that make calls in CUDA streams.
+lib_LTLIBRARIES += tools/libgpuring_stream.la
+include_HEADERS += tools/gpuring_stream.h
+tools_libgpuring_stream_la_SOURCES = tools/gpuring-stream.c tools/gpuring_stream.h
+tools_libgpuring_stream_la_CPPFLAGS = $(base_cppflags) $(MPI_CPPFLAGS)
+tools_libgpuring_stream_la_LDFLAGS = $(AM_LDFLAGS) -shared -no-undefined -Wl,-z,now -version-info 0:0:0 \
+    -export-symbols-regex '^P?MPIX_'
+tools_libgpuring_stream_la_LIBADD = $(MPI_LIBS) -ldl -lpthread
+
 bin_SCRIPTS += tools/gpuring-run
 CLEANFILES += tools/gpuring-run
 EXTRA_DIST += tools/gpuring-run.in

@@ -27,6 +27,8 @@ EXTRA_DIST += $(spack_recipe) \
     debian/control \
     debian/copyright \
     debian/gpuring-tools.install \
+    debian/libgpuring-stream-dev.install \
+    debian/libgpuring-stream0.install \
     debian/not-installed \
     debian/openmpi-gpuring-cuda.README.Debian \
     debian/openmpi-gpuring-cuda.install \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The component: registration, opening and closing. Its structure is the only visible symbol of
- * this DSO. */
+/* The component: registration, opening and closing. Its structure and the table of
+ * libgpuring_stream.so are the only visible symbols of this DSO. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -19,6 +19,7 @@
 #include "mca/coll_gpuring/serve/serve.h"
 #include "mca/coll_gpuring/stage/buffers.h"
 #include "mca/coll_gpuring/stage/stage_call.h"
+#include "mca/coll_gpuring/stream/stream_calls.h"
 #include "mca/coll_gpuring/topology/identity.h"
 #include "mca/coll_gpuring/topology/node_topology.h"
 #include "mca/coll_gpuring/transport/transport.h"
@@ -132,6 +133,7 @@ static int component_close(void)
 {
     gpuring_p2p_close();
     gpuring_tasks_close();
+    gpuring_stream_finish();
     if (gpuring_process.modules > 0) {
         gpuring_warn("[not-freed] the program has not freed all communicators: their connections "
                      "end with the process");

@@ -165,7 +165,7 @@ libgpuring_core_la_SOURCES += \
 component_LTLIBRARIES += mca_coll_gpuring.la
 mca_coll_gpuring_la_CPPFLAGS = $(base_cppflags) $(MPI_CPPFLAGS) $(HWLOC_CPPFLAGS)
 mca_coll_gpuring_la_LDFLAGS = -module $(AM_LDFLAGS) $(GPURING_MODULE_LDFLAGS) \
-    -export-symbols-regex '^mca_coll_gpuring_component$$'
+    -export-symbols-regex '^mca_coll_gpuring_(component|stream)$$'
 mca_coll_gpuring_la_LIBADD = libgpuring_core.la libpcigraph.la $(MPI_LIBS) -ldl -lpthread -lm
 mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/agree/agree.c \
@@ -229,6 +229,13 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/stage/stage_describe.c \
     mca/coll_gpuring/stage/part.h \
     mca/coll_gpuring/stage/stage_request.c \
+    mca/coll_gpuring/stream/stream_calls.h \
+    mca/coll_gpuring/stream/stream_connect.c \
+    mca/coll_gpuring/stream/stream_connect.h \
+    mca/coll_gpuring/stream/stream_describe.c \
+    mca/coll_gpuring/stream/stream_enqueue.c \
+    mca/coll_gpuring/stream/stream_state.h \
+    mca/coll_gpuring/stream/stream_watch.c \
     mca/coll_gpuring/wireup/connect.c \
     mca/coll_gpuring/wireup/rank_info.c \
     mca/coll_gpuring/wireup/net_select.c \

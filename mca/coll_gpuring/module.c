@@ -13,6 +13,7 @@
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/serve/serve.h"
+#include "mca/coll_gpuring/stream/stream_calls.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup/wireup.h"
@@ -28,6 +29,7 @@ static void module_construct(mca_coll_gpuring_module_t *module)
 static void module_destruct(mca_coll_gpuring_module_t *module)
 {
     __atomic_fetch_sub(&gpuring_process.modules, 1, __ATOMIC_RELAXED);
+    gpuring_stream_close(module);
     gpuring_serve_close(module);
     gpuring_engine_destroy(module->engine);
     free(module->shapes);

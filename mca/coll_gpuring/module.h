@@ -44,6 +44,7 @@ struct gpuring_engine;
 struct gpuring_oob;
 struct gpuring_serve;
 struct gpuring_shape;
+struct gpuring_stream_state;
 struct gpuring_wireup;
 
 /* What is known about where the buffers of calls are (agree/agree.h). */
@@ -85,6 +86,8 @@ struct mca_coll_gpuring_module_t {
     uint64_t nshapes;             /* number of shapes that were kept so far */
     struct gpuring_agree agree;
     struct gpuring_staging staging;
+    struct gpuring_stream_state *stream; /* of calls in a stream of the application; then the engine
+                                            runs no other calls. Otherwise NULL */
 };
 typedef struct mca_coll_gpuring_module_t mca_coll_gpuring_module_t;
 OBJ_CLASS_DECLARATION(mca_coll_gpuring_module_t);

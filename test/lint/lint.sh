@@ -184,7 +184,7 @@ component=$build/.libs/mca_coll_gpuring.so
 if [ -n "$build" ] && [ -f "$component" ]; then
     for name in coll_gpuring topo_pci; do
         nm -D --defined-only "$build/.libs/mca_$name.so" | awk '{print $3}' >"$found.names"
-        grep -vx "mca_${name}_component" "$found.names" | sed "s/^/mca_$name.so exports /"
+        grep -vx -e "mca_${name}_component" -e mca_coll_gpuring_stream "$found.names" | sed "s/^/mca_$name.so exports /"
         grep -qx "mca_${name}_component" "$found.names" ||
             echo "mca_$name.so does not export mca_${name}_component"
     done >"$found"

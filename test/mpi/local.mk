@@ -35,6 +35,7 @@ mpi_test_programs = \
     test/mpi/contexts \
     test/mpi/descriptors \
     test/mpi/driver_calls \
+    test/mpi/enqueued \
     test/mpi/gpu_costs \
     test/mpi/large_vectors \
     test/mpi/late_driver \
@@ -92,6 +93,7 @@ test_mpi_churn_LDADD = $(mpi_test_libs)
 test_mpi_contexts_LDADD = $(mpi_test_libs)
 test_mpi_descriptors_LDADD = $(mpi_test_libs)
 test_mpi_driver_calls_LDADD = $(mpi_test_libs)
+test_mpi_enqueued_LDADD = tools/libgpuring_stream.la $(mpi_test_libs)
 test_mpi_gpu_costs_LDADD = $(mpi_test_libs)
 test_mpi_large_vectors_LDADD = $(mpi_test_libs)
 test_mpi_late_driver_LDADD = $(mpi_test_libs)
@@ -158,6 +160,7 @@ mpi_test_scripts = \
     test/mpi/test_staged.sh \
     test/mpi/test_staged_failures.sh \
     test/mpi/test_standin_faults.sh \
+    test/mpi/test_stream.sh \
     test/mpi/test_topo_pci.sh \
     test/mpi/test_topology.sh \
     test/mpi/test_tuning.sh \

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* Calls in a stream of the application, and the table of functions for libgpuring_stream.so. */
+#include "mca/coll_gpuring/engine/engine.h"
+#include "mca/coll_gpuring/process.h"
+#include "mca/coll_gpuring/pvars.h"
+#include "mca/coll_gpuring/serve/differ.h"
+#include "mca/coll_gpuring/stream/stream_connect.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+static struct gpuring_stream_state *state_of(MPI_Comm comm)
+{
+    return ((mca_coll_gpuring_module_t *) comm->c_coll->coll_allreduce_module)->stream;
+}
+
+/* Return the error of earlier calls. If another rank has set the abort word, the module fails now.
+ * Called with the lock. */
+static int find_error(const struct gpuring_stream_state *state)
+{
+    mca_coll_gpuring_module_t *module = state->module;
+    int status = module->engine != NULL ? gpuring_engine_aborted(module->engine) : GPURING_OK;
+
+    if (module->state != GPURING_STATE_FAILED && status != GPURING_OK) {
+        gpuring_module_fail(module, status);
+    }
+    return module->state == GPURING_STATE_FAILED ? module->failure : GPURING_OK;
+}
+
+/* Compare the call with those of the ranks that have made it already. */
+static int compare(const mca_coll_gpuring_module_t *module)
+{
+    const struct gpuring_engine *engine = module->engine;
+    uint64_t other;
+    int rank;
+
+    /* If two ranks make the call at the same time, at least one sees the word of the other. */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    rank =
+        gpuring_transport_differs(engine->transports[0], engine->operation, engine->made, &other);
+    return rank < 0 ? GPURING_OK : gpuring_differ_report(module, engine->made, rank, other);
+}
+
+/* Launch the described call. If another rank has made another call, both would wait for ever, so
+ * the communicator fails on all ranks. */
+static int launch(struct gpuring_stream_state *state)
+{
+    mca_coll_gpuring_module_t *module = state->module;
+    struct gpuring_call *call = &state->call;
+    int status;
+
+    if (!call->selected) {
+        gpuring_select(&module->engine->choice_config, call->collective, call->count,
+                       call->element_size, &call->choice);
+        call->selected = true;
+    }
+    status = gpuring_operation_enqueue(module->engine, call);
+    if (status != GPURING_OK) {
+        return status;
+    }
+    gpuring_stream_record(state);
+    gpuring_pvar_add(GPURING_PVAR_calls, 1);
+    gpuring_pvar_add(GPURING_PVAR_bytes, gpuring_call_moves(call));
+    status = compare(module);
+    if (status != GPURING_OK) {
+        gpuring_module_fail(module, status);
+    }
+    return status;
+}
+
+/* The only rank of a communicator copies its data. */
+static int copy(const struct gpuring_stream_state *state)
+{
+    const struct gpuring_call *call = &state->call;
+
+    if (call->out.bytes == 0 || call->input == call->output ||
+        state->what == GPURING_STREAM_barrier) {
+        return GPURING_OK;
+    }
+    return gpuring_process.device_ops->enqueue_copy(gpuring_process.device, state->stream,
+                                                    call->output, call->input, call->out.bytes);
+}
+
+static int enqueue(MPI_Comm comm, enum gpuring_stream_call what,
+                   const struct gpuring_stream_arguments *arguments)
+{
+    struct gpuring_stream_state *state = state_of(comm);
+    int status;
+
+    pthread_mutex_lock(&state->lock);
+    status = find_error(state);
+    if (status == GPURING_OK) {
+        status = gpuring_stream_describe(state, what, arguments);
+    }
+    if (status == GPURING_OK) {
+        status = state->module->engine == NULL ? copy(state) : launch(state);
+    }
+    pthread_mutex_unlock(&state->lock);
+    return status == GPURING_AGAIN ? MPI_SUCCESS : gpuring_compat_error(status);
+}
+
+static int error(MPI_Comm comm)
+{
+    struct gpuring_stream_state *state = state_of(comm);
+    int status;
+
+    pthread_mutex_lock(&state->lock);
+    status = find_error(state);
+    pthread_mutex_unlock(&state->lock);
+    return gpuring_compat_error(status);
+}
+
+const struct gpuring_stream_functions mca_coll_gpuring_stream = {.version = GPURING_STREAM_VERSION,
+                                                                 .connect = gpuring_stream_connect,
+                                                                 .enqueue = enqueue,
+                                                                 .error = error};

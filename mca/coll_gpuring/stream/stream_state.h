@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* The state of a communicator whose calls run in a stream of the application. */
+#ifndef GPURING_STREAM_STATE_H
+#define GPURING_STREAM_STATE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mca/coll_gpuring/engine/call.h"
+#include "mca/coll_gpuring/module.h"
+#include "mca/coll_gpuring/stream/stream_calls.h"
+#include "mca/coll_gpuring/util/list.h"
+
+/* A call that may not have ended, for messages. */
+struct gpuring_stream_record {
+    uint64_t operation; /* of the engine */
+    uint64_t made;      /* its word, see serve/differ.h */
+};
+#define GPURING_STREAM_RECORDS 256 /* of the last calls */
+
+struct gpuring_stream_state {
+    mca_coll_gpuring_module_t *module;
+    void *stream;         /* the application's */
+    void *byte;           /* device memory that barriers reduce; NULL with a single rank */
+    pthread_mutex_t lock; /* guards all below, and the module's state and engine */
+
+    /* The last call, whose description is kept. The next one often has the same shape. */
+    enum gpuring_stream_call what;
+    struct gpuring_stream_arguments arguments;
+    struct gpuring_call call; /* its name is NULL before the first one */
+    uint64_t shapes;          /* number of shapes so far */
+
+    struct gpuring_stream_record records[GPURING_STREAM_RECORDS]; /* by number of the launch */
+
+    struct gpuring_list node; /* stream_watch.c: in the list of all communicators */
+    uint32_t first;           /* number of calls that had ended at the last look */
+    uint64_t since; /* time at which this number was first seen, ns; 0: no call is pending */
+    bool reported;  /* that it takes long */
+};
+
+/* ---- stream_describe.c ---- */
+
+/*
+ * Describe a call for the engine in state->call. Returns 0; GPURING_AGAIN if it does nothing,
+ * because it has no data; or GPURING_ERR_ARG or GPURING_ERR_UNSUPPORTED (logged) if it cannot be
+ * enqueued. An error changes nothing, so that the program may repeat the call with other arguments.
+ */
+int gpuring_stream_describe(struct gpuring_stream_state *state, enum gpuring_stream_call what,
+                            const struct gpuring_stream_arguments *arguments);
+
+/* Return the name of a function: "MPIX_Allreduce_enqueue". */
+const char *gpuring_stream_call_name(enum gpuring_stream_call what);
+
+/* ---- stream_watch.c: a thread that looks at the calls that have not ended ---- */
+
+/* Record the launch that the engine has just made. Called with the state's lock. */
+void gpuring_stream_record(struct gpuring_stream_state *state);
+
+/* Start to watch a communicator. Returns 0 or GPURING_ERR_NOMEM (logged). */
+int gpuring_stream_watch(struct gpuring_stream_state *state);
+/* End watching it, if it is watched. */
+void gpuring_stream_unwatch(struct gpuring_stream_state *state);
+
+#endif

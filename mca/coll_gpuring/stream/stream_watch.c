@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The thread that looks at calls in streams. A program waits for them with functions of the driver,
+ * such as cudaStreamSynchronize, so MPI cannot notice in its own waits that a rank has died, has
+ * made another call, or does not make the call. One thread of the process looks at the oldest call
+ * of each communicator that has not ended, ten times per second. It sleeps while there are no
+ * communicators with streams. If it finds an error, it logs the error and sets the abort words of
+ * all ranks, on which their kernels end.
+ *
+ * It calls no MPI, because the program may have initialised MPI for a single thread.
+ */
+#include "mca/coll_gpuring/stream/stream_state.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "mca/coll_gpuring/engine/engine.h"
+#include "mca/coll_gpuring/params.h"
+#include "mca/coll_gpuring/serve/differ.h"
+#include "mca/coll_gpuring/util/clock.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+#define LOOK_MS        100
+#define REPORT_SECONDS 300 /* without coll_gpuring_timeout, as of other calls */
+
+static struct {
+    pthread_mutex_t lock; /* guards all; held before the lock of a state */
+    pthread_cond_t change;
+    struct gpuring_list states;
+    pthread_t thread;
+    bool running, stop;
+} watch = {.lock = PTHREAD_MUTEX_INITIALIZER,
+           .change = PTHREAD_COND_INITIALIZER,
+           .states = GPURING_LIST_INIT(watch.states)};
+
+void gpuring_stream_record(struct gpuring_stream_state *state)
+{
+    const struct gpuring_engine *engine = state->module->engine;
+
+    state->records[engine->enqueued % GPURING_STREAM_RECORDS] =
+        (struct gpuring_stream_record){.operation = engine->operation, .made = engine->made};
+}
+
+/* Return the record of the oldest call that has not ended, or NULL if it was replaced. */
+static const struct gpuring_stream_record *oldest(const struct gpuring_stream_state *state,
+                                                  uint32_t pending)
+{
+    uint32_t number = state->module->engine->enqueued - pending + 1;
+
+    return pending <= GPURING_STREAM_RECORDS ? &state->records[number % GPURING_STREAM_RECORDS]
+                                             : NULL;
+}
+
+/* Describe a call: "queued MPI_Allreduce of 8 bytes (sum of float), operation 7". */
+static void describe_call(const struct gpuring_stream_record *record, char *text, size_t size)
+{
+    char call[128];
+
+    if (record == NULL) {
+        snprintf(text, size, "a queued call, before the last %d", GPURING_STREAM_RECORDS);
+        return;
+    }
+    gpuring_differ_text(record->made, call, sizeof call);
+    snprintf(text, size, "queued %s, operation %llu", call, (unsigned long long) record->operation);
+}
+
+/* Describe why a call may be waiting: a rank that has not made it, or else work in the streams. */
+static void describe_cause(const struct gpuring_stream_state *state,
+                           const struct gpuring_stream_record *record, char *text, size_t size)
+{
+    const struct gpuring_transport *transport = state->module->engine->transports[0];
+
+    for (int rank = 0; record != NULL && rank < state->module->nranks; rank++) {
+        uint64_t operation = UINT64_MAX;
+        char seen[160];
+
+        if (rank != state->module->rank) {
+            gpuring_transport_peer_state(transport, rank, &operation, seen, sizeof seen);
+        }
+        if (operation < record->operation) {
+            snprintf(text, size, "rank %d has not made this call: it %s", rank, seen);
+            return;
+        }
+    }
+    snprintf(
+        text, size,
+        "all ranks have made it; kernels of the program before it in a stream, or kernels that "
+        "occupy a GPU, may not have ended");
+}
+
+/* Report an error, and let all ranks end. Called with the state's lock. */
+static void fail(struct gpuring_stream_state *state, uint32_t pending, int status, const char *why)
+{
+    char self[256], call[256];
+
+    gpuring_module_text(state->module, self, sizeof self);
+    describe_call(oldest(state, pending), call, sizeof call);
+    gpuring_error(
+        "[stream-failed] %s: %s does not end: %s; the results of this call and of later ones "
+        "in the stream are undefined",
+        self, call, why);
+    gpuring_module_fail(state->module, status);
+}
+
+/* Return the error of a call that waits, with its reason in `why`. */
+static int find_error(const struct gpuring_stream_state *state, char *why, size_t size)
+{
+    const struct gpuring_engine *engine = state->module->engine;
+    uint64_t other = 0;
+    int rank, status = gpuring_engine_health(engine, why, size);
+
+    if (status != GPURING_OK) {
+        return status;
+    }
+    if (gpuring_operation_corrupt(engine)) {
+        snprintf(why, size, "[counts-differ] the ranks gave different counts");
+        return GPURING_ERR_COUNTS;
+    }
+    rank =
+        gpuring_transport_differs(engine->transports[0], engine->operation, engine->made, &other);
+    if (rank >= 0) {
+        char texts[2][128];
+
+        gpuring_differ_text(engine->made, texts[0], sizeof texts[0]);
+        gpuring_differ_text(other, texts[1], sizeof texts[1]);
+        snprintf(why, size, "[calls-differ] this rank has queued %s, and rank %d %s", texts[0],
+                 rank, texts[1]);
+        return GPURING_ERR_CALLS;
+    }
+    return GPURING_OK;
+}
+
+/* Report a call that has waited for long, once or with an error. Called with the state's lock. */
+static void look_at_time(struct gpuring_stream_state *state, uint32_t pending, uint64_t now)
+{
+    uint64_t waited = now - state->since,
+             limit = (uint64_t) gpuring_params.timeout * GPURING_SECOND;
+    bool ends = limit > 0 && waited >= limit;
+    char self[256], call[256], cause[256];
+
+    if (!ends && (limit > 0 || state->reported || waited < REPORT_SECONDS * GPURING_SECOND)) {
+        return;
+    }
+    gpuring_module_text(state->module, self, sizeof self);
+    describe_call(oldest(state, pending), call, sizeof call);
+    describe_cause(state, oldest(state, pending), cause, sizeof cause);
+    gpuring_warn("[stalled] %s: %s has not ended for %llu s: %s; %s", self, call,
+                 (unsigned long long) (waited / GPURING_SECOND), cause,
+                 ends
+                     ? "it is ended now, and later calls return an MPI error (coll_gpuring_timeout)"
+                     : "it goes on waiting; coll_gpuring_timeout=SECONDS would end it with an MPI "
+                       "error");
+    state->reported = true;
+    if (ends) {
+        gpuring_module_fail(state->module, GPURING_ERR_TIMEOUT);
+    }
+}
+
+static void look(struct gpuring_stream_state *state)
+{
+    uint64_t now = gpuring_now_ns();
+    uint32_t pending = gpuring_operation_pending(state->module->engine);
+    uint32_t first = state->module->engine->enqueued - pending;
+    char why[512];
+    int status;
+
+    if (pending == 0 || state->since == 0 || first != state->first) {
+        state->first = first;
+        state->since = pending == 0 ? 0 : now;
+        state->reported = false;
+    }
+    if (pending == 0 || state->module->state != GPURING_STATE_READY) {
+        return;
+    }
+    status = find_error(state, why, sizeof why);
+    if (status != GPURING_OK) {
+        fail(state, pending, status, why);
+    } else {
+        look_at_time(state, pending, now);
+    }
+}
+
+/* Sleep until the time of the next look. Called with the lock. */
+static void nap(void)
+{
+    struct timespec end;
+
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_nsec += LOOK_MS * 1000000L;
+    end.tv_sec += end.tv_nsec / 1000000000;
+    end.tv_nsec %= 1000000000;
+    if (gpuring_list_empty(&watch.states)) {
+        pthread_cond_wait(&watch.change, &watch.lock);
+    } else {
+        (void) pthread_cond_timedwait(&watch.change, &watch.lock, &end);
+    }
+}
+
+static void *watch_main(void *unused)
+{
+    (void) unused;
+    pthread_setname_np(pthread_self(), "gpuring-stream");
+    pthread_mutex_lock(&watch.lock);
+    while (!watch.stop) {
+        for (struct gpuring_list *node = watch.states.next; node != &watch.states && !watch.stop;
+             node = node->next) {
+            struct gpuring_stream_state *state =
+                GPURING_LIST_ENTRY(node, struct gpuring_stream_state, node);
+
+            pthread_mutex_lock(&state->lock);
+            look(state);
+            pthread_mutex_unlock(&state->lock);
+        }
+        if (!watch.stop) {
+            nap();
+        }
+    }
+    pthread_mutex_unlock(&watch.lock);
+    return NULL;
+}
+
+/* Start the thread, which gets no signals. Called with the lock. */
+static int start(void)
+{
+    sigset_t all, before;
+    int error;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(&watch.thread, NULL, watch_main, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    watch.running = error == 0;
+    if (error != 0) {
+        gpuring_error("cannot create the thread that watches calls in streams: %s",
+                      strerror(error));
+        return GPURING_ERR_NOMEM;
+    }
+    return GPURING_OK;
+}
+
+int gpuring_stream_watch(struct gpuring_stream_state *state)
+{
+    int status = GPURING_OK;
+
+    pthread_mutex_lock(&watch.lock);
+    if (!watch.running) {
+        status = start();
+    }
+    if (status == GPURING_OK) {
+        gpuring_list_append(&watch.states, &state->node);
+        pthread_cond_signal(&watch.change);
+    }
+    pthread_mutex_unlock(&watch.lock);
+    return status;
+}
+
+void gpuring_stream_unwatch(struct gpuring_stream_state *state)
+{
+    pthread_mutex_lock(&watch.lock);
+    gpuring_list_remove(&state->node);
+    pthread_mutex_unlock(&watch.lock);
+}
+
+void gpuring_stream_finish(void)
+{
+    if (!watch.running) {
+        return;
+    }
+    pthread_mutex_lock(&watch.lock);
+    watch.stop = true;
+    pthread_cond_signal(&watch.change);
+    pthread_mutex_unlock(&watch.lock);
+    pthread_join(watch.thread, NULL);
+    watch.running = watch.stop = false;
+}

@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Test calls in a stream (tools/gpuring_stream.h) on the stand-in driver. Kernels of the
+ * application before and after a call in the stream are not synchronised with it, and begin late,
+ * differently on each rank, so that a call that does not follow the stream gets or leaves wrong
+ * data.
+ *
+ *     enqueued CASE    results, chain, streams, free, errors, order, late
+ */
+#include "harness.h"
+#include "standin_find.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/gpuring_stream.h"
+
+#define MOST 100000 /* elements of a block of the largest call */
+
+static int (*push)(void *context), (*retain)(void **context, int gpu);
+static int (*stream_create)(void **stream, unsigned int flags, int priority);
+static int (*stream_destroy)(void *stream), (*stream_sync)(void *stream);
+static int (*stream_query)(void *stream);
+static void (*kernel)(void *stream, void *to, const void *from, size_t bytes, int ms);
+static void (*capture)(void *stream);
+
+static void need(bool good, const char *what)
+{
+    if (!good) {
+        printf("Bail out! cannot %s\n", what);
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+}
+
+/* Make the context of this rank's buffers current. */
+static void open_driver(void)
+{
+    const char *local_rank = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
+    int gpu = (local_rank != NULL ? atoi(local_rank) : 0) % atoi(getenv("GPURING_STANDIN_GPUS"));
+    void *context;
+
+    standin_find("cuCtxPushCurrent_v2", &push);
+    standin_find("cuDevicePrimaryCtxRetain", &retain);
+    standin_find("cuStreamCreateWithPriority", &stream_create);
+    standin_find("cuStreamDestroy_v2", &stream_destroy);
+    standin_find("cuStreamSynchronize", &stream_sync);
+    standin_find("cuStreamQuery", &stream_query);
+    standin_find("gpuring_standin_kernel_in", &kernel);
+    standin_find("gpuring_standin_capture_stream", &capture);
+    need(retain(&context, gpu) == 0 && push(context) == 0, "use the context");
+}
+
+static void *new_stream(void)
+{
+    void *stream;
+
+    need(stream_create(&stream, 1, 0) == 0, "create a stream");
+    return stream;
+}
+
+static MPIX_Stream object_of(void *stream)
+{
+    MPIX_Stream object = MPIX_STREAM_NULL;
+    MPI_Info info;
+
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "type", "cudaStream_t");
+    MPIX_Info_set_hex(info, "value", &stream, sizeof stream);
+    need(MPIX_Stream_create(info, &object) == MPI_SUCCESS, "create a stream object");
+    MPI_Info_free(&info);
+    return object;
+}
+
+/* Create a communicator with a stream. The object is freed before the communicator. */
+static MPI_Comm comm_of(void *stream)
+{
+    MPIX_Stream object = object_of(stream), kept = MPIX_STREAM_NULL;
+    MPI_Comm comm = MPI_COMM_NULL;
+    int code = MPIX_Stream_comm_create(MPI_COMM_WORLD, object, &comm);
+
+    harness_check(code == MPI_SUCCESS, "a communicator with a stream is created");
+    need(code == MPI_SUCCESS, "go on without it");
+    need(MPIX_Comm_get_stream(comm, 0, &kept) == MPI_SUCCESS && kept == object,
+         "get the stream of the communicator");
+    need(MPIX_Stream_free(&object) == MPI_SUCCESS && object == MPIX_STREAM_NULL,
+         "free the stream object");
+    return comm;
+}
+
+/* The contribution of a rank at a position of a block for another rank. */
+static int value_of(int rank, int to, size_t i)
+{
+    return 1 + rank * 31 + to * 7 + (int) (i % 1001);
+}
+
+enum call { ALLREDUCE, BCAST, REDUCE, ALLGATHER, REDUCE_SCATTER_BLOCK, ALLTOALL, CALLS };
+static const char *const names[CALLS] = {
+    "Allreduce", "Bcast", "Reduce", "Allgather", "Reduce_scatter_block", "Alltoall"};
+
+static int root_of(size_t count)
+{
+    return (int) (count % (size_t) harness_size);
+}
+
+/* Number of blocks of the input and of the result. */
+static int blocks_in(enum call call)
+{
+    return call == REDUCE_SCATTER_BLOCK || call == ALLTOALL ? harness_size : 1;
+}
+
+static int blocks_out(enum call call)
+{
+    return call == ALLGATHER || call == ALLTOALL ? harness_size : 1;
+}
+
+/* Return the result of a call at a position of a block, or 0 if this rank has none. */
+static int expected(enum call call, int root, int block, size_t i)
+{
+    int sum = 0;
+
+    switch (call) {
+    case BCAST:
+        return value_of(root, 0, i);
+    case ALLGATHER:
+        return value_of(block, 0, i);
+    case ALLTOALL:
+        return value_of(block, harness_rank, i);
+    default:
+        for (int rank = 0; rank < harness_size; rank++) {
+            sum += value_of(rank, call == REDUCE_SCATTER_BLOCK ? harness_rank : 0, i);
+        }
+        return call == REDUCE && harness_rank != root ? 0 : sum;
+    }
+}
+
+static int enqueue(enum call call, const void *from, void *to, int count, int root, MPI_Comm comm)
+{
+    switch (call) {
+    case ALLREDUCE:
+        return MPIX_Allreduce_enqueue(from, to, count, MPI_INT, MPI_SUM, comm);
+    case BCAST:
+        return MPIX_Bcast_enqueue(to, count, MPI_INT, root, comm);
+    case REDUCE:
+        return MPIX_Reduce_enqueue(from, to, count, MPI_INT, MPI_SUM, root, comm);
+    case ALLGATHER:
+        return MPIX_Allgather_enqueue(from, count, MPI_INT, to, count, MPI_INT, comm);
+    case REDUCE_SCATTER_BLOCK:
+        return MPIX_Reduce_scatter_block_enqueue(from, to, count, MPI_INT, MPI_SUM, comm);
+    default:
+        return MPIX_Alltoall_enqueue(from, count, MPI_INT, to, count, MPI_INT, comm);
+    }
+}
+
+/* Buffers on the GPU: what kernels write into the others, and what they write afterwards. */
+static struct {
+    int *source, *in, *out, *result, *garbage, *host;
+    size_t bytes;
+} data;
+
+static void data_open(void)
+{
+    data.bytes = (size_t) MOST * (size_t) harness_size * sizeof(int);
+    data.source = harness_alloc(data.bytes);
+    data.in = harness_alloc(data.bytes);
+    data.out = harness_alloc(data.bytes);
+    data.result = harness_alloc(data.bytes);
+    data.garbage = harness_alloc(data.bytes);
+    data.host = malloc(data.bytes);
+    need(data.host != NULL, "get memory");
+    memset(data.host, 0x5a, data.bytes);
+    harness_write(data.garbage, data.host, data.bytes);
+}
+
+static void data_close(void)
+{
+    harness_free(data.source);
+    harness_free(data.in);
+    harness_free(data.out);
+    harness_free(data.result);
+    harness_free(data.garbage);
+    free(data.host);
+}
+
+/* Return true if the result is right. */
+static bool is_right(enum call call, int root, size_t count)
+{
+    harness_read(data.host, data.result, data.bytes);
+    for (int block = 0; block < blocks_out(call); block++) {
+        for (size_t i = 0; i < count; i++) {
+            int right = expected(call, root, block, i);
+            int got = data.host[(size_t) block * count + i];
+
+            if (right != 0 && got != right) {
+                printf("# rank %d: %s of %zu: block %d, element %zu: %d instead of %d\n",
+                       harness_rank, names[call], count, block, i, got, right);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Let a kernel write the input, make the call, let kernels take the result and overwrite both
+ * buffers, and then synchronise once. */
+static bool runs(enum call call, size_t count, bool in_place, void *stream, MPI_Comm comm)
+{
+    int root = root_of(count), code;
+    size_t in = (size_t) blocks_in(call) * count * sizeof(int);
+    int *from = in_place || call == BCAST ? data.out : data.in;
+    /* In place, only the root of a reduction has one buffer. */
+    bool one = in_place && (call != REDUCE || harness_rank == root);
+
+    if (in_place && call == REDUCE && harness_rank != root) {
+        from = data.in;
+    }
+    if (in_place && call == ALLGATHER) {
+        from += (size_t) harness_rank * count;
+    }
+    for (int block = 0; block < blocks_in(call); block++) {
+        for (size_t i = 0; i < count; i++) {
+            data.host[(size_t) block * count + i] = value_of(harness_rank, block, i);
+        }
+    }
+    harness_write(data.source, data.host, in);
+    kernel(stream, data.in, data.garbage, data.bytes, 0);
+    kernel(stream, data.out, data.garbage, data.bytes, 0);
+    kernel(stream, from, data.source, in, 1 + harness_rank % 3);
+    code = enqueue(call, one ? MPI_IN_PLACE : data.in, data.out, (int) count, root, comm);
+    kernel(stream, data.result, data.out, data.bytes, 0);
+    kernel(stream, data.in, data.garbage, data.bytes, 0);
+    kernel(stream, data.out, data.garbage, data.bytes, 0);
+    need(stream_sync(stream) == 0, "wait for the stream");
+    return code == MPI_SUCCESS && is_right(call, root, count);
+}
+
+static void test_results(void)
+{
+    static const size_t counts[] = {1, 33, 4097, MOST};
+    void *stream = new_stream();
+    MPI_Comm comm = comm_of(stream);
+
+    for (enum call call = 0; call < CALLS; call++) {
+        for (int in_place = 0; in_place < (call == BCAST ? 1 : 2); in_place++) {
+            bool good = true;
+
+            for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+                good = runs(call, counts[i], in_place != 0, stream, comm) && good;
+            }
+            harness_check(good, "%s%s between kernels", names[call], in_place ? " in place" : "");
+        }
+    }
+    harness_check(MPIX_Allreduce_enqueue(data.in, data.out, 0, MPI_INT, MPI_SUM, comm) ==
+                          MPI_SUCCESS &&
+                      MPIX_Barrier_enqueue(comm) == MPI_SUCCESS && stream_sync(stream) == 0,
+                  "a call without data, and a barrier");
+    MPI_Comm_free(&comm);
+    stream_destroy(stream);
+}
+
+/* Many calls in flight, each with the result of the one before, and ordinary calls meanwhile. */
+static void test_chain(void)
+{
+    enum { LENGTH = 100, COUNT = 1000 };
+    void *stream = new_stream();
+    MPI_Comm comm = comm_of(stream);
+    bool good = true;
+    int code = MPI_SUCCESS, sum = 0, *other = harness_alloc(COUNT * sizeof *other);
+
+    for (size_t i = 0; i < COUNT; i++) {
+        data.host[i] = value_of(harness_rank, 0, i);
+    }
+    harness_write(data.source, data.host, COUNT * sizeof(int));
+    harness_write(other, data.host, COUNT * sizeof(int));
+    kernel(stream, data.in, data.source, COUNT * sizeof(int), 20 * (harness_rank % 2));
+    code = MPIX_Allreduce_enqueue(data.in, data.out, COUNT, MPI_INT, MPI_SUM, comm);
+    for (int k = 0; k < LENGTH && code == MPI_SUCCESS; k++) {
+        int *from = k % 2 == 0 ? data.out : data.in, *to = k % 2 == 0 ? data.in : data.out;
+
+        code = k % 3 == 0 ? MPIX_Bcast_enqueue(from, COUNT, MPI_INT, k % harness_size, comm) : code;
+        code = code == MPI_SUCCESS ? MPIX_Allreduce_enqueue(from, to, COUNT, MPI_INT, MPI_MAX, comm)
+                                   : code;
+    }
+    /* These use other connections. */
+    MPI_Allreduce(MPI_IN_PLACE, other, COUNT, MPI_INT, MPI_SUM, comm);
+    MPI_Allreduce(&harness_rank, &sum, 1, MPI_INT, MPI_SUM, comm);
+    need(stream_sync(stream) == 0, "wait for the stream");
+    harness_read(data.host, data.out, COUNT * sizeof(int));
+    for (size_t i = 0; i < COUNT; i++) {
+        good = good && data.host[i] == expected(ALLREDUCE, 0, 0, i);
+    }
+    harness_check(good && code == MPI_SUCCESS, "a chain of %d calls in flight", LENGTH);
+    harness_read(data.host, other, COUNT * sizeof(int));
+    for (size_t i = 0; i < COUNT; i++) {
+        good = good && data.host[i] == expected(ALLREDUCE, 0, 0, i);
+    }
+    harness_check(good && sum == harness_size * (harness_size - 1) / 2,
+                  "ordinary calls on the communicator meanwhile");
+    harness_free(other);
+    MPI_Comm_free(&comm);
+    stream_destroy(stream);
+}
+
+/* Two communicators with two streams, in another order on each rank, and the default stream. */
+static void test_streams(void)
+{
+    void *streams[2] = {new_stream(), new_stream()};
+    MPI_Comm comms[2] = {comm_of(streams[0]), comm_of(streams[1])}, comm;
+    bool good = true;
+    int code = MPI_SUCCESS, *buffers[2] = {data.in, data.out};
+
+    for (int k = 0; k < 2; k++) {
+        data.host[0] = value_of(harness_rank, k, 0);
+        harness_write(buffers[k], data.host, sizeof(int));
+    }
+    for (int k = 0; k < 20; k++) {
+        int which = (k + harness_rank) % 2;
+
+        code |=
+            MPIX_Allreduce_enqueue(MPI_IN_PLACE, buffers[which], 1, MPI_INT, MPI_MAX, comms[which]);
+    }
+    for (int k = 0; k < 2; k++) {
+        need(stream_sync(streams[k]) == 0, "wait for a stream");
+        harness_read(data.host, buffers[k], sizeof(int));
+        good = good && data.host[0] == value_of(harness_size - 1, k, 0);
+    }
+    harness_check(good && code == MPI_SUCCESS, "two communicators in two streams");
+    for (int k = 0; k < 2; k++) {
+        MPI_Comm_free(&comms[k]);
+        stream_destroy(streams[k]);
+    }
+    comm = comm_of(NULL);
+    data.host[0] = harness_rank + 1;
+    harness_write(data.in, data.host, sizeof(int));
+    code = MPIX_Allreduce_enqueue(data.in, data.out, 1, MPI_INT, MPI_SUM, comm);
+    MPI_Comm_free(&comm); /* waits for it */
+    harness_read(data.host, data.out, sizeof(int));
+    harness_check(code == MPI_SUCCESS && data.host[0] == harness_size * (harness_size + 1) / 2,
+                  "the default stream");
+}
+
+/* Free a communicator while its calls wait for a kernel of another rank. */
+static void test_free(void)
+{
+    void *stream = new_stream();
+    MPI_Comm comm = comm_of(stream);
+    bool queued;
+
+    data.host[0] = harness_rank + 1;
+    harness_write(data.source, data.host, sizeof(int));
+    kernel(stream, data.in, data.source, sizeof(int), harness_rank == 0 ? 300 : 0);
+    MPIX_Allreduce_enqueue(data.in, data.out, 1, MPI_INT, MPI_SUM, comm);
+    queued = stream_query(stream) != 0;
+    MPI_Comm_free(&comm);
+    harness_check(queued && stream_query(stream) == 0, "MPI_Comm_free waits for enqueued calls");
+    harness_read(data.host, data.out, sizeof(int));
+    harness_check(data.host[0] == harness_size * (harness_size + 1) / 2, "and they are right");
+    stream_destroy(stream);
+}
+
+static void user_function(void *in, void *inout, int *count, MPI_Datatype *type)
+{
+    (void) in;
+    (void) inout;
+    (void) count;
+    (void) type;
+}
+
+static int class_of(int code)
+{
+    int class = code;
+
+    MPI_Error_class(code, &class);
+    return class;
+}
+
+/* Wrong arguments return errors, after which the communicator works. */
+static void test_errors(void)
+{
+    void *stream = new_stream();
+    MPI_Comm comm = comm_of(stream), other;
+    MPIX_Stream object = MPIX_STREAM_NULL;
+    MPI_Datatype gaps;
+    MPI_Info info;
+    MPI_Op op;
+    int on_host[4], code, error = -1;
+
+    MPI_Type_vector(2, 1, 2, MPI_INT, &gaps);
+    MPI_Type_commit(&gaps);
+    MPI_Op_create(user_function, 1, &op);
+#define REFUSED(class, call, text) harness_check(class_of(call) == (class), "an error: %s", text)
+    REFUSED(MPI_ERR_UNSUPPORTED_OPERATION,
+            MPIX_Allreduce_enqueue(on_host, data.out, 1, MPI_INT, MPI_SUM, comm),
+            "a send buffer in host memory");
+    REFUSED(MPI_ERR_UNSUPPORTED_OPERATION, MPIX_Bcast_enqueue(on_host, 1, MPI_INT, 0, comm),
+            "a buffer in host memory");
+    REFUSED(MPI_ERR_UNSUPPORTED_OPERATION, MPIX_Bcast_enqueue(data.out, 1, gaps, 0, comm),
+            "a datatype with gaps");
+    REFUSED(MPI_ERR_UNSUPPORTED_OPERATION,
+            MPIX_Allreduce_enqueue(data.in, data.out, 1, gaps, MPI_SUM, comm),
+            "a derived datatype in a reduction");
+    REFUSED(MPI_ERR_UNSUPPORTED_OPERATION,
+            MPIX_Allreduce_enqueue(data.in, data.out, 1, MPI_INT, op, comm),
+            "a user-defined operation");
+    REFUSED(MPI_ERR_UNSUPPORTED_OPERATION,
+            MPIX_Allreduce_enqueue(data.in, data.out, 1, MPI_LONG_DOUBLE, MPI_SUM, comm),
+            "a datatype that GPUs lack");
+    REFUSED(MPI_ERR_COUNT, MPIX_Allreduce_enqueue(data.in, data.out, -1, MPI_INT, MPI_SUM, comm),
+            "a negative count");
+    REFUSED(MPI_ERR_ROOT, MPIX_Bcast_enqueue(data.in, 1, MPI_INT, harness_size, comm),
+            "a wrong root");
+    REFUSED(MPI_ERR_COMM, MPIX_Barrier_enqueue(MPI_COMM_WORLD), "a communicator without a stream");
+    MPI_Comm_dup(comm, &other);
+    REFUSED(MPI_ERR_COMM, MPIX_Barrier_enqueue(other), "a duplicate of one with a stream");
+    MPI_Comm_free(&other);
+    REFUSED(MPI_ERR_ARG, MPIX_Stream_comm_create(MPI_COMM_WORLD, MPIX_STREAM_NULL, &other),
+            "MPIX_STREAM_NULL");
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "type", "hipStream_t");
+    REFUSED(MPI_ERR_INFO_VALUE, MPIX_Stream_create(info, &object), "a stream of HIP");
+    MPI_Info_set(info, "type", "cudaStream_t");
+    MPI_Info_set(info, "value", "no handle");
+    REFUSED(MPI_ERR_INFO_VALUE, MPIX_Stream_create(info, &object), "a value that is no handle");
+    MPI_Info_free(&info);
+    capture(stream);
+    REFUSED(MPI_ERR_UNSUPPORTED_OPERATION, MPIX_Barrier_enqueue(comm), "a captured stream");
+    capture(NULL);
+    code = MPIX_Comm_get_stream_error(comm, &error);
+    harness_check(code == MPI_SUCCESS && error == MPI_SUCCESS &&
+                      runs(ALLREDUCE, 100, false, stream, comm),
+                  "the communicator works after all these errors");
+    MPI_Op_free(&op);
+    MPI_Type_free(&gaps);
+    MPI_Comm_free(&comm);
+    stream_destroy(stream);
+}
+
+/* One rank makes another call, or none. No rank hangs, and each gets an error. */
+static void test_wrong(bool late)
+{
+    void *stream = new_stream();
+    MPI_Comm comm = comm_of(stream);
+    bool odd = harness_rank == harness_size - 1;
+    int code = MPI_SUCCESS, error = MPI_SUCCESS;
+
+    MPIX_Barrier_enqueue(comm);
+    if (!odd) {
+        code = MPIX_Allreduce_enqueue(data.in, data.out, 1000, MPI_INT, MPI_SUM, comm);
+    } else if (!late) {
+        code = MPIX_Bcast_enqueue(data.in, 1000, MPI_INT, 0, comm);
+    }
+    harness_check(stream_sync(stream) == 0, "the streams of all ranks end");
+    /* Everyone has got it when all streams have ended: the abort word ended them. */
+    MPIX_Comm_get_stream_error(comm, &error);
+    harness_check(error != MPI_SUCCESS, "all ranks get an error");
+    code = MPIX_Barrier_enqueue(comm);
+    harness_check(code == error, "so does the next call");
+    MPI_Comm_free(&comm);
+    comm = comm_of(stream);
+    harness_check(runs(ALLREDUCE, 1000, false, stream, comm), "a new communicator works");
+    MPI_Comm_free(&comm);
+    stream_destroy(stream);
+}
+
+int main(int argc, char **argv)
+{
+    const char *which = argc > 1 ? argv[1] : "";
+
+    harness_start(&argc, &argv, MPI_THREAD_SINGLE);
+    open_driver();
+    data_open();
+    if (strcmp(which, "results") == 0) {
+        test_results();
+    } else if (strcmp(which, "chain") == 0) {
+        test_chain();
+    } else if (strcmp(which, "streams") == 0) {
+        test_streams();
+    } else if (strcmp(which, "free") == 0) {
+        test_free();
+    } else if (strcmp(which, "errors") == 0) {
+        test_errors();
+    } else {
+        test_wrong(strcmp(which, "late") == 0);
+    }
+    data_close();
+    return harness_finish();
+}

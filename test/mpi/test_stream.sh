@@ -1,0 +1,64 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# Test calls in streams with libgpuring_stream.so on the stand-in driver. No result is from a GPU.
+# shellcheck source=test/mpi/lib.sh
+. "${top_srcdir:-.}/test/mpi/lib.sh"
+
+if [ ! -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
+    skip "built without CUDA: there is no device layer to test" "calls in streams"
+    finish
+fi
+export GPURING_STANDIN_REPORT="$work/report" GPURING_STANDIN_PROTECT=0
+
+# enqueued RANKS GPUS CASE: run the program `enqueued` on so many GPUs.
+enqueued() {
+    use_gpus "$2"
+    mpi 60 "$1" enqueued "$3"
+    adopt_as_one "$1 ranks on $2 GPU(s): $3"
+}
+GPURING_STANDIN_PROTECT=1 enqueued 2 1 results
+enqueued 4 2 results
+enqueued 8 1 results
+enqueued 1 1 results
+enqueued 3 3 chain
+enqueued 4 1 streams
+enqueued 4 2 free
+enqueued 2 1 errors
+for code in host-buffer datatype operation captured; do
+    check "the message has its code: $code" says "\[stream-$code\] MPIX_|\[stream-$code\] the stream"
+done
+nothing_held "nothing is leaked or misused"
+
+enqueued 3 1 order
+check "ranks that make different calls: the message names both" \
+    says '\[calls-differ\].*'
+check "and they are calls in a stream" says 'stream of MPI_COMM_WORLD'
+OMPI_MCA_coll_gpuring_timeout=1 enqueued 3 1 late
+check "a rank that does not make a call: the message names the call and the rank" \
+    says '\[stalled\] communicator stream of MPI_COMM_WORLD.*queued MPI_Allreduce of 4000 bytes.*: rank 2 has not made this call'
+
+# What cannot work is refused on all ranks.
+use_gpus 1
+GPURING_STANDIN_FAULTS=cuStreamGetCtx=1:400 mpi 60 2 enqueued chain
+check "a stream that the driver does not know is refused" says '\[stream-invalid\]'
+mpi 60 4 n2 enqueued chain
+check "two nodes are refused" says '\[stream-nodes\]'
+check "and the program goes no further" says 'Bail out! cannot go on without it'
+GPURING_STANDIN_MPS=0 mpi 60 2 enqueued chain
+check "ranks that take turns on a GPU are refused" says '\[stream-shared-gpu\]'
+run 60 "$MPIRUN" -n 2 "$top_srcdir/test/mpi/as_nodes.sh" 1 2 "$programs/enqueued" chain
+check "the component is not turned on: what to do" says '\[stream-not-served\].*gpuring-run'
+OMPI_MCA_coll=^gpuring mpi 60 2 enqueued chain
+check "there is no component: what to do" says '\[no-component\].*gpuring-run'
+
+# The kernels that nvcc has compiled.
+if [ -e "$top_builddir/test/ptx/kernels.ptx" ]; then
+    use_gpus 1
+    GPURING_STANDIN_PTX="$top_builddir/test/ptx/kernels.ptx" mpi 120 2 enqueued free
+    adopt_as_one "interpreted kernels: free"
+else
+    skip "there is no PTX" "interpreted kernels"
+fi
+finish
