@@ -270,13 +270,13 @@ static void *check_main(void *argument)
 {
     struct check_lane *lane = argument;
 
-    gpuring_proxy_begin(&lane->end->group);
+    gpuring_proxy_begin(&lane->end->group, false);
     for (uint64_t i = 0; i < lane->session->options->count && lane->status == GPURING_OK; i++) {
         lane->status = lane->end->direction == GPURING_NET_SEND
                            ? lane_send(lane->end, lane->protocol, lane->seed)
                            : lane_recv(lane->end, lane->protocol, lane->seed);
     }
-    gpuring_proxy_end(&lane->end->group);
+    gpuring_proxy_end(&lane->end->group, false);
     return NULL;
 }
 
@@ -352,16 +352,16 @@ static bool any_failed(const struct session *s)
 static void session_begin(struct session *s)
 {
     for (int i = 0; i < s->options->links; i++) {
-        gpuring_proxy_begin(&s->send[i].group);
-        gpuring_proxy_begin(&s->recv[i].group);
+        gpuring_proxy_begin(&s->send[i].group, false);
+        gpuring_proxy_begin(&s->recv[i].group, false);
     }
 }
 
 static void session_end(struct session *s)
 {
     for (int i = 0; i < s->options->links; i++) {
-        gpuring_proxy_end(&s->send[i].group);
-        gpuring_proxy_end(&s->recv[i].group);
+        gpuring_proxy_end(&s->send[i].group, false);
+        gpuring_proxy_end(&s->recv[i].group, false);
     }
 }
 

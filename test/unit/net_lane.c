@@ -173,7 +173,7 @@ static int wait_above(struct lane_end *end, const uint64_t *counter, uint64_t li
             return GPURING_ERR_TIMEOUT;
         }
         if (end->help) {
-            (void) gpuring_proxy_help(end->proxy);
+            (void) gpuring_proxy_help(&end->group);
         }
         if (looks < 1000) {
             sched_yield();
@@ -225,15 +225,15 @@ static void *exchange_main(void *argument)
 {
     struct lane_exchange *exchange = argument;
 
-    gpuring_proxy_begin(&exchange->send->group);
-    gpuring_proxy_begin(&exchange->receive->group);
+    gpuring_proxy_begin(&exchange->send->group, exchange->send->help);
+    gpuring_proxy_begin(&exchange->receive->group, exchange->receive->help);
     for (int turn = 0; turn < 2 * exchange->count && exchange->status == GPURING_OK; turn++) {
         exchange->status = (turn % 2 == 0) == exchange->first
                                ? lane_send(exchange->send, exchange->protocol, exchange->seed)
                                : lane_recv(exchange->receive, exchange->protocol, exchange->seed);
     }
-    gpuring_proxy_end(&exchange->receive->group);
-    gpuring_proxy_end(&exchange->send->group);
+    gpuring_proxy_end(&exchange->receive->group, exchange->receive->help);
+    gpuring_proxy_end(&exchange->send->group, exchange->send->help);
     return NULL;
 }
 

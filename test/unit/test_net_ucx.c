@@ -128,7 +128,7 @@ static int transfer(struct side *side, int rounds)
 {
     int status = GPURING_OK;
 
-    gpuring_proxy_begin(&side->end.group);
+    gpuring_proxy_begin(&side->end.group, false);
     for (int i = 0; i < rounds && status == GPURING_OK; i++) {
         for (int p = 0; p < GPURING_PROTOCOL_COUNT && status == GPURING_OK; p++) {
             enum gpuring_protocol protocol = (enum gpuring_protocol) p;
@@ -137,7 +137,7 @@ static int transfer(struct side *side, int rounds)
                                                              : lane_recv(&side->end, protocol, 3);
         }
     }
-    gpuring_proxy_end(&side->end.group);
+    gpuring_proxy_end(&side->end.group, false);
     return status;
 }
 

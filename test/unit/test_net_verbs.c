@@ -103,13 +103,13 @@ static void test_pulled_cable(void **state)
     world_open(&world, &world_roce, 1, 1, NULL);
     world_transfer_well(&world, 0, 10);
     fake_verbs_pull(0);
-    gpuring_proxy_begin(&world.recv[0].group);
+    gpuring_proxy_begin(&world.recv[0].group, false);
     while (__atomic_load_n(&world.recv[0].failed, __ATOMIC_ACQUIRE) == GPURING_OK) {
         assert_true(time(NULL) < deadline);
         nanosleep(&nap, NULL);
         fake_verbs_expire();
     }
-    gpuring_proxy_end(&world.recv[0].group);
+    gpuring_proxy_end(&world.recv[0].group, false);
     assert_non_null(
         strstr(gpuring_proxy_error(world.recv[0].link), "transport retry counter exceeded"));
     world_close(&world);
@@ -262,8 +262,8 @@ static void test_closed_peer(void **state)
     world_transfer_well(&world, 0, 20);
     assert_int_equal(lane_end_destroy(&world.recv[0], 10), GPURING_OK);
     world.nlinks = 0;
-    gpuring_proxy_begin(&world.send[0].group);
-    gpuring_proxy_end(&world.send[0].group);
+    gpuring_proxy_begin(&world.send[0].group, false);
+    gpuring_proxy_end(&world.send[0].group, false);
     assert_int_equal(world.send[0].failed, GPURING_OK);
     assert_int_equal(lane_send(&world.send[0], GPURING_PROTOCOL_SIMPLE, 0), GPURING_OK);
     until_failed(&world.send[0]);

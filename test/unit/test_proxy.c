@@ -113,13 +113,13 @@ static void *lane_main(void *argument)
     struct lane *lane = argument;
 
     for (int round = 0; round < lane->rounds && lane->status == GPURING_OK; round++) {
-        gpuring_proxy_begin(&lane->end->group);
+        gpuring_proxy_begin(&lane->end->group, lane->end->help);
         for (int i = 0; i < lane->count && lane->status == GPURING_OK; i++) {
             lane->status = lane->end->direction == GPURING_NET_SEND
                                ? lane_send(lane->end, lane->protocol, lane->seed)
                                : lane_recv(lane->end, lane->protocol, lane->seed);
         }
-        gpuring_proxy_end(&lane->end->group);
+        gpuring_proxy_end(&lane->end->group, lane->end->help);
     }
     return NULL;
 }

@@ -162,13 +162,13 @@ static int collective(struct soak_member *member, const struct collective *c,
     for (uint64_t i = 0; i < c->count; i++) {
         reference_input(c->type, c->op, member->rank, c->base + i, buffers->input + i * size);
     }
-    gpuring_transport_use(member->transport, (int) c->algorithm, c->protocol);
-    gpuring_transport_begin(member->transport);
+    gpuring_transport_use(member->transport, (int) c->algorithm, plan->nlanes, c->protocol);
+    gpuring_transport_begin(member->transport, help);
     status = states == NULL ? GPURING_ERR_NOMEM
                             : gpuring_transport_bind(member->transport, (int) c->algorithm,
                                                      c->protocol, &work);
     status = status == GPURING_OK ? run_work(member, &work, help) : status;
-    gpuring_transport_end(member->transport);
+    gpuring_transport_end(member->transport, help);
     free(states);
     if (status == GPURING_OK && !result_is_right(member, c, output)) {
         return GPURING_ERR_DATA;

@@ -133,12 +133,12 @@ static int run(const struct rank *self, struct gpuring_work *work)
     time_t end = time(NULL) + WAIT_LIMIT;
     int status;
 
-    gpuring_transport_begin(self->transport);
+    gpuring_transport_begin(self->transport, false);
     do {
         status = gpuring_work_run_host(work);
         sched_yield(); /* there may be more ranks than cores */
     } while (status == GPURING_AGAIN && time(NULL) < end);
-    gpuring_transport_end(self->transport);
+    gpuring_transport_end(self->transport, false);
     return status;
 }
 

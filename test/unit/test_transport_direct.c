@@ -148,8 +148,8 @@ static void reduce(struct rank *ranks, enum gpuring_protocol protocol)
         cuda_copy(ranks[r].device, (void *) (uintptr_t) ranks[r].buffer, host, sizeof host);
         ranks[r].work = cuda_work(ranks[r].transport, ranks[r].plan, ranks[r].tables,
                                   ranks[r].buffer, COUNT, protocol, SLOT_BYTES);
-        gpuring_transport_use(ranks[r].transport, 0, protocol);
-        gpuring_transport_begin(ranks[r].transport);
+        gpuring_transport_use(ranks[r].transport, 0, ranks[r].plan->nlanes, protocol);
+        gpuring_transport_begin(ranks[r].transport, false);
         assert_int_equal(ops->launch(ranks[r].stream, ranks[r].work), GPURING_OK);
     }
     while (status[0] == GPURING_AGAIN || status[1] == GPURING_AGAIN) {
@@ -162,7 +162,7 @@ static void reduce(struct rank *ranks, enum gpuring_protocol protocol)
         sched_yield();
     }
     for (int r = 0; r < RANKS; r++) {
-        gpuring_transport_end(ranks[r].transport);
+        gpuring_transport_end(ranks[r].transport, false);
         assert_int_equal(status[r], GPURING_OK);
         cuda_copy(ranks[r].device, host, (void *) (uintptr_t) ranks[r].buffer, sizeof host);
         for (int i = 0; i < COUNT; i++) {

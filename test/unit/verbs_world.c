@@ -126,13 +126,13 @@ static void *lane_main(void *argument)
 {
     struct lane *lane = argument;
 
-    gpuring_proxy_begin(&lane->end->group);
+    gpuring_proxy_begin(&lane->end->group, false);
     for (int i = 0; i < lane->count && lane->status == GPURING_OK; i++) {
         lane->status = lane->end->direction == GPURING_NET_SEND
                            ? lane_send(lane->end, lane->protocol, lane->protocol)
                            : lane_recv(lane->end, lane->protocol, lane->protocol);
     }
-    gpuring_proxy_end(&lane->end->group);
+    gpuring_proxy_end(&lane->end->group, false);
     return NULL;
 }
 
@@ -282,12 +282,12 @@ void until_failed(struct lane_end *end)
     const time_t deadline = time(NULL) + LANE_DEADLINE_SECONDS;
     const struct timespec nap = {.tv_nsec = 1000000};
 
-    gpuring_proxy_begin(&end->group);
+    gpuring_proxy_begin(&end->group, false);
     while (__atomic_load_n(&end->failed, __ATOMIC_ACQUIRE) == GPURING_OK) {
         assert_true(time(NULL) < deadline);
         nanosleep(&nap, NULL);
     }
-    gpuring_proxy_end(&end->group);
+    gpuring_proxy_end(&end->group, false);
 }
 
 /* Wait until the proxy's posts have completed and it no longer polls the net. */
@@ -307,12 +307,12 @@ void until_logged(struct world *world, const char *text)
     const time_t deadline = time(NULL) + LANE_DEADLINE_SECONDS;
     const struct timespec nap = {.tv_nsec = 1000000};
 
-    gpuring_proxy_begin(&world->send[0].group);
-    gpuring_proxy_begin(&world->recv[0].group);
+    gpuring_proxy_begin(&world->send[0].group, false);
+    gpuring_proxy_begin(&world->recv[0].group, false);
     while (!log_has(text)) {
         assert_true(time(NULL) < deadline);
         nanosleep(&nap, NULL);
     }
-    gpuring_proxy_end(&world->send[0].group);
-    gpuring_proxy_end(&world->recv[0].group);
+    gpuring_proxy_end(&world->send[0].group, false);
+    gpuring_proxy_end(&world->recv[0].group, false);
 }

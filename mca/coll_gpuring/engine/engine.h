@@ -58,7 +58,10 @@ struct gpuring_engine {
 
     uint64_t first;                  /* the first operation after connections were made */
     bool running;                    /* an operation was started and has not been finished */
+    bool driven;                     /* a thread waits for it */
     bool ran;                        /* all of its lanes have ended */
+    bool only_remote;                /* see gpuring_transport_only_remote */
+    uint32_t polls;                  /* of the operation */
     bool bounces;                    /* it works on copies of a buffer (bounce.h) */
     uint64_t operation;              /* number of the current or last operation, from 1 */
     const char *name;                /* of that operation, "MPI_Allreduce" */
@@ -153,9 +156,11 @@ void gpuring_engine_destroy(struct gpuring_engine *engine); /* NULL is allowed *
 /*
  * Run an operation whose call has a selection: start it, and poll while the result is
  * GPURING_AGAIN. A poll executes all possible steps and returns after a limited number of
- * unsuccessful attempts. start polls once.
+ * unsuccessful attempts. start polls once. driven: the calling thread polls until the operation
+ * ends.
  */
-int gpuring_operation_start(struct gpuring_engine *engine, const struct gpuring_call *call);
+int gpuring_operation_start(struct gpuring_engine *engine, const struct gpuring_call *call,
+                            bool driven);
 int gpuring_operation_poll(struct gpuring_engine *engine, const struct gpuring_call *call);
 /* End an operation that has failed, after the abort word was set. Wait until nothing of it runs,
  * which takes at most the patience of its work. */

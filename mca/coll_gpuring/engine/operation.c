@@ -112,7 +112,9 @@ static int prepare(struct gpuring_engine *engine, const struct gpuring_call *cal
     work->in = call->in.blocks;
     work->out = call->out.blocks;
     engine->prepared = call->shape;
-    gpuring_transport_use(engine->program->transport, engine->program->index, choice->protocol);
+    gpuring_transport_use(engine->program->transport, engine->program->index, work->nlanes,
+                          choice->protocol);
+    engine->only_remote = gpuring_transport_only_remote(engine->program->transport);
     work->abort = gpuring_transport_abort_word(engine->program->transport);
     return engine->device_ops->kind == GPURING_DEVICE_HOST ? GPURING_OK
                                                            : place_tables(engine, work);
@@ -152,9 +154,10 @@ static void begin(struct gpuring_engine *engine)
         gpuring_transport_make(transport, engine->operation, engine->made);
     }
     publish(engine, GPURING_ACTIVITY_RUNNING);
-    gpuring_transport_begin(engine->program->transport);
+    gpuring_transport_begin(engine->program->transport, engine->driven);
     engine->running = true;
     engine->ran = false;
+    engine->polls = 0;
     engine->program->used = engine->operation;
 }
 
@@ -165,7 +168,7 @@ static void end(struct gpuring_engine *engine, enum gpuring_activity activity)
         if (engine->bounces) {
             gpuring_bounce_end(engine);
         }
-        gpuring_transport_end(engine->program->transport);
+        gpuring_transport_end(engine->program->transport, engine->driven);
         engine->running = false;
     }
     publish(engine, activity);
@@ -192,13 +195,15 @@ static int find_buffers(struct gpuring_engine *engine, const struct gpuring_call
                            : GPURING_OK;
 }
 
-int gpuring_operation_start(struct gpuring_engine *engine, const struct gpuring_call *call)
+int gpuring_operation_start(struct gpuring_engine *engine, const struct gpuring_call *call,
+                            bool driven)
 {
     const void *input;
     void *output;
     int status = GPURING_OK;
 
     engine->operation++;
+    engine->driven = driven;
     engine->name = call->name;
     engine->made = call->made;
     engine->compared = call->made == 0 || engine->device_ops->kind == GPURING_DEVICE_HOST;
@@ -237,13 +242,27 @@ static int compare(struct gpuring_engine *engine)
     return other == 0 || other == engine->made ? GPURING_OK : GPURING_ERR_COUNTS;
 }
 
-/* Run the lanes, and progress their network connections. If anything was received, run the lanes
- * again, because the caller progresses MPI between two polls, which takes as long as a message. */
+/*
+ * Run the lanes, and progress their network connections. If anything was received, run the lanes
+ * again, because the caller progresses MPI between two polls, which takes as long as a message.
+ *
+ * If the lanes wait for the network alone, running them takes longer than looking at the network.
+ * They run in the first poll and after each event. They also run in one of POLLS_PER_RUN polls,
+ * because an event that another thread receives while a lane stores its tail may count as none.
+ */
+#define POLLS_PER_RUN  16
+#define RUNS_PER_POLL  8 /* at most, so that the caller progresses MPI */
+
 static int run_lanes(struct gpuring_engine *engine)
 {
-    int status = engine->device_ops->poll(engine->stream, &engine->work);
+    int status = GPURING_AGAIN;
 
-    if (status == GPURING_AGAIN && gpuring_transport_help(engine->program->transport)) {
+    if (!engine->only_remote || engine->polls++ % POLLS_PER_RUN == 0) {
+        status = engine->device_ops->poll(engine->stream, &engine->work);
+    }
+    for (int runs = 1; status == GPURING_AGAIN && runs < RUNS_PER_POLL &&
+                       gpuring_transport_help(engine->program->transport);
+         runs++) {
         status = engine->device_ops->poll(engine->stream, &engine->work);
     }
     return status;
@@ -342,6 +361,10 @@ int gpuring_engine_enqueues(struct gpuring_engine *engine, void *stream)
 uint64_t gpuring_operation_progress(const struct gpuring_engine *engine)
 {
     uint64_t sum = engine->operation << 32;
+
+    /* Lanes of a kernel store their states when the kernel ends. Until then, slots that move
+     * between nodes show its progress. */
+    sum += engine->program != NULL ? gpuring_transport_moved(engine->program->transport) : 0;
 
     for (uint32_t i = 0; i < engine->work.nlanes; i++) {
         const struct gpuring_lane_state *state = &engine->work.states[i];

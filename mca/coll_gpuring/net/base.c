@@ -97,13 +97,38 @@ void gpuring_net_base_credit(struct gpuring_net_base_link *link, unsigned protoc
     }
 }
 
+/* Count an event of the link's group. The gate makes this the only thread that stores. */
+static void count_traffic(const struct gpuring_net_base_link *link, bool awaited)
+{
+    struct gpuring_net_traffic *traffic = link->traffic;
+
+    if (traffic != NULL) {
+        __atomic_store_n(&traffic->moved, traffic->moved + 1, __ATOMIC_RELAXED);
+        /* Partner: the load in gpuring_proxy_help. */
+        __atomic_store_n(&traffic->wakes, traffic->wakes + awaited, __ATOMIC_RELEASE);
+    }
+}
+
+/* Return true if a lane may wait for the next step: for its arrival, or for its slot. */
+static bool is_awaited(const struct gpuring_net_base_link *link,
+                       const struct gpuring_net_count *count)
+{
+    /* Relaxed, without a partner: a lane that stores its tail at this moment is run again later
+     * (engine/operation.c). */
+    return link->direction == GPURING_NET_RECV ||
+           __atomic_load_n(&count->memory.tail->tail, __ATOMIC_RELAXED) - count->done >=
+               count->memory.nslots;
+}
+
 void gpuring_net_base_done(struct gpuring_net_base_link *link, unsigned protocol, uint64_t step)
 {
     struct gpuring_net_count *count = &link->count[protocol];
+    bool awaited;
 
     if (step < count->done || link->status != GPURING_OK) {
         return;
     }
+    awaited = is_awaited(link, count);
     count->early |= UINT64_C(1) << (step % 64);
     while ((count->early >> (count->done % 64) & 1) != 0) {
         count->early &= ~(UINT64_C(1) << (count->done++ % 64));
@@ -116,6 +141,7 @@ void gpuring_net_base_done(struct gpuring_net_base_link *link, unsigned protocol
         __atomic_store_n(&count->memory.tail->tail, count->done, __ATOMIC_RELEASE);
     }
     link->net->events++;
+    count_traffic(link, awaited);
 }
 
 void gpuring_net_base_fail(struct gpuring_net_base_link *link, int status, const char *format, ...)
@@ -130,6 +156,7 @@ void gpuring_net_base_fail(struct gpuring_net_base_link *link, int status, const
     vsnprintf(link->text, sizeof link->text, format, arguments);
     va_end(arguments);
     link->net->events++;
+    count_traffic(link, true);
     if (link->failed != NULL) {
         /* Partner: the acquire load of `failed` by the owner, which then reads the text. */
         __atomic_store_n(link->failed, status, __ATOMIC_RELEASE);

@@ -88,6 +88,12 @@ struct gpuring_net_memory {
 
 enum gpuring_net_direction { GPURING_NET_SEND, GPURING_NET_RECV };
 
+/* Counts of the events of some links. Atomic; changed under the gate. */
+struct gpuring_net_traffic {
+    uint64_t moved; /* slots that were sent or have arrived */
+    uint64_t wakes; /* of these, events that a lane may wait for */
+};
+
 struct gpuring_net_config {
     struct gpuring_gate *gate; /* the proxy's; guards the net and all of its links */
     const char *hca;           /* include/exclude list, NULL or "": all */
@@ -180,8 +186,9 @@ struct gpuring_net_ops {
     int (*post)(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t step,
                 uint32_t bytes, bool more, uint64_t head);
     int (*credit)(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t head);
-    /* Gate. Progress one protocol of a link that operations use. Called before each post or credit
-     * that may follow. NULL: poll does everything. */
+    /* Gate. Progress one protocol of a link that operations use. Called on a sending link while
+     * posts have not completed and no further post is possible, and on a receiving link in each
+     * pass. NULL: poll does everything. */
     void (*look)(struct gpuring_net_link *link, enum gpuring_protocol protocol);
     /* Gate. Progress the network. Returns the number of events, 0 if nothing has happened. */
     int (*poll)(struct gpuring_net *net);

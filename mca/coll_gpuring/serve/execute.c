@@ -61,7 +61,7 @@ static void account(const mca_coll_gpuring_module_t *module, const struct gpurin
 /* The state of a wait. */
 struct wait {
     struct gpuring_backoff pause;
-    unsigned looks, per_mpi; /* looks so far; looks between two calls of opal_progress */
+    unsigned looks;
     uint64_t since_ns;
     bool alone;   /* do not progress MPI yet */
     bool crowded; /* ranks share cores */
@@ -69,13 +69,10 @@ struct wait {
 
 static struct wait wait_begin(const struct gpuring_engine *engine)
 {
-    bool by_mpi = gpuring_transport_by_mpi(engine->program->transport);
     bool crowded = engine->oversubscribed || opal_progress_yield_when_idle;
 
-    return (struct wait){.per_mpi = by_mpi ? 1 : LOOKS_PER_MPI,
-                         .since_ns = gpuring_now_ns(),
-                         .alone = !by_mpi && !crowded,
-                         .crowded = crowded};
+    return (struct wait){
+        .since_ns = gpuring_now_ns(), .alone = !crowded, .crowded = crowded};
 }
 
 /* Return true if MPI must be progressed before the next look. */
@@ -87,10 +84,10 @@ static bool mpi_is_due(struct wait *wait)
         wait->alone = look % LOOKS_PER_CLOCK != 0 || gpuring_now_ns() - wait->since_ns < ALONE_NS;
         return !wait->alone;
     }
-    return look % wait->per_mpi == 0;
+    return look % LOOKS_PER_MPI == 0;
 }
 
-/* Wait for an operation after its first poll: progress MPI, check the watchdog, and give the core
+/* Wait for an operation inside a node after its first poll: progress MPI, check the watchdog, and give the core
  * to other threads if that is due. */
 static int wait_operation(mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
 {
@@ -143,9 +140,11 @@ int gpuring_execute_blocking(mca_coll_gpuring_module_t *module, const struct gpu
 
     __atomic_store_n(&calls, count, __ATOMIC_RELAXED);
     module->serve->running = number;
-    status = gpuring_operation_start(module->engine, call);
+    status = gpuring_operation_start(module->engine, call, true);
     if (status == GPURING_AGAIN) {
-        status = wait_operation(module, call);
+        status = gpuring_transport_remote(module->engine->program->transport)
+                     ? gpuring_network_wait(module, call)
+                     : wait_operation(module, call);
     }
     if (OPAL_UNLIKELY(count % CALLS_PER_MPI == 0)) {
         opal_progress();
@@ -167,7 +166,7 @@ static int item_start(mca_coll_gpuring_module_t *module, struct gpuring_item *it
         }
     }
     module->serve->running = item->pending.number;
-    return gpuring_operation_start(module->engine, &item->call);
+    return gpuring_operation_start(module->engine, &item->call, false);
 }
 
 int gpuring_execute_item(mca_coll_gpuring_module_t *module, struct gpuring_item *item)

@@ -88,16 +88,49 @@ const volatile uint32_t *gpuring_transport_abort_word(const struct gpuring_trans
     return &transport->page->abort;
 }
 
-void gpuring_transport_begin(struct gpuring_transport *transport)
+bool gpuring_transport_remote(const struct gpuring_transport *transport)
+{
+    return transport->nremote > 0;
+}
+
+bool gpuring_transport_only_remote(const struct gpuring_transport *transport)
+{
+    return transport->nremote > 0 && transport->nremote == transport->nconns &&
+           transport->config.device_ops->kind == GPURING_DEVICE_HOST;
+}
+
+bool gpuring_transport_by_mpi(const struct gpuring_transport *transport)
+{
+    return transport->nremote > 0 && transport->config.net_ops == &gpuring_net_mpi;
+}
+
+void gpuring_transport_begin(struct gpuring_transport *transport, bool driven)
 {
     if (transport->nremote > 0) {
-        gpuring_proxy_begin(&transport->group);
+        gpuring_proxy_begin(&transport->group, driven);
+    }
+}
+
+void gpuring_transport_end(struct gpuring_transport *transport, bool driven)
+{
+    if (transport->nremote > 0) {
+        gpuring_proxy_end(&transport->group, driven);
     }
 }
 
 bool gpuring_transport_help(struct gpuring_transport *transport)
 {
-    return transport->nremote > 0 && gpuring_proxy_help(transport->config.proxy);
+    return transport->nremote > 0 && gpuring_proxy_help(&transport->group);
+}
+
+void gpuring_transport_nap(struct gpuring_transport *transport, uint64_t ns)
+{
+    gpuring_proxy_nap(transport->config.proxy, ns);
+}
+
+uint64_t gpuring_transport_moved(const struct gpuring_transport *transport)
+{
+    return gpuring_proxy_moved(&transport->group);
 }
 
 bool gpuring_transport_unsent(struct gpuring_transport *transport)
@@ -109,17 +142,5 @@ void gpuring_transport_freed(struct gpuring_transport *transport)
 {
     if (transport->nremote > 0) {
         gpuring_proxy_freed(&transport->group);
-    }
-}
-
-bool gpuring_transport_by_mpi(const struct gpuring_transport *transport)
-{
-    return transport->nremote > 0 && transport->config.net_ops == &gpuring_net_mpi;
-}
-
-void gpuring_transport_end(struct gpuring_transport *transport)
-{
-    if (transport->nremote > 0) {
-        gpuring_proxy_end(&transport->group);
     }
 }

@@ -72,7 +72,7 @@ static int begin(struct gpuring_transport *transport)
     const struct gpuring_net_ops *ops = transport->config.net_ops;
     int status = GPURING_OK;
 
-    gpuring_transport_begin(transport);
+    gpuring_transport_begin(transport, false);
     for (uint32_t i = 0; i < transport->nconns && ops->link_ready != NULL; i++) {
         if (transport->conns[i].link != NULL) {
             ops->link_ready(transport->conns[i].link);

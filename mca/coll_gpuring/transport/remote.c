@@ -235,27 +235,45 @@ void gpuring_remote_rest(struct gpuring_transport *transport)
             set_used(&transport->conns[i], 0);
         }
     }
+    if (transport->nremote > 0) {
+        gpuring_proxy_rest(&transport->group);
+    }
 }
 
-static void use_ends(struct gpuring_conn *conns, uint32_t count, enum gpuring_protocol protocol)
+static void use_ends(struct gpuring_conn *conns, uint32_t count, uint32_t protocols)
 {
     for (uint32_t i = 0; i < count; i++) {
         if (conns[i].remote) {
-            set_used(&conns[i], conns[i].used | 1u << protocol);
+            set_used(&conns[i], protocols);
         }
     }
 }
 
-void gpuring_transport_use(struct gpuring_transport *transport, int plan,
+static void use_lanes(struct gpuring_transport *transport, const struct gpuring_lanes_used *used,
+                      uint32_t protocols)
+{
+    const struct gpuring_plan_ends *ends = &transport->ends[used->plan];
+
+    for (uint32_t i = 0; i < used->nlanes; i++) {
+        const struct gpuring_plan_lane *lane = &ends->plan->lanes[i];
+
+        use_ends(transport->conns + ends->first_recv + lane->first_recv, lane->nrecvs, protocols);
+        use_ends(transport->conns + ends->first_send + lane->first_send, lane->nsends, protocols);
+    }
+}
+
+void gpuring_transport_use(struct gpuring_transport *transport, int plan, uint32_t nlanes,
                            enum gpuring_protocol protocol)
 {
-    struct gpuring_plan_ends *ends = &transport->ends[plan];
+    struct gpuring_lanes_used *used = &transport->used;
 
-    if (transport->nremote > 0 && (ends->used >> protocol & 1) == 0) {
-        use_ends(transport->conns + ends->first_recv, ends->plan->nrecvs, protocol);
-        use_ends(transport->conns + ends->first_send, ends->plan->nsends, protocol);
-        ends->used |= 1u << protocol;
+    if (transport->nremote == 0 ||
+        (used->plan == plan && used->nlanes == nlanes && used->protocol == protocol)) {
+        return;
     }
+    use_lanes(transport, used, 0);
+    *used = (struct gpuring_lanes_used){.plan = plan, .nlanes = nlanes, .protocol = protocol};
+    use_lanes(transport, used, 1u << protocol);
 }
 
 static int connect_end(struct gpuring_transport *transport, const struct gpuring_peer *peer,

@@ -290,7 +290,7 @@ static void end_first_chunks(struct gpuring_transport *transport)
 {
     if (transport->try_until > 0) {
         transport->try_until = 0;
-        gpuring_transport_end(transport);
+        gpuring_transport_end(transport, false);
     }
 }
 
@@ -346,6 +346,9 @@ int gpuring_transport_add(struct gpuring_transport *transport, const struct gpur
 
 void gpuring_transport_remove(struct gpuring_transport *transport, int plan)
 {
+    if (transport->used.plan == plan) {
+        gpuring_transport_use(transport, plan, 0, GPURING_PROTOCOL_SIMPLE);
+    }
     gpuring_tables_unload(transport, transport->ends[plan].tables);
     transport->ends[plan] = (struct gpuring_plan_ends){.plan = NULL};
 }

@@ -150,9 +150,9 @@ void gpuring_transport_wired(struct gpuring_transport *transport);
 int gpuring_transport_bind(struct gpuring_transport *transport, int plan,
                            enum gpuring_protocol protocol, struct gpuring_work *work);
 
-/* Let the network progress the plan's connections of this protocol. Must be called before an
- * operation that runs them. */
-void gpuring_transport_use(struct gpuring_transport *transport, int plan,
+/* Let the network progress the connections of the plan's first `nlanes` lanes for this protocol,
+ * and no others. Must be called before an operation that runs these lanes. */
+void gpuring_transport_use(struct gpuring_transport *transport, int plan, uint32_t nlanes,
                            enum gpuring_protocol protocol);
 
 /*
@@ -247,13 +247,20 @@ bool gpuring_transport_shares_core(const struct gpuring_transport *transport);
 void gpuring_transport_peer_state(const struct gpuring_transport *transport, int peer,
                                   uint64_t *operation, char *text, size_t size);
 
-/* Begin and end an operation: wake and release the proxy if any connection is remote. */
-void gpuring_transport_begin(struct gpuring_transport *transport);
-void gpuring_transport_end(struct gpuring_transport *transport);
+/* Begin and end an operation for the network. driven: the calling thread waits for the operation,
+ * and progresses the network (see gpuring_proxy_begin). */
+void gpuring_transport_begin(struct gpuring_transport *transport, bool driven);
+void gpuring_transport_end(struct gpuring_transport *transport, bool driven);
 
 /* Progress network connections immediately in the calling thread, which waits for the operation.
- * Returns true if anything happened. */
+ * Returns true if anything happened that lanes may wait for. */
 bool gpuring_transport_help(struct gpuring_transport *transport);
+
+/* Sleep until the network reports an event, at most for `ns` nanoseconds. */
+void gpuring_transport_nap(struct gpuring_transport *transport, uint64_t ns);
+
+/* Return a number that grows when the network has moved slots. */
+uint64_t gpuring_transport_moved(const struct gpuring_transport *transport);
 
 /* Return true if the operation must not end yet, because the network has no thread that sends what
  * is left. Progresses the network. */
@@ -262,6 +269,11 @@ bool gpuring_transport_unsent(struct gpuring_transport *transport);
 /* Let no message of the network hold the communicator, which was freed. */
 void gpuring_transport_freed(struct gpuring_transport *transport);
 
+/* Return true if any connection is between nodes. */
+bool gpuring_transport_remote(const struct gpuring_transport *transport);
+/* Return true if lanes of the host wait for connections between nodes alone, so that they can
+ * continue only after gpuring_transport_help has returned true. */
+bool gpuring_transport_only_remote(const struct gpuring_transport *transport);
 /* Return true if the network progresses only when MPI does. */
 bool gpuring_transport_by_mpi(const struct gpuring_transport *transport);
 

@@ -128,8 +128,14 @@ struct gpuring_plan_ends {
     const struct gpuring_step *steps; /* of all lanes, uploaded */
     const uint16_t *refs;
     const struct gpuring_lane *lanes[GPURING_PROTOCOL_COUNT]; /* NULL: no slots */
-    void *tables;  /* that hold these, of a plan that was added later */
-    uint32_t used; /* bits 1 << protocol: see gpuring_transport_use */
+    void *tables; /* that hold these, of a plan that was added later */
+};
+
+/* The connections that the network progresses; see gpuring_transport_use. */
+struct gpuring_lanes_used {
+    int plan;
+    uint32_t nlanes; /* 0: none */
+    enum gpuring_protocol protocol;
 };
 
 struct gpuring_transport {
@@ -143,6 +149,7 @@ struct gpuring_transport {
     uint32_t nconns;
     uint32_t nremote;
     struct gpuring_proxy_group group;    /* group of the links; zeroed if there are none */
+    struct gpuring_lanes_used used;
     struct gpuring_fifo_end *fifos;      /* [protocol][nconns], as connected */
     struct gpuring_fifo_end *exec_fifos; /* the uploaded copy of fifos */
     void *tables;                        /* for executors */

@@ -317,8 +317,8 @@ static void look_at_sends(struct gpuring_net_link *link, unsigned p)
     }
 }
 
-/* Post receives into free slots. */
-static void post_receives(struct gpuring_net_link *link, unsigned p)
+/* Post receives into free slots. Return true if the next slot has a receive. */
+static bool post_receives(struct gpuring_net_link *link, unsigned p)
 {
     const struct gpuring_net_count *count = &link->base.count[p];
     const struct gpuring_net_ring *memory = &count->memory;
@@ -335,6 +335,7 @@ static void post_receives(struct gpuring_net_link *link, unsigned p)
             .data = memory->slots + index * memory->slot_bytes, .bytes = memory->slot_bytes};
         start(link, p, &ring->messages[index]);
     }
+    return ring->started > count->done && link->base.status == GPURING_OK;
 }
 
 /* Post the receive of a chunk that the lane wants. Return true if there is one. */
@@ -373,7 +374,8 @@ static bool has_chunk(struct gpuring_net_link *link, const struct gpuring_messag
     return true;
 }
 
-/* Report the slots that have arrived, and post receives for the next ones. */
+/* Report the slots that have arrived. Post receives for the next ones afterwards, because a lane
+ * waits for what has arrived. */
 static void look_at_receives(struct gpuring_net_link *link, unsigned p)
 {
     const struct gpuring_net_count *count = &link->base.count[p];
@@ -381,16 +383,19 @@ static void look_at_receives(struct gpuring_net_link *link, unsigned p)
     struct ring *ring = &link->ring[p];
     bool wants = link->any && p == GPURING_PROTOCOL_SIMPLE;
 
-    post_receives(link, p);
-    while (count->done < ring->started && link->base.status == GPURING_OK) {
+    while (link->base.status == GPURING_OK) {
         uint64_t index = count->done % memory->nslots;
         struct gpuring_message *message = &ring->messages[index];
         size_t bytes = 0;
 
+        if (count->done == ring->started && !post_receives(link, p)) {
+            return;
+        }
         if (wants) {
             (void) post_wanted(link);
         }
         if (message->request != NULL && !finished(link, message)) {
+            (void) post_receives(link, p);
             return;
         }
         if (!wants) {
@@ -406,7 +411,6 @@ static void look_at_receives(struct gpuring_net_link *link, unsigned p)
         }
         memory->tail->size[index] = bytes < UINT32_MAX ? (uint32_t) bytes : UINT32_MAX;
         gpuring_net_base_done(&link->base, p, count->done);
-        post_receives(link, p);
     }
 }
 

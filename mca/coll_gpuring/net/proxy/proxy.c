@@ -28,7 +28,7 @@ struct proxy_net {
 struct gpuring_proxy {
     struct proxy_net nets[GPURING_PROXY_NETS];
     int nnets;
-    struct gpuring_list groups;
+    struct gpuring_list working, idle; /* groups */
     struct gpuring_proxy_config config;
     pthread_t thread;
     pid_t pid; /* of the process that has the thread; a forked child does not have it */
@@ -36,16 +36,8 @@ struct gpuring_proxy {
     uint64_t stop_ns; /* time at which to abandon pending transfers; written before stop */
     struct gpuring_proxy_counts own_counts;
     struct gpuring_gate own_gate;
-    uint64_t helped; /* passes made by other threads */
+    uint64_t helped; /* passes made by other threads; under the gate */
 };
-
-/* Return true if there may be something to do for the group. Under the gate. */
-static bool at_work(const struct gpuring_proxy_group *group)
-{
-    /* Relaxed, without a partner: a thread that relies on this value has read bell.begun, which is
-     * incremented after it. */
-    return __atomic_load_n(&group->begun, __ATOMIC_RELAXED) != group->idle;
-}
 
 /* Return true if slots or credits of the group are not sent yet. posted: see gpuring_proxy_pending.
  * Under the gate. */
@@ -56,50 +48,63 @@ static bool group_pending(const struct gpuring_proxy_group *group, bool posted)
     GPURING_LIST_EACH(link, &group->links, struct gpuring_net_base_link, node)
     {
         if (link->used == 0) {
-            break;
+            break; /* links in use are first */
         }
-        if (gpuring_proxy_pending(link, posted)) {
+        if (gpuring_proxy_pending(link, posted) != 0) {
             return true;
         }
     }
     return false;
 }
 
-static int pump_group(struct gpuring_proxy_group *group, uint64_t *bytes, uint64_t *again)
+/* Move the group to the list of groups at work, or of idle ones. Under the gate. */
+static void set_at_work(struct gpuring_proxy_group *group, bool at_work)
 {
-    uint64_t begun = __atomic_load_n(&group->begun, __ATOMIC_RELAXED);
-    /* Partner: the release in gpuring_proxy_end, so that the counters of ended operations are
-     * visible. */
-    bool ended = __atomic_load_n(&group->ended, __ATOMIC_ACQUIRE) == begun;
+    if (group->at_work != at_work) {
+        group->at_work = at_work;
+        gpuring_list_remove(&group->node);
+        gpuring_list_prepend(at_work ? &group->proxy->working : &group->proxy->idle, &group->node);
+    }
+}
+
+static int pump_group(const struct gpuring_proxy_group *group, uint64_t *bytes, uint64_t *again)
+{
     struct gpuring_net_base_link *link;
     int done = 0;
 
     GPURING_LIST_EACH(link, &group->links, struct gpuring_net_base_link, node)
     {
         if (link->used == 0) {
-            break; /* links in use are first */
+            break;
         }
         done += gpuring_proxy_pump(link, bytes, again);
-    }
-    if (ended && !group_pending(group, false)) {
-        group->idle = begun;
     }
     return done;
 }
 
-/* Do everything that can be done now. Returns the number of events and calls. Under the gate. */
-static int proxy_pass(struct gpuring_proxy *proxy)
+/*
+ * Do everything that can be done now, first for the group `own`, which need not be at work (NULL:
+ * none). Its slots are posted before the nets are polled, because polling takes as long as a
+ * message. Returns the number of events and calls. Under the gate.
+ */
+static int proxy_pass(struct gpuring_proxy *proxy, const struct gpuring_proxy_group *own)
 {
-    struct gpuring_proxy_group *group;
+    struct gpuring_list *next;
     uint64_t bytes = 0, again = 0;
-    int done = 0;
+    int done = own != NULL ? pump_group(own, &bytes, &again) : 0;
 
     for (int i = 0; i < proxy->nnets; i++) {
         done += proxy->nets[i].ops->poll(proxy->nets[i].net);
     }
-    GPURING_LIST_EACH(group, &proxy->groups, struct gpuring_proxy_group, node)
-    {
-        done += at_work(group) ? pump_group(group, &bytes, &again) : 0;
+    for (struct gpuring_list *node = proxy->working.next; node != &proxy->working; node = next) {
+        struct gpuring_proxy_group *group =
+            GPURING_LIST_ENTRY(node, struct gpuring_proxy_group, node);
+
+        next = node->next;
+        done += group != own ? pump_group(group, &bytes, &again) : 0;
+        if (group->assisted == 0 && group != own && !group_pending(group, false)) {
+            set_at_work(group, false);
+        }
     }
     /* Counters for display only: no partner, relaxed. */
     if (bytes > 0 || again > 0) {
@@ -109,24 +114,30 @@ static int proxy_pass(struct gpuring_proxy *proxy)
     return done;
 }
 
-/* Return true if the proxy or a net has data that is not sent yet. posted: see
- * gpuring_proxy_pending. Under the gate. */
-static bool proxy_pending(const struct gpuring_proxy *proxy, bool posted)
+/* Return true if a net may need polls before all that was posted has left. Under the gate. */
+static bool nets_busy(const struct gpuring_proxy *proxy)
 {
-    const struct gpuring_proxy_group *group;
-
-    GPURING_LIST_EACH(group, &proxy->groups, struct gpuring_proxy_group, node)
-    {
-        if (at_work(group) && group_pending(group, posted)) {
-            return true;
-        }
-    }
     for (int i = 0; i < proxy->nnets; i++) {
         if (proxy->nets[i].ops->quiet(proxy->nets[i].net) == GPURING_AGAIN) {
             return true;
         }
     }
     return false;
+}
+
+/* Return true if slots or credits have not been given to the nets, or nets need polls. Under the
+ * gate. */
+static bool proxy_pending(const struct gpuring_proxy *proxy)
+{
+    const struct gpuring_proxy_group *group;
+
+    GPURING_LIST_EACH(group, &proxy->working, struct gpuring_proxy_group, node)
+    {
+        if (group_pending(group, true)) {
+            return true;
+        }
+    }
+    return nets_busy(proxy);
 }
 
 /* Arm the descriptors of the nets for a nap. Returns false if a net already has something to do.
@@ -150,60 +161,46 @@ static bool proxy_arm(const struct gpuring_proxy *proxy, struct gpuring_proxy_na
     return true;
 }
 
-/* Nap if other threads have done the work since the last call. Returns true after such a nap. */
-static bool stand_back(struct gpuring_proxy *proxy, uint64_t *seen, uint64_t *ns)
-{
-    /* Relaxed, because this is only a hint. */
-    uint64_t helped = __atomic_load_n(&proxy->helped, __ATOMIC_RELAXED);
-
-    if (helped == *seen) {
-        *ns = 0;
-        return false;
-    }
-    *seen = helped;
-    gpuring_proxy_bell_stand_back(&proxy->bell, ns);
-    return true;
-}
-
 static void *proxy_main(void *argument)
 {
     struct gpuring_proxy *proxy = argument;
     struct gpuring_proxy_wait wait;
-    uint64_t helped = 0, back_ns = 0;
+    uint64_t helped = 0;
 
     gpuring_proxy_wait_init(&wait, &proxy->config, gpuring_proxy_thread_setup(&proxy->config));
     for (;;) {
         struct gpuring_proxy_nap nap = {.nfds = 0};
-        bool armed = false, pending = true, running;
+        bool armed = false, pending = true, outstanding = true, running;
         int done;
         uint64_t begun = __atomic_load_n(&proxy->bell.begun, __ATOMIC_SEQ_CST);
         /* Partner: the store in proxy_join. */
         int stop = __atomic_load_n(&proxy->bell.stop, __ATOMIC_ACQUIRE);
 
-        if (!stop && stand_back(proxy, &helped, &back_ns)) {
-            continue;
-        }
         gpuring_gate_reenter(proxy->config.gate);
-        done = proxy_pass(proxy);
-        /* Partner: the release in bell_end, so that the counters of ended operations are visible.
-         */
+        if (helped != proxy->helped) {
+            gpuring_proxy_wait_skip(&wait);
+            helped = proxy->helped;
+        }
+        done = proxy_pass(proxy, NULL);
+        /* Partner: the release in gpuring_proxy_end. */
         running = __atomic_load_n(&proxy->bell.ended, __ATOMIC_ACQUIRE) != begun;
-        if (done == 0) { /* after reading `ended`: data that an ended operation left is pending */
-            pending = (running && !stop) || proxy_pending(proxy, false);
+        if (done == 0) {
+            pending = (running && !stop) || proxy_pending(proxy);
+            outstanding = !gpuring_list_empty(&proxy->working);
             armed = wait.nap_ns != 0 && proxy_arm(proxy, &nap);
         }
         gpuring_gate_leave(proxy->config.gate);
 
-        if (stop && (!pending || gpuring_now_ns() >= proxy->stop_ns)) {
+        if (stop && ((!pending && !outstanding) || gpuring_now_ns() >= proxy->stop_ns)) {
             return NULL;
         }
-        if (done == 0 && (running || pending)) {
+        if (done == 0 && (running || pending || stop)) {
             gpuring_proxy_wait_step(&wait, &proxy->bell, armed ? &nap : NULL, running || stop,
                                     begun);
             continue;
         }
         if (done == 0) {
-            gpuring_proxy_bell_sleep(&proxy->bell, begun);
+            gpuring_proxy_bell_sleep(&proxy->bell, begun, outstanding);
         }
         wait.since = wait.nap_ns = 0;
     }
@@ -218,7 +215,8 @@ int gpuring_proxy_create(const struct gpuring_proxy_config *config, struct gpuri
         gpuring_error("out of memory for the progress thread");
         return GPURING_ERR_NOMEM;
     }
-    gpuring_list_init(&proxy->groups);
+    gpuring_list_init(&proxy->working);
+    gpuring_list_init(&proxy->idle);
     proxy->config = *config;
     if (config->counts == NULL) {
         proxy->config.counts = &proxy->own_counts;
@@ -259,7 +257,7 @@ static int proxy_join(struct gpuring_proxy *proxy, double seconds)
         return GPURING_OK; /* a forked child has no thread */
     }
     proxy->stop_ns = gpuring_now_ns() + (uint64_t) (seconds * 1e9);
-    /* Partners: the loads in proxy_main, bell_says and bell_stand_back. */
+    /* Partners: the loads in proxy_main and bell_says. */
     __atomic_store_n(&proxy->bell.stop, 1, __ATOMIC_SEQ_CST);
     gpuring_proxy_bell_ring(&proxy->bell);
     clock_gettime(CLOCK_REALTIME, &until);
@@ -292,6 +290,7 @@ static void forget(struct gpuring_net_base_link *link)
     }
     link->group = NULL;
     link->failed = NULL;
+    link->traffic = NULL;
 }
 
 /* Remove a group. Under the gate, or when there is no thread. */
@@ -314,7 +313,8 @@ int gpuring_proxy_destroy(struct gpuring_proxy *proxy, double seconds)
     if (proxy == NULL || status != GPURING_OK) {
         return status;
     }
-    while ((group = GPURING_LIST_FIRST(&proxy->groups, struct gpuring_proxy_group, node)) != NULL) {
+    gpuring_list_append_all(&proxy->idle, &proxy->working);
+    while ((group = GPURING_LIST_FIRST(&proxy->idle, struct gpuring_proxy_group, node)) != NULL) {
         forget_group(group);
     }
     if (proxy->config.progress == NULL) {
@@ -342,7 +342,7 @@ void gpuring_proxy_group_init(struct gpuring_proxy *proxy, struct gpuring_proxy_
     *group = (struct gpuring_proxy_group){.proxy = proxy};
     gpuring_list_init(&group->links);
     gpuring_gate_enter(proxy->config.gate);
-    gpuring_list_prepend(&proxy->groups, &group->node);
+    gpuring_list_prepend(&proxy->idle, &group->node);
     gpuring_gate_leave(proxy->config.gate);
 }
 
@@ -354,6 +354,7 @@ void gpuring_proxy_add(struct gpuring_proxy_group *group, struct gpuring_net_lin
     gpuring_gate_enter(link->net->gate);
     link->group = group;
     link->failed = failed;
+    link->traffic = &group->traffic;
     link->used = 0;
     for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
         link->used |= link->count[p].memory.nslots > 0 ? 1u << p : 0;
@@ -379,6 +380,7 @@ void gpuring_proxy_use(struct gpuring_net_link *used, uint32_t protocols)
     struct gpuring_net_base_link *link = (struct gpuring_net_base_link *) used;
 
     gpuring_gate_enter(link->net->gate);
+    protocols |= gpuring_proxy_pending(link, false);
     link->used = protocols;
     gpuring_list_remove(&link->node);
     if (protocols != 0) {
@@ -398,13 +400,13 @@ void gpuring_proxy_abort(struct gpuring_net_link *aborted, int status)
     if (group == NULL || group->proxy->pid != getpid()) {
         return; /* in a forked child, the connection belongs to the parent */
     }
-    gpuring_proxy_begin(group); /* because the message to the peer needs progress */
+    gpuring_proxy_begin(group, false); /* because the message to the peer needs progress */
     gpuring_gate_enter(gate);
     if (link->status == GPURING_OK) {
         link->net->ops->link_abort(aborted, status);
     }
     gpuring_gate_leave(gate);
-    gpuring_proxy_end(group);
+    gpuring_proxy_end(group, false);
 }
 
 const char *gpuring_proxy_error(const struct gpuring_net_link *link)
@@ -415,30 +417,71 @@ const char *gpuring_proxy_error(const struct gpuring_net_link *link)
     return __atomic_load_n(base->failed, __ATOMIC_ACQUIRE) != GPURING_OK ? base->text : "";
 }
 
-void gpuring_proxy_begin(struct gpuring_proxy_group *group)
+/* Let the thread look at the groups at work. watch: only completions are outstanding, for which a
+ * thread that looks regularly need not wake. */
+static void bell_call(struct gpuring_proxy *proxy, bool watch)
 {
-    struct gpuring_proxy *proxy = group->proxy;
+    int how;
 
-    /* Before bell.begun, so that a thread that sees bell.begun sees this value, too. Relaxed; it
-     * has no partner. */
-    __atomic_fetch_add(&group->begun, 1, __ATOMIC_RELAXED);
     /* Partners: the store and load in bell_says. */
     __atomic_fetch_add(&proxy->bell.begun, 1, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&proxy->bell.sleeping, __ATOMIC_SEQ_CST) >= GPURING_PROXY_NAPPING) {
+    how = __atomic_load_n(&proxy->bell.sleeping, __ATOMIC_SEQ_CST);
+    if (how == GPURING_PROXY_SLEEPING || (!watch && how != GPURING_PROXY_AWAKE)) {
         gpuring_proxy_bell_ring(&proxy->bell);
     }
 }
 
-bool gpuring_proxy_help(struct gpuring_proxy *proxy)
+static void bell_end(struct gpuring_proxy *proxy)
 {
-    int done = 0;
+    /* Partner: the load of `ended` in proxy_main. */
+    __atomic_fetch_add(&proxy->bell.ended, 1, __ATOMIC_RELEASE);
+}
+
+void gpuring_proxy_begin(struct gpuring_proxy_group *group, bool driven)
+{
+    struct gpuring_proxy *proxy = group->proxy;
+
+    /* Partner: gpuring_proxy_withdraw. */
+    __atomic_fetch_add(&group->running, 1, __ATOMIC_SEQ_CST);
+    if (!driven) {
+        gpuring_gate_enter(proxy->config.gate);
+        group->assisted++;
+        set_at_work(group, true);
+        gpuring_gate_leave(proxy->config.gate);
+        if (proxy->config.progress == NULL) {
+            bell_call(proxy, false);
+        }
+    }
+}
+
+bool gpuring_proxy_help(struct gpuring_proxy_group *group)
+{
+    struct gpuring_proxy *proxy = group->proxy;
+    /* Relaxed: if several threads help, only one of them learns of an event. */
+    uint64_t seen = __atomic_load_n(&group->seen, __ATOMIC_RELAXED), wakes;
 
     if (pthread_mutex_trylock(&proxy->config.gate->mutex) == 0) {
-        done = proxy_pass(proxy);
+        proxy_pass(proxy, group);
+        proxy->helped++;
         gpuring_gate_leave(proxy->config.gate);
-        __atomic_fetch_add(&proxy->helped, 1, __ATOMIC_RELAXED);
     }
-    return done > 0;
+    /* Partner: the store in base.c. */
+    wakes = __atomic_load_n(&group->traffic.wakes, __ATOMIC_ACQUIRE);
+    __atomic_store_n(&group->seen, wakes, __ATOMIC_RELAXED);
+    return wakes != seen;
+}
+
+void gpuring_proxy_nap(struct gpuring_proxy *proxy, uint64_t ns)
+{
+    struct gpuring_proxy_nap nap;
+    bool armed;
+
+    gpuring_gate_enter(proxy->config.gate);
+    armed = proxy_arm(proxy, &nap);
+    gpuring_gate_leave(proxy->config.gate);
+    if (armed) {
+        gpuring_proxy_nap_on(&nap, NULL, ns);
+    }
 }
 
 bool gpuring_proxy_unsent(struct gpuring_proxy_group *group)
@@ -452,7 +495,7 @@ bool gpuring_proxy_unsent(struct gpuring_proxy_group *group)
     if (pthread_mutex_trylock(&proxy->config.gate->mutex) == 0) {
         unsent = group_pending(group, false);
         if (unsent) {
-            proxy_pass(proxy);
+            proxy_pass(proxy, group);
             unsent = group_pending(group, false);
         }
         gpuring_gate_leave(proxy->config.gate);
@@ -461,34 +504,30 @@ bool gpuring_proxy_unsent(struct gpuring_proxy_group *group)
 }
 
 /*
- * Send the slots and credits that the operation has left, while the proxy's thread stands back. If
- * one pass is not enough, wake the thread. Completions of slots that the net is sending can wait
- * until the thread wakes up, or until the next operation.
+ * Send the slots and credits that an operation has left. Leave what is not sent, and posts that
+ * have not completed, to the proxy's thread. `ended`: the number of assisted operations that end.
  */
-static void finish_help(struct gpuring_proxy *proxy)
+static void end_group(struct gpuring_proxy_group *group, unsigned ended)
 {
-    bool pending = true;
+    struct gpuring_proxy *proxy = group->proxy;
+    bool unsent, outstanding;
 
-    if (pthread_mutex_trylock(&proxy->config.gate->mutex) == 0) {
-        proxy_pass(proxy);
-        pending = proxy_pending(proxy, true);
-        gpuring_gate_leave(proxy->config.gate);
+    gpuring_gate_enter(proxy->config.gate);
+    group->assisted -= ended;
+    if (group_pending(group, true)) {
+        proxy_pass(proxy, group);
     }
-    if (pending) {
-        gpuring_proxy_bell_ring(&proxy->bell);
+    outstanding = group_pending(group, false);
+    unsent = (outstanding && group_pending(group, true)) || nets_busy(proxy);
+    set_at_work(group, outstanding || group->assisted > 0);
+    gpuring_gate_leave(proxy->config.gate);
+    if ((outstanding || unsent) && proxy->config.progress == NULL) {
+        bell_call(proxy, !unsent);
+        bell_end(proxy);
     }
 }
 
-static void bell_end(struct gpuring_proxy *proxy)
-{
-    if (__atomic_load_n(&proxy->bell.sleeping, __ATOMIC_SEQ_CST) == GPURING_PROXY_STANDING_BACK) {
-        finish_help(proxy);
-    }
-    /* Partner: the load of `ended` in proxy_main. */
-    __atomic_fetch_add(&proxy->bell.ended, 1, __ATOMIC_RELEASE);
-}
-
-static void withdraw(struct gpuring_proxy_group *group)
+void gpuring_proxy_rest(struct gpuring_proxy_group *group)
 {
     gpuring_gate_enter(group->proxy->config.gate);
     gpuring_proxy_withdraw(group);
@@ -499,17 +538,22 @@ void gpuring_proxy_freed(struct gpuring_proxy_group *group)
 {
     /* Partner: gpuring_proxy_end. At least one of two threads sees what the other has stored. */
     __atomic_store_n(&group->freed, true, __ATOMIC_SEQ_CST);
-    withdraw(group);
+    gpuring_proxy_rest(group);
 }
 
-void gpuring_proxy_end(struct gpuring_proxy_group *group)
+void gpuring_proxy_end(struct gpuring_proxy_group *group, bool driven)
 {
-    /* Partner: the load in pump_group. */
-    __atomic_fetch_add(&group->ended, 1, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&group->freed, __ATOMIC_SEQ_CST)) {
-        withdraw(group);
+    /* Without a thread, a driven operation ends when all is sent. */
+    if (!driven || group->proxy->config.progress == NULL) {
+        end_group(group, driven ? 0 : 1);
     }
-    bell_end(group->proxy);
+    __atomic_fetch_sub(&group->running, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&group->freed, __ATOMIC_SEQ_CST)) {
+        gpuring_proxy_rest(group);
+    }
+    if (!driven) {
+        bell_end(group->proxy);
+    }
 }
 
 /*
@@ -526,7 +570,7 @@ static bool all_left(const struct gpuring_proxy_group *group, bool late)
     {
         const struct gpuring_net_ops *ops = link->net->ops;
 
-        if ((!late && gpuring_proxy_pending(link, false)) ||
+        if ((!late && gpuring_proxy_pending(link, false) != 0) ||
             (ops->link_leave != NULL &&
              ops->link_leave((struct gpuring_net_link *) link) == GPURING_AGAIN)) {
             all = false;
@@ -561,7 +605,7 @@ int gpuring_proxy_remove(struct gpuring_proxy_group *group, double seconds)
     if (proxy == NULL) {
         return GPURING_OK;
     }
-    gpuring_proxy_begin(group);
+    gpuring_proxy_begin(group, false);
     gpuring_gate_enter(proxy->config.gate);
     /* In a forked child, the connections belong to the parent. */
     while (proxy->pid == getpid() && !all_left(group, now >= late) && now < deadline) {
@@ -573,14 +617,15 @@ int gpuring_proxy_remove(struct gpuring_proxy_group *group, double seconds)
         }
         gpuring_gate_enter(proxy->config.gate);
         if (proxy->config.progress != NULL) {
-            proxy_pass(proxy);
+            proxy_pass(proxy, NULL);
         }
         now = gpuring_now_ns();
     }
     status = group_status(group);
     forget_group(group);
     gpuring_gate_leave(proxy->config.gate);
-    bell_end(proxy);
+    /* Partner: the load of `ended` in proxy_main. */
+    __atomic_fetch_add(&proxy->bell.ended, 1, __ATOMIC_RELEASE);
     return status;
 }
 

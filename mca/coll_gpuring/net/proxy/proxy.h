@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The proxy: one progress thread per process that sends and receives the slots of all network
- * connections. It reads only the counters of the FIFOs and knows nothing of operations. It never
- * calls Open MPI. For each connection and protocol (layout in fifo.h, contract in net.h):
+ * The proxy sends and receives the slots of all network connections of a process. It reads only the
+ * counters of the FIFOs and knows nothing of operations. It never calls Open MPI. For each
+ * connection and protocol (layout in fifo.h, contract in net.h):
  *
  *   sending end                                    receiving end
  *   lane raised tail: post steps while the peer    slot s was received: set size, tail = s + 1
@@ -14,12 +14,16 @@
  * Returning half of the ring at a time saves small operations most of the credit messages. It
  * cannot starve the sender, whose lane has nslots local slots in addition to the half at the peer.
  *
- * The thread sleeps at no cost while nothing is in flight. begin and end bracket each operation
- * that uses the network. After the last end, the thread stays awake until its posts and credits are
- * sent. While it is awake and has nothing to do, it polls, then yields, then naps.
+ * begin and end bracket each operation that uses the network. A thread that waits for the end of its
+ * operation drives the proxy itself, and the proxy's thread sleeps. The proxy's thread works while
+ * operations are in progress that nobody waits for, and after the end of an operation until all
+ * posts and credits are sent. While it is awake and has nothing to do, it polls, then yields, then
+ * naps. When only completions of posts are outstanding, it looks every WATCH_NS, because a failure
+ * of the last post of an operation must not wait for the next operation.
  *
  * Threads: create and destroy from one thread; add, remove, begin, end and error from any thread,
- * without the gate. A forked child has no progress thread and must not use the proxy.
+ * without the gate; help and nap from the thread that drives the group's operation. A forked child
+ * has no progress thread and must not use the proxy.
  */
 #ifndef GPURING_NET_PROXY_PROXY_H
 #define GPURING_NET_PROXY_PROXY_H
@@ -72,17 +76,22 @@ struct gpuring_gate *gpuring_proxy_gate(struct gpuring_proxy *proxy);
 void gpuring_proxy_add_net(struct gpuring_proxy *proxy, struct gpuring_net *net);
 
 /*
- * The links of a communicator, which work together. The proxy polls them from the begin of an
- * operation that uses them until its posts and credits are sent. An idle group costs each pass only
- * the read of one counter. The owner provides the memory. Only the proxy uses the members.
+ * The links of a communicator, which work together. A group is at work from the begin of an
+ * operation until its posts have completed and its credits are sent. A pass looks only at groups at
+ * work, so that idle ones cost nothing. The owner provides the memory. Only the proxy uses the
+ * members.
  */
 struct gpuring_proxy_group {
-    struct gpuring_list node;    /* in the proxy's list of groups */
+    struct gpuring_list node;    /* in the proxy's list of groups at work, or of idle ones */
     struct gpuring_proxy *proxy; /* NULL if there is none, or if it was destroyed */
     struct gpuring_list links;
-    uint64_t begun, ended; /* number of operations */
-    uint64_t idle;         /* value of `begun` when all had ended and nothing was left to send */
-    bool freed;            /* atomic; see gpuring_proxy_freed */
+    struct gpuring_net_traffic traffic;
+    uint64_t seen;    /* traffic.wakes at the last help */
+    unsigned running; /* operations in progress; atomic */
+    bool freed;       /* atomic; see gpuring_proxy_freed */
+    /* Under the gate: */
+    unsigned assisted; /* operations in progress that the proxy's thread progresses */
+    bool at_work;      /* the list that `node` is in */
 };
 void gpuring_proxy_group_init(struct gpuring_proxy *proxy, struct gpuring_proxy_group *group);
 
@@ -99,8 +108,9 @@ void gpuring_proxy_add(struct gpuring_proxy_group *group, struct gpuring_net_lin
  */
 void gpuring_proxy_pair(struct gpuring_net_link *send, struct gpuring_net_link *receive);
 /*
- * Set the protocols of a link that operations use, as bits 1 << protocol. A pass looks at no
- * others. After gpuring_proxy_add these are all protocols that have slots.
+ * Set the protocols of a link that the next operations use, as bits 1 << protocol. A pass looks at
+ * these, and at others while they have slots or credits to send. After gpuring_proxy_add these are
+ * all protocols that have slots.
  */
 void gpuring_proxy_use(struct gpuring_net_link *link, uint32_t protocols);
 /*
@@ -124,23 +134,41 @@ const char *gpuring_proxy_error(const struct gpuring_net_link *link);
  */
 bool gpuring_proxy_unsent(struct gpuring_proxy_group *group);
 
+/* Withdraw what the nets have posted for links of the group, unless an operation is in progress. The
+ * next operation that uses a link posts it again. */
+void gpuring_proxy_rest(struct gpuring_proxy_group *group);
+
 /*
  * Let nothing that the nets have posted hold the communicator unless an operation is in progress,
  * because the communicator was freed. Operations may still begin.
  */
 void gpuring_proxy_freed(struct gpuring_proxy_group *group);
 
-/* Begin and end an operation that uses these links. */
-void gpuring_proxy_begin(struct gpuring_proxy_group *group);
-void gpuring_proxy_end(struct gpuring_proxy_group *group);
+/*
+ * Begin and end an operation that uses these links. driven: the calling thread calls
+ * gpuring_proxy_help, or gpuring_proxy_nap, until the operation ends, so that the proxy's thread
+ * need not progress it. At most one operation of a group is driven, and begin and end specify the
+ * same.
+ */
+void gpuring_proxy_begin(struct gpuring_proxy_group *group, bool driven);
+void gpuring_proxy_end(struct gpuring_proxy_group *group, bool driven);
 
 /*
  * Perform one pass of the proxy's work in the calling thread, without waiting for anything. Returns
- * true if anything happened. Called by threads that wait for the end of an operation. The proxy's
- * thread naps while other threads help, and takes over within milliseconds after they stop. If
- * there are more threads than cores, this saves two thread switches per message.
+ * true if since the last call slots have arrived in the group, or slots have become free that its
+ * lanes may wait for. If there are more threads than cores, this saves two thread switches per
+ * message.
  */
-bool gpuring_proxy_help(struct gpuring_proxy *proxy);
+bool gpuring_proxy_help(struct gpuring_proxy_group *group);
+
+/* Sleep in the calling thread for at most `ns` nanoseconds, or until the nets report an event. */
+void gpuring_proxy_nap(struct gpuring_proxy *proxy, uint64_t ns);
+
+/* Return the number of slots of the group that have been sent or have arrived. */
+static inline uint64_t gpuring_proxy_moved(const struct gpuring_proxy_group *group)
+{
+    return __atomic_load_n(&group->traffic.moved, __ATOMIC_RELAXED);
+}
 
 /* Return the counters. */
 uint64_t gpuring_proxy_bytes(const struct gpuring_proxy *proxy);

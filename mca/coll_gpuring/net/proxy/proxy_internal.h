@@ -10,7 +10,8 @@
  *   - Before the thread reads any counter, it reads `begun`, the number of operations that have
  *     begun. When all of these have ended and it has found nothing to do, it sets `sleeping` and
  *     then reads `begun` again.
- *   - A thread that begins an operation increments `begun` and then reads `sleeping`.
+ *   - A thread that begins an operation, or leaves something to send, increments `begun` and then
+ *     reads `sleeping`.
  *
  * All these accesses are in one total order (seq_cst). Therefore at least one of the two threads
  * sees the store of the other, even if the operation has already ended by then.
@@ -29,10 +30,10 @@
 int gpuring_proxy_pump(struct gpuring_net_base_link *link, uint64_t *bytes, uint64_t *again);
 
 /*
- * Return true if a working link has slots or credits that are not sent yet. posted: slots that were
- * given to the net count as sent.
+ * Return the protocols of a working link that have slots or credits that are not sent yet, as bits
+ * 1 << protocol. posted: slots that were given to the net count as sent.
  */
-bool gpuring_proxy_pending(const struct gpuring_net_base_link *link, bool posted);
+uint32_t gpuring_proxy_pending(const struct gpuring_net_base_link *link, bool posted);
 
 /* Withdraw what the nets have posted for the group if no operation is in progress. */
 void gpuring_proxy_withdraw(const struct gpuring_proxy_group *group);
@@ -41,8 +42,8 @@ void gpuring_proxy_withdraw(const struct gpuring_proxy_group *group);
 
 enum {
     GPURING_PROXY_AWAKE,
-    GPURING_PROXY_STANDING_BACK, /* for a short time; begin need not ring */
     GPURING_PROXY_NAPPING,
+    GPURING_PROXY_WATCHING, /* only completions are outstanding */
     GPURING_PROXY_SLEEPING
 };
 
@@ -50,7 +51,7 @@ struct gpuring_proxy_bell {
     int fd;                /* an eventfd */
     int sleeping;          /* one of the above; short naps count as awake */
     int stop;              /* the thread must end */
-    uint64_t begun, ended; /* number of operations */
+    uint64_t begun, ended; /* number of operations that the thread progresses */
 };
 
 /* Descriptors of armed nets that end a nap. */
@@ -78,14 +79,13 @@ bool gpuring_proxy_thread_setup(const struct gpuring_proxy_config *config);
 /* Wake the thread from any sleep or nap. */
 void gpuring_proxy_bell_ring(struct gpuring_proxy_bell *bell);
 /* Sleep until the bell rings. Returns immediately if an operation has begun since `begun` was read.
- */
-void gpuring_proxy_bell_sleep(struct gpuring_proxy_bell *bell, uint64_t begun);
-/* Nap while other threads do the work. Only a ring ends the nap early. *ns is the length of the
- * last such nap, initially 0; successive naps become longer. */
-void gpuring_proxy_bell_stand_back(struct gpuring_proxy_bell *bell, uint64_t *ns);
+ * watch: sleep for a limited time, because completions are outstanding. */
+void gpuring_proxy_bell_sleep(struct gpuring_proxy_bell *bell, uint64_t begun, bool watch);
 
 void gpuring_proxy_wait_init(struct gpuring_proxy_wait *wait,
                              const struct gpuring_proxy_config *config, bool alone);
+/* Let the next step nap, because another thread does the work. */
+void gpuring_proxy_wait_skip(struct gpuring_proxy_wait *wait);
 /*
  * Spin, yield, or nap on `nap` (NULL: do not nap). While operations are running, naps are short,
  * because no descriptor reports changes of the lanes' counters. Otherwise the begin of an operation
@@ -93,5 +93,10 @@ void gpuring_proxy_wait_init(struct gpuring_proxy_wait *wait,
  */
 void gpuring_proxy_wait_step(struct gpuring_proxy_wait *wait, struct gpuring_proxy_bell *bell,
                              const struct gpuring_proxy_nap *nap, bool running, uint64_t begun);
+
+/* Sleep for at most `ns` nanoseconds, or until one of the descriptors is readable. bell: an
+ * additional descriptor, or NULL. */
+void gpuring_proxy_nap_on(const struct gpuring_proxy_nap *nap, struct gpuring_proxy_bell *bell,
+                          uint64_t ns);
 
 #endif

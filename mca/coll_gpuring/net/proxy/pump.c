@@ -24,6 +24,15 @@ static uint64_t head_of_pair(const struct gpuring_net_base_link *link,
     return head <= count->done && head > known ? head : known;
 }
 
+static int look(struct gpuring_net_base_link *link, enum gpuring_protocol protocol)
+{
+    if (link->net->ops->look == NULL) {
+        return 0;
+    }
+    link->net->ops->look((struct gpuring_net_link *) link, protocol);
+    return gpuring_net_base_events(link->net);
+}
+
 static int pump_send(struct gpuring_net_base_link *link, enum gpuring_protocol protocol,
                      uint64_t *bytes, uint64_t *again)
 {
@@ -33,6 +42,13 @@ static int pump_send(struct gpuring_net_base_link *link, enum gpuring_protocol p
     uint64_t tail = __atomic_load_n(&ring->tail->tail, __ATOMIC_ACQUIRE), end;
     int calls = 0;
 
+    if (count->done < count->posted &&
+        (count->posted == tail || count->posted >= count->credit + count->window)) {
+        calls += look(link, protocol);
+        if (link->status != GPURING_OK) {
+            return calls;
+        }
+    }
     if (tail - count->done > ring->nslots) {
         gpuring_net_base_fail(link, GPURING_ERR_DATA,
                               "the sending lane ran over its slots: the FIFO's memory is corrupt");
@@ -84,81 +100,71 @@ static int pump_recv(struct gpuring_net_base_link *link, enum gpuring_protocol p
                      uint64_t *again)
 {
     struct gpuring_net_count *count = &link->count[protocol];
+    int calls = look(link, protocol), status;
     /* Partner: the lane's release store of head after its last read of the slot. */
     uint64_t head = __atomic_load_n(&count->memory.head->head, __ATOMIC_ACQUIRE);
-    int status;
 
     if (head > count->done) {
         gpuring_net_base_fail(
             link, GPURING_ERR_DATA,
             "the receiving lane gave back slots that had not arrived: the FIFO's memory is "
             "corrupt");
-        return 1;
+        return calls + 1;
     }
-    if (!credit_due(count, head)) {
-        return 0;
+    if (link->status != GPURING_OK || !credit_due(count, head)) {
+        return calls;
     }
     status = link->net->ops->credit((struct gpuring_net_link *) link, protocol, head);
     if (status == GPURING_AGAIN) {
         (*again)++;
-        return 0;
+        return calls;
     }
     if (status == GPURING_OK) {
         count->credit = head;
     }
-    return 1;
+    return calls + 1;
 }
 
 int gpuring_proxy_pump(struct gpuring_net_base_link *link, uint64_t *bytes, uint64_t *again)
 {
     int calls = 0;
 
-    for (int p = 0; p < GPURING_PROTOCOL_COUNT && link->status == GPURING_OK; p++) {
-        if ((link->used >> p & 1) == 0) {
-            continue;
-        }
-        if (link->net->ops->look != NULL) {
-            link->net->ops->look((struct gpuring_net_link *) link, (enum gpuring_protocol) p);
-            calls += gpuring_net_base_events(link->net);
-        }
-        calls += link->direction == GPURING_NET_SEND
-                     ? pump_send(link, (enum gpuring_protocol) p, bytes, again)
-                     : pump_recv(link, (enum gpuring_protocol) p, again);
+    for (uint32_t rest = link->used; rest != 0 && link->status == GPURING_OK; rest &= rest - 1) {
+        enum gpuring_protocol protocol = (enum gpuring_protocol) __builtin_ctz(rest);
+
+        calls += link->direction == GPURING_NET_SEND ? pump_send(link, protocol, bytes, again)
+                                                     : pump_recv(link, protocol, again);
     }
     return calls;
 }
 
-bool gpuring_proxy_pending(const struct gpuring_net_base_link *link, bool posted)
+static bool protocol_pending(const struct gpuring_net_base_link *link,
+                             const struct gpuring_net_count *count, bool posted)
 {
-    if (link->status != GPURING_OK) {
-        return false;
-    }
-    for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-        const struct gpuring_net_count *count = &link->count[p];
+    /* Partners: see pump_send and pump_recv. */
+    return link->direction == GPURING_NET_SEND
+               ? (posted ? count->posted : count->done) <
+                     __atomic_load_n(&count->memory.tail->tail, __ATOMIC_ACQUIRE)
+               : credit_due(count, __atomic_load_n(&count->memory.head->head, __ATOMIC_ACQUIRE));
+}
 
-        if ((link->used >> p & 1) == 0) {
-            continue;
-        }
-        /* Partners: see pump_send and pump_recv. */
-        if (link->direction == GPURING_NET_SEND) {
-            if ((posted ? count->posted : count->done) <
-                __atomic_load_n(&count->memory.tail->tail, __ATOMIC_ACQUIRE)) {
-                return true;
-            }
-        } else if (credit_due(count,
-                              __atomic_load_n(&count->memory.head->head, __ATOMIC_ACQUIRE))) {
-            return true;
-        }
+uint32_t gpuring_proxy_pending(const struct gpuring_net_base_link *link, bool posted)
+{
+    uint32_t pending = 0;
+
+    for (uint32_t rest = link->status == GPURING_OK ? link->used : 0; rest != 0; rest &= rest - 1) {
+        int p = __builtin_ctz(rest);
+
+        pending |= protocol_pending(link, &link->count[p], posted) ? 1u << p : 0;
     }
-    return false;
+    return pending;
 }
 
 void gpuring_proxy_withdraw(const struct gpuring_proxy_group *group)
 {
     struct gpuring_net_base_link *link;
 
-    if (__atomic_load_n(&group->ended, __ATOMIC_SEQ_CST) !=
-        __atomic_load_n(&group->begun, __ATOMIC_RELAXED)) {
+    if (__atomic_load_n(&group->running, __ATOMIC_SEQ_CST) != 0) {
         return;
     }
     GPURING_LIST_EACH(link, &group->links, struct gpuring_net_base_link, node)

@@ -23,8 +23,7 @@
 #define YIELD_US      200
 #define NAP_MIN_NS    20000
 #define NAP_MAX_NS    200000    /* while an operation runs, because a lane may fill a slot */
-#define BACK_MIN_NS   500000    /* first nap while other threads help, in case they stop soon */
-#define BACK_MAX_NS   4000000   /* longest nap while other threads help */
+#define WATCH_MS      20        /* between looks for completions that nobody waits for */
 #define NAP_FD_NS     100000000 /* while draining: descriptors of all nets wake the thread */
 #define NAP_BLIND_NS  1000000   /* while draining, if a net has no descriptor */
 
@@ -106,7 +105,7 @@ static void bell_clear(struct gpuring_proxy_bell *bell)
 /* Publish how the thread is about to sleep. Returns false if it must stay awake. */
 static bool bell_says(struct gpuring_proxy_bell *bell, int how, uint64_t begun)
 {
-    /* Partners: gpuring_proxy_begin and proxy_join, see the header. */
+    /* Partners: bell_call and proxy_join, see the header. */
     __atomic_store_n(&bell->sleeping, how, __ATOMIC_SEQ_CST);
     return __atomic_load_n(&bell->begun, __ATOMIC_SEQ_CST) == begun &&
            __atomic_load_n(&bell->stop, __ATOMIC_SEQ_CST) == 0;
@@ -117,11 +116,12 @@ static void bell_awake(struct gpuring_proxy_bell *bell)
     __atomic_store_n(&bell->sleeping, GPURING_PROXY_AWAKE, __ATOMIC_SEQ_CST);
 }
 
-void gpuring_proxy_bell_sleep(struct gpuring_proxy_bell *bell, uint64_t begun)
+void gpuring_proxy_bell_sleep(struct gpuring_proxy_bell *bell, uint64_t begun, bool watch)
 {
     struct pollfd fd = {.fd = bell->fd, .events = POLLIN};
+    int how = watch ? GPURING_PROXY_WATCHING : GPURING_PROXY_SLEEPING;
 
-    if (bell_says(bell, GPURING_PROXY_SLEEPING, begun) && poll(&fd, 1, -1) > 0) {
+    if (bell_says(bell, how, begun) && poll(&fd, 1, watch ? WATCH_MS : -1) > 0) {
         bell_clear(bell);
     }
     bell_awake(bell);
@@ -139,31 +139,26 @@ void gpuring_proxy_wait_init(struct gpuring_proxy_wait *wait,
                                         .yield_ns = (spin_us + yield_us) * 1000};
 }
 
-static void wait_nap(struct gpuring_proxy_bell *bell, const struct gpuring_proxy_nap *nap,
-                     uint64_t ns)
+void gpuring_proxy_wait_skip(struct gpuring_proxy_wait *wait)
+{
+    wait->since = gpuring_now_ns() - wait->yield_ns;
+    wait->nap_ns = wait->nap_ns != 0 ? wait->nap_ns : NAP_MIN_NS;
+}
+
+void gpuring_proxy_nap_on(const struct gpuring_proxy_nap *nap, struct gpuring_proxy_bell *bell,
+                          uint64_t ns)
 {
     struct timespec timeout = {.tv_sec = 0, .tv_nsec = (long) ns};
-    struct pollfd fds[GPURING_PROXY_NETS + 1];
+    /* poll ignores an entry with a negative descriptor. */
+    struct pollfd fds[GPURING_PROXY_NETS + 1] = {
+        {.fd = bell != NULL ? bell->fd : -1, .events = POLLIN}};
 
-    fds[0] = (struct pollfd){.fd = bell->fd, .events = POLLIN};
     for (int i = 0; i < nap->nfds; i++) {
         fds[i + 1] = (struct pollfd){.fd = nap->fds[i], .events = POLLIN};
     }
     if (ppoll(fds, (nfds_t) nap->nfds + 1, &timeout, NULL) > 0 && fds[0].revents != 0) {
         bell_clear(bell);
     }
-}
-
-void gpuring_proxy_bell_stand_back(struct gpuring_proxy_bell *bell, uint64_t *ns)
-{
-    const struct gpuring_proxy_nap nap = {.nfds = 0};
-
-    __atomic_store_n(&bell->sleeping, GPURING_PROXY_STANDING_BACK, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&bell->stop, __ATOMIC_SEQ_CST) == 0) {
-        *ns = *ns == 0 ? BACK_MIN_NS : *ns * 2 < BACK_MAX_NS ? *ns * 2 : BACK_MAX_NS;
-        wait_nap(bell, &nap, *ns);
-    }
-    bell_awake(bell);
 }
 
 void gpuring_proxy_wait_step(struct gpuring_proxy_wait *wait, struct gpuring_proxy_bell *bell,
@@ -190,7 +185,7 @@ void gpuring_proxy_wait_step(struct gpuring_proxy_wait *wait, struct gpuring_pro
     }
     longest = running ? NAP_MAX_NS : nap->all_nets ? NAP_FD_NS : NAP_BLIND_NS;
     if (running || bell_says(bell, GPURING_PROXY_NAPPING, begun)) {
-        wait_nap(bell, nap, wait->nap_ns < longest ? wait->nap_ns : longest);
+        gpuring_proxy_nap_on(nap, bell, wait->nap_ns < longest ? wait->nap_ns : longest);
     }
     bell_awake(bell);
     wait->nap_ns = wait->nap_ns * 2 < NAP_FD_NS ? wait->nap_ns * 2 : NAP_FD_NS;
