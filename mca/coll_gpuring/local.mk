@@ -90,7 +90,9 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/net/verbs/complete.c \
     mca/coll_gpuring/net/verbs/failover.c \
     mca/coll_gpuring/net/verbs/flush.c \
+    mca/coll_gpuring/net/verbs/verbs_fail.c \
     mca/coll_gpuring/net/verbs/verbs_link.c \
+    mca/coll_gpuring/net/verbs/verbs_load.c \
     mca/coll_gpuring/net/verbs/memory.c \
     mca/coll_gpuring/net/verbs/port.c \
     mca/coll_gpuring/net/verbs/post.c \
@@ -104,6 +106,7 @@ libgpuring_core_la_CPPFLAGS += $(UCX_CPPFLAGS)
 libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/net/ucx/data.c \
     mca/coll_gpuring/net/ucx/ucx_link.c \
+    mca/coll_gpuring/net/ucx/ucx_load.c \
     mca/coll_gpuring/net/ucx/ucx.c \
     mca/coll_gpuring/net/ucx/ucx_internal.h
 endif

@@ -3,8 +3,7 @@
 """layers.py [BUILD]: check that the parts of the source tree use each other only as arrows.txt permits.
 
 Prints each include that arrows.txt does not permit and, given a finished build folder, each such use of
-a function or variable. Also prints circles of parts, and circles of files except those that a "circle"
-row of arrows.txt lists.
+a function or variable. Also prints circles of parts and of files.
 """
 
 import fnmatch
@@ -18,17 +17,14 @@ DEFINED = "TDBRVWGS"  # letters of nm for global symbols that a file defines
 
 
 def read_rows(path):
-    """Return the rows of parts, and the permitted circles as lists of patterns."""
-    rows, permitted = [], []
+    rows = []
     for line in open(path):
         line = line.split("#")[0].strip()
-        if line.startswith("circle ="):
-            permitted.append(line.split("=", 1)[1].split())
-        elif line:
+        if line:
             name, rest = line.split("=", 1)
             patterns, uses = rest.split(":")
             rows.append((name.strip(), patterns.split(), set(uses.split())))
-    return rows, permitted
+    return rows
 
 
 def part_of(rows, file):
@@ -71,27 +67,22 @@ def source_of(folder, object_file):
     return None
 
 
-def objects(build, stale):
-    """Yield (source, object) for each source file that has not changed since it was compiled.
-
-    Add the others to `stale`.
-    """
+def objects(build):
+    """Yield (source, object) for each source file that has not changed since it was compiled."""
     for top in TOPS:
         for folder, _, files in os.walk(os.path.join(build, top)):
             inner = folder.removesuffix("/.libs")
             for file in files:
                 source = source_of(os.path.relpath(inner, build), file) if file.endswith(".o") else None
                 path = os.path.join(folder, file)
-                if source and os.path.getmtime(source) > os.path.getmtime(path):
-                    stale.append(source)
-                elif source:
+                if source and os.path.getmtime(source) <= os.path.getmtime(path):
                     yield source, path
 
 
-def uses(build, stale):
+def uses(build):
     """Yield (user, definer, symbol) for each function and variable that one file uses and another defines."""
     defined, used = {}, {}
-    for source, file in objects(build, stale):
+    for source, file in objects(build):
         for line in subprocess.run(["nm", file], capture_output=True, text=True).stdout.splitlines():
             kind, name = line.split()[-2:]
             if kind in DEFINED:
@@ -130,21 +121,11 @@ def circles(arrows):
     return found
 
 
-def is_permitted(circle, permitted):
-    """Return true if the files of a circle match the patterns of one row, and each pattern is needed."""
-    for patterns in permitted:
-        used = {next((p for p in patterns if matches(file, p)), None) for file in circle}
-        if used == set(patterns):
-            permitted.remove(patterns)
-            return True
-    return False
-
-
 def main():
-    rows, permitted = read_rows(os.path.join(os.path.dirname(os.path.abspath(__file__)), "arrows.txt"))
+    rows = read_rows(os.path.join(os.path.dirname(os.path.abspath(__file__)), "arrows.txt"))
     build = sys.argv[1] if len(sys.argv) > 1 and sys.argv[1] else None
     sys.setrecursionlimit(10000)
-    parts, between, stale = {}, {}, []
+    parts, between = {}, {}
     for file in sources():
         parts[file], _ = part_of(rows, file)
         if parts[file] is None:
@@ -169,13 +150,10 @@ def main():
         print("arrows.txt: a circle of parts: " + " ".join(circle))
     if build is None:
         return
-    for source, target, name in uses(build, stale):
+    for source, target, name in uses(build):
         arrow(source, target, f"uses {name} of {target}")
     for circle in circles(between):
-        if not is_permitted(circle, permitted):
-            print(f"a circle of {len(circle)} files: " + " ".join(circle))
-    for patterns in permitted if not stale else []:
-        print("arrows.txt: no longer a circle: " + " ".join(patterns))
+        print(f"a circle of {len(circle)} files: " + " ".join(circle))
 
 
 main()

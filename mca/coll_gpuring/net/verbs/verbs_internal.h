@@ -97,6 +97,10 @@ struct gpuring_verbs {
  * functions of the header and use the device's own table. */
 extern struct gpuring_verbs gpuring_verbs;
 
+/* net/verbs/verbs_load.c: load libibverbs, once per process. Returns 0 or GPURING_ERR_UNSUPPORTED.
+ */
+int gpuring_verbs_load(void);
+
 /* Defaults of NCCL (NCCL_IB_TIMEOUT, NCCL_IB_RETRY_CNT, from its documentation for 2.23 and later),
  * which large fabrics need while switches reroute. Soft-RoCE (Linux, rxe_comp.c) never stops after
  * a retry count of 7. */
@@ -374,7 +378,7 @@ bool gpuring_verbs_flush_last(struct gpuring_net_link *link, struct gpuring_verb
 void gpuring_verbs_flush_failed(struct gpuring_net_link *link,
                                 const struct gpuring_verbs_rail *rail);
 
-/* net/verbs/failover.c: rails and links that fail */
+/* net/verbs/verbs_fail.c: rails and links that fail */
 /* Return the first rail that is up, or NULL. */
 struct gpuring_verbs_rail *gpuring_verbs_first_up(struct gpuring_net_link *link);
 /* Mark a rail as failed for the given reason. The link continues on another rail, or fails. */
@@ -386,6 +390,9 @@ void gpuring_verbs_link_fail(struct gpuring_net_link *link, const struct gpuring
                              int status, const char *what, const char *remedy);
 /* Return advice for the user about the status of a failed completion. Pure. */
 const char *gpuring_verbs_remedy(enum ibv_wc_status status);
+void gpuring_verbs_start_recovery(struct gpuring_net_link *link);
+
+/* net/verbs/failover.c: recovery */
 /* Handle ARRIVED: of the slots sent on rail `lost`, the peer has all steps before `count`, and step
  * count + n for each bit n of `early`. Several rails may report the same loss, in any order.
  * Handling a report twice is harmless. */

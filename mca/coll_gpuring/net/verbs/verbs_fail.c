@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Failures of rails and links: their states and the log messages (both hosts, device, port, status,
+ * remedy). The function that detects a failure only changes the state; the next pass of the proxy
+ * does the rest (net/verbs/failover.c).
+ */
+#include <stdio.h>
+
+#include "mca/coll_gpuring/net/verbs/verbs_internal.h"
+#include "mca/coll_gpuring/util/clock.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+/*
+ * Meaning of the status of a failed completion: whether another path may help, and advice for the
+ * user. Errors of the peer or of memory would occur on any path. For statuses that are not in the
+ * table, because they belong to unused operations or are unknown, another path is tried.
+ */
+#define PEER_GONE                                                                   \
+    "the peer's memory or queue pair is gone: its process has failed or freed the " \
+    "communicator; see its output"
+#define OUR_MEMORY \
+    "memory of this process was unmapped under a transfer, or this is a bug: please report it"
+#define BAD_DEVICE \
+    "the device failed: see the kernel's log (dmesg); coll_gpuring_verbs_hca can exclude it"
+static const struct {
+    bool path;
+    const char *remedy;
+} statuses[] = {
+    [IBV_WC_LOC_LEN_ERR] = {false, OUR_MEMORY},
+    [IBV_WC_LOC_QP_OP_ERR] = {true, "the port or interface is down (see ibv_devinfo), or the "
+                                    "device failed (see dmesg)"},
+    [IBV_WC_LOC_PROT_ERR] = {false, OUR_MEMORY},
+    /* Software devices of Linux 6.12 report this status where those of 6.1 report
+     * IBV_WC_LOC_QP_OP_ERR. */
+    [IBV_WC_WR_FLUSH_ERR] = {true, "the port or interface is down (see ibv_devinfo), or the peer "
+                                   "or the device put the queue pair in its error state: another "
+                                   "message, the peer's output or the kernel's log (dmesg) says "
+                                   "why"},
+    [IBV_WC_BAD_RESP_ERR] = {true, "the answers of the peer's device make no sense: see the "
+                                   "kernel's log (dmesg) of both hosts and the versions of their "
+                                   "firmware"},
+    [IBV_WC_LOC_ACCESS_ERR] = {false, OUR_MEMORY},
+    [IBV_WC_REM_INV_REQ_ERR] = {true, PEER_GONE},
+    [IBV_WC_REM_ACCESS_ERR] = {false, PEER_GONE},
+    [IBV_WC_REM_OP_ERR] = {true, PEER_GONE},
+    [IBV_WC_RETRY_EXC_ERR] = {true, "the peer does not answer: its process or host is gone, a port "
+                                    "or cable is down, or the network loses packets; if it is only "
+                                    "slow, raise coll_gpuring_verbs_timeout or "
+                                    "coll_gpuring_verbs_retry_count"},
+    [IBV_WC_RNR_RETRY_EXC_ERR] = {true, "the peer takes no more messages: its process hangs or is "
+                                        "stopped"},
+    [IBV_WC_REM_ABORT_ERR] = {true, PEER_GONE},
+    [IBV_WC_FATAL_ERR] = {true, BAD_DEVICE},
+    [IBV_WC_RESP_TIMEOUT_ERR] = {true, "the peer's device does not answer in time: see the "
+                                       "kernel's log (dmesg) of both hosts"},
+    [IBV_WC_GENERAL_ERR] = {true, BAD_DEVICE},
+};
+
+static bool is_listed(enum ibv_wc_status status)
+{
+    return (size_t) status < sizeof statuses / sizeof *statuses && statuses[status].remedy != NULL;
+}
+
+const char *gpuring_verbs_remedy(enum ibv_wc_status status)
+{
+    return is_listed(status) ? statuses[status].remedy
+                             : "this may be a bug of the driver: see the kernel's log (dmesg)";
+}
+
+struct gpuring_verbs_rail *gpuring_verbs_first_up(struct gpuring_net_link *link)
+{
+    for (unsigned r = 0; r < link->nrails; r++) {
+        if (link->rail[r].state == GPURING_VERBS_UP) {
+            return &link->rail[r];
+        }
+    }
+    return NULL;
+}
+
+/* Stop answering the peer's probes and sends, so that it detects the failure as well. */
+static void stop_answering(const struct gpuring_net_link *link,
+                           const struct gpuring_verbs_rail *rail)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+    if (gpuring_verbs.modify_qp(rail->qp, &attr, IBV_QP_STATE) != 0) {
+        gpuring_debug("%s: a failed queue pair of device %s does not leave its state",
+                      link->base.net->host, rail->port->adapter->name);
+    }
+}
+
+void gpuring_verbs_link_fail(struct gpuring_net_link *link, const struct gpuring_verbs_rail *rail,
+                             int status, const char *what, const char *remedy)
+{
+    if (link->base.status != GPURING_OK) {
+        return;
+    }
+    for (unsigned r = 0; r < link->nrails; r++) {
+        if (link->rail[r].state == GPURING_VERBS_UP) {
+            stop_answering(link, &link->rail[r]);
+        }
+    }
+    gpuring_net_base_fail(
+        &link->base, status,
+        "[verbs-failed] verbs connection from %s to %s, device %s port %d, failed: %s; %s",
+        link->base.net->host, link->base.peer_name, rail->port->adapter->name, rail->port->number,
+        what, remedy);
+}
+
+void gpuring_verbs_start_recovery(struct gpuring_net_link *link)
+{
+    gpuring_verbs_net(link)->recovering += !link->recovering;
+    link->recovering = true;
+}
+
+/* Report everything again that was reported on this rail, because it may not have arrived. */
+static void forget_reports(struct gpuring_net_link *link, const struct gpuring_verbs_rail *on)
+{
+    for (unsigned r = 0; r < link->nrails; r++) {
+        if (link->rail[r].reported_on == on) {
+            link->rail[r].reported_on = NULL;
+        }
+    }
+}
+
+void gpuring_verbs_rail_fail(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+                             const char *what, const char *remedy)
+{
+    const struct gpuring_verbs_rail *other;
+
+    if (rail->state != GPURING_VERBS_UP || link->base.status != GPURING_OK) {
+        return;
+    }
+    rail->state = GPURING_VERBS_DRAINING;
+    rail->failed_ns = gpuring_now_ns();
+    stop_answering(link, rail);
+    other = gpuring_verbs_first_up(link);
+    if (other == NULL) {
+        if (!link->peer_closed) {
+            gpuring_verbs_link_fail(link, rail, GPURING_ERR_NET, what, remedy);
+        }
+        return;
+    }
+    gpuring_warn("[verbs-failover] verbs connection from %s to %s: device %s port %d failed: %s; "
+                 "%s; it goes on by device %s port %d",
+                 link->base.net->host, link->base.peer_name, rail->port->adapter->name,
+                 rail->port->number, what, remedy, other->port->adapter->name, other->port->number);
+    forget_reports(link, rail);
+    gpuring_verbs_start_recovery(link);
+}
+
+void gpuring_verbs_rail_fail_wc(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+                                const struct ibv_wc *wc)
+{
+    char what[128];
+
+    if (link->peer_closed || rail->state != GPURING_VERBS_UP) {
+        return; /* the peer did not need these sends, or they belong to a failed rail */
+    }
+    snprintf(what, sizeof what, "%s (status %d, vendor 0x%x)",
+             gpuring_verbs.wc_status_str(wc->status), (int) wc->status, wc->vendor_err);
+    if (!is_listed(wc->status) || statuses[wc->status].path) {
+        gpuring_verbs_rail_fail(link, rail, what, gpuring_verbs_remedy(wc->status));
+    } else {
+        gpuring_verbs_link_fail(link, rail, GPURING_ERR_NET, what,
+                                gpuring_verbs_remedy(wc->status));
+    }
+}
