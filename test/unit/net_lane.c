@@ -173,7 +173,7 @@ static int wait_above(struct lane_end *end, const uint64_t *counter, uint64_t li
             return GPURING_ERR_TIMEOUT;
         }
         if (end->help) {
-            (void) gpuring_proxy_help(&end->group);
+            (void) gpuring_proxy_help(&end->group, true);
         }
         if (looks < 1000) {
             sched_yield();

@@ -32,12 +32,13 @@ struct ompi_request_t {
     bool sent, complete, failed;
     size_t bytes;
     uint8_t *data; /* of a receive, or of a large send */
+    uint64_t *completed;
     uint8_t stored[EAGER];
 };
 
 static struct ompi_request_t *records[RECORDS]; /* in the order in which they were started */
 static bool refuse, fail_next, cancels = true;
-static unsigned posted_receives;
+static unsigned posted_receives, looks;
 
 static bool matches(const struct ompi_request_t *a, const struct ompi_request_t *b)
 {
@@ -53,6 +54,8 @@ static void deliver(struct ompi_request_t *send, struct ompi_request_t *receive)
     memcpy(receive->data, send->data != NULL ? send->data : send->stored, bytes);
     receive->bytes = send->bytes > receive->bytes ? SIZE_MAX : send->bytes;
     send->complete = receive->complete = true;
+    ++*send->completed;
+    ++*receive->completed;
     posted_receives--;
 }
 
@@ -73,7 +76,8 @@ static int fake_start(struct ompi_communicator_t *comm, int tag, struct gpuring_
                                        .sent = message->sent,
                                        .failed = fail_next,
                                        .bytes = message->bytes,
-                                       .data = message->data};
+                                       .data = message->data,
+                                       .completed = message->completed};
     fail_next = false;
     if (request->sent && request->bytes <= EAGER && !message->synchronous) {
         if (request->bytes > 0) {
@@ -103,6 +107,7 @@ static int fake_finish(struct gpuring_message *message)
     struct ompi_request_t *request = message->request;
     bool failed = request->failed;
 
+    looks++;
     if (!request->complete && !failed && !(request->sent && request->data == NULL)) {
         return GPURING_AGAIN;
     }
@@ -205,7 +210,7 @@ static int close_ranks(void **state)
 
 static void help(int rank)
 {
-    (void) gpuring_proxy_help(&ranks[rank].end.group);
+    (void) gpuring_proxy_help(&ranks[rank].end.group, true);
 }
 
 static uint8_t byte_of(uint64_t step)
@@ -285,6 +290,25 @@ static void test_window(void **state)
     }
     assert_false(gpuring_proxy_unsent(&ranks[0].end.group));
     assert_int_equal(sent(), WINDOW);
+}
+
+/* Messages are looked at after one of them has completed, or lanes have run. */
+static void test_looks(void **state)
+{
+    struct gpuring_proxy_group *group = &ranks[1].end.group;
+
+    help(1);
+    for (uint64_t step = 0; step < 3 * NSLOTS; step++) {
+        looks = 0;
+        assert_false(gpuring_proxy_help(group, false));
+        assert_int_equal(looks, 0);
+        put(step, 16);
+        help(0);
+        assert_true(gpuring_proxy_help(group, false));
+        take(step, 16);
+        assert_false(gpuring_proxy_help(group, true));
+        assert_true(looks > 0);
+    }
 }
 
 /* A communicator that was freed has posted receives only during operations, and loses no message
@@ -544,13 +568,11 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, connect_ranks, close_ranks)
     const struct CMUnitTest tests[] = {
-        TEST(test_steps),          TEST(test_window),
-        TEST(test_large),          TEST(test_unused),
-        TEST(test_abort),          TEST(test_errors),
-        TEST(test_held),           TEST(test_wanted),
-        TEST(test_freed),          TEST(test_wanted_sizes),
-        TEST(test_wanted_freed),   TEST(test_wanted_abort),
-        TEST(test_wanted_failure), cmocka_unit_test(test_chunks),
+        TEST(test_steps),        TEST(test_looks),          TEST(test_window),
+        TEST(test_large),        TEST(test_unused),         TEST(test_abort),
+        TEST(test_errors),       TEST(test_held),           TEST(test_wanted),
+        TEST(test_freed),        TEST(test_wanted_sizes),   TEST(test_wanted_freed),
+        TEST(test_wanted_abort), TEST(test_wanted_failure), cmocka_unit_test(test_chunks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

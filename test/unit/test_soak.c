@@ -90,7 +90,7 @@ static int run_work(struct soak_member *member, struct gpuring_work *work, bool 
             return GPURING_ERR_PEER;
         }
         if (help) {
-            (void) gpuring_transport_help(member->transport);
+            (void) gpuring_transport_help(member->transport, true);
         }
         sched_yield();
         if (looks % 64 == 0) {

@@ -155,7 +155,7 @@ static void reduce(struct rank *ranks, enum gpuring_protocol protocol)
     while (status[0] == GPURING_AGAIN || status[1] == GPURING_AGAIN) {
         assert_true(time(NULL) <= end);
         for (int r = 0; r < RANKS; r++) {
-            (void) gpuring_transport_help(ranks[r].transport);
+            (void) gpuring_transport_help(ranks[r].transport, true);
             status[r] =
                 status[r] == GPURING_AGAIN ? ops->poll(ranks[r].stream, ranks[r].work) : status[r];
         }

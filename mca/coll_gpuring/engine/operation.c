@@ -250,20 +250,19 @@ static int compare(struct gpuring_engine *engine)
  * They run in the first poll and after each event. They also run in one of POLLS_PER_RUN polls,
  * because an event that another thread receives while a lane stores its tail may count as none.
  */
-#define POLLS_PER_RUN  16
-#define RUNS_PER_POLL  8 /* at most, so that the caller progresses MPI */
+#define POLLS_PER_RUN 16
+#define RUNS_PER_POLL 8 /* at most, so that the caller progresses MPI */
 
 static int run_lanes(struct gpuring_engine *engine)
 {
-    int status = GPURING_AGAIN;
+    bool ran = !engine->only_remote || engine->polls++ % POLLS_PER_RUN == 0;
+    int status = ran ? engine->device_ops->poll(engine->stream, &engine->work) : GPURING_AGAIN;
 
-    if (!engine->only_remote || engine->polls++ % POLLS_PER_RUN == 0) {
-        status = engine->device_ops->poll(engine->stream, &engine->work);
-    }
     for (int runs = 1; status == GPURING_AGAIN && runs < RUNS_PER_POLL &&
-                       gpuring_transport_help(engine->program->transport);
+                       gpuring_transport_help(engine->program->transport, ran);
          runs++) {
         status = engine->device_ops->poll(engine->stream, &engine->work);
+        ran = true;
     }
     return status;
 }

@@ -35,9 +35,9 @@ struct gpuring_net_base_link {
     char peer_name[128];
     char text[640];
     /* Valid from gpuring_proxy_add to _remove: */
-    struct gpuring_list node;           /* in the group's list, links in use first */
-    uint32_t used;                      /* bits 1 << protocol; see gpuring_proxy_use */
-    struct gpuring_proxy_group *group;  /* NULL: the proxy does not have the link */
+    struct gpuring_list node;            /* in the group's list, links in use first */
+    uint32_t used;                       /* bits 1 << protocol; see gpuring_proxy_use */
+    struct gpuring_proxy_group *group;   /* NULL: the proxy does not have the link */
     struct gpuring_net_traffic *traffic; /* of the group */
     struct gpuring_net_base_link *pair;  /* see gpuring_proxy_pair; NULL: none */
     int *failed; /* the owner's copy of status, stored with release after `text` */

@@ -192,6 +192,10 @@ struct gpuring_net_ops {
     void (*look)(struct gpuring_net_link *link, enum gpuring_protocol protocol);
     /* Gate. Progress the network. Returns the number of events, 0 if nothing has happened. */
     int (*poll)(struct gpuring_net *net);
+    /* Return false if a pass would find nothing, because nothing has happened since the last call.
+     * A rare event may be missed. For the thread that drives the net's only group. NULL: unknown.
+     */
+    bool (*changed)(struct gpuring_net *net);
     /* Gate. Return 0 if all posts and credits leave without further polls of this process, and
      * GPURING_AGAIN otherwise. */
     int (*quiet)(struct gpuring_net *net);

@@ -8,6 +8,13 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
+/* Called by MPI, in any thread. Returns 0, because the request continues to exist. */
+static int count_completion(struct ompi_request_t *request)
+{
+    __atomic_fetch_add((uint64_t *) request->req_complete_cb_data, 1, __ATOMIC_RELAXED);
+    return 0;
+}
+
 static int message_start(struct ompi_communicator_t *comm, int tag, struct gpuring_message *message)
 {
     int code = message->sent
@@ -22,6 +29,11 @@ static int message_start(struct ompi_communicator_t *comm, int tag, struct gpuri
         gpuring_error("MPI could not start a message %s rank %d (code %d)",
                       message->sent ? "to" : "from", message->peer, code);
         return GPURING_ERR_NET;
+    }
+    if (message->completed != NULL && !REQUEST_COMPLETE(message->request)) {
+        (void) ompi_request_set_callback(message->request, count_completion, message->completed);
+    } else if (message->completed != NULL && !message->sent) {
+        __atomic_fetch_add(message->completed, 1, __ATOMIC_RELAXED);
     }
     return GPURING_OK;
 }

@@ -71,8 +71,7 @@ static struct wait wait_begin(const struct gpuring_engine *engine)
 {
     bool crowded = engine->oversubscribed || opal_progress_yield_when_idle;
 
-    return (struct wait){
-        .since_ns = gpuring_now_ns(), .alone = !crowded, .crowded = crowded};
+    return (struct wait){.since_ns = gpuring_now_ns(), .alone = !crowded, .crowded = crowded};
 }
 
 /* Return true if MPI must be progressed before the next look. */
@@ -87,8 +86,8 @@ static bool mpi_is_due(struct wait *wait)
     return look % LOOKS_PER_MPI == 0;
 }
 
-/* Wait for an operation inside a node after its first poll: progress MPI, check the watchdog, and give the core
- * to other threads if that is due. */
+/* Wait for an operation inside a node after its first poll: progress MPI, check the watchdog, and
+ * give the core to other threads if that is due. */
 static int wait_operation(mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
 {
     struct gpuring_engine *engine = module->engine;

@@ -11,8 +11,8 @@
 #include "mca/coll_gpuring/util/status.h"
 
 /*
- * opal_progress takes as long as a small message, so the thread first looks ALONE_LOOKS times at its
- * own network alone, which takes about 20 us. Messages of MPI only arrive in opal_progress.
+ * opal_progress takes as long as a small message, so the thread first looks ALONE_LOOKS times at
+ * its own network alone, which takes about 20 us. Messages of MPI only arrive in opal_progress.
  */
 #define ALONE_LOOKS     40
 #define LOOKS_PER_MPI   8
@@ -20,9 +20,9 @@
 
 /*
  * A thread that has waited for LATE_NS without progress naps until the network reports an event, or
- * NAP_NS is over, after which it progresses MPI. MPI has no descriptor that reports its messages, so
- * the thread naps later and then only briefly, like a thread that also waits for ranks of its node
- * or for a GPU.
+ * NAP_NS is over, after which it progresses MPI. MPI has no descriptor that reports its messages,
+ * so the thread naps later and then only briefly, like a thread that also waits for ranks of its
+ * node or for a GPU.
  */
 #define LATE_NS        UINT64_C(10000000)
 #define LATE_BY_MPI_NS UINT64_C(100000000)
@@ -64,17 +64,15 @@ static void check_time(struct network_wait *wait, const struct gpuring_engine *e
         wait->since_ns = now;
     }
     wait->late = now - wait->since_ns >= (wait->by_mpi ? LATE_BY_MPI_NS : LATE_NS);
-    wait->crowded =
-        wait->crowded || gpuring_transport_shares_core(engine->program->transport);
+    wait->crowded = wait->crowded || gpuring_transport_shares_core(engine->program->transport);
 }
 
 int gpuring_network_wait(mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
 {
     struct gpuring_engine *engine = module->engine;
     struct gpuring_transport *transport = engine->program->transport;
-    struct network_wait wait = {
-        .by_mpi = gpuring_transport_by_mpi(transport),
-        .crowded = engine->oversubscribed || opal_progress_yield_when_idle};
+    struct network_wait wait = {.by_mpi = gpuring_transport_by_mpi(transport),
+                                .crowded = engine->oversubscribed || opal_progress_yield_when_idle};
     uint64_t nap_ns = !wait.by_mpi && engine->only_remote ? NAP_NS : NAP_BLIND_NS;
     int status;
 

@@ -118,9 +118,9 @@ void gpuring_transport_end(struct gpuring_transport *transport, bool driven)
     }
 }
 
-bool gpuring_transport_help(struct gpuring_transport *transport)
+bool gpuring_transport_help(struct gpuring_transport *transport, bool ran)
 {
-    return transport->nremote > 0 && gpuring_proxy_help(&transport->group);
+    return transport->nremote > 0 && gpuring_proxy_help(&transport->group, ran);
 }
 
 void gpuring_transport_nap(struct gpuring_transport *transport, uint64_t ns)

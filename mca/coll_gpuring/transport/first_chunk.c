@@ -155,7 +155,7 @@ int gpuring_transport_try(struct gpuring_transport *transport, char *text, size_
         transport->try_until = gpuring_now() + limit;
         status = begin(transport);
     }
-    (void) gpuring_transport_help(transport);
+    (void) gpuring_transport_help(transport, true);
     status = status == GPURING_OK ? look_at_all(transport, &which) : status;
     if (status == GPURING_ERR_DATA) {
         snprintf(text, size, "%s delivered another message than rank %d sent",

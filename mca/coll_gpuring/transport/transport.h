@@ -253,8 +253,9 @@ void gpuring_transport_begin(struct gpuring_transport *transport, bool driven);
 void gpuring_transport_end(struct gpuring_transport *transport, bool driven);
 
 /* Progress network connections immediately in the calling thread, which waits for the operation.
- * Returns true if anything happened that lanes may wait for. */
-bool gpuring_transport_help(struct gpuring_transport *transport);
+ * ran: lanes may have run since the last call. Returns true if anything happened that lanes may
+ * wait for. */
+bool gpuring_transport_help(struct gpuring_transport *transport, bool ran);
 
 /* Sleep until the network reports an event, at most for `ns` nanoseconds. */
 void gpuring_transport_nap(struct gpuring_transport *transport, uint64_t ns);

@@ -148,7 +148,7 @@ struct gpuring_transport {
     struct gpuring_conn *conns; /* all receiving ends, then all sending ends */
     uint32_t nconns;
     uint32_t nremote;
-    struct gpuring_proxy_group group;    /* group of the links; zeroed if there are none */
+    struct gpuring_proxy_group group; /* group of the links; zeroed if there are none */
     struct gpuring_lanes_used used;
     struct gpuring_fifo_end *fifos;      /* [protocol][nconns], as connected */
     struct gpuring_fifo_end *exec_fifos; /* the uploaded copy of fifos */

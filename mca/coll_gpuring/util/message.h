@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct ompi_communicator_t;
 struct ompi_request_t;
@@ -22,6 +23,11 @@ struct gpuring_message {
     void *data;
     size_t bytes;                   /* of a receive: the room, then the number of bytes received */
     struct ompi_request_t *request; /* NULL: not started, or complete */
+    /* A counter that is incremented when the message completes, unless it is a send that is
+     * complete when it has started. May miss messages that complete in another thread meanwhile.
+     * NULL: none.
+     */
+    uint64_t *completed;
 };
 
 struct gpuring_message_ops {

@@ -81,6 +81,9 @@ struct gpuring_net {
     struct ompi_communicator_t *comm;
     int rank, number, lowest_tag;
     struct gpuring_net_devices devices; /* none: MPI chooses them */
+    uint64_t completed; /* messages; atomic, because MPI completes them in any thread */
+    uint64_t seen;      /* the value of `completed` at the last call of mpi_changed */
+    bool held;          /* MPI may still access a message that was not freed */
 };
 
 /* What a rank sends to the other end of a link. */
@@ -124,7 +127,9 @@ static int mpi_open(const struct gpuring_net_config *config, struct gpuring_net 
 static void mpi_close(struct gpuring_net *net)
 {
     gpuring_net_base_destroy(&net->base);
-    free(net);
+    if (!net->held) {
+        free(net);
+    }
 }
 
 static const struct gpuring_net_devices *mpi_devices(const struct gpuring_net *net)
@@ -252,6 +257,7 @@ static int start(struct gpuring_net_link *link, unsigned which, struct gpuring_m
     int tag = tag_at(net, message->sent ? link->peer_tags : own_tags(link), which);
 
     message->peer = link->peer;
+    message->completed = &net->completed;
     if (net->messages->start(net->comm, tag, message) != GPURING_OK) {
         link_fail(link, GPURING_ERR_NET, "MPI refused a message");
     }
@@ -538,13 +544,25 @@ static void mpi_link_close(struct gpuring_net_link *link)
     gpuring_net_base_remove(&link->base);
     if (cancel_all(link)) {
         free_link(link);
-    } /* otherwise a message in flight still needs its memory */
+    } else {
+        net->held = true;
+    }
     gpuring_gate_leave(net->base.gate);
 }
 
 static int mpi_poll(struct gpuring_net *net)
 {
     return gpuring_net_base_events(&net->base);
+}
+
+/* The control message of a peer also completes a receive. */
+static bool mpi_changed(struct gpuring_net *net)
+{
+    uint64_t completed = __atomic_load_n(&net->completed, __ATOMIC_RELAXED);
+    bool changed = completed != net->seen;
+
+    net->seen = completed;
+    return changed;
 }
 
 /* MPI sends by itself what was posted, when the process calls MPI. */
@@ -579,6 +597,7 @@ const struct gpuring_net_ops gpuring_net_mpi = {
     .post = mpi_post,
     .look = mpi_look,
     .poll = mpi_poll,
+    .changed = mpi_changed,
     .quiet = mpi_quiet,
     .arm = mpi_arm,
 };

@@ -454,12 +454,24 @@ void gpuring_proxy_begin(struct gpuring_proxy_group *group, bool driven)
     }
 }
 
-bool gpuring_proxy_help(struct gpuring_proxy_group *group)
+/* Return true if an event may need a pass. */
+static bool has_changed(const struct gpuring_proxy *proxy)
+{
+    const struct gpuring_net_ops *ops = proxy->nets[0].ops;
+
+    return proxy->config.progress == NULL || ops->changed == NULL ||
+           ops->changed(proxy->nets[0].net);
+}
+
+bool gpuring_proxy_help(struct gpuring_proxy_group *group, bool ran)
 {
     struct gpuring_proxy *proxy = group->proxy;
     /* Relaxed: if several threads help, only one of them learns of an event. */
     uint64_t seen = __atomic_load_n(&group->seen, __ATOMIC_RELAXED), wakes;
 
+    if (!has_changed(proxy) && !ran) {
+        return false;
+    }
     if (pthread_mutex_trylock(&proxy->config.gate->mutex) == 0) {
         proxy_pass(proxy, group);
         proxy->helped++;

@@ -14,12 +14,12 @@
  * Returning half of the ring at a time saves small operations most of the credit messages. It
  * cannot starve the sender, whose lane has nslots local slots in addition to the half at the peer.
  *
- * begin and end bracket each operation that uses the network. A thread that waits for the end of its
- * operation drives the proxy itself, and the proxy's thread sleeps. The proxy's thread works while
- * operations are in progress that nobody waits for, and after the end of an operation until all
- * posts and credits are sent. While it is awake and has nothing to do, it polls, then yields, then
- * naps. When only completions of posts are outstanding, it looks every WATCH_NS, because a failure
- * of the last post of an operation must not wait for the next operation.
+ * begin and end bracket each operation that uses the network. A thread that waits for the end of
+ * its operation drives the proxy itself, and the proxy's thread sleeps. The proxy's thread works
+ * while operations are in progress that nobody waits for, and after the end of an operation until
+ * all posts and credits are sent. While it is awake and has nothing to do, it polls, then yields,
+ * then naps. When only completions of posts are outstanding, it looks every WATCH_NS, because a
+ * failure of the last post of an operation must not wait for the next operation.
  *
  * Threads: create and destroy from one thread; add, remove, begin, end and error from any thread,
  * without the gate; help and nap from the thread that drives the group's operation. A forked child
@@ -134,8 +134,8 @@ const char *gpuring_proxy_error(const struct gpuring_net_link *link);
  */
 bool gpuring_proxy_unsent(struct gpuring_proxy_group *group);
 
-/* Withdraw what the nets have posted for links of the group, unless an operation is in progress. The
- * next operation that uses a link posts it again. */
+/* Withdraw what the nets have posted for links of the group, unless an operation is in progress.
+ * The next operation that uses a link posts it again. */
 void gpuring_proxy_rest(struct gpuring_proxy_group *group);
 
 /*
@@ -154,12 +154,13 @@ void gpuring_proxy_begin(struct gpuring_proxy_group *group, bool driven);
 void gpuring_proxy_end(struct gpuring_proxy_group *group, bool driven);
 
 /*
- * Perform one pass of the proxy's work in the calling thread, without waiting for anything. Returns
- * true if since the last call slots have arrived in the group, or slots have become free that its
- * lanes may wait for. If there are more threads than cores, this saves two thread switches per
- * message.
+ * Perform one pass of the proxy's work in the calling thread, without waiting for anything. ran:
+ * the group's lanes may have filled or freed slots since the last call. Otherwise the pass is
+ * omitted if nothing has happened. Returns true if since the last call slots have arrived in the
+ * group, or slots have become free that its lanes may wait for. If there are more threads than
+ * cores, this saves two thread switches per message.
  */
-bool gpuring_proxy_help(struct gpuring_proxy_group *group);
+bool gpuring_proxy_help(struct gpuring_proxy_group *group, bool ran);
 
 /* Sleep in the calling thread for at most `ns` nanoseconds, or until the nets report an event. */
 void gpuring_proxy_nap(struct gpuring_proxy *proxy, uint64_t ns);
