@@ -80,6 +80,7 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/net/net.h \
     mca/coll_gpuring/net/nics.c \
     mca/coll_gpuring/net/proxy/proxy_internal.h \
+    mca/coll_gpuring/net/proxy/drive.c \
     mca/coll_gpuring/net/proxy/proxy.c \
     mca/coll_gpuring/net/proxy/proxy.h \
     mca/coll_gpuring/net/proxy/pump.c \

@@ -46,6 +46,7 @@ unit_tests = \
     test/unit/test_plan \
     test/unit/test_plan_simulate \
     test/unit/test_proxy \
+    test/unit/test_proxy_drive \
     test/unit/test_ptx \
     test/unit/test_ptx_alu \
     test/unit/test_ptx_weak \
@@ -63,6 +64,7 @@ thread_tests = \
     test/unit/test_cores \
     test/unit/test_exec \
     test/unit/test_proxy \
+    test/unit/test_proxy_drive \
     test/unit/test_soak \
     test/unit/test_task
 
@@ -95,6 +97,7 @@ test_unit_libunit_la_SOURCES = \
     test/unit/net_lane.h \
     test/unit/net_mock.c \
     test/unit/net_mock.h \
+    test/unit/proxy_world.h \
     test/unit/pci_cube.h \
     test/unit/pci_proof.h \
     test/unit/pci_proof_channels.c \

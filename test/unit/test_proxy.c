@@ -15,89 +15,13 @@
 #include "mca/coll_gpuring/util/status.h"
 #include "test/unit/net_lane.h"
 #include "test/unit/net_mock.h"
-
-#define NSLOTS     8
-#define SLOT_BYTES 1024
-#define PROCESSES  4
-
-struct process {
-    struct gpuring_gate gate;
-    struct gpuring_net *net;
-    struct gpuring_proxy *proxy;
-    char host[16];
-};
+#include "test/unit/proxy_world.h"
 
 static const struct gpuring_proxy_config waits[] = {
     {.spin_us = -1, .yield_us = -1},
     {.cores = "auto", .spin_us = 0, .yield_us = 0},
     {.cores = "0", .spin_us = 100, .yield_us = 0},
 };
-
-static void process_start(struct process *process, int number,
-                          const struct gpuring_proxy_config *config)
-{
-    struct gpuring_net_config net = {.gate = &process->gate, .local_host = process->host};
-    struct gpuring_proxy_config guarded = *config;
-
-    process->gate = (struct gpuring_gate) GPURING_GATE_INIT;
-    guarded.gate = &process->gate;
-    snprintf(process->host, sizeof process->host, "host%d", number);
-    assert_int_equal(gpuring_net_mock.open(&net, &process->net), GPURING_OK);
-    assert_int_equal(gpuring_proxy_create(&guarded, &process->proxy), GPURING_OK);
-    gpuring_proxy_add_net(process->proxy, process->net);
-}
-
-static void process_stop(struct process *process)
-{
-    assert_int_equal(gpuring_proxy_destroy(process->proxy, 1.0), GPURING_OK);
-    gpuring_net_mock.close(process->net);
-}
-
-/* A network with these faults, and two processes on it. */
-static void both_start(struct process *a, struct process *b,
-                       const struct gpuring_mock_faults *faults)
-{
-    gpuring_mock_reset(faults);
-    process_start(a, 0, &waits[0]);
-    process_start(b, 1, &waits[0]);
-}
-
-static void both_stop(struct process *a, struct process *b)
-{
-    process_stop(a);
-    process_stop(b);
-}
-
-/* A connection from one process to another. */
-struct pair {
-    struct lane_end sender, receiver;
-};
-
-static void pair_open(struct pair *pair, struct process *from, struct process *to)
-{
-    assert_int_equal(lane_end_create(&pair->sender, &gpuring_net_mock, from->net, 0, from->proxy,
-                                     GPURING_NET_SEND, NSLOTS, SLOT_BYTES),
-                     GPURING_OK);
-    assert_int_equal(lane_end_create(&pair->receiver, &gpuring_net_mock, to->net, 0, to->proxy,
-                                     GPURING_NET_RECV, NSLOTS, SLOT_BYTES),
-                     GPURING_OK);
-    assert_int_equal(
-        lane_connect(&pair->sender, from->net, from->host, &pair->receiver, to->net, to->host),
-        GPURING_OK);
-}
-
-/* Slots of the one bring credits of the other along. */
-static void pair_with(struct pair *there, struct pair *back)
-{
-    gpuring_proxy_pair(there->sender.link, back->receiver.link);
-    gpuring_proxy_pair(back->sender.link, there->receiver.link);
-}
-
-static void pair_close(struct pair *pair)
-{
-    assert_int_equal(lane_end_destroy(&pair->sender, 10), GPURING_OK);
-    assert_int_equal(lane_end_destroy(&pair->receiver, 10), GPURING_OK);
-}
 
 /* One lane: a thread that sends or receives `count` chunks in rounds, each round one operation. */
 struct lane {
@@ -148,18 +72,6 @@ static void carry(struct pair *pair, enum gpuring_protocol protocol, int count, 
     lane_start(&lanes[1], &pair->receiver, protocol, 3, count, rounds);
     assert_int_equal(lane_join(&lanes[0]), GPURING_OK);
     assert_int_equal(lane_join(&lanes[1]), GPURING_OK);
-}
-
-/* Wait for an event that is certain to happen, so that no time is asserted. */
-static void until_sleeping(const struct gpuring_proxy *proxy)
-{
-    const struct timespec nap = {.tv_nsec = 1000000};
-    const time_t deadline = time(NULL) + LANE_DEADLINE_SECONDS;
-
-    while (!gpuring_proxy_sleeping(proxy)) {
-        assert_true(time(NULL) <= deadline);
-        nanosleep(&nap, NULL);
-    }
 }
 
 /* Every pair of processes in both directions, all protocols at the same time, in separate lanes. */
@@ -309,79 +221,6 @@ static void test_late_receiver(void **state)
         assert_true(gpuring_proxy_sleeping(b.proxy));
         lane_start(&lane, &pair.receiver, GPURING_PROTOCOL_SIMPLE, 7, NSLOTS, 1);
         assert_int_equal(lane_join(&lane), GPURING_OK);
-    }
-    pair_close(&pair);
-    both_stop(&a, &b);
-}
-
-/* Two threads that wait for an operation carry it while both proxies' threads sleep. A thread that
- * does not wait wakes its proxy's thread. */
-static void test_driven(void **state)
-{
-    const struct gpuring_mock_faults none = {.seed = 1};
-    struct process a, b;
-    struct pair pair;
-
-    both_start(&a, &b, &none);
-    pair_open(&pair, &a, &b);
-    until_sleeping(a.proxy);
-    until_sleeping(b.proxy);
-    gpuring_proxy_begin(&pair.sender.group, true);
-    gpuring_proxy_begin(&pair.receiver.group, true);
-    assert_false(gpuring_proxy_help(&pair.receiver.group, true));
-    for (uint64_t i = 0; i < 3 * NSLOTS; i++) {
-        bool arrived = false;
-
-        assert_int_equal(lane_send(&pair.sender, GPURING_PROTOCOL_SIMPLE, 3), GPURING_OK);
-        while (!arrived) {
-            (void) gpuring_proxy_help(&pair.sender.group, true);
-            arrived = gpuring_proxy_help(&pair.receiver.group, false);
-        }
-        assert_int_equal(lane_recv(&pair.receiver, GPURING_PROTOCOL_SIMPLE, 3), GPURING_OK);
-        while (gpuring_proxy_moved(&pair.sender.group) <= i) {
-            (void) gpuring_proxy_help(&pair.receiver.group, true);
-            (void) gpuring_proxy_help(&pair.sender.group, false);
-        }
-        assert_int_equal(gpuring_proxy_moved(&pair.receiver.group), i + 1);
-        assert_true(gpuring_proxy_sleeping(a.proxy));
-        assert_true(gpuring_proxy_sleeping(b.proxy));
-    }
-    gpuring_proxy_begin(&pair.sender.group, false);
-    while (gpuring_proxy_sleeping(a.proxy)) {
-        sched_yield(); /* it does not sleep again during the operation */
-    }
-    gpuring_proxy_end(&pair.sender.group, false);
-    gpuring_proxy_end(&pair.sender.group, true);
-    gpuring_proxy_end(&pair.receiver.group, true);
-    pair_close(&pair);
-    both_stop(&a, &b);
-}
-
-/* The end of a driven operation leaves slots that its net does not take to the proxy's thread. */
-static void test_left_to_the_thread(void **state)
-{
-    const struct gpuring_mock_faults faults = {.seed = 1, .again_permille = 900};
-    struct process a, b;
-    struct pair pair;
-
-    both_start(&a, &b, &faults);
-    pair_open(&pair, &a, &b);
-    for (int i = 0; i < 20; i++) {
-        uint64_t sent = gpuring_proxy_moved(&pair.sender.group) + NSLOTS / 2;
-
-        until_sleeping(a.proxy);
-        gpuring_proxy_begin(&pair.sender.group, true);
-        for (int slot = 0; slot < NSLOTS / 2; slot++) {
-            assert_int_equal(lane_send(&pair.sender, GPURING_PROTOCOL_SIMPLE, 3), GPURING_OK);
-        }
-        gpuring_proxy_end(&pair.sender.group, true);
-        gpuring_proxy_begin(&pair.receiver.group, false);
-        for (int slot = 0; slot < NSLOTS / 2; slot++) {
-            assert_int_equal(lane_recv(&pair.receiver, GPURING_PROTOCOL_SIMPLE, 3), GPURING_OK);
-        }
-        gpuring_proxy_end(&pair.receiver.group, false);
-        until_sleeping(a.proxy);
-        assert_int_equal(gpuring_proxy_moved(&pair.sender.group), sent);
     }
     pair_close(&pair);
     both_stop(&a, &b);
@@ -638,8 +477,6 @@ int main(void)
         cmocka_unit_test(test_rough_network),
         cmocka_unit_test(test_credits_ride),
         cmocka_unit_test(test_late_receiver),
-        cmocka_unit_test(test_driven),
-        cmocka_unit_test(test_left_to_the_thread),
         cmocka_unit_test(test_lost_chunk),
         cmocka_unit_test(test_killed_peer),
         cmocka_unit_test(test_abort),

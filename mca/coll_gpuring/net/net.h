@@ -197,10 +197,11 @@ struct gpuring_net_ops {
      */
     bool (*changed)(struct gpuring_net *net);
     /* Gate. Return 0 if all posts and credits leave without further polls of this process, and
-     * GPURING_AGAIN otherwise. */
+     * GPURING_AGAIN otherwise. NULL: always 0. */
     int (*quiet)(struct gpuring_net *net);
     /* Gate. Call before each sleep. Sets *fd to a descriptor that becomes readable when poll has
-     * work (-1: there is none). Returns GPURING_AGAIN if poll has work already. */
+     * work (-1: there is none). Returns GPURING_AGAIN if poll has work already. NULL: there is no
+     * descriptor. */
     int (*arm)(struct gpuring_net *net, int *fd);
 };
 

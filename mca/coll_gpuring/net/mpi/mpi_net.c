@@ -565,20 +565,6 @@ static bool mpi_changed(struct gpuring_net *net)
     return changed;
 }
 
-/* MPI sends by itself what was posted, when the process calls MPI. */
-static int mpi_quiet(struct gpuring_net *net)
-{
-    (void) net;
-    return GPURING_OK;
-}
-
-static int mpi_arm(struct gpuring_net *net, int *fd)
-{
-    (void) net;
-    *fd = -1;
-    return GPURING_OK;
-}
-
 const struct gpuring_net_ops gpuring_net_mpi = {
     .name = "mpi",
     .any_memory = true,
@@ -598,6 +584,4 @@ const struct gpuring_net_ops gpuring_net_mpi = {
     .look = mpi_look,
     .poll = mpi_poll,
     .changed = mpi_changed,
-    .quiet = mpi_quiet,
-    .arm = mpi_arm,
 };

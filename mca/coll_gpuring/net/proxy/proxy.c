@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The proxy's thread: its loop, its waiting, and the functions that other threads call. The gate
+ * The proxy's thread, its groups and its links. The gate
  * guards the lists of nets and links and everything in them. The bell wakes the thread.
  */
 #include "mca/coll_gpuring/net/proxy/proxy.h"
@@ -19,147 +19,6 @@
 #include "mca/coll_gpuring/util/status.h"
 
 #define JOIN_GRACE_SECONDS 2.0 /* for a call of the net's library that has begun */
-
-struct proxy_net {
-    const struct gpuring_net_ops *ops;
-    struct gpuring_net *net;
-};
-
-struct gpuring_proxy {
-    struct proxy_net nets[GPURING_PROXY_NETS];
-    int nnets;
-    struct gpuring_list working, idle; /* groups */
-    struct gpuring_proxy_config config;
-    pthread_t thread;
-    pid_t pid; /* of the process that has the thread; a forked child does not have it */
-    struct gpuring_proxy_bell bell;
-    uint64_t stop_ns; /* time at which to abandon pending transfers; written before stop */
-    struct gpuring_proxy_counts own_counts;
-    struct gpuring_gate own_gate;
-    uint64_t helped; /* passes made by other threads; under the gate */
-};
-
-/* Return true if slots or credits of the group are not sent yet. posted: see gpuring_proxy_pending.
- * Under the gate. */
-static bool group_pending(const struct gpuring_proxy_group *group, bool posted)
-{
-    const struct gpuring_net_base_link *link;
-
-    GPURING_LIST_EACH(link, &group->links, struct gpuring_net_base_link, node)
-    {
-        if (link->used == 0) {
-            break; /* links in use are first */
-        }
-        if (gpuring_proxy_pending(link, posted) != 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Move the group to the list of groups at work, or of idle ones. Under the gate. */
-static void set_at_work(struct gpuring_proxy_group *group, bool at_work)
-{
-    if (group->at_work != at_work) {
-        group->at_work = at_work;
-        gpuring_list_remove(&group->node);
-        gpuring_list_prepend(at_work ? &group->proxy->working : &group->proxy->idle, &group->node);
-    }
-}
-
-static int pump_group(const struct gpuring_proxy_group *group, uint64_t *bytes, uint64_t *again)
-{
-    struct gpuring_net_base_link *link;
-    int done = 0;
-
-    GPURING_LIST_EACH(link, &group->links, struct gpuring_net_base_link, node)
-    {
-        if (link->used == 0) {
-            break;
-        }
-        done += gpuring_proxy_pump(link, bytes, again);
-    }
-    return done;
-}
-
-/*
- * Do everything that can be done now, first for the group `own`, which need not be at work (NULL:
- * none). Its slots are posted before the nets are polled, because polling takes as long as a
- * message. Returns the number of events and calls. Under the gate.
- */
-static int proxy_pass(struct gpuring_proxy *proxy, const struct gpuring_proxy_group *own)
-{
-    struct gpuring_list *next;
-    uint64_t bytes = 0, again = 0;
-    int done = own != NULL ? pump_group(own, &bytes, &again) : 0;
-
-    for (int i = 0; i < proxy->nnets; i++) {
-        done += proxy->nets[i].ops->poll(proxy->nets[i].net);
-    }
-    for (struct gpuring_list *node = proxy->working.next; node != &proxy->working; node = next) {
-        struct gpuring_proxy_group *group =
-            GPURING_LIST_ENTRY(node, struct gpuring_proxy_group, node);
-
-        next = node->next;
-        done += group != own ? pump_group(group, &bytes, &again) : 0;
-        if (group->assisted == 0 && group != own && !group_pending(group, false)) {
-            set_at_work(group, false);
-        }
-    }
-    /* Counters for display only: no partner, relaxed. */
-    if (bytes > 0 || again > 0) {
-        __atomic_fetch_add(&proxy->config.counts->net_bytes, bytes, __ATOMIC_RELAXED);
-        __atomic_fetch_add(&proxy->config.counts->net_retries, again, __ATOMIC_RELAXED);
-    }
-    return done;
-}
-
-/* Return true if a net may need polls before all that was posted has left. Under the gate. */
-static bool nets_busy(const struct gpuring_proxy *proxy)
-{
-    for (int i = 0; i < proxy->nnets; i++) {
-        if (proxy->nets[i].ops->quiet(proxy->nets[i].net) == GPURING_AGAIN) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Return true if slots or credits have not been given to the nets, or nets need polls. Under the
- * gate. */
-static bool proxy_pending(const struct gpuring_proxy *proxy)
-{
-    const struct gpuring_proxy_group *group;
-
-    GPURING_LIST_EACH(group, &proxy->working, struct gpuring_proxy_group, node)
-    {
-        if (group_pending(group, true)) {
-            return true;
-        }
-    }
-    return nets_busy(proxy);
-}
-
-/* Arm the descriptors of the nets for a nap. Returns false if a net already has something to do.
- * Under the gate. */
-static bool proxy_arm(const struct gpuring_proxy *proxy, struct gpuring_proxy_nap *nap)
-{
-    nap->nfds = 0;
-    nap->all_nets = true;
-    for (int i = 0; i < proxy->nnets; i++) {
-        int fd = -1;
-
-        if (proxy->nets[i].ops->arm(proxy->nets[i].net, &fd) == GPURING_AGAIN) {
-            return false;
-        }
-        if (fd < 0) {
-            nap->all_nets = false;
-        } else {
-            nap->fds[nap->nfds++] = fd;
-        }
-    }
-    return true;
-}
 
 static void *proxy_main(void *argument)
 {
@@ -181,13 +40,13 @@ static void *proxy_main(void *argument)
             gpuring_proxy_wait_skip(&wait);
             helped = proxy->helped;
         }
-        done = proxy_pass(proxy, NULL);
+        done = gpuring_proxy_pass(proxy, NULL);
         /* Partner: the release in gpuring_proxy_end. */
         running = __atomic_load_n(&proxy->bell.ended, __ATOMIC_ACQUIRE) != begun;
         if (done == 0) {
-            pending = (running && !stop) || proxy_pending(proxy);
+            pending = (running && !stop) || gpuring_proxy_any_pending(proxy);
             outstanding = !gpuring_list_empty(&proxy->working);
-            armed = wait.nap_ns != 0 && proxy_arm(proxy, &nap);
+            armed = wait.nap_ns != 0 && gpuring_proxy_arm(proxy, &nap);
         }
         gpuring_gate_leave(proxy->config.gate);
 
@@ -417,157 +276,6 @@ const char *gpuring_proxy_error(const struct gpuring_net_link *link)
     return __atomic_load_n(base->failed, __ATOMIC_ACQUIRE) != GPURING_OK ? base->text : "";
 }
 
-/* Let the thread look at the groups at work. watch: only completions are outstanding, for which a
- * thread that looks regularly need not wake. */
-static void bell_call(struct gpuring_proxy *proxy, bool watch)
-{
-    int how;
-
-    /* Partners: the store and load in bell_says. */
-    __atomic_fetch_add(&proxy->bell.begun, 1, __ATOMIC_SEQ_CST);
-    how = __atomic_load_n(&proxy->bell.sleeping, __ATOMIC_SEQ_CST);
-    if (how == GPURING_PROXY_SLEEPING || (!watch && how != GPURING_PROXY_AWAKE)) {
-        gpuring_proxy_bell_ring(&proxy->bell);
-    }
-}
-
-static void bell_end(struct gpuring_proxy *proxy)
-{
-    /* Partner: the load of `ended` in proxy_main. */
-    __atomic_fetch_add(&proxy->bell.ended, 1, __ATOMIC_RELEASE);
-}
-
-void gpuring_proxy_begin(struct gpuring_proxy_group *group, bool driven)
-{
-    struct gpuring_proxy *proxy = group->proxy;
-
-    /* Partner: gpuring_proxy_withdraw. */
-    __atomic_fetch_add(&group->running, 1, __ATOMIC_SEQ_CST);
-    if (!driven) {
-        gpuring_gate_enter(proxy->config.gate);
-        group->assisted++;
-        set_at_work(group, true);
-        gpuring_gate_leave(proxy->config.gate);
-        if (proxy->config.progress == NULL) {
-            bell_call(proxy, false);
-        }
-    }
-}
-
-/* Return true if an event may need a pass. */
-static bool has_changed(const struct gpuring_proxy *proxy)
-{
-    const struct gpuring_net_ops *ops = proxy->nets[0].ops;
-
-    return proxy->config.progress == NULL || ops->changed == NULL ||
-           ops->changed(proxy->nets[0].net);
-}
-
-bool gpuring_proxy_help(struct gpuring_proxy_group *group, bool ran)
-{
-    struct gpuring_proxy *proxy = group->proxy;
-    /* Relaxed: if several threads help, only one of them learns of an event. */
-    uint64_t seen = __atomic_load_n(&group->seen, __ATOMIC_RELAXED), wakes;
-
-    if (!has_changed(proxy) && !ran) {
-        return false;
-    }
-    if (pthread_mutex_trylock(&proxy->config.gate->mutex) == 0) {
-        proxy_pass(proxy, group);
-        proxy->helped++;
-        gpuring_gate_leave(proxy->config.gate);
-    }
-    /* Partner: the store in base.c. */
-    wakes = __atomic_load_n(&group->traffic.wakes, __ATOMIC_ACQUIRE);
-    __atomic_store_n(&group->seen, wakes, __ATOMIC_RELAXED);
-    return wakes != seen;
-}
-
-void gpuring_proxy_nap(struct gpuring_proxy *proxy, uint64_t ns)
-{
-    struct gpuring_proxy_nap nap;
-    bool armed;
-
-    gpuring_gate_enter(proxy->config.gate);
-    armed = proxy_arm(proxy, &nap);
-    gpuring_gate_leave(proxy->config.gate);
-    if (armed) {
-        gpuring_proxy_nap_on(&nap, NULL, ns);
-    }
-}
-
-bool gpuring_proxy_unsent(struct gpuring_proxy_group *group)
-{
-    struct gpuring_proxy *proxy = group->proxy;
-    bool unsent = true;
-
-    if (proxy->config.progress == NULL) {
-        return false;
-    }
-    if (pthread_mutex_trylock(&proxy->config.gate->mutex) == 0) {
-        unsent = group_pending(group, false);
-        if (unsent) {
-            proxy_pass(proxy, group);
-            unsent = group_pending(group, false);
-        }
-        gpuring_gate_leave(proxy->config.gate);
-    }
-    return unsent;
-}
-
-/*
- * Send the slots and credits that an operation has left. Leave what is not sent, and posts that
- * have not completed, to the proxy's thread. `ended`: the number of assisted operations that end.
- */
-static void end_group(struct gpuring_proxy_group *group, unsigned ended)
-{
-    struct gpuring_proxy *proxy = group->proxy;
-    bool unsent, outstanding;
-
-    gpuring_gate_enter(proxy->config.gate);
-    group->assisted -= ended;
-    if (group_pending(group, true)) {
-        proxy_pass(proxy, group);
-    }
-    outstanding = group_pending(group, false);
-    unsent = (outstanding && group_pending(group, true)) || nets_busy(proxy);
-    set_at_work(group, outstanding || group->assisted > 0);
-    gpuring_gate_leave(proxy->config.gate);
-    if ((outstanding || unsent) && proxy->config.progress == NULL) {
-        bell_call(proxy, !unsent);
-        bell_end(proxy);
-    }
-}
-
-void gpuring_proxy_rest(struct gpuring_proxy_group *group)
-{
-    gpuring_gate_enter(group->proxy->config.gate);
-    gpuring_proxy_withdraw(group);
-    gpuring_gate_leave(group->proxy->config.gate);
-}
-
-void gpuring_proxy_freed(struct gpuring_proxy_group *group)
-{
-    /* Partner: gpuring_proxy_end. At least one of two threads sees what the other has stored. */
-    __atomic_store_n(&group->freed, true, __ATOMIC_SEQ_CST);
-    gpuring_proxy_rest(group);
-}
-
-void gpuring_proxy_end(struct gpuring_proxy_group *group, bool driven)
-{
-    /* Without a thread, a driven operation ends when all is sent. */
-    if (!driven || group->proxy->config.progress == NULL) {
-        end_group(group, driven ? 0 : 1);
-    }
-    __atomic_fetch_sub(&group->running, 1, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&group->freed, __ATOMIC_SEQ_CST)) {
-        gpuring_proxy_rest(group);
-    }
-    if (!driven) {
-        bell_end(group->proxy);
-    }
-}
-
 /*
  * Return true if no link of the group must be waited for any longer. All links are queried, even
  * after one that is not ready, so that they leave at the same time. late: do not wait for slots and
@@ -603,7 +311,7 @@ static int group_status(const struct gpuring_proxy_group *group)
             return link->status;
         }
     }
-    return group_pending(group, false) ? GPURING_ERR_TIMEOUT : GPURING_OK;
+    return gpuring_proxy_group_pending(group, false) ? GPURING_ERR_TIMEOUT : GPURING_OK;
 }
 
 int gpuring_proxy_remove(struct gpuring_proxy_group *group, double seconds)
@@ -629,15 +337,14 @@ int gpuring_proxy_remove(struct gpuring_proxy_group *group, double seconds)
         }
         gpuring_gate_enter(proxy->config.gate);
         if (proxy->config.progress != NULL) {
-            proxy_pass(proxy, NULL);
+            gpuring_proxy_pass(proxy, NULL);
         }
         now = gpuring_now_ns();
     }
     status = group_status(group);
     forget_group(group);
     gpuring_gate_leave(proxy->config.gate);
-    /* Partner: the load of `ended` in proxy_main. */
-    __atomic_fetch_add(&proxy->bell.ended, 1, __ATOMIC_RELEASE);
+    gpuring_proxy_bell_end(proxy);
     return status;
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Internals of the proxy: links (net/proxy/pump.c), and the running and waiting of the thread,
- * which is independent of nets and links (net/proxy/thread.c).
+ * Internals of the proxy: passes (pump.c), operations and the threads that wait for them (drive.c),
+ * and the running and waiting of the proxy's own thread, which is independent of nets and links
+ * (thread.c).
  *
  * The bell wakes the thread. The thread sets `sleeping` only for long sleeps, so that a thread that
  * begins an operation pays for a system call only if the proxy's thread sleeps. The handshake:
@@ -24,19 +25,6 @@
 
 #include "mca/coll_gpuring/net/base.h"
 #include "mca/coll_gpuring/net/proxy/proxy.h"
-
-/* Post the slots that the lanes have filled, and return credits for the slots that they have
- * consumed. Returns the number of events and of calls to the net. */
-int gpuring_proxy_pump(struct gpuring_net_base_link *link, uint64_t *bytes, uint64_t *again);
-
-/*
- * Return the protocols of a working link that have slots or credits that are not sent yet, as bits
- * 1 << protocol. posted: slots that were given to the net count as sent.
- */
-uint32_t gpuring_proxy_pending(const struct gpuring_net_base_link *link, bool posted);
-
-/* Withdraw what the nets have posted for the group if no operation is in progress. */
-void gpuring_proxy_withdraw(const struct gpuring_proxy_group *group);
 
 #define GPURING_PROXY_NETS 2 /* verbs and ucx */
 
@@ -68,6 +56,60 @@ struct gpuring_proxy_wait {
     uint64_t nap_ns; /* length of the next nap, for which the caller arms descriptors; 0: no nap */
 };
 
+struct proxy_net {
+    const struct gpuring_net_ops *ops;
+    struct gpuring_net *net;
+};
+
+struct gpuring_proxy {
+    struct proxy_net nets[GPURING_PROXY_NETS];
+    int nnets;
+    struct gpuring_list working, idle; /* groups */
+    struct gpuring_proxy_config config;
+    pthread_t thread;
+    pid_t pid; /* of the process that has the thread; a forked child does not have it */
+    struct gpuring_proxy_bell bell;
+    uint64_t stop_ns; /* time at which to abandon pending transfers; written before stop */
+    struct gpuring_proxy_counts own_counts;
+    struct gpuring_gate own_gate;
+    uint64_t helped; /* passes made by other threads; under the gate */
+};
+
+/* ---- pump.c. All under the gate ---- */
+
+/*
+ * Return the protocols of a working link that have slots or credits that are not sent yet, as bits
+ * 1 << protocol. posted: slots that were given to the net count as sent.
+ */
+uint32_t gpuring_proxy_pending(const struct gpuring_net_base_link *link, bool posted);
+
+/* Withdraw what the nets have posted for the group if no operation is in progress. */
+void gpuring_proxy_withdraw(const struct gpuring_proxy_group *group);
+
+/* The same for the links of a group. Returns true if there are any. */
+bool gpuring_proxy_group_pending(const struct gpuring_proxy_group *group, bool posted);
+
+/* Move the group to the list of groups at work, or of idle ones. */
+void gpuring_proxy_set_at_work(struct gpuring_proxy_group *group, bool at_work);
+
+/*
+ * Do everything that can be done now, first for the group `own`, which need not be at work (NULL:
+ * none). Its slots are posted before the nets are polled, because polling takes as long as a
+ * message. Returns the number of events and calls.
+ */
+int gpuring_proxy_pass(struct gpuring_proxy *proxy, const struct gpuring_proxy_group *own);
+
+/* Return true if a net may need polls before all that was posted has left. */
+bool gpuring_proxy_nets_busy(const struct gpuring_proxy *proxy);
+
+/* Return true if slots or credits have not been given to the nets, or nets need polls. */
+bool gpuring_proxy_any_pending(const struct gpuring_proxy *proxy);
+
+/* Arm the descriptors of the nets for a nap. Returns false if a net already has something to do. */
+bool gpuring_proxy_arm(const struct gpuring_proxy *proxy, struct gpuring_proxy_nap *nap);
+
+/* ---- thread.c ---- */
+
 /* Start a thread with all signals blocked, because signal handlers must run in the application's
  * threads. Returns 0 or an errno. */
 int gpuring_proxy_thread_start(pthread_t *thread, void *(*main)(void *), void *argument);
@@ -75,6 +117,13 @@ int gpuring_proxy_thread_start(pthread_t *thread, void *(*main)(void *), void *a
 /* Set the name and the cores of the calling thread. Returns true if it shares its cores with no
  * process. */
 bool gpuring_proxy_thread_setup(const struct gpuring_proxy_config *config);
+
+/* End an operation that has incremented `begun`. */
+static inline void gpuring_proxy_bell_end(struct gpuring_proxy *proxy)
+{
+    /* Partner: the load of `ended` in proxy_main. */
+    __atomic_fetch_add(&proxy->bell.ended, 1, __ATOMIC_RELEASE);
+}
 
 /* Wake the thread from any sleep or nap. */
 void gpuring_proxy_bell_ring(struct gpuring_proxy_bell *bell);

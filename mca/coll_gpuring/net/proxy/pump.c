@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * One link of the proxy: convert changes of the lanes' counters to posts and credits. All functions
- * run under the gate. Only the lanes access the same counters without it.
+ * Passes of the proxy: convert changes of the lanes' counters to posts and credits, link by link.
+ * All functions run under the gate. Only the lanes access the same counters without it.
  */
 #include "mca/coll_gpuring/net/proxy/proxy_internal.h"
+#include "mca/coll_gpuring/util/list.h"
 #include "mca/coll_gpuring/util/status.h"
 
 /* Return the credit that the next slot can carry to its peer: the number of steps of the paired
@@ -125,7 +126,9 @@ static int pump_recv(struct gpuring_net_base_link *link, enum gpuring_protocol p
     return calls + 1;
 }
 
-int gpuring_proxy_pump(struct gpuring_net_base_link *link, uint64_t *bytes, uint64_t *again)
+/* Post the slots that the lanes have filled, and return credits for the slots that they have
+ * consumed. Returns the number of events and of calls to the net. */
+static int pump_link(struct gpuring_net_base_link *link, uint64_t *bytes, uint64_t *again)
 {
     int calls = 0;
 
@@ -173,4 +176,116 @@ void gpuring_proxy_withdraw(const struct gpuring_proxy_group *group)
             link->net->ops->link_withdraw((struct gpuring_net_link *) link);
         }
     }
+}
+
+bool gpuring_proxy_group_pending(const struct gpuring_proxy_group *group, bool posted)
+{
+    const struct gpuring_net_base_link *link;
+
+    GPURING_LIST_EACH(link, &group->links, struct gpuring_net_base_link, node)
+    {
+        if (link->used == 0) {
+            break; /* links in use are first */
+        }
+        if (gpuring_proxy_pending(link, posted) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void gpuring_proxy_set_at_work(struct gpuring_proxy_group *group, bool at_work)
+{
+    if (group->at_work != at_work) {
+        group->at_work = at_work;
+        gpuring_list_remove(&group->node);
+        gpuring_list_prepend(at_work ? &group->proxy->working : &group->proxy->idle, &group->node);
+    }
+}
+
+static int pump_group(const struct gpuring_proxy_group *group, uint64_t *bytes, uint64_t *again)
+{
+    struct gpuring_net_base_link *link;
+    int done = 0;
+
+    GPURING_LIST_EACH(link, &group->links, struct gpuring_net_base_link, node)
+    {
+        if (link->used == 0) {
+            break;
+        }
+        done += pump_link(link, bytes, again);
+    }
+    return done;
+}
+
+int gpuring_proxy_pass(struct gpuring_proxy *proxy, const struct gpuring_proxy_group *own)
+{
+    struct gpuring_list *next;
+    uint64_t bytes = 0, again = 0;
+    int done = own != NULL ? pump_group(own, &bytes, &again) : 0;
+
+    for (int i = 0; i < proxy->nnets; i++) {
+        done += proxy->nets[i].ops->poll(proxy->nets[i].net);
+    }
+    for (struct gpuring_list *node = proxy->working.next; node != &proxy->working; node = next) {
+        struct gpuring_proxy_group *group =
+            GPURING_LIST_ENTRY(node, struct gpuring_proxy_group, node);
+
+        next = node->next;
+        done += group != own ? pump_group(group, &bytes, &again) : 0;
+        if (group->assisted == 0 && group != own && !gpuring_proxy_group_pending(group, false)) {
+            gpuring_proxy_set_at_work(group, false);
+        }
+    }
+    /* Counters for display only: no partner, relaxed. */
+    if (bytes > 0 || again > 0) {
+        __atomic_fetch_add(&proxy->config.counts->net_bytes, bytes, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&proxy->config.counts->net_retries, again, __ATOMIC_RELAXED);
+    }
+    return done;
+}
+
+bool gpuring_proxy_nets_busy(const struct gpuring_proxy *proxy)
+{
+    for (int i = 0; i < proxy->nnets; i++) {
+        const struct gpuring_net_ops *ops = proxy->nets[i].ops;
+
+        if (ops->quiet != NULL && ops->quiet(proxy->nets[i].net) == GPURING_AGAIN) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool gpuring_proxy_any_pending(const struct gpuring_proxy *proxy)
+{
+    const struct gpuring_proxy_group *group;
+
+    GPURING_LIST_EACH(group, &proxy->working, struct gpuring_proxy_group, node)
+    {
+        if (gpuring_proxy_group_pending(group, true)) {
+            return true;
+        }
+    }
+    return gpuring_proxy_nets_busy(proxy);
+}
+
+bool gpuring_proxy_arm(const struct gpuring_proxy *proxy, struct gpuring_proxy_nap *nap)
+{
+    nap->nfds = 0;
+    nap->all_nets = true;
+    for (int i = 0; i < proxy->nnets; i++) {
+        const struct gpuring_net_ops *ops = proxy->nets[i].ops;
+        int fd = -1;
+
+        if (ops->arm != NULL && ops->arm(proxy->nets[i].net, &fd) == GPURING_AGAIN) {
+            return false;
+        }
+        if (fd < 0) {
+            nap->all_nets = false;
+        } else {
+            nap->fds[nap->nfds++] = fd;
+        }
+    }
+    return true;
 }

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* Threads that drive the proxy while they wait for an operation. */
+#include "test/unit/unit.h"
+
+#include <sched.h>
+
+#include "test/unit/proxy_world.h"
+
+/* Two threads that wait for an operation carry it while both proxies' threads sleep. A thread that
+ * does not wait wakes its proxy's thread. */
+static void test_driven(void **state)
+{
+    const struct gpuring_mock_faults none = {.seed = 1};
+    struct process a, b;
+    struct pair pair;
+
+    both_start(&a, &b, &none);
+    pair_open(&pair, &a, &b);
+    until_sleeping(a.proxy);
+    until_sleeping(b.proxy);
+    gpuring_proxy_begin(&pair.sender.group, true);
+    gpuring_proxy_begin(&pair.receiver.group, true);
+    assert_false(gpuring_proxy_help(&pair.receiver.group, true));
+    for (uint64_t i = 0; i < 3 * NSLOTS; i++) {
+        bool arrived = false;
+
+        assert_int_equal(lane_send(&pair.sender, GPURING_PROTOCOL_SIMPLE, 3), GPURING_OK);
+        while (!arrived) {
+            (void) gpuring_proxy_help(&pair.sender.group, true);
+            arrived = gpuring_proxy_help(&pair.receiver.group, false);
+        }
+        assert_int_equal(lane_recv(&pair.receiver, GPURING_PROTOCOL_SIMPLE, 3), GPURING_OK);
+        while (gpuring_proxy_moved(&pair.sender.group) <= i) {
+            (void) gpuring_proxy_help(&pair.receiver.group, true);
+            (void) gpuring_proxy_help(&pair.sender.group, false);
+        }
+        assert_int_equal(gpuring_proxy_moved(&pair.receiver.group), i + 1);
+        assert_true(gpuring_proxy_sleeping(a.proxy));
+        assert_true(gpuring_proxy_sleeping(b.proxy));
+    }
+    gpuring_proxy_begin(&pair.sender.group, false);
+    while (gpuring_proxy_sleeping(a.proxy)) {
+        sched_yield(); /* it does not sleep again during the operation */
+    }
+    gpuring_proxy_end(&pair.sender.group, false);
+    gpuring_proxy_end(&pair.sender.group, true);
+    gpuring_proxy_end(&pair.receiver.group, true);
+    pair_close(&pair);
+    both_stop(&a, &b);
+}
+
+/* The end of a driven operation leaves slots that its net does not take to the proxy's thread. */
+static void test_left_to_the_thread(void **state)
+{
+    const struct gpuring_mock_faults faults = {.seed = 1, .again_permille = 900};
+    struct process a, b;
+    struct pair pair;
+
+    both_start(&a, &b, &faults);
+    pair_open(&pair, &a, &b);
+    for (int i = 0; i < 20; i++) {
+        uint64_t sent = gpuring_proxy_moved(&pair.sender.group) + NSLOTS / 2;
+
+        until_sleeping(a.proxy);
+        gpuring_proxy_begin(&pair.sender.group, true);
+        for (int slot = 0; slot < NSLOTS / 2; slot++) {
+            assert_int_equal(lane_send(&pair.sender, GPURING_PROTOCOL_SIMPLE, 3), GPURING_OK);
+        }
+        gpuring_proxy_end(&pair.sender.group, true);
+        gpuring_proxy_begin(&pair.receiver.group, false);
+        for (int slot = 0; slot < NSLOTS / 2; slot++) {
+            assert_int_equal(lane_recv(&pair.receiver, GPURING_PROTOCOL_SIMPLE, 3), GPURING_OK);
+        }
+        gpuring_proxy_end(&pair.receiver.group, false);
+        until_sleeping(a.proxy);
+        assert_int_equal(gpuring_proxy_moved(&pair.sender.group), sent);
+    }
+    pair_close(&pair);
+    both_stop(&a, &b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_driven),
+        cmocka_unit_test(test_left_to_the_thread),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
