@@ -231,3 +231,19 @@ int perf_memory_read(void *host, const void *from, size_t bytes)
     memcpy(host, from, bytes);
     return 0;
 }
+
+void *perf_memory_stream(void)
+{
+    return cuda.stream;
+}
+
+int perf_memory_synchronize(void)
+{
+    int status = cuda_enter();
+
+    if (status == 0) {
+        status = cuda_check(cuda.stream_sync(cuda.stream), "wait for the stream");
+        cuda_leave();
+    }
+    return status;
+}

@@ -30,6 +30,9 @@ static const char usage[] =
     "      --barrier           barrier before each timed call, outside its time\n"
     "      --no-check          do not check results\n"
     "      --percentiles       also show minimum, 50 %, 90 %, 99 % and maximum\n"
+    "      --enqueue           enqueue the calls in a CUDA stream, and show its time per call;\n"
+    "                          allreduce, bcast, reduce, reduce_scatter_block, allgather, "
+    "alltoall\n"
     "  -m, --memory KIND       host or cuda (default: host)\n"
     "  -j, --json FILE         write all figures to FILE as JSON too; -: to standard output,\n"
     "                          instead of the table\n"
@@ -82,6 +85,7 @@ enum {
     OPTION_SETTLE,
     OPTION_TUNE,
     OPTION_COMPARE,
+    OPTION_ENQUEUE,
     OPTION_ROUNDS,
     OPTION_SELFTEST,
     OPTION_SECONDS,
@@ -108,6 +112,7 @@ static const struct option long_options[] = {
     {"json", required_argument, NULL, 'j'},
     {"tuning", required_argument, NULL, OPTION_TUNE},
     {"compare", no_argument, NULL, OPTION_COMPARE},
+    {"enqueue", no_argument, NULL, OPTION_ENQUEUE},
     {"rounds", required_argument, NULL, OPTION_ROUNDS},
     {"selftest", no_argument, NULL, OPTION_SELFTEST},
     {"seconds", required_argument, NULL, OPTION_SECONDS},
@@ -165,6 +170,9 @@ static int apply(int option, const char *value, bool speaker, struct perf_option
     case OPTION_COMPARE:
         options->compare = true;
         return 0;
+    case OPTION_ENQUEUE:
+        options->enqueue = true;
+        return 0;
     case OPTION_ROUNDS:
         return perf_value_count("--rounds", value, 1, &options->rounds);
     case OPTION_SELFTEST:
@@ -219,6 +227,7 @@ enum {
     WITHOUT_REDUCTION = 8,
     WITHOUT_ROOT = 16,
     WITHOUT_IN_PLACE = 32,
+    WITH_ENQUEUE = 64,
 };
 static const unsigned useless[OPTION_END] = {
     ['c'] = WITH_SELFTEST,
@@ -233,9 +242,10 @@ static const unsigned useless[OPTION_END] = {
     ['w'] = WITH_SELFTEST | WITH_TURNS,
     ['p'] = WITH_SELFTEST | WITHOUT_IN_PLACE,
     [OPTION_SETTLE] = WITH_SELFTEST,
-    [OPTION_BARRIER] = WITH_SELFTEST | WITH_TURNS,
+    [OPTION_BARRIER] = WITH_SELFTEST | WITH_TURNS | WITH_ENQUEUE,
+    [OPTION_ENQUEUE] = WITH_SELFTEST | WITH_TURNS,
     [OPTION_NO_CHECK] = WITHOUT_DATA,
-    [OPTION_PERCENTILES] = WITH_SELFTEST | WITH_TURNS,
+    [OPTION_PERCENTILES] = WITH_SELFTEST | WITH_TURNS | WITH_ENQUEUE,
 };
 
 /* Return the collective or the option that leaves `option` without effect, or NULL. */
@@ -253,6 +263,9 @@ static const char *useless_with(int option, const struct perf_options *options)
     }
     if (turns_of(options) != NULL && useless[option] & WITH_TURNS) {
         return turns_of(options);
+    }
+    if (options->enqueue && useless[option] & WITH_ENQUEUE) {
+        return "--enqueue";
     }
     /* Some of several collectives use every option. */
     return !options->selftest && !options->all && useless[option] & causes ? collective->name
@@ -283,6 +296,25 @@ static int check_idle(const struct perf_options *options, const bool given[OPTIO
             return -1;
         }
     }
+    return 0;
+}
+
+/* Select the enqueued form of the collective. */
+static int select_enqueue(struct perf_options *options)
+{
+    const struct perf_collective *form = perf_enqueue_form(options->collective);
+
+    if (options->memory != PERF_MEMORY_CUDA) {
+        perf_message("[option-conflict] --enqueue needs --memory cuda");
+        return -1;
+    }
+    if (form == NULL) {
+        perf_message("[option-conflict] --enqueue: %s cannot be enqueued; give allreduce, bcast, "
+                     "reduce, reduce_scatter_block, allgather or alltoall",
+                     options->collective->name);
+        return -1;
+    }
+    options->collective = form;
     return 0;
 }
 
@@ -390,6 +422,9 @@ int perf_options_parse(int argc, char **argv, bool speaker, struct perf_options 
     }
     if (status == 0) {
         status = check_together(options);
+    }
+    if (status == 0 && options->enqueue) {
+        status = select_enqueue(options);
     }
     perf_message_silence(false);
     return status;

@@ -23,6 +23,14 @@ static int timed_calls(struct perf_bench *bench, const struct perf_case *what,
 {
     double total = 0;
 
+    if (bench->options->enqueue) {
+        int status = perf_enqueue_timed(call, iterations, mean);
+
+        for (int i = 0; i < iterations; i++) {
+            bench->times[i] = *mean;
+        }
+        return status;
+    }
     for (int i = 0; i < iterations; i++) {
         if (bench->options->barrier && MPI_Barrier(bench->barriers) != MPI_SUCCESS) {
             return -1;
@@ -263,6 +271,9 @@ static bool bench_open(struct perf_bench *bench)
         return false;
     }
     (void) perf_counters_open();
+    if (options->enqueue && perf_enqueue_open() != 0) {
+        return false;
+    }
     if (bench->rank == 0 && options->tune == NULL && !options->compare && !options->selftest) {
         MPI_Get_library_version(version, &length);
         version[strcspn(version, ",\n")] = '\0';
@@ -276,6 +287,7 @@ static int bench_close(struct perf_bench *bench)
 {
     int status = bench->report != NULL ? perf_report_close(bench->report) : 0;
 
+    perf_enqueue_close();
     perf_counters_close();
     perf_memory_free(bench->send);
     perf_memory_free(bench->recv);

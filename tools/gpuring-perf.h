@@ -2,7 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * Shared by the files of gpuring-perf, an ordinary MPI program that works with every MPI library.
- * It accesses coll/gpuring only through MPI_T.
+ * It accesses coll/gpuring only through MPI_T, and with --enqueue through gpuring-stream.c.
  *
  *   gpuring-perf.c             the measurement
  *   gpuring-perf-bench.c       .. sizes, buffers, calls and their check
@@ -14,6 +14,7 @@
  *   gpuring-perf-options.c     the command line
  *   gpuring-perf-values.c      .. values of options
  *   gpuring-perf-message.c     messages
+ *   gpuring-perf-enqueue.c     calls in a CUDA stream (--enqueue)
  *   gpuring-perf-collective.c  the collectives, their shapes and bus bandwidth factors
  *   gpuring-perf-data.c        types, operations, predictable inputs and the check
  *   gpuring-perf-memory.c      host memory and CUDA memory
@@ -156,6 +157,7 @@ struct perf_options {
     const char *tune; /* tuning file to write, NULL: none */
     bool compare;     /* with the component that would serve without coll/gpuring */
     int rounds;       /* of tune and compare */
+    bool enqueue;     /* in a CUDA stream; the collective is its enqueued form */
     bool selftest;
     int seconds; /* of the selftest */
 };
@@ -187,6 +189,9 @@ void *perf_memory_alloc(size_t bytes);
 void perf_memory_free(void *pointer);
 int perf_memory_write(void *to, const void *host, size_t bytes);
 int perf_memory_read(void *host, const void *from, size_t bytes);
+/* Return the CUDA stream of the copies, and wait for its end. Only for CUDA memory. */
+void *perf_memory_stream(void);
+int perf_memory_synchronize(void);
 
 /* ---- data -------------------------------------------------------------------------------- */
 
@@ -365,6 +370,17 @@ int perf_variants_sweep(struct perf_variants *set, perf_variants_fn *report, voi
 /* On rank 0, return the median time of a variant, and the median of the rounds' ratios of two. */
 double perf_variant_time(const struct perf_variants *set, int v);
 struct perf_median perf_variants_ratio(const struct perf_variants *set, int v, int by);
+
+/* ---- enqueued calls ---------------------------------------------------------------------- */
+
+/* Return the form of a collective that enqueues it and waits for the stream, or NULL if it cannot
+ * be enqueued. For one collective. */
+const struct perf_collective *perf_enqueue_form(const struct perf_collective *collective);
+/* Connect the ranks. Collective. */
+int perf_enqueue_open(void);
+void perf_enqueue_close(void);
+/* Enqueue calls, wait for the stream, and set *mean to the time per call in microseconds. */
+int perf_enqueue_timed(struct perf_call *call, int iterations, double *mean);
 
 /* ---- comparing --------------------------------------------------------------------------- */
 

@@ -16,6 +16,7 @@ tools_gpuring_perf_SOURCES = \
     tools/gpuring-perf-compare.c \
     tools/gpuring-perf-counters.c \
     tools/gpuring-perf-data.c \
+    tools/gpuring-perf-enqueue.c \
     tools/gpuring-perf-json.c \
     tools/gpuring-perf-memory.c \
     tools/gpuring-perf-message.c \
@@ -28,7 +29,9 @@ tools_gpuring_perf_SOURCES = \
     tools/gpuring-perf-selftest-table.c \
     tools/gpuring-perf-tune.c \
     tools/gpuring-perf-values.c \
-    tools/gpuring-perf-variants.c
+    tools/gpuring-perf-variants.c \
+    tools/gpuring-stream.c \
+    tools/gpuring_stream.h
 dist_man1_MANS += doc/man/gpuring-perf.1
 
 # Preloaded into programs by gpuring-run.

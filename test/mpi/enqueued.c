@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Test calls in a stream (tools/gpuring_stream.h) on the stand-in driver. Kernels of the
- * application before and after a call in the stream are not synchronised with it, and begin late,
- * differently on each rank, so that a call that does not follow the stream gets or leaves wrong
- * data.
+ * Test calls in a stream (tools/gpuring_stream.h). Kernels of the application before and after a
+ * call in the stream are not synchronised with it, and begin late, differently on each rank, so
+ * that a call that does not follow the stream gets or leaves wrong data. On the stand-in driver its
+ * function represents a kernel, and on a GPU copies do.
  *
  *     enqueued CASE    results, chain, streams, free, errors, order, late
  */
 #include "harness.h"
 #include "standin_find.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/gpuring-perf.h"
 #include "tools/gpuring_stream.h"
 
 #define MOST 100000 /* elements of a block of the largest call */
@@ -23,8 +25,9 @@ static int (*push)(void *context), (*retain)(void **context, int gpu);
 static int (*stream_create)(void **stream, unsigned int flags, int priority);
 static int (*stream_destroy)(void *stream), (*stream_sync)(void *stream);
 static int (*stream_query)(void *stream);
+static int (*copy)(unsigned long long to, unsigned long long from, size_t bytes, void *stream);
 static void (*kernel)(void *stream, void *to, const void *from, size_t bytes, int ms);
-static void (*capture)(void *stream);
+static void (*capture)(void *stream); /* NULL on a GPU */
 
 static void need(bool good, const char *what)
 {
@@ -34,11 +37,37 @@ static void need(bool good, const char *what)
     }
 }
 
+#define DELAY_BYTES ((size_t) 64 << 20)
+static char *delay; /* twice DELAY_BYTES, which are copied for at least 20 us */
+
+/* On a GPU: copy for `ms` milliseconds, and then copy the data. */
+static void copy_late(void *stream, void *to, const void *from, size_t bytes, int ms)
+{
+    for (int i = 0; i < 20 * ms; i++) {
+        copy((uintptr_t) delay, (uintptr_t) delay + DELAY_BYTES, DELAY_BYTES, stream);
+    }
+    need(copy((uintptr_t) to, (uintptr_t) from, bytes, stream) == 0, "copy in a stream");
+}
+
+/* Use the functions of the stand-in driver, if it is loaded. */
+static void find_standin(void)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+
+    if (library != NULL && dlsym(library, "gpuring_standin_kernel_in") != NULL) {
+        standin_find("gpuring_standin_kernel_in", &kernel);
+        standin_find("gpuring_standin_capture_stream", &capture);
+    } else {
+        kernel = copy_late;
+        delay = harness_alloc(2 * DELAY_BYTES);
+    }
+}
+
 /* Make the context of this rank's buffers current. */
 static void open_driver(void)
 {
     const char *local_rank = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
-    int gpu = (local_rank != NULL ? atoi(local_rank) : 0) % atoi(getenv("GPURING_STANDIN_GPUS"));
+    int gpu = (local_rank != NULL ? atoi(local_rank) : 0) % perf_memory_gpus();
     void *context;
 
     standin_find("cuCtxPushCurrent_v2", &push);
@@ -47,8 +76,8 @@ static void open_driver(void)
     standin_find("cuStreamDestroy_v2", &stream_destroy);
     standin_find("cuStreamSynchronize", &stream_sync);
     standin_find("cuStreamQuery", &stream_query);
-    standin_find("gpuring_standin_kernel_in", &kernel);
-    standin_find("gpuring_standin_capture_stream", &capture);
+    standin_find("cuMemcpyAsync", &copy);
+    find_standin();
     need(retain(&context, gpu) == 0 && push(context) == 0, "use the context");
 }
 
@@ -423,9 +452,11 @@ static void test_errors(void)
     MPI_Info_set(info, "value", "no handle");
     REFUSED(MPI_ERR_INFO_VALUE, MPIX_Stream_create(info, &object), "a value that is no handle");
     MPI_Info_free(&info);
-    capture(stream);
-    REFUSED(MPI_ERR_UNSUPPORTED_OPERATION, MPIX_Barrier_enqueue(comm), "a captured stream");
-    capture(NULL);
+    if (capture != NULL) {
+        capture(stream);
+        REFUSED(MPI_ERR_UNSUPPORTED_OPERATION, MPIX_Barrier_enqueue(comm), "a captured stream");
+        capture(NULL);
+    }
     code = MPIX_Comm_get_stream_error(comm, &error);
     harness_check(code == MPI_SUCCESS && error == MPI_SUCCESS &&
                       runs(ALLREDUCE, 100, false, stream, comm),
@@ -484,5 +515,6 @@ int main(int argc, char **argv)
         test_wrong(strcmp(which, "late") == 0);
     }
     data_close();
+    harness_free(delay);
     return harness_finish();
 }

@@ -39,6 +39,12 @@ OMPI_MCA_coll_gpuring_timeout=1 enqueued 3 1 late
 check "a rank that does not make a call: the message names the call and the rank" \
     says '\[stalled\] communicator stream of MPI_COMM_WORLD.*queued MPI_Allreduce of 4000 bytes.*: rank 2 has not made this call'
 
+programs=$top_builddir/tools mpi 60 4 gpuring-perf -m cuda --enqueue -e 64K -f 64 -n 20 --settle 0
+check "gpuring-perf --enqueue: right results" says 'wrong elements: 0'
+check "and all of its calls are counted" says '^# coll/gpuring served 60 of 60 timed calls'
+programs=$top_builddir/tools mpi 60 2 gpuring-perf -m cuda --enqueue -c scan
+check "gpuring-perf --enqueue: not for other collectives" says '\[option-conflict\] --enqueue'
+
 # What cannot work is refused on all ranks.
 use_gpus 1
 GPURING_STANDIN_FAULTS=cuStreamGetCtx=1:400 mpi 60 2 enqueued chain
