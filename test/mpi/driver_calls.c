@@ -8,6 +8,7 @@
  *   polls for its end. If the host may access managed memory only after kernels have ended
  *   (GPURING_STANDIN_CONCURRENT=0), there is at least one poll.
  * - Memory for copies of buffers on another GPU is allocated once, except for large buffers.
+ * - Many messages at the same time do not pin host memory for each of them.
  */
 #include "harness.h"
 #include "standin_find.h"
@@ -172,31 +173,65 @@ static void copies(void)
     (void) release(other);
 }
 
-/* Copies and messages of large sends and receives overlap, so no call waits for a copy. */
+/* Pass so many messages of one size to the next rank, all at the same time, in the same buffers. */
+static void pass_many(int messages, int count, float *from, float *to)
+{
+    enum { MOST_MESSAGES = 20 };
+    int next = (harness_rank + 1) % harness_size;
+    int before = (harness_rank + harness_size - 1) % harness_size;
+    MPI_Request requests[2 * MOST_MESSAGES];
+
+    for (int i = 0; i < messages; i++) {
+        MPI_Irecv(to, count, MPI_FLOAT, before, i, comm, &requests[i]);
+    }
+    for (int i = 0; i < messages; i++) {
+        MPI_Isend(from, count, MPI_FLOAT, next, i, comm, &requests[messages + i]);
+    }
+    MPI_Waitall(2 * messages, requests, MPI_STATUSES_IGNORE);
+}
+
+/* Copies and messages of large sends and receives overlap, so no call waits for a copy. The first
+ * messages settle consent and check the slots. */
 static void overlapped(void)
 {
-    enum { EACH = 4 };
-    int to = (harness_rank + 1) % harness_size;
-    int from = (harness_rank + harness_size - 1) % harness_size;
-    float *buffer = harness_alloc(2 * EACH * MOST / 20 * sizeof *buffer);
-    MPI_Request requests[2 * EACH];
+    enum { EACH = 4, LENGTH = MOST / 20 };
+    float *from = harness_alloc(LENGTH * sizeof *from), *to = harness_alloc(LENGTH * sizeof *to);
     long waits, copies_made;
 
+    for (int i = 0; i < 3; i++) {
+        pass_many(EACH, LENGTH, from, to);
+    }
     MPI_Barrier(comm);
     waits = calls("cuStreamSynchronize");
     copies_made = calls("cuMemcpyAsync");
-    for (int i = 0; i < EACH; i++) {
-        MPI_Irecv(buffer + i * (MOST / 20), MOST / 20, MPI_FLOAT, from, i, comm, &requests[i]);
-        MPI_Isend(buffer + (EACH + i) * (MOST / 20), MOST / 20, MPI_FLOAT, to, i, comm,
-                  &requests[EACH + i]);
-    }
-    MPI_Waitall(2 * EACH, requests, MPI_STATUSES_IGNORE);
+    pass_many(EACH, LENGTH, from, to);
     waits = calls("cuStreamSynchronize") - waits;
     copies_made = calls("cuMemcpyAsync") - copies_made;
-    harness_free(buffer);
+    harness_free(from);
+    harness_free(to);
     harness_check(waits == 0 && copies_made <= 2 * EACH,
                   "%d large messages each way: %ld copies, of which %ld are waited for", EACH,
                   copies_made, waits);
+}
+
+/* The receives of 20 messages of 16 MiB need more memory than is pinned for them. Pinning takes
+ * longer than such a message, so no memory is pinned for each message, even though the buffers of
+ * shorter messages are kept. */
+static void pinned_once(void)
+{
+    enum { LONG = 4 << 20, SHORT = LONG / 4, MESSAGES = 20 };
+    float *from = harness_alloc(LONG * sizeof *from), *to = harness_alloc(LONG * sizeof *to);
+    long pinned;
+
+    pass_many(MESSAGES, SHORT, from, to);
+    pass_many(MESSAGES, LONG, from, to);
+    pinned = calls("cuMemHostRegister_v2");
+    pass_many(MESSAGES, LONG, from, to);
+    pinned = calls("cuMemHostRegister_v2") - pinned;
+    harness_free(from);
+    harness_free(to);
+    harness_check(pinned == 0, "%d long messages at the same time pin host memory %ld times",
+                  MESSAGES, pinned);
 }
 
 int main(int argc, char **argv)
@@ -242,6 +277,7 @@ int main(int argc, char **argv)
     kernels_are_loaded();
     copies();
     overlapped();
+    pinned_once();
     MPI_Comm_free(&comm);
     harness_free(gpu);
     harness_free(gpu_too);

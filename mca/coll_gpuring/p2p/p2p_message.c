@@ -32,13 +32,13 @@ int gpuring_p2p_message_describe(struct gpuring_p2p_message *message)
                                                                      : no_memory(message);
 }
 
-int gpuring_p2p_message_reserve(struct gpuring_p2p_message *message)
+int gpuring_p2p_message_reserve(struct gpuring_p2p_message *message, size_t touched)
 {
     if (message->bounce == NULL) {
         /* Memory can only be pinned after a GPU was attached. If attaching fails, the copy reports
          * it. */
         (void) gpuring_process_attach(message->gpu);
-        message->bounce = gpuring_stage_bounce_get(message->bytes, message->bytes);
+        message->bounce = gpuring_stage_bounce_get(message->bytes, touched);
     }
     return message->bounce != NULL ? GPURING_OK : no_memory(message);
 }
@@ -195,7 +195,7 @@ int gpuring_p2p_message_copy_in(struct gpuring_p2p_message *message, bool wait)
     int status = message->size > 0 ? GPURING_OK : gpuring_p2p_message_describe(message);
 
     if (status == GPURING_OK) {
-        status = gpuring_p2p_message_reserve(message);
+        status = gpuring_p2p_message_reserve(message, message->bytes);
     }
     if (status == GPURING_OK) {
         status = gpuring_p2p_message_start(message, message->bytes, true);

@@ -46,9 +46,10 @@ static inline bool gpuring_p2p_message_find(struct gpuring_p2p_message *message,
 }
 
 /* Describe the bytes of a buffer on a GPU and allocate the bounce buffer, unless the message has
- * one. Returns 0 or GPURING_ERR_NOMEM (logged). The message must be released afterwards. */
+ * one. touched: see gpuring_stage_bounce_get. Returns 0 or GPURING_ERR_NOMEM (logged). The message
+ * must be released afterwards. */
 int gpuring_p2p_message_describe(struct gpuring_p2p_message *message);
-int gpuring_p2p_message_reserve(struct gpuring_p2p_message *message);
+int gpuring_p2p_message_reserve(struct gpuring_p2p_message *message, size_t touched);
 
 /* Return the bytes on a GPU if they are contiguous. NULL if they have gaps or are in host memory.
  */

@@ -93,8 +93,9 @@ static int request_free(ompi_request_t **request)
  * (logged). */
 static bool prepare(struct gpuring_p2p_message *message, bool sends)
 {
-    return message->gpu == NULL || (gpuring_p2p_message_describe(message) == GPURING_OK &&
-                                    (sends || gpuring_p2p_message_reserve(message) == GPURING_OK));
+    return message->gpu == NULL ||
+           (gpuring_p2p_message_describe(message) == GPURING_OK &&
+            (sends || gpuring_p2p_message_reserve(message, 0) == GPURING_OK));
 }
 
 /* Create a request. Returns NULL without memory (logged). */

@@ -13,14 +13,15 @@
 
 #define SMALLEST ((size_t) 64 << 10)
 #define STEP     ((size_t) 2 << 20) /* larger sizes are multiples of it, smaller ones powers of two */
-#define KEEP     ((size_t) 256 << 20) /* limit on the bytes that are kept */
+#define LIMIT    ((size_t) 256 << 20) /* of the bytes that are kept, and see bounce_get */
 #define SPARSE   8  /* ratio of bytes to touched bytes from which memory is not pinned */
 #define STREAMS  16 /* limit on the number of streams that are kept */
 
 static struct {
-    pthread_mutex_t lock; /* guards all fields */
-    struct gpuring_list kept;
+    pthread_mutex_t lock;     /* guards all fields */
+    struct gpuring_list kept; /* all pinned; the one that was used last is the first */
     size_t kept_bytes;
+    size_t pinned_bytes; /* of all pinned buffers, kept and in use */
     size_t pinned_limit; /* smallest size in bytes that could not be pinned; 0: none failed */
     struct gpuring_stream *streams[STREAMS];
     int stream_count;
@@ -43,10 +44,37 @@ static void destroy(struct gpuring_stage_bounce *bounce)
 {
     if (bounce->pinned) {
         gpuring_process.device_ops->free_pinned(gpuring_process.device, bounce->address);
+        pthread_mutex_lock(&pool.lock);
+        pool.pinned_bytes -= bounce->bytes;
+        pthread_mutex_unlock(&pool.lock);
     } else {
         munmap(bounce->address, bounce->bytes);
     }
     free(bounce);
+}
+
+static void destroy_all(struct gpuring_list *list)
+{
+    struct gpuring_stage_bounce *bounce;
+
+    while ((bounce = GPURING_LIST_FIRST(list, struct gpuring_stage_bounce, node)) != NULL) {
+        gpuring_list_remove(&bounce->node);
+        destroy(bounce);
+    }
+}
+
+/* Move kept buffers to the list `old`, the least recently used first, until at most `bytes` bytes
+ * are kept. With the lock. */
+static void drop_kept(size_t bytes, struct gpuring_list *old)
+{
+    while (pool.kept_bytes > bytes) {
+        struct gpuring_stage_bounce *last =
+            GPURING_LIST_ENTRY(pool.kept.prev, struct gpuring_stage_bounce, node);
+
+        gpuring_list_remove(&last->node);
+        gpuring_list_append(old, &last->node);
+        pool.kept_bytes -= last->bytes;
+    }
 }
 
 static void pinning_failed(size_t bytes)
@@ -65,23 +93,46 @@ static void pinning_failed(size_t bytes)
     }
 }
 
+/* Return true if a buffer should be pinned. If few of its bytes will be touched, kept buffers give
+ * way to it, and those in use do not. With the lock. */
+static bool is_worth_pinning(size_t bytes, size_t touched, struct gpuring_list *old)
+{
+    size_t in_use = pool.pinned_bytes - pool.kept_bytes;
+
+    if (gpuring_process.gpu < 0 || (pool.pinned_limit > 0 && bytes >= pool.pinned_limit)) {
+        return false;
+    }
+    if (touched > 0) {
+        return bytes <= STEP || bytes / SPARSE <= touched;
+    }
+    if (in_use + bytes > LIMIT) {
+        return false;
+    }
+    drop_kept(LIMIT - in_use - bytes, old);
+    return true;
+}
+
 static bool pin(struct gpuring_stage_bounce *bounce, size_t touched)
 {
+    struct gpuring_list old = GPURING_LIST_INIT(old);
     void *address;
     int status;
     bool may;
 
     pthread_mutex_lock(&pool.lock);
-    may = gpuring_process.gpu >= 0 &&
-          (pool.pinned_limit == 0 || bounce->bytes < pool.pinned_limit) &&
-          (bounce->bytes <= STEP || bounce->bytes / SPARSE <= touched);
+    may = is_worth_pinning(bounce->bytes, touched, &old);
+    pool.pinned_bytes += may ? bounce->bytes : 0;
     pthread_mutex_unlock(&pool.lock);
+    destroy_all(&old);
     if (!may) {
         return false;
     }
     status =
         gpuring_process.device_ops->alloc_pinned(gpuring_process.device, bounce->bytes, &address);
     if (status != GPURING_OK) {
+        pthread_mutex_lock(&pool.lock);
+        pool.pinned_bytes -= bounce->bytes;
+        pthread_mutex_unlock(&pool.lock);
         if (status != GPURING_ERR_CONTEXT) { /* the device has logged this one */
             pinning_failed(bounce->bytes);
         }
@@ -144,21 +195,21 @@ struct gpuring_stage_bounce *gpuring_stage_bounce_get(size_t bytes, size_t touch
 
 void gpuring_stage_bounce_put(struct gpuring_stage_bounce *bounce)
 {
-    bool keep;
+    struct gpuring_list old = GPURING_LIST_INIT(old);
 
     if (bounce == NULL) {
         return;
     }
-    pthread_mutex_lock(&pool.lock);
-    keep = bounce->pinned && pool.kept_bytes + bounce->bytes <= KEEP;
-    if (keep) {
-        gpuring_list_prepend(&pool.kept, &bounce->node);
-        pool.kept_bytes += bounce->bytes;
-    }
-    pthread_mutex_unlock(&pool.lock);
-    if (!keep) {
+    if (!bounce->pinned || bounce->bytes > LIMIT) {
         destroy(bounce);
+        return;
     }
+    pthread_mutex_lock(&pool.lock);
+    drop_kept(LIMIT - bounce->bytes, &old);
+    gpuring_list_prepend(&pool.kept, &bounce->node);
+    pool.kept_bytes += bounce->bytes;
+    pthread_mutex_unlock(&pool.lock);
+    destroy_all(&old);
 }
 
 static struct gpuring_stream *take_stream(void)
@@ -201,17 +252,12 @@ void gpuring_stage_stream_put(struct gpuring_stream *stream)
 
 void gpuring_stage_buffers_close(void)
 {
-    struct gpuring_stage_bounce *bounce;
-
     /* Destroy the streams before the buffers, because that detects whether the program's context
      * still exists. */
     while (pool.stream_count > 0) {
         gpuring_process.device_ops->stream_destroy(pool.streams[--pool.stream_count]);
     }
-    while ((bounce = GPURING_LIST_FIRST(&pool.kept, struct gpuring_stage_bounce, node)) != NULL) {
-        gpuring_list_remove(&bounce->node);
-        destroy(bounce);
-    }
+    destroy_all(&pool.kept);
     pool.kept_bytes = 0;
     pool.pinned_limit = 0;
 }

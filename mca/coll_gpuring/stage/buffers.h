@@ -2,7 +2,8 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * Resources that all staged calls of a process share: bounce buffers, and streams for copies. A
- * bounce buffer is pinned host memory. After a call it is kept for later ones, up to a limit.
+ * bounce buffer is pinned host memory. After a call it is kept for later ones. Up to 256 MiB are
+ * kept, and the buffers that were not used for the longest time are freed first.
  * Threads: any.
  */
 #ifndef GPURING_STAGE_BUFFERS_H
@@ -23,11 +24,13 @@ struct gpuring_stage_bounce {
 };
 
 /*
- * Return a buffer of at least `bytes` bytes, of which a GPU copies at most `touched`. The memory is
- * pageable instead of pinned
+ * Return a buffer of at least `bytes` bytes, of which a GPU copies at most `touched`, or probably
+ * none if `touched` is 0. The memory is pageable instead of pinned
  *
  *   - if pinned memory is not available (one warning per process),
  *   - if the call touches only a small part of it, because untouched pageable memory costs nothing,
+ *   - if `touched` is 0 and the pinned buffers in use would exceed 256 MiB, because pinning takes
+ *     longer than the message (doc/results/gpu.md),
  *   - or while no GPU is attached.
  *
  * Returns NULL without host memory, which the caller logs.
