@@ -254,6 +254,10 @@ BLOCK_FN uint32_t block_clock()
  */
 #define BLOCK_CYCLES 4
 
+/* The same for a lingering kernel, which an application may wait for. A GPU of 2 GHz that has no
+ * precise clock ends after the wanted time, and a slower one later. */
+#define BLOCK_LINGER_CYCLES 2
+
 BLOCK_FN uint32_t block_cycles()
 {
     uint64_t now;

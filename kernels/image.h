@@ -10,7 +10,7 @@
  * It runs lane i of the work in block i with gpuring_kernel_threads(work) threads, and ends when
  * every lane is final or has waited for the work's patience, in nanoseconds. work.lanes are in
  * memory of the GPU, and work.states in pinned host memory. Each block stores its lane's state
- * there, state.launch_seq last, and accesses nothing afterwards.
+ * there, state.launch_seq last, and accesses nothing afterwards, unless the work has a command.
  *
  * A GPU has the parameters immediately, while a block that loads its lane waits for that before it
  * can load the tables. Small calls have one lane, so that is also a parameter. The others are not,
@@ -39,9 +39,9 @@
 #define GPURING_LL_THREADS     128u
 
 #if defined(__cplusplus)
-static_assert(sizeof(struct gpuring_work) == 224, "a warp copies it, a word per thread");
+static_assert(sizeof(struct gpuring_work) == 232, "a warp copies it, a word per thread");
 #else
-_Static_assert(sizeof(struct gpuring_work) == 224, "a warp copies it, a word per thread");
+_Static_assert(sizeof(struct gpuring_work) == 232, "a warp copies it, a word per thread");
 #endif
 
 /* Return the number of threads of each block that runs this work. All of its lanes have as many

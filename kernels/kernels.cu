@@ -4,6 +4,7 @@
  * The CUDA kernels that kernels.h lists. A block runs lane blockIdx.x of its work until the lane is
  * final or has waited for the work's patience.
  */
+#include <stddef.h>
 #include <stdint.h>
 
 #include "kernels/exec_cuda.h"
@@ -153,10 +154,71 @@ template <uint32_t PROTOCOL, class F> struct kind : F {
     static constexpr uint32_t protocol = PROTOCOL;
 };
 
+/*
+ * Wait for the next call of a kernel that lingers (struct gpuring_command). Called by the first
+ * warp. Every thread acquires one word, which orders everything that the host has seen to be
+ * complete before this block's accesses after its next barrier. Return true if all words have the
+ * next launch number, after storing the buffers and that number in the work.
+ */
+static __device__ __forceinline__ bool block_take_command(struct gpuring_work *work)
+{
+    static_assert(offsetof(struct gpuring_work, output) == sizeof(void *), "words 2 and 3");
+    const uint64_t *word = &work->command->words[threadIdx.x % GPURING_COMMAND_WORDS];
+    uint32_t next = work->launch_seq + 1, wait = (work->linger >> 10) + 1;
+    uint32_t end = block_clock() + wait, last_cycle = block_cycles() + BLOCK_LINGER_CYCLES * wait;
+    uint64_t command;
+    bool over, taken;
+
+    do {
+        command = exec_load_acquire(word);
+        over = command >> 32 == next + GPURING_COMMAND_LEAVE || block_over(block_clock(), end) ||
+               block_over(block_cycles(), last_cycle);
+        taken = __all_sync(BLOCK_WARP, command >> 32 == next);
+    } while (!taken && __all_sync(BLOCK_WARP, !over));
+    __syncwarp(); /* until all threads have read the work */
+    if (taken && threadIdx.x < GPURING_COMMAND_WORDS) {
+        reinterpret_cast<uint32_t *>(&work->input)[threadIdx.x] = static_cast<uint32_t>(command);
+    }
+    if (taken && threadIdx.x == 0) {
+        work->launch_seq = next;
+    }
+    return taken;
+}
+
+/* Wait for the next call after a lane with this status. Return true if there is one, whose lane has
+ * been started. Otherwise the block accesses nothing afterwards. */
+template <class R>
+static __device__ __forceinline__ bool block_lingers(struct block<R> *x,
+                                                     struct block_shared *shared, uint32_t status)
+{
+    bool taken = true; /* of the warps that do not poll */
+
+    if (R::protocol != GPURING_PROTOCOL_LL || shared->work.command == nullptr ||
+        status != GPURING_LANE_DONE) {
+        return false;
+    }
+    if (threadIdx.x < 32) {
+        taken = block_take_command(&shared->work);
+    }
+    if (!exec_all(x, taken)) {
+        if (threadIdx.x == 0) {
+            exec_store_size(&shared->work.command->left, shared->work.launch_seq);
+        }
+        return false;
+    }
+    if (threadIdx.x == 0) {
+        gpuring_lane_start(&shared->work, &shared->lane, x->type_size, &shared->state);
+    }
+    x->brief = x->turn = 0;
+    exec_barrier(x);
+    return true;
+}
+
 template <class R> static __device__ __forceinline__ void block_run(const struct gpuring_work *work)
 {
     __shared__ struct block_shared shared;
     struct block<R> x;
+    uint32_t status;
 
     block_take(&shared, work);
     __syncthreads();
@@ -181,17 +243,19 @@ template <class R> static __device__ __forceinline__ void block_run(const struct
     x.type_size = R::size(shared.work.type);
     x.line_bytes = R::line_bytes;
     x.code = reduce_code(shared.work.type, shared.work.op);
-    (void) exec_lane(&x);
-    if (exec_overlaps(&x)) {
-        __syncthreads(); /* until the other threads have updated their counters */
-    }
-    block_counters(&shared);
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        exec_fence(
-            &x); /* orders all accesses of the block before launch_seq, which the host polls */
-        exec_store_size(&x.home->launch_seq, shared.work.launch_seq);
-    }
+    do {
+        status = exec_lane(&x);
+        if (exec_overlaps(&x)) {
+            __syncthreads(); /* until the other threads have updated their counters */
+        }
+        block_counters(&shared);
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            /* Order all accesses of the block before launch_seq, which the host polls. */
+            exec_fence(&x);
+            exec_store_size(&x.home->launch_seq, shared.work.launch_seq);
+        }
+    } while (block_lingers(&x, &shared, status));
 }
 
 /* Limit registers to GPURING_KERNEL_THREADS threads per multiprocessor, so that none spill. */

@@ -120,6 +120,23 @@ struct gpuring_lane_state {
  * in a stream of the application, which no host resumes. */
 #define GPURING_PATIENCE_ENDLESS UINT64_MAX
 
+/*
+ * A line in pinned memory through which a lingering kernel receives its next call. Each word has 4
+ * bytes of data in its lower half and a flag in its upper half, so that a word is either old or new
+ * and one read of the GPU gets all of them. The host writes the words. Flag n is the call with
+ * launch number n, and flag n + GPURING_COMMAND_LEAVE tells a kernel that has run call n - 1 to
+ * end. The kernel stores the number of its last call in `left` when it decides to end, and does not
+ * read the words again: it has either run a command when it stores `left`, or it never will.
+ */
+#define GPURING_COMMAND_WORDS 4 /* input, then output, each low half first */
+#define GPURING_COMMAND_LEAVE UINT32_C(0x80000000)
+
+struct gpuring_command {
+    uint64_t words[GPURING_COMMAND_WORDS];
+    uint64_t unused[4];
+    uint32_t left; /* in a cache line of its own, which the kernel writes */
+};
+
 /* This is also the only parameter of a kernel. */
 struct gpuring_work {
     const void *input; /* may be equal to the output (in place) */
@@ -143,8 +160,10 @@ struct gpuring_work {
     uint32_t launch_seq; /* number of this launch on its stream */
     uint32_t resumed;    /* number of launches after patience was over; 0: all lanes are NEW, and a
                             kernel does not read their states */
-    struct gpuring_blocks in, out; /* blocks of input and output, if there are any */
-    struct gpuring_lane first;     /* lanes[0], which a kernel has without a load */
+    uint32_t linger; /* nanoseconds that a kernel waits for a command after its only lane is DONE */
+    struct gpuring_command *command; /* NULL: it does not wait */
+    struct gpuring_blocks in, out;   /* blocks of input and output, if there are any */
+    struct gpuring_lane first;       /* lanes[0], which a kernel has without a load */
 };
 
 /*

@@ -45,6 +45,7 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/device/cuda/cuda_internal.h \
     mca/coll_gpuring/device/cuda/ipc.c \
     mca/coll_gpuring/device/cuda/launch.c \
+    mca/coll_gpuring/device/cuda/linger.c \
     mca/coll_gpuring/device/cuda/nic.c \
     mca/coll_gpuring/device/cuda/order.c \
     mca/coll_gpuring/device/cuda/pointer.c

@@ -40,6 +40,7 @@ mpi_test_programs = \
     test/mpi/large_vectors \
     test/mpi/late_driver \
     test/mpi/leaked \
+    test/mpi/linger \
     test/mpi/lost_rank \
     test/mpi/many \
     test/mpi/matrix \
@@ -98,6 +99,7 @@ test_mpi_gpu_costs_LDADD = $(mpi_test_libs)
 test_mpi_large_vectors_LDADD = $(mpi_test_libs)
 test_mpi_late_driver_LDADD = $(mpi_test_libs)
 test_mpi_leaked_LDADD = $(mpi_test_libs)
+test_mpi_linger_LDADD = $(mpi_test_libs)
 test_mpi_lost_rank_LDADD = $(mpi_test_libs)
 test_mpi_many_LDADD = $(mpi_test_libs)
 test_mpi_matrix_LDADD = $(mpi_test_libs)

@@ -200,6 +200,24 @@ GPURING_STANDIN_CONCURRENT=0 GPURING_STANDIN_PROTECT=0 OMPI_MCA_coll_gpuring_buf
     mpi 120 2 driver_calls
 adopt "2 ranks, the host must know that kernels have ended: questions to the driver"
 
+# Kernels that linger for the next call. Without MPS they must not, because they keep the GPU from other ranks.
+use_gpus 1
+export GPURING_STANDIN_PROTECT=0 OMPI_MCA_coll_gpuring_linger=400
+for ranks in 2 3; do
+    mpi 120 $ranks linger 1000 some
+    adopt "$ranks ranks, kernels that linger"
+done
+mpi 120 4 n2 linger 100 none
+adopt "kernels do not linger between nodes"
+GPURING_STANDIN_MPS=0 OMPI_MCA_coll_gpuring_algorithm=direct mpi 120 2 linger 100 none
+adopt "kernels do not linger where ranks take turns on a GPU"
+OMPI_MCA_coll_gpuring_linger=0 mpi 120 2 linger 100 none
+adopt "kernels do not linger by default"
+OMPI_MCA_coll_gpuring_linger=1000 mpi 120 3 matrix -n $small -f 11 -s
+adopt_as_one "3 ranks, kernels that linger"
+unset GPURING_STANDIN_PROTECT OMPI_MCA_coll_gpuring_linger
+use_gpus 2
+
 # A driver that is too old for the kernels is detected at wire-up, also with one rank per node.
 for layout in "2 1" "2 2"; do
     ranks=${layout% *} nodes=${layout#* }

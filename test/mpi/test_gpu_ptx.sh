@@ -46,9 +46,15 @@ done
 mpi 120 3 n3 matrix -n 1,1000,30001 -f 61 -s
 adopt_as_one "3 ranks on 3 nodes: every 61st combination"
 
+# Kernels that linger. The seed also determines the speed of their clocks.
+use_gpus 1
+for linger in 20 200; do
+    OMPI_MCA_coll_gpuring_linger=$linger mpi 120 2 linger 200 some
+    adopt "kernels that linger for $linger us"
+done
+
 # Kernels of different processes cannot run concurrently. Small calls are served if an algorithm is
 # selected.
-use_gpus 1
 export OMPI_MCA_coll_gpuring_algorithm=direct
 GPURING_STANDIN_EXCLUSIVE="$work/gpu" mpi 120 3 matrix -n 1,1000,20001 -f 97 -s
 adopt_as_one "3 ranks on one GPU that runs one kernel at a time"

@@ -38,6 +38,8 @@ struct rank {
     enum stage stage; /* of its call; SEEN: the host knows that the kernel has left all lanes */
     bool running;     /* the machine runs */
     bool final;       /* all lanes are done */
+    struct gpuring_command *command;
+    bool commanded; /* its call was given to a kernel that lingers */
 };
 
 static struct ptx_program *program;
@@ -87,12 +89,22 @@ static uint64_t value_of(uint32_t call, uint32_t rank, uint64_t i)
     return (test.seed * 131071 + call * 8191 + rank * 131 + i) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
+static bool fail(const char *text)
+{
+    snprintf(failure, sizeof failure, "%s%s%s", text, ptx_weak_suspect(weak)[0] != '\0' ? "; " : "",
+             ptx_weak_suspect(weak));
+    return false;
+}
+
 /* Start the next call of a rank on its host. */
-static void begin_call(uint32_t r)
+static bool begin_call(uint32_t r)
 {
     struct rank *rank = &ranks[r];
     uint64_t count = test.counts[rank->calls];
 
+    if (!ptx_weak_host_writes(weak, order_host(r), rank->input, count * 8, &rank->fault)) {
+        return fail(rank->fault.text);
+    }
     for (uint64_t i = 0; i < count; i++) {
         rank->input[i] = value_of(rank->calls, r, i);
     }
@@ -100,6 +112,34 @@ static void begin_call(uint32_t r)
                 test.in_place ? rank->input : rank->output, test.patience);
     rank->stage = STAGE_RUNS;
     rank->final = false;
+    return true;
+}
+
+/* Write a command of the work with a flag, as device/cuda/linger.c does. */
+static void write_command(uint32_t r, uint32_t flag)
+{
+    const struct gpuring_work *work = &test.fabric.ranks[r].work;
+    uint64_t data[2] = {(uintptr_t) work->input, (uintptr_t) work->output};
+
+    for (int i = 0; i < GPURING_COMMAND_WORDS; i++) {
+        ptx_weak_host_release(weak, order_host(r), &ranks[r].command->words[i],
+                              (uint64_t) flag << 32 | (uint32_t) (data[i / 2] >> 32 * (i % 2)));
+    }
+}
+
+/* Give the next call to a kernel that lingers. */
+static bool command_call(uint32_t r)
+{
+    struct rank *rank = &ranks[r];
+
+    rank->calls++;
+    if (!begin_call(r)) {
+        return false;
+    }
+    test.fabric.ranks[r].work.launch_seq = ++rank->turn;
+    write_command(r, rank->turn);
+    rank->commanded = true;
+    return true;
 }
 
 static bool launch(uint32_t r)
@@ -108,19 +148,19 @@ static bool launch(uint32_t r)
     struct rank *rank = &ranks[r];
 
     work->launch_seq = ++rank->turn;
+    rank->commanded = false;
+    work->command = NULL;
+    if (test.lingers && work->resumed == 0) {
+        work->command = rank->command;
+        work->linger = (uint32_t) test.patience;
+        write_command(r, rank->turn + GPURING_COMMAND_LEAVE);
+    }
     *rank->parameters = *work;
     rank->launch.seed = test.seed + ((uint64_t) ++rank->launches << 32) + ((uint64_t) r << 24);
     rank->launch.blocks = work->nlanes;
     rank->launch.threads = gpuring_kernel_threads(work);
     rank->running = true;
     return ptx_machine_start(rank->machine, &rank->launch, &rank->fault) == PTX_OK;
-}
-
-static bool fail(const char *text)
-{
-    snprintf(failure, sizeof failure, "%s%s%s", text, ptx_weak_suspect(weak)[0] != '\0' ? "; " : "",
-             ptx_weak_suspect(weak));
-    return false;
 }
 
 /* Return true if the host finds the right results. */
@@ -204,6 +244,18 @@ static bool host_looks(uint32_t r)
     return !left || lanes_hold(r);
 }
 
+/* After the end of a kernel that has not run its command, let the next step launch the call. */
+static bool launch_missed(uint32_t r)
+{
+    struct rank *rank = &ranks[r];
+    uint64_t left;
+
+    if (!host_reads(r, &rank->command->left, &left)) {
+        return false;
+    }
+    return left + 1 == rank->turn || fail("a kernel has ended without its command");
+}
+
 /* Let a rank make one step. Return false if the case has failed. */
 static bool act(uint32_t r)
 {
@@ -213,8 +265,8 @@ static bool act(uint32_t r)
     if (rank->stage == STAGE_DONE) {
         return true;
     }
-    if (rank->stage == STAGE_IDLE) {
-        begin_call(r);
+    if (rank->stage == STAGE_IDLE && !begin_call(r)) {
+        return false;
     }
     if (!rank->running && !launch(r)) {
         return fail(rank->fault.text);
@@ -226,9 +278,13 @@ static bool act(uint32_t r)
         return false;
     }
     if (!ended) {
-        return true;
+        return !test.lingers || rank->stage != STAGE_SEEN || !rank->final ||
+               rank->calls + 1 == ORDER_CALLS || order_random() % 64 != 0 || command_call(r);
     }
     rank->running = false;
+    if (rank->commanded && rank->stage == STAGE_RUNS) {
+        return launch_missed(r);
+    }
     test.fabric.ranks[r].work.resumed++;
     if (rank->stage != STAGE_SEEN) {
         return fail("a kernel has ended, but not announced it");
@@ -256,7 +312,8 @@ static void connect_ranks(bool any_order)
         *rank = (struct rank){.machine = ptx_machine_create(program),
                               .parameters = order_alloc(sizeof *rank->parameters),
                               .input = order_alloc(test.most * 8),
-                              .output = order_alloc(test.most * 8)};
+                              .output = order_alloc(test.most * 8),
+                              .command = order_alloc(sizeof *rank->command)};
         assert_true(agent + test.plans.plans[r]->nlanes <= ORDER_BLOCKS);
         rank->launch = (struct ptx_launch){.kernel = kernel,
                                            .parameters = rank->parameters,

@@ -25,6 +25,7 @@ struct order_case {
     enum gpuring_protocol protocol;
     uint32_t nranks, sharing; /* sharing: ranks per GPU */
     bool in_place;
+    bool lingers; /* kernels wait for a command: all calls have one shape */
     struct test_plans plans;
     struct fabric fabric;
     struct order_wire *wires;

@@ -96,6 +96,18 @@ static void draw_fabric(struct order_case *test, enum gpuring_algorithm algorith
     }
 }
 
+/* Let kernels linger if they can: with LL and one lane on each rank, within a node. */
+static void draw_linger(struct order_case *test)
+{
+    test->lingers = test->protocol == GPURING_PROTOCOL_LL && test->nwires == 0 && below(4) != 0;
+    for (uint32_t r = 0; r < test->nranks; r++) {
+        test->lingers = test->lingers && test->plans.plans[r]->nlanes == 1;
+    }
+    for (int i = 0; test->lingers && i < ORDER_CALLS; i++) {
+        test->counts[i] = test->most;
+    }
+}
+
 void order_draw(struct order_case *test, uint64_t seed, int protocol)
 {
     static const char *const protocols[] = {"Simple", "LL", "LL128"};
@@ -120,10 +132,12 @@ void order_draw(struct order_case *test, uint64_t seed, int protocol)
     test->in_place = below(2) == 0;
     test->patience = UINT64_C(1000) << 2 * below(6);
     draw_fabric(test, algorithm, nchannels, network);
+    draw_linger(test);
     snprintf(test->text, sizeof test->text,
-             "%s, %s, %u ranks%s%s, %u channels, up to %llu elements%s, %u slots of %llu bytes",
+             "%s, %s, %u ranks%s%s%s, %u channels, up to %llu elements%s, %u slots of %llu bytes",
              protocols[test->protocol], algorithms[algorithm], test->nranks,
-             test->sharing > 1 ? " on one GPU" : "", network ? " on two nodes" : "", nchannels,
+             test->sharing > 1 ? " on one GPU" : "", network ? " on two nodes" : "",
+             test->lingers ? ", kernels that linger" : "", nchannels,
              (unsigned long long) test->most, test->in_place ? " in place" : "",
              test->fabric.nslots, (unsigned long long) test->fabric.slot_bytes);
 }

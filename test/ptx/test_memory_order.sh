@@ -78,6 +78,13 @@ noticed "counters that are written for one GPU" 'neither is ordered' simple \
     '{ sub(/st\.relaxed\.sys\.global\.u64/, "st.relaxed.gpu.global.u64"); print }'
 noticed "the end of a kernel without a fence" 'the host of rank [0-9]+' ll \
     '{ sub(/fence\.acq_rel\.sys/, "// fence"); print }'
+noticed "commands to a kernel that lingers, read without acquire" \
+    'neither is ordered|not get to their ends' ll \
+    '/ld\.acquire/ { held = $0; next }
+    held != "" && /end inline/ { comment = $0; next }
+    held != "" { if (/shr\.u64/) sub(/ld\.acquire/, "ld.relaxed", held)
+        print held; print comment; held = "" }
+    { print }'
 noticed "lines whose threads do not meet before they store" 'is wrong|whose flag is there' ll128 \
     '/mov\.pred.*-1;/ { name = $2; sub(/,/, "", name); always[name] = NR }
     { source = $3; sub(/,/, "", source) }

@@ -170,6 +170,7 @@ static bool reaches_work(const struct gpuring_work *work)
 {
     bool ok = reaches(work->lanes, work->nlanes * sizeof *work->lanes) &&
               reaches(work->states, work->nlanes * sizeof *work->states) &&
+              (work->command == NULL || reaches(work->command, sizeof *work->command)) &&
               (work->abort == NULL ||
                reaches((const void *) (uintptr_t) work->abort, sizeof *work->abort));
 

@@ -164,23 +164,47 @@ static void run_on_host(const struct gpuring_work *work)
     }
 }
 
-static void run_kernel(const struct standin_task *task, struct ptx_machine **machine,
-                       struct CUctx_st *context, atomic_int *waiting)
+/* Read the line of commands once. Return true if the next call is there, and set its buffers. */
+static bool take_command(struct gpuring_work *work, bool *leaves)
 {
-    const struct gpuring_work *work = task->work;
-    struct timespec nap = {.tv_nsec = (long) standin_slow_us() % 1000000 * 1000};
-    int gpu = gpu_acquire();
-    uint64_t sent = sent_to_others(work);
+    uint32_t next = work->launch_seq + 1, halves[GPURING_COMMAND_WORDS];
 
-    if (nap.tv_nsec > 0) {
-        nanosleep(&nap, NULL);
+    *leaves = false;
+    for (int i = 0; i < GPURING_COMMAND_WORDS; i++) {
+        uint64_t word = __atomic_load_n(&work->command->words[i], __ATOMIC_ACQUIRE);
+
+        *leaves = word >> 32 == next + GPURING_COMMAND_LEAVE;
+        halves[i] = (uint32_t) word;
+        if (word >> 32 != next) {
+            return false;
+        }
     }
-    atomic_fetch_sub(waiting, 1);
-    if (standin_ptx()) {
-        standin_ptx_run(machine, context, task->kernel, work);
-    } else {
-        run_on_host(work);
-    }
+    work->input = (const void *) (uintptr_t) (halves[0] | (uint64_t) halves[1] << 32);
+    work->output = (void *) (uintptr_t) (halves[2] | (uint64_t) halves[3] << 32);
+    work->launch_seq = next;
+    return true;
+}
+
+/* Wait for the next call, like a kernel that lingers. Return false if there is none: the kernel
+ * then accesses nothing afterwards. */
+static bool lingers(struct gpuring_work *work)
+{
+    uint64_t end = now_ns() + work->linger;
+    bool leaves;
+
+    do {
+        if (take_command(work, &leaves)) {
+            return true;
+        }
+        sched_yield();
+    } while (!leaves && now_ns() < end);
+    __atomic_store_n(&work->command->left, work->launch_seq, __ATOMIC_RELEASE);
+    return false;
+}
+
+/* Inject faults after a slice of a kernel, which had sent `sent` chunks to others before. */
+static void corrupt(const struct gpuring_work *work, uint64_t sent)
+{
     if (sent_to_others(work) > sent && standin_corrupts()) {
         corrupt_sent(work);
     }
@@ -189,8 +213,45 @@ static void run_kernel(const struct standin_task *task, struct ptx_machine **mac
          (uses_host(work) && standin_corrupts_host()))) {
         corrupt_result(work);
     }
-    for (uint32_t i = 0; i < work->nlanes && !standin_ptx(); i++) { /* like a kernel at its end */
-        __atomic_store_n(&work->states[i].launch_seq, work->launch_seq, __ATOMIC_RELEASE);
+}
+
+/* Run a kernel with the host executor, and again for each command that it receives. */
+static void run_and_linger(struct gpuring_work *work)
+{
+    bool lingering = work->command != NULL;
+
+    do {
+        uint64_t sent = sent_to_others(work);
+
+        run_on_host(work);
+        corrupt(work, sent);
+        lingering = lingering && all_done(work);
+        for (uint32_t i = 0; i < work->nlanes; i++) { /* like a kernel at its end */
+            __atomic_store_n(&work->states[i].launch_seq, work->launch_seq, __ATOMIC_RELEASE);
+        }
+    } while (lingering && lingers(work));
+}
+
+static void run_kernel(const struct standin_task *task, struct ptx_machine **machine,
+                       struct CUctx_st *context, atomic_int *waiting)
+{
+    struct gpuring_work *work = task->work;
+    struct timespec nap = {.tv_nsec = (long) standin_slow_us() % 1000000 * 1000};
+    int gpu = gpu_acquire();
+
+    if (nap.tv_nsec > 0) {
+        nanosleep(&nap, NULL);
+    }
+    atomic_fetch_sub(waiting, 1);
+    if (standin_ptx()) {
+        uint64_t sent = sent_to_others(work);
+
+        standin_ptx_run(machine, context, task->kernel, work);
+        if (work->command == NULL) { /* otherwise the host may have freed its lanes */
+            corrupt(work, sent);
+        }
+    } else {
+        run_and_linger(work);
     }
     gpu_release(gpu);
     free(task->work);

@@ -160,6 +160,11 @@ struct gpuring_device_ops {
                       struct gpuring_device_nic *access);
 
     int (*stream_create)(struct gpuring_device *device, struct gpuring_stream **stream);
+    /* Optional. Let the kernel of a short call wait for the next call of the stream for this many
+     * microseconds, so that the next call needs no launch. The kernel keeps the counters of its
+     * connections meanwhile, so all works that use the same connections must be started on this
+     * stream. `command` is pinned memory, which the stream uses until it is destroyed. */
+    int (*linger)(struct gpuring_stream *stream, struct gpuring_command *command, int us);
     /* Optional. Return false if the application has destroyed the context in which the stream was
      * created. Streams that are created afterwards can only copy between host memory and GPU
      * buffers. */

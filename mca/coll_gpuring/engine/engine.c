@@ -175,6 +175,23 @@ static void size_slots(struct gpuring_engine *engine, enum gpuring_algorithm alg
     }
 }
 
+/* Return true if kernels may wait for the next call: they must not keep the GPU from other ranks.
+ */
+static bool may_linger(const struct gpuring_engine_config *config)
+{
+    return config->linger_us > 0 && config->select.nnodes == 1 &&
+           (!config->shared_gpu || config->mps);
+}
+
+static int linger(struct gpuring_engine *engine, int us)
+{
+    int status = engine->device_ops->alloc_pinned(engine->device, sizeof(struct gpuring_command),
+                                                  &engine->command);
+
+    return status == GPURING_OK ? engine->device_ops->linger(engine->stream, engine->command, us)
+                                : status;
+}
+
 int gpuring_engine_create(const struct gpuring_engine_config *config,
                           const struct gpuring_device_ops *device_ops,
                           struct gpuring_device *device, struct gpuring_engine **engine)
@@ -200,6 +217,9 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
     }
     if (status == GPURING_OK) {
         status = device_ops->stream_create(device, &created->stream);
+    }
+    if (status == GPURING_OK && device_ops->linger != NULL && may_linger(config)) {
+        status = linger(created, config->linger_us);
     }
     if (status != GPURING_OK) {
         gpuring_engine_destroy(created);
@@ -440,6 +460,7 @@ void gpuring_engine_destroy(struct gpuring_engine *engine)
         gpuring_plan_free(engine->base[i].plan);
     }
     engine->device_ops->free_pinned(engine->device, engine->extents);
+    engine->device_ops->free_pinned(engine->device, engine->command);
     gpuring_tuning_clear(&engine->tuning);
     free(engine);
 }

@@ -73,6 +73,7 @@ struct gpuring_engine {
     uint32_t nstates;                /* lanes that have states */
     uint64_t prepared;               /* shape of the calls for which the work is filled; 0: none */
     struct gpuring_extent *extents;  /* of blocks, pinned; NULL: not needed yet */
+    void *command;                   /* of kernels that linger, pinned; NULL: they do not */
     struct gpuring_bounce bounce_input, bounce_output;
 
     /* Only for operations in a stream of the application (gpuring_operation_enqueue): */
@@ -92,6 +93,7 @@ struct gpuring_engine_config {
     bool shared_gpu; /* other ranks use the GPU, too */
     bool mps;        /* they use it simultaneously */
     int patience_us; /* of kernels; 0: depends on shared_gpu */
+    int linger_us;   /* time for which kernels wait for the next call; 0: they end */
     uint64_t buffer_bytes;
     uint16_t *
         order; /* order of rings and trees, see plan.h. Free it with free() until the engine exists,

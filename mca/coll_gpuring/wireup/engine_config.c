@@ -82,6 +82,7 @@ struct gpuring_engine_config gpuring_plans_config(const struct gpuring_channels 
         .shared_gpu = facts->shared_gpu,
         .mps = facts->mps,
         .patience_us = gpuring_params.patience,
+        .linger_us = gpuring_params.linger,
         .buffer_bytes = gpuring_params.buffer_size,
         .late = map->nranks > gpuring_params.direct_ranks && map->nranks <= GPURING_DIRECT_MAX_RANKS
                     ? 1u << GPURING_ALGORITHM_DIRECT

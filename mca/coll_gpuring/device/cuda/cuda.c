@@ -340,6 +340,7 @@ const struct gpuring_device_ops gpuring_device_cuda = {
     .free_pinned = cuda_free_pinned,
     .nic_access = gpuring_cuda_nic_access,
     .stream_create = gpuring_cuda_stream_create,
+    .linger = gpuring_cuda_linger,
     .stream_works = gpuring_cuda_stream_works,
     .lost = gpuring_cuda_is_lost,
     .stream_destroy = gpuring_cuda_stream_destroy,

@@ -65,10 +65,12 @@ void gpuring_cuda_stream_destroy(struct gpuring_stream *stream)
     if (stream == NULL) {
         return;
     }
+    gpuring_cuda_linger_leave(stream);
     if (stream->stream != NULL && gpuring_cuda_enter_to_release(stream->device)) {
         destroy(stream);
         gpuring_cuda_leave(stream->device);
     }
+    free(stream->linger);
     free(stream);
 }
 
@@ -235,6 +237,7 @@ static int begin(struct gpuring_stream *stream, const void *to, const void *from
     CUcontext there = NULL;
     int status;
 
+    gpuring_cuda_linger_leave(stream);
     *way = (struct way){.stream = stream->stream};
     if (__atomic_load_n(&device->destroyed, __ATOMIC_RELAXED)) {
         return begin_lost(stream, to, from, way);
@@ -431,5 +434,6 @@ int gpuring_cuda_copied(struct gpuring_stream *stream)
 
 int gpuring_cuda_synchronize(struct gpuring_stream *stream)
 {
+    gpuring_cuda_linger_leave(stream);
     return ask(stream, stream->device->driver->stream_sync, "finish copies");
 }

@@ -38,14 +38,17 @@ struct gpuring_device {
     pthread_mutex_t lock;                  /* guards module and functions while they are loaded */
 };
 
+struct gpuring_linger;
+
 struct gpuring_stream {
     struct gpuring_device *device;
-    CUstream stream;     /* NULL: created after the device's context was lost */
-    CUevent event;       /* used to follow the default stream; NULL: it does not follow */
-    uint32_t launch_seq; /* of the last launch */
-    uint64_t asked;      /* time of the last query of the driver or launch, ns */
-    bool copies;         /* `stream` has copies whose end has not been detected */
-    uint64_t copy_begun; /* start of the timed copy, ns; 0: none is timed */
+    CUstream stream;               /* NULL: created after the device's context was lost */
+    CUevent event;                 /* used to follow the default stream; NULL: it does not follow */
+    uint32_t launch_seq;           /* of the last launch */
+    uint64_t asked;                /* time of the last query of the driver or launch, ns */
+    bool copies;                   /* `stream` has copies whose end has not been detected */
+    uint64_t copy_begun;           /* start of the timed copy, ns; 0: none is timed */
+    struct gpuring_linger *linger; /* NULL: its kernels do not linger */
 };
 
 /* device/cuda/context.c */
@@ -127,6 +130,9 @@ CUresult gpuring_cuda_follow(struct gpuring_stream *stream);
 /* Return true if the next gpuring_cuda_follow queries the default stream: enter with
  * gpuring_cuda_enter, because captures forbid queries. */
 bool gpuring_cuda_follow_queries(void);
+/* Return true if the default stream of the device's context, which is current, has no work for
+ * which the stream would wait. */
+bool gpuring_cuda_follow_idle(const struct gpuring_stream *stream);
 /* Let a stream wait for the default stream of the current context, in which it was created. */
 CUresult gpuring_cuda_follow_other(const struct gpuring_cuda_driver *driver, CUstream stream);
 /* Let the stream wait for the default stream of another context. */
@@ -148,6 +154,22 @@ int gpuring_cuda_copy_rows(struct gpuring_stream *stream, void *to, size_t to_pi
                            const void *from, size_t from_pitch, size_t bytes, size_t rows);
 int gpuring_cuda_copied(struct gpuring_stream *stream);
 int gpuring_cuda_synchronize(struct gpuring_stream *stream);
+
+/* device/cuda/linger.c */
+
+int gpuring_cuda_linger(struct gpuring_stream *stream, struct gpuring_command *command, int us);
+/* Tell a kernel that lingers to end, because other work of the stream follows. */
+void gpuring_cuda_linger_leave(struct gpuring_stream *stream);
+/* Start the work on a kernel that lingers. Return false if there is none, or if it does not fit:
+ * then the work must be launched. */
+bool gpuring_cuda_linger_command(struct gpuring_stream *stream, struct gpuring_work *work);
+/* Return true if the kernel has ended without running the last command, and never will. */
+bool gpuring_cuda_linger_missed(const struct gpuring_stream *stream);
+/* Set whether the kernel of a work lingers, before it is launched with the stream's launch number.
+ */
+void gpuring_cuda_linger_launch(struct gpuring_stream *stream, struct gpuring_work *work);
+/* Record that the lanes of the stream's work have ended. */
+void gpuring_cuda_linger_end(struct gpuring_stream *stream);
 
 /* device/cuda/launch.c */
 int gpuring_cuda_prepare(struct gpuring_device *device);

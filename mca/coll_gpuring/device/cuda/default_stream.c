@@ -95,6 +95,14 @@ CUresult gpuring_cuda_follow(struct gpuring_stream *stream)
     return result;
 }
 
+bool gpuring_cuda_follow_idle(const struct gpuring_stream *stream)
+{
+    const struct gpuring_cuda_driver *driver = stream->device->driver;
+
+    return stream->event == NULL || !usable(driver) ||
+           driver->stream_query(CU_STREAM_LEGACY) == CUDA_SUCCESS;
+}
+
 /* Create an event and record the work of the current context in it. *event is NULL if there is
  * nothing to wait for. */
 static CUresult follow_current(const struct gpuring_cuda_driver *driver, CUevent *event)

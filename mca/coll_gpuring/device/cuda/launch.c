@@ -92,6 +92,7 @@ static CUresult launch(struct gpuring_stream *stream, struct gpuring_work *work,
 
     work->launch_seq = ++stream->launch_seq;
     stream->asked = gpuring_now_ns();
+    gpuring_cuda_linger_launch(stream, work);
     return result != CUDA_SUCCESS
                ? result
                : stream->device->driver->launch(function, work->nlanes, 1, 1,
@@ -125,7 +126,8 @@ static int enter_and_launch(struct gpuring_stream *stream, struct gpuring_work *
 
 int gpuring_cuda_launch(struct gpuring_stream *stream, struct gpuring_work *work)
 {
-    return enter_and_launch(stream, work, true);
+    return gpuring_cuda_linger_command(stream, work) ? GPURING_OK
+                                                     : enter_and_launch(stream, work, true);
 }
 
 /* Return true if the last launch's kernel has finished with all lanes. */
@@ -179,6 +181,9 @@ static int ask(struct gpuring_stream *stream, const struct gpuring_work *work)
         gpuring_cuda_check_stream(device, device->driver->stream_query(stream->stream),
                                   "run a kernel; the GPU reports an error of an earlier launch");
     gpuring_cuda_leave(device);
+    if (status == GPURING_OK && gpuring_cuda_linger_missed(stream)) {
+        return GPURING_AGAIN; /* the kernel has ended before it could take the work */
+    }
     if (status == GPURING_OK && !lanes_left(work)) {
         gpuring_error("[kernel-lost] a kernel has ended, and host memory does not show it: the "
                       "memory was unmapped, or the GPU reset; restart the job");
@@ -194,6 +199,10 @@ int gpuring_cuda_poll(struct gpuring_stream *stream, struct gpuring_work *work)
     if (!lanes_left(work)) {
         uint64_t now = gpuring_now_ns();
 
+        if (gpuring_cuda_linger_missed(stream)) { /* the default stream was idle at the command */
+            status = enter_and_launch(stream, work, false);
+            return status == GPURING_OK ? GPURING_AGAIN : status;
+        }
         if (now - stream->asked < ASK_NS) {
             return GPURING_AGAIN;
         }
@@ -212,6 +221,7 @@ int gpuring_cuda_poll(struct gpuring_stream *stream, struct gpuring_work *work)
         if (status == GPURING_OK && stream->device->needs_driver_completion) {
             status = ask(stream, work);
         }
+        gpuring_cuda_linger_end(stream);
     }
     return status; /* GPURING_AGAIN while it runs */
 }

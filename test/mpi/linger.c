@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Test kernels that linger for the next call (coll_gpuring_linger), with the stand-in driver. Each
+ * call must run exactly once: a call that runs twice or never leaves the connections at another
+ * step than the peers expect, and its result is wrong.
+ *
+ * Arguments: the number of calls of each part, and `some` if kernels must linger, or `none`.
+ *
+ *   - Calls that follow each other at random distances, often about the time for which kernels
+ *     linger: commands are written while a kernel waits, while it leaves and after it has left.
+ *     Buffers alternate, and sometimes the shape changes.
+ *   - A kernel of the application that fills the buffer on the default stream just before a call.
+ *   - Communicators that are freed while a kernel lingers.
+ */
+#include "harness.h"
+#include "standin_find.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT     4
+#define BUFFERS   3
+#define OTHERS    97 /* each OTHERS-th call has another shape */
+#define KERNEL_MS 2
+
+static long (*calls)(const char *symbol);
+static void (*kernel)(int per_thread, void *to, const void *from, size_t bytes, int ms);
+static int (*retain)(void **context, int gpu), (*push)(void *context), (*release)(int gpu);
+static int *buffers[BUFFERS];
+static double linger; /* time for which kernels linger, seconds */
+static uint64_t state;
+
+static void pause_some(void)
+{
+    double begin = MPI_Wtime(), part = (double) (harness_draw(&state) % 1000) / 1000;
+    uint64_t kind = harness_draw(&state) % 16;
+    double seconds = kind > 1 ? 0 : kind == 1 ? 2 * part * linger : (0.9 + 0.2 * part) * linger;
+
+    while (MPI_Wtime() - begin < seconds) {
+    }
+}
+
+/* Make a call, and return the number of wrong elements. `fills` writes the input. */
+static int call(MPI_Comm comm, int number, void (*fills)(int *buffer, const int *values))
+{
+    int values[COUNT], wrong = 0, count = number % OTHERS == OTHERS - 1 ? COUNT / 2 : COUNT;
+    int *from = buffers[number % BUFFERS], *to = buffers[(number / 5 + number) % BUFFERS];
+
+    for (int i = 0; i < COUNT; i++) {
+        values[i] = number * (harness_rank + 1) + i;
+    }
+    fills(from, values);
+    MPI_Allreduce(from == to ? MPI_IN_PLACE : from, to, count, MPI_INT, MPI_SUM, comm);
+    harness_read(values, to, sizeof values);
+    for (int i = 0; i < count; i++) {
+        wrong += values[i] != number * harness_size * (harness_size + 1) / 2 + harness_size * i;
+    }
+    return wrong;
+}
+
+static void fill_now(int *buffer, const int *values)
+{
+    harness_write(buffer, values, COUNT * sizeof *values);
+}
+
+/* Let a kernel on the default stream fill the buffer while the call is made. */
+static void fill_later(int *buffer, const int *values)
+{
+    static int *source;
+
+    if (source == NULL) {
+        source = harness_alloc(COUNT * sizeof *source);
+    }
+    harness_write(source, values, COUNT * sizeof *values);
+    kernel(0, buffer, source, COUNT * sizeof *values, KERNEL_MS);
+}
+
+int main(int argc, char **argv)
+{
+    int ncalls = argc > 1 ? atoi(argv[1]) : 100, wrong = 0;
+    bool some = argc > 2 && strcmp(argv[2], "some") == 0;
+    const char *text = getenv("OMPI_MCA_coll_gpuring_linger");
+    void *context;
+    long launches;
+    MPI_Comm comm;
+
+    harness_start(&argc, &argv, MPI_THREAD_SINGLE);
+    standin_find("gpuring_standin_calls", &calls);
+    standin_find("gpuring_standin_kernel", &kernel);
+    standin_find("cuDevicePrimaryCtxRetain", &retain);
+    standin_find("cuDevicePrimaryCtxRelease_v2", &release);
+    standin_find("cuCtxPushCurrent_v2", &push);
+    for (int i = 0; i < BUFFERS; i++) {
+        buffers[i] = harness_alloc(COUNT * sizeof(int));
+    }
+    if (retain(&context, 0) != 0 || push(context) != 0) { /* as in programs of the CUDA runtime */
+        printf("Bail out! no context\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    linger = text != NULL ? 1e-6 * atoi(text) : 0;
+    state = (uint64_t) harness_rank + 1;
+
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    wrong = call(comm, 1, fill_now);
+    launches = calls("cuLaunchKernel") - harness_pvar("coll_gpuring_resumed");
+    for (int i = 0; i < ncalls; i++) {
+        wrong += call(comm, i, fill_now);
+        pause_some();
+    }
+    launches = calls("cuLaunchKernel") - harness_pvar("coll_gpuring_resumed") - launches;
+    harness_check(wrong == 0, "%d calls at random distances: %d elements are wrong", ncalls, wrong);
+    harness_check(some ? launches < ncalls : launches == ncalls, "%s: %ld launches for %d calls",
+                  some ? "kernels linger" : "no kernel lingers", launches, ncalls);
+    harness_check(launches > 0, "some calls need a launch");
+
+    wrong = 0;
+    for (int i = 0; i < ncalls / 10; i++) {
+        wrong += call(comm, 1, fill_now);
+        wrong += call(comm, 2, i % 2 == 0 ? fill_later : fill_now);
+    }
+    harness_check(wrong == 0, "calls that follow a kernel on the default stream: %d are wrong",
+                  wrong);
+
+    MPI_Comm_free(&comm);
+    for (int i = 0; i < 10; i++) {
+        MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+        for (int k = 0; k < 4; k++) {
+            wrong += call(comm, 1, fill_now);
+        }
+        MPI_Comm_free(&comm);
+    }
+    harness_check(wrong == 0, "communicators that are freed while kernels may linger");
+    for (int i = 0; i < BUFFERS; i++) {
+        harness_free(buffers[i]);
+    }
+    (void) release(0);
+    return harness_finish();
+}
