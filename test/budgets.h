@@ -39,7 +39,7 @@
 #define BUDGET_ENTER  5                  /* identify a context, make it current, leave it */
 #define BUDGET_POLL   (BUDGET_ENTER + 1) /* only for long kernels: flags signal the end of others */
 #define BUDGET_FOLLOW 3 /* the default stream: query for captures, event, and wait for it */
-#define BUDGET_LAUNCH (4 + BUDGET_FOLLOW) /* without the capture mode */
+#define BUDGET_LAUNCH (BUDGET_ENTER + 2 + BUDGET_FOLLOW) /* set a graph, and launch it */
 /* Two copies, and a check of the stream's context. */
 #define BUDGET_STAGED (5 + 2 * BUDGET_FOLLOW)
 

@@ -44,6 +44,7 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/device/cuda/enqueue.c \
     mca/coll_gpuring/device/cuda/cuda_internal.h \
     mca/coll_gpuring/device/cuda/ipc.c \
+    mca/coll_gpuring/device/cuda/graph.c \
     mca/coll_gpuring/device/cuda/launch.c \
     mca/coll_gpuring/device/cuda/linger.c \
     mca/coll_gpuring/device/cuda/nic.c \

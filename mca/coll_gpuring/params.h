@@ -106,9 +106,9 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
     INT(patience, 0, 5, LOCAL, 0, 1000000,                                                         \
         "Microseconds that a kernel waits for other ranks before it ends, to be launched again "   \
         "by the next MPI call; 0: 50 where ranks share the GPU, 1000 with MPS, otherwise 20000")   \
-    INT(linger, 0, 5, LOCAL, 0, 1000,                                                              \
+    INT(linger, 20, 5, LOCAL, 0, 1000,                                                             \
         "Microseconds that the kernel of a small call within a node waits for the next call, "     \
-        "which then needs no launch; 20 are enough; default 0: it ends")                           \
+        "which then needs no launch; 0: it ends")                                                  \
     CHOICE(                                                                                        \
         default_stream, 0, 2, LOCAL, default_stream,                                               \
         "Work of the program on the CUDA default stream: wait (calls on GPU buffers follow it), "  \

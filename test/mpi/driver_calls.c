@@ -20,8 +20,9 @@
 
 #include "kernels/image.h"
 
-#define COUNT 1000
-#define MOST  (5 << 20) /* elements of a buffer; bounce buffers of this size are not kept */
+#define COUNT   1000
+#define WARM_UP 20        /* launches until a stream has a graph */
+#define MOST    (5 << 20) /* elements of a buffer; bounce buffers of this size are not kept */
 
 static long (*calls)(const char *symbol);
 static void *(*alloc_sort)(const char *sort, int gpu, size_t bytes);
@@ -251,6 +252,10 @@ int main(int argc, char **argv)
     allreduce(gpu, gpu_too);
     made = calls("cuMemAlloc_v2") - made;
     harness_check(made <= BUDGET_ALLOCATIONS, "the wire-up allocates GPU memory %ld times", made);
+    for (int i = 0; i < WARM_UP; i++) {
+        allreduce(gpu, gpu_too);
+    }
+    harness_check(calls("cuGraphLaunch") > 0, "kernels are launched as graphs");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         float *from = cases[i].on_gpu ? gpu : host, *to = cases[i].on_gpu ? gpu_too : host_too;
         long asked, all, polls, waits;

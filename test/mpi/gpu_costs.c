@@ -187,7 +187,7 @@ static void read_costs(long long *costs)
         calls("cuMemcpyAsync") + calls("cuMemcpyPeerAsync") + calls("cuMemcpy2DAsync_v2");
     costs[BYTES] = copied();
     costs[WAITS] = calls("cuStreamSynchronize");
-    costs[KERNELS] = calls("cuLaunchKernel");
+    costs[KERNELS] = calls("cuLaunchKernel") + calls("cuGraphLaunch");
 }
 
 static void try_case(size_t c)

@@ -129,6 +129,15 @@ static const struct {
     {"cuLaunchHostFunc", "of memory without a context: test_device_contexts"},
     {"cuStreamGetCtx", "of streams of the application: test_stream"},
     {"cuMemGetHandleForAddressRange", "needs a network device: test_transport_direct"},
+    {"cuStreamGetPriority", "after many launches: test_gpu.sh"},
+    {"cuGraphCreate", "the same"},
+    {"cuGraphAddKernelNode", "the same"},
+    {"cuGraphKernelNodeSetAttribute", "the same"},
+    {"cuGraphInstantiateWithFlags", "the same"},
+    {"cuGraphExecKernelNodeSetParams", "the same"},
+    {"cuGraphLaunch", "like cuLaunchKernel, after many launches"},
+    {"cuGraphExecDestroy", "the results are already there"},
+    {"cuGraphDestroy", "the results are already there"},
 };
 
 static bool begins_with(const char *fault, const char *name)

@@ -194,11 +194,13 @@ done
 GPURING_TEST_SORT=registered mpi 120 2 matrix -n 1,1000,70001 -f 61
 adopt_as_one "2 ranks: registered memory of the host"
 unset GPURING_TEST_SORT
+export OMPI_MCA_coll_gpuring_linger=0
 GPURING_STANDIN_PROTECT=0 OMPI_MCA_coll_gpuring_buffer_size=1m mpi 120 2 driver_calls
 adopt "2 ranks: questions to the driver"
 GPURING_STANDIN_CONCURRENT=0 GPURING_STANDIN_PROTECT=0 OMPI_MCA_coll_gpuring_buffer_size=1m \
     mpi 120 2 driver_calls
 adopt "2 ranks, the host must know that kernels have ended: questions to the driver"
+unset OMPI_MCA_coll_gpuring_linger
 
 # Kernels that linger for the next call. Without MPS they must not, because they keep the GPU from other ranks.
 use_gpus 1
@@ -212,11 +214,19 @@ adopt "kernels do not linger between nodes"
 GPURING_STANDIN_MPS=0 OMPI_MCA_coll_gpuring_algorithm=direct mpi 120 2 linger 100 none
 adopt "kernels do not linger where ranks take turns on a GPU"
 OMPI_MCA_coll_gpuring_linger=0 mpi 120 2 linger 100 none
-adopt "kernels do not linger by default"
+adopt "kernels do not linger if that is turned off"
 OMPI_MCA_coll_gpuring_linger=1000 mpi 120 3 matrix -n $small -f 11 -s
 adopt_as_one "3 ranks, kernels that linger"
 unset GPURING_STANDIN_PROTECT OMPI_MCA_coll_gpuring_linger
 use_gpus 2
+
+# Kernels are launched without a graph if the driver refuses one.
+for fault in cuStreamGetPriority=1:400 cuGraphCreate=1:2 cuGraphAddKernelNode=1:1 \
+    cuGraphKernelNodeSetAttribute=1:1 cuGraphInstantiateWithFlags=1:2 cuGraphExecKernelNodeSetParams=3:1; do
+    GPURING_STANDIN_FAULTS=$fault OMPI_MCA_coll_gpuring_verbose=1 mpi 120 2 matrix -n 1,1000 -f 61 -s
+    check "$fault: the message" says 'launched without a graph'
+    adopt_as_one "$fault"
+done
 
 # A driver that is too old for the kernels is detected at wire-up, also with one rank per node.
 for layout in "2 1" "2 2"; do

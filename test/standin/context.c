@@ -191,7 +191,7 @@ static long held(enum standin_object object)
 
 long standin_held_objects(void)
 {
-    return held(STANDIN_STREAM) + held(STANDIN_EVENT) + held(STANDIN_MODULE);
+    return held(STANDIN_STREAM) + held(STANDIN_EVENT) + held(STANDIN_MODULE) + held(STANDIN_GRAPH);
 }
 
 /* End a context and everything that was created in it. */
@@ -474,8 +474,10 @@ CUresult cuCtxPopCurrent_v2(CUcontext *context)
 
 __attribute__((destructor)) static void report_leaks(void)
 {
-    static const char *const names[STANDIN_OBJECTS] = {
-        [STANDIN_STREAM] = "streams", [STANDIN_EVENT] = "events", [STANDIN_MODULE] = "modules"};
+    static const char *const names[STANDIN_OBJECTS] = {[STANDIN_STREAM] = "streams",
+                                                       [STANDIN_EVENT] = "events",
+                                                       [STANDIN_MODULE] = "modules",
+                                                       [STANDIN_GRAPH] = "graphs"};
 
     for (int i = 0; i < STANDIN_OBJECTS; i++) {
         if (held((enum standin_object) i) != 0) {

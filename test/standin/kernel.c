@@ -183,32 +183,57 @@ static bool reaches_work(const struct gpuring_work *work)
     return ok;
 }
 
+bool standin_kernel_owned(CUfunction function)
+{
+    return standin_owned(function->owner);
+}
+
+CUresult standin_kernel_launch(CUstream stream, const CUDA_KERNEL_NODE_PARAMS_v1 *kernel,
+                               int priority)
+{
+    const struct gpuring_work *work = kernel->kernelParams[0];
+    const char *name;
+
+    if (kernel->extra != NULL || kernel->sharedMemBytes != 0 || kernel->gridDimY != 1 ||
+        kernel->gridDimZ != 1 || kernel->blockDimY != 1 || kernel->blockDimZ != 1) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    STANDIN_REFUSE_IF(!standin_kernel_owned(kernel->func), CUDA_ERROR_INVALID_HANDLE,
+                      "the kernel was loaded in another context");
+    STANDIN_REFUSE_IF(
+        !reaches_work(work), CUDA_ERROR_ILLEGAL_ADDRESS,
+        "the work refers to memory that its context does not reach, or to another lane");
+    STANDIN_REFUSE_IF(priority >= 0, CUDA_ERROR_INVALID_VALUE,
+                      "the kernel has no priority over others");
+    name = gpuring_kernel_name(work->type, work->op, work->protocol);
+    if (kernel->gridDimX != work->nlanes || name == NULL || strcmp(name, kernel->func->name) != 0 ||
+        kernel->blockDimX != gpuring_kernel_threads(work)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    return standin_enqueue(stream, kernel->func->name, work);
+}
+
 CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
                         unsigned int grid_z, unsigned int block_x, unsigned int block_y,
                         unsigned int block_z, unsigned int shared, CUstream stream,
                         void **arguments, void **extra)
 {
+    CUDA_KERNEL_NODE_PARAMS_v1 kernel = {.func = function,
+                                         .gridDimX = grid_x,
+                                         .gridDimY = grid_y,
+                                         .gridDimZ = grid_z,
+                                         .blockDimX = block_x,
+                                         .blockDimY = block_y,
+                                         .blockDimZ = block_z,
+                                         .sharedMemBytes = shared,
+                                         .kernelParams = arguments,
+                                         .extra = extra};
     const struct gpuring_work *work = arguments[0];
-    const char *name;
 
     STANDIN_ENTER(launch);
     STANDIN_NEED_CONTEXT();
-    if (extra != NULL || shared != 0 || grid_y != 1 || grid_z != 1 || block_y != 1 ||
-        block_z != 1) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    STANDIN_REFUSE_IF(!standin_owned(function->owner), CUDA_ERROR_INVALID_HANDLE,
-                      "the kernel was loaded in another context");
-    STANDIN_REFUSE_IF(
-        !reaches_work(work), CUDA_ERROR_ILLEGAL_ADDRESS,
-        "the work refers to memory that its context does not reach, or to another lane");
-    STANDIN_REFUSE_IF(work->patience != GPURING_PATIENCE_ENDLESS &&
-                          standin_stream_priority(stream) >= 0,
-                      CUDA_ERROR_INVALID_VALUE, "the stream has no priority over others");
-    name = gpuring_kernel_name(work->type, work->op, work->protocol);
-    if (grid_x != work->nlanes || name == NULL || strcmp(name, function->name) != 0 ||
-        block_x != gpuring_kernel_threads(work)) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    return standin_enqueue(stream, function->name, work);
+    /* Works in a stream of the application have its priority. */
+    return standin_kernel_launch(
+        stream, &kernel,
+        work->patience == GPURING_PATIENCE_ENDLESS ? -1 : standin_stream_priority(stream));
 }

@@ -9,6 +9,7 @@ test_standin_libcuda_la_SOURCES = \
     test/standin/allocate.c \
     test/standin/context.c \
     test/standin/faults.c \
+    test/standin/graph.c \
     test/standin/ipc.c \
     test/standin/kernel.c \
     test/standin/memory.c \

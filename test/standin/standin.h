@@ -74,6 +74,12 @@
 CUresult CUDAAPI cuCtxSetFlags(unsigned int flags); /* not in cuda.h before CUDA 12.1 */
 CUresult CUDAAPI cuFuncLoad(CUfunction function);   /* nor this before 12.4 */
 
+/* cuda.h of CUDA 12 and later only declares later versions of these, see driver.h. */
+CUresult CUDAAPI cuGraphAddKernelNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
+                                      size_t nafter, const CUDA_KERNEL_NODE_PARAMS_v1 *params);
+CUresult CUDAAPI cuGraphExecKernelNodeSetParams(CUgraphExec executable, CUgraphNode node,
+                                                const CUDA_KERNEL_NODE_PARAMS_v1 *params);
+
 /* Entry points of the stand-in driver that applications call and the component does not. */
 #define STANDIN_EVENT_CALLS(X) X(event_query, cuEventQuery, (CUevent))
 
@@ -93,7 +99,13 @@ enum standin_call {
 struct gpuring_work;
 
 /* Objects that belong to a context and end with it. Memory is handled separately. */
-enum standin_object { STANDIN_STREAM, STANDIN_EVENT, STANDIN_MODULE, STANDIN_OBJECTS };
+enum standin_object {
+    STANDIN_STREAM,
+    STANDIN_EVENT,
+    STANDIN_MODULE,
+    STANDIN_GRAPH, /* also an executable one */
+    STANDIN_OBJECTS
+};
 
 struct CUctx_st {
     int gpu;
@@ -196,6 +208,11 @@ CUresult standin_set_late(CUdeviceptr to, unsigned char value, size_t bytes, CUs
 /* End the streams and the memory of a context that ends. Waits for its running work. */
 void standin_end_streams(struct standin_owner owner);
 void standin_end_memory(struct standin_owner owner);
+/* kernel.c: check a kernel with one parameter, and queue it. */
+CUresult standin_kernel_launch(CUstream stream, const CUDA_KERNEL_NODE_PARAMS_v1 *kernel,
+                               int priority);
+/* Return true if the kernel was loaded in the current context. */
+bool standin_kernel_owned(CUfunction function);
 /* task.c: queue a kernel. */
 CUresult standin_enqueue(CUstream stream, const char *kernel, const struct gpuring_work *work);
 

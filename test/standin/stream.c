@@ -198,6 +198,14 @@ int standin_stream_priority(CUstream stream)
     return stream->priority;
 }
 
+CUresult cuStreamGetPriority(CUstream stream, int *priority)
+{
+    STANDIN_ENTER(stream_priority);
+    STANDIN_NEED_OWNER(stream->owner);
+    *priority = stream->priority;
+    return CUDA_SUCCESS;
+}
+
 static CUresult create(CUstream *stream, enum sort sort, int priority)
 {
     struct CUstream_st *created = calloc(1, sizeof *created);

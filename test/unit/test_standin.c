@@ -417,9 +417,9 @@ static void misuses_are_reported(void **state)
     assert_reports(free_twice, "misuses memory");
     assert_reports(without_context, "misuses cuMemAlloc_v2: no context is current");
     assert_reports(other_context, "another context is current");
-    assert_reports(unreachable_work, "misuses cuLaunchKernel");
-    assert_reports(unreachable_steps, "misuses cuLaunchKernel");
-    assert_reports(foreign_steps, "misuses cuLaunchKernel");
+    assert_reports(unreachable_work, "misuses standin_kernel_launch");
+    assert_reports(unreachable_steps, "misuses standin_kernel_launch");
+    assert_reports(foreign_steps, "misuses standin_kernel_launch");
 }
 
 /* Create a context on GPU 0 in addition to the primary one, and make it current. */
@@ -545,7 +545,7 @@ static void contexts_are_told_apart(void **state)
     assert_reports(copy_of_other_context, "misuses copy_between: ");
     assert_reports(copy_between_wrong_contexts, "misuses copy_between: ");
     assert_reports(set_other_context, "misuses cuMemsetD8Async: no such memory of this context");
-    assert_reports(launch_on_others_memory, "misuses cuLaunchKernel");
+    assert_reports(launch_on_others_memory, "misuses standin_kernel_launch");
     assert_reports(event_of_ended_context, "misuses cuEventRecord: another context is current");
     assert_reports(free_after_release, "misuses memory");
     assert_reports(query_during_capture, "misuses standin_enter: cuStreamQuery");

@@ -147,17 +147,12 @@ CUresult gpuring_cuda_push(const struct gpuring_cuda_driver *driver, CUcontext c
     return result;
 }
 
-static void pop(const struct gpuring_cuda_driver *driver)
+void gpuring_cuda_pop(const struct gpuring_cuda_driver *driver)
 {
     CUcontext popped;
 
-    (void) driver->ctx_pop(&popped);
-}
-
-void gpuring_cuda_pop(const struct gpuring_cuda_driver *driver)
-{
     (void) driver->capture_mode(&capture_mode);
-    pop(driver);
+    (void) driver->ctx_pop(&popped);
 }
 
 int gpuring_cuda_enter_other(struct gpuring_device *device, CUcontext context)
@@ -173,7 +168,7 @@ int gpuring_cuda_enter_other(struct gpuring_device *device, CUcontext context)
     return GPURING_OK;
 }
 
-static int enter(struct gpuring_device *device, bool launch_only)
+int gpuring_cuda_enter(struct gpuring_device *device)
 {
     CUresult result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
 
@@ -182,22 +177,11 @@ static int enter(struct gpuring_device *device, bool launch_only)
         return GPURING_ERR_ARG;
     }
     if (!is_destroyed(device) && !was_reset(device)) {
-        result = launch_only ? device->driver->ctx_push(device->context)
-                             : gpuring_cuda_push(device->driver, device->context);
+        result = gpuring_cuda_push(device->driver, device->context);
     }
     return result == CUDA_ERROR_INVALID_CONTEXT
                ? context_destroyed(device, false)
                : gpuring_cuda_check(device, result, "make the CUDA context current");
-}
-
-int gpuring_cuda_enter(struct gpuring_device *device)
-{
-    return enter(device, false);
-}
-
-int gpuring_cuda_enter_launch(struct gpuring_device *device)
-{
-    return enter(device, true);
 }
 
 bool gpuring_cuda_enter_to_release(struct gpuring_device *device)
@@ -211,11 +195,6 @@ bool gpuring_cuda_enter_to_release(struct gpuring_device *device)
     }
     return gpuring_cuda_push(device->driver, device->context) == CUDA_SUCCESS ||
            gpuring_cuda_push(device->driver, device->context) == CUDA_SUCCESS;
-}
-
-void gpuring_cuda_leave_launch(const struct gpuring_device *device)
-{
-    pop(device->driver);
 }
 
 void gpuring_cuda_leave(const struct gpuring_device *device)

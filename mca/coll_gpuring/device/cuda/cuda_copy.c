@@ -57,6 +57,7 @@ static void destroy(struct gpuring_stream *stream)
     if (stream->event != NULL) {
         (void) device->driver->event_destroy(stream->event);
     }
+    gpuring_cuda_graph_destroy(stream);
     (void) device->driver->stream_destroy(stream->stream);
 }
 

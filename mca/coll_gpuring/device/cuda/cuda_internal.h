@@ -49,6 +49,10 @@ struct gpuring_stream {
     bool copies;                   /* `stream` has copies whose end has not been detected */
     uint64_t copy_begun;           /* start of the timed copy, ns; 0: none is timed */
     struct gpuring_linger *linger; /* NULL: its kernels do not linger */
+    CUgraph graph;                 /* of one kernel, see graph.c; NULL: none */
+    CUgraphNode node;
+    CUgraphExec executable;
+    bool plain; /* the driver refuses such graphs, so kernels are launched without */
 };
 
 /* device/cuda/context.c */
@@ -64,10 +68,6 @@ int gpuring_cuda_enter_other(struct gpuring_device *device, CUcontext context);
  * second time immediately, and print no message. */
 bool gpuring_cuda_enter_to_release(struct gpuring_device *device);
 void gpuring_cuda_leave(const struct gpuring_device *device);
-/* Enter and leave for a launch, which captures do not forbid. */
-int gpuring_cuda_enter_launch(struct gpuring_device *device);
-void gpuring_cuda_leave_launch(const struct gpuring_device *device);
-
 /* Enter and leave without a device. */
 CUresult gpuring_cuda_push(const struct gpuring_cuda_driver *driver, CUcontext context);
 void gpuring_cuda_pop(const struct gpuring_cuda_driver *driver);
@@ -127,8 +127,7 @@ void gpuring_cuda_default_stream(enum gpuring_default_stream chosen);
 CUresult gpuring_cuda_follow_create(const struct gpuring_cuda_driver *driver, CUevent *event);
 /* Let the stream wait for the default stream of the device's context, which is current, or warn. */
 CUresult gpuring_cuda_follow(struct gpuring_stream *stream);
-/* Return true if the next gpuring_cuda_follow queries the default stream: enter with
- * gpuring_cuda_enter, because captures forbid queries. */
+/* Return true if the next gpuring_cuda_follow queries the default stream, to warn. */
 bool gpuring_cuda_follow_queries(void);
 /* Return true if the default stream of the device's context, which is current, has no work for
  * which the stream would wait. */
@@ -154,6 +153,12 @@ int gpuring_cuda_copy_rows(struct gpuring_stream *stream, void *to, size_t to_pi
                            const void *from, size_t from_pitch, size_t bytes, size_t rows);
 int gpuring_cuda_copied(struct gpuring_stream *stream);
 int gpuring_cuda_synchronize(struct gpuring_stream *stream);
+
+/* device/cuda/graph.c: launch the kernel of a work in the stream's context. */
+CUresult gpuring_cuda_graph_launch(struct gpuring_stream *stream, struct gpuring_work *work,
+                                   CUfunction function);
+/* Release the stream's graph. */
+void gpuring_cuda_graph_destroy(const struct gpuring_stream *stream);
 
 /* device/cuda/linger.c */
 

@@ -12,6 +12,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* cuda.h of CUDA 12 renames these to versions with further parameters, which older drivers lack. */
+#undef cuGraphAddKernelNode
+#undef cuGraphExecKernelNodeSetParams
+
 #define GPURING_CUDA_SYNC_MEMOPS 0x80u /* CU_CTX_SYNC_MEMOPS, in cuda.h from CUDA 12.1 on */
 
 /*
@@ -20,14 +24,27 @@
  * be NULL, which the caller must check.
  */
 #define GPURING_CUDA_CALLS(X) GPURING_CUDA_REQUIRED(X) GPURING_CUDA_OPTIONAL(X)
-#define GPURING_CUDA_OPTIONAL(X)                                                            \
-    X(pointer_set, cuPointerSetAttribute, (const void *, CUpointer_attribute, CUdeviceptr)) \
-    X(ctx_flags, cuCtxGetFlags, (unsigned int *) )                                          \
-    X(ctx_set_flags, cuCtxSetFlags, (unsigned int) )          /* CUDA 12.1 */               \
-    X(ctx_id, cuCtxGetId, (CUcontext, unsigned long long *) ) /* CUDA 12.0 */               \
-    X(function_load, cuFuncLoad, (CUfunction))                /* CUDA 12.4 */               \
-    X(host_function, cuLaunchHostFunc, (CUstream, CUhostFn, void *) )                       \
-    X(range_handle, cuMemGetHandleForAddressRange, /* CUDA 11.7 */                          \
+#define GPURING_CUDA_OPTIONAL(X)                                                                  \
+    X(pointer_set, cuPointerSetAttribute, (const void *, CUpointer_attribute, CUdeviceptr))       \
+    X(ctx_flags, cuCtxGetFlags, (unsigned int *) )                                                \
+    X(ctx_set_flags, cuCtxSetFlags, (unsigned int) )          /* CUDA 12.1 */                     \
+    X(ctx_id, cuCtxGetId, (CUcontext, unsigned long long *) ) /* CUDA 12.0 */                     \
+    X(function_load, cuFuncLoad, (CUfunction))                /* CUDA 12.4 */                     \
+    X(host_function, cuLaunchHostFunc, (CUstream, CUhostFn, void *) )                             \
+    X(stream_priority, cuStreamGetPriority, (CUstream, int *) )                                   \
+    X(graph_create, cuGraphCreate, (CUgraph *, unsigned int) )                                    \
+    X(graph_destroy, cuGraphDestroy, (CUgraph))                                                   \
+    X(graph_kernel, cuGraphAddKernelNode,                                                         \
+      (CUgraphNode *, CUgraph, const CUgraphNode *, size_t, const CUDA_KERNEL_NODE_PARAMS_v1 *) ) \
+    X(graph_attribute, cuGraphKernelNodeSetAttribute, /* the priority: CUDA 11.7 */               \
+      (CUgraphNode, CUkernelNodeAttrID, const CUkernelNodeAttrValue *) )                          \
+    X(graph_instantiate, cuGraphInstantiateWithFlags,                                             \
+      (CUgraphExec *, CUgraph, unsigned long long) )                                              \
+    X(graph_set, cuGraphExecKernelNodeSetParams,                                                  \
+      (CUgraphExec, CUgraphNode, const CUDA_KERNEL_NODE_PARAMS_v1 *) )                            \
+    X(graph_launch, cuGraphLaunch, (CUgraphExec, CUstream))                                       \
+    X(graph_end, cuGraphExecDestroy, (CUgraphExec))                                               \
+    X(range_handle, cuMemGetHandleForAddressRange, /* CUDA 11.7 */                                \
       (void *, CUdeviceptr, size_t, CUmemRangeHandleType, unsigned long long) )
 #define GPURING_CUDA_REQUIRED(X)                                                         \
     X(init, cuInit, (unsigned int) )                                                     \

@@ -81,7 +81,7 @@ int gpuring_cuda_enqueue(struct gpuring_device *device, void *stream, struct gpu
     if (number < 0 || device->functions[number] == NULL) {
         return GPURING_ERR_UNSUPPORTED;
     }
-    status = gpuring_cuda_enter_launch(device);
+    status = gpuring_cuda_enter(device);
     if (status != GPURING_OK) {
         return status;
     }
@@ -94,14 +94,14 @@ int gpuring_cuda_enqueue(struct gpuring_device *device, void *stream, struct gpu
                                    arguments, NULL),
             "launch a kernel in a stream of the program");
     }
-    gpuring_cuda_leave_launch(device);
+    gpuring_cuda_leave(device);
     return status;
 }
 
 int gpuring_cuda_enqueue_copy(struct gpuring_device *device, void *stream, void *to,
                               const void *from, size_t bytes)
 {
-    int status = gpuring_cuda_enter_launch(device);
+    int status = gpuring_cuda_enter(device);
 
     if (status != GPURING_OK) {
         return status;
@@ -114,6 +114,6 @@ int gpuring_cuda_enqueue_copy(struct gpuring_device *device, void *stream, void 
                                        bytes, explicit_stream(stream)),
             "copy in a stream of the program");
     }
-    gpuring_cuda_leave_launch(device);
+    gpuring_cuda_leave(device);
     return status;
 }

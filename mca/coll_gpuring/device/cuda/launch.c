@@ -87,40 +87,30 @@ int gpuring_cuda_prepare(struct gpuring_device *device)
 static CUresult launch(struct gpuring_stream *stream, struct gpuring_work *work,
                        CUfunction function, bool follow)
 {
-    void *arguments[] = {work}; /* the driver copies it */
     CUresult result = follow ? gpuring_cuda_follow(stream) : CUDA_SUCCESS;
 
     work->launch_seq = ++stream->launch_seq;
     stream->asked = gpuring_now_ns();
     gpuring_cuda_linger_launch(stream, work);
-    return result != CUDA_SUCCESS
-               ? result
-               : stream->device->driver->launch(function, work->nlanes, 1, 1,
-                                                gpuring_kernel_threads(work), 1, 1, 0,
-                                                stream->stream, arguments, NULL);
+    return result != CUDA_SUCCESS ? result : gpuring_cuda_graph_launch(stream, work, function);
 }
 
 static int enter_and_launch(struct gpuring_stream *stream, struct gpuring_work *work, bool follow)
 {
     struct gpuring_device *device = stream->device;
-    bool queries = follow && gpuring_cuda_follow_queries();
     int number = gpuring_kernel_number(work->type, work->op, work->protocol);
     int status;
 
     if (number < 0 || device->functions[number] == NULL) {
         return GPURING_ERR_UNSUPPORTED;
     }
-    status = queries ? gpuring_cuda_enter(device) : gpuring_cuda_enter_launch(device);
+    status = gpuring_cuda_enter(device);
     if (status != GPURING_OK) {
         return status;
     }
     status = gpuring_cuda_check_stream(
         device, launch(stream, work, device->functions[number], follow), "launch a kernel");
-    if (queries) {
-        gpuring_cuda_leave(device);
-    } else {
-        gpuring_cuda_leave_launch(device);
-    }
+    gpuring_cuda_leave(device);
     return status;
 }
 

@@ -7,9 +7,10 @@
  * exactly once, and what orders the application's work before it.
  *
  * A kernel only lingers if it can be expected to get a command: the call has the shape of the last
- * one and began within the time to linger after its end. If a kernel has lingered in vain, for
- * example because the application waits for the GPU between two calls, the next kernels do not
- * linger, 16 of them at first and at most 1024.
+ * one and began within the time to linger after its end. A command saves 5 us, and an application
+ * that waits for the GPU waits for a lingering kernel for up to 20 us (doc/results/gpu.md). If a
+ * kernel has run fewer than 4 commands, it may have cost more than it has saved. The next kernels
+ * then do not linger, 16 of them at first and at most 1024 if this repeats.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
+#define ENOUGH_SERVED 4
 #define FEWEST_PAUSED 16u
 #define MOST_DOUBLED  7 /* 1024 */
 
@@ -162,7 +164,7 @@ void gpuring_cuda_linger_launch(struct gpuring_stream *stream, struct gpuring_wo
     }
     if (linger->last.command != NULL) { /* the last kernel lingered */
         linger->served -= linger->commanded && gpuring_cuda_linger_missed(stream) ? 1 : 0;
-        linger->doubled = linger->served > 0               ? 0
+        linger->doubled = linger->served >= ENOUGH_SERVED  ? 0
                           : linger->doubled < MOST_DOUBLED ? linger->doubled + 1
                                                            : MOST_DOUBLED;
         linger->paused = linger->doubled > 0 ? FEWEST_PAUSED << (linger->doubled - 1) : 0;
