@@ -20,8 +20,8 @@
 
 /* The phases from the offer to the end of the data. */
 enum phase {
-    TURN, /* another message of the sender is still being received */
-    WAY,  /* the sender has not yet reported whether a buffer of slots is free */
+    NEW,
+    TURN, /* another message in chunks of the sender is still being received */
     SLOTS,
     CHUNKS,
     OWN,  /* copied from a buffer of this process; the answer follows */
@@ -45,7 +45,7 @@ struct gpuring_p2p_fetch {
     int32_t buffer;                        /* of these; -1: none */
     uint64_t taken;                        /* number of slots that were copied */
     bool copying;
-    uint64_t looked;          /* for the sender's process, ns */
+    struct gpuring_p2p_watch watch;
     struct gpuring_list node; /* of `coming` */
 
     struct gpuring_p2p_answer answer;
@@ -111,7 +111,7 @@ struct gpuring_p2p_fetch *gpuring_p2p_fetch_new(const struct gpuring_p2p_offer *
     self->offer = *offer;
     self->message = message;
     self->bytes = offer->bytes < message->bytes ? offer->bytes : message->bytes;
-    self->buffer = offer->buffer;
+    self->buffer = -1;
     self->answering = MPI_REQUEST_NULL;
     for (int i = 0; i < WINDOW; i++) {
         self->receives[i] = MPI_REQUEST_NULL;
@@ -122,16 +122,11 @@ struct gpuring_p2p_fetch *gpuring_p2p_fetch_new(const struct gpuring_p2p_offer *
         self->landing = self->own = malloc(self->bytes);
         self->status = self->own != NULL ? GPURING_OK : GPURING_ERR_NOMEM;
     }
-    if ((self->gpu != NULL || is_own(self)) && self->status == GPURING_OK) {
-        self->status = gpuring_stage_stream_get(&self->stream);
-    }
     if (self->status == GPURING_ERR_NOMEM) {
         gpuring_error(
             "[p2p-no-memory] a receive of %zu bytes returns an error: there is no host memory for "
             "them; free host memory, or raise its limits (ulimit -v, vm.overcommit_memory)",
             self->bytes);
-    } else if (self->status != GPURING_OK) {
-        gpuring_p2p_message_copy_failed(self->bytes, self->status);
     }
     return self;
 }
@@ -163,47 +158,6 @@ static void send_answer(struct gpuring_p2p_fetch *self)
     }
 }
 
-/* Answer the offer: send the number of bytes and the way to transfer them. */
-static enum phase answer(struct gpuring_p2p_fetch *self)
-{
-    bool good = self->status == GPURING_OK;
-
-    self->answer = (struct gpuring_p2p_answer){.sending = self->offer.sending,
-                                               .bytes = good ? self->bytes : 0};
-    if (good) {
-        find_slots(self);
-    }
-    if (self->answer.slots && self->buffer < 0 &&
-        gpuring_p2p_world_irecv(&self->buffer, sizeof self->buffer, self->offer.sender,
-                                GPURING_P2P_TAG_CHUNK, &self->receives[0]) != GPURING_OK) {
-        self->status = GPURING_ERR_IO;
-    }
-    if (!self->answer.slots) {
-        self->buffer = -1;
-    }
-    send_answer(self);
-    if (!good) {
-        return ENDED;
-    }
-    gpuring_list_append(&coming, &self->node);
-    return WAY;
-}
-
-/* Copy a message of this process from the sender's buffer. */
-static enum phase begin_own(struct gpuring_p2p_fetch *self)
-{
-    const struct gpuring_p2p_sending *sending =
-        (const struct gpuring_p2p_sending *) (uintptr_t) self->offer.sending;
-
-    if (self->status == GPURING_OK) {
-        gpuring_pvar_add(GPURING_PVAR_direct_messages, 1);
-        self->status = gpuring_process.device_ops->copy(
-            self->stream, self->gpu != NULL ? self->gpu : self->landing,
-            gpuring_p2p_sending_source(sending), self->bytes);
-    }
-    return OWN;
-}
-
 /* Post receives of chunks until WINDOW of them are posted. */
 static void receive_ahead(struct gpuring_p2p_fetch *self)
 {
@@ -219,6 +173,66 @@ static void receive_ahead(struct gpuring_p2p_fetch *self)
         }
         self->begun += bytes;
     }
+}
+
+/* Get a stream for the copies to the GPU, or from the buffer of this process. */
+static void open_stream(struct gpuring_p2p_fetch *self)
+{
+    if ((self->gpu != NULL || is_own(self)) && self->status == GPURING_OK && self->stream == NULL) {
+        self->status = gpuring_stage_stream_get(&self->stream);
+        if (self->status != GPURING_OK) {
+            gpuring_p2p_message_copy_failed(self->bytes, self->status);
+        }
+    }
+}
+
+/* Answer the offer, in chunks when it is this message's turn. */
+static enum phase answer(struct gpuring_p2p_fetch *self)
+{
+    if (!self->answer.slots) {
+        open_stream(self);
+    }
+    self->answer.sending = self->offer.sending;
+    self->answer.bytes = self->status == GPURING_OK ? self->bytes : 0;
+    send_answer(self);
+    if (self->answer.bytes == 0) {
+        return ENDED;
+    }
+    if (self->answer.slots) {
+        gpuring_pvar_add(self->offer.place == GPURING_P2P_GPU ? GPURING_PVAR_direct_messages
+                                                              : GPURING_PVAR_chunked_messages,
+                         1);
+        return SLOTS;
+    }
+    gpuring_pvar_add(GPURING_PVAR_chunked_messages, 1);
+    gpuring_list_append(&coming, &self->node);
+    receive_ahead(self);
+    return CHUNKS;
+}
+
+/* Answer the offer now if the sender's slots can be used, otherwise in its turn. */
+static enum phase begin(struct gpuring_p2p_fetch *self)
+{
+    if (self->status == GPURING_OK) {
+        find_slots(self);
+    }
+    return self->answer.slots ? answer(self) : TURN;
+}
+
+/* Copy a message of this process from the sender's buffer. */
+static enum phase begin_own(struct gpuring_p2p_fetch *self)
+{
+    const struct gpuring_p2p_sending *sending =
+        (const struct gpuring_p2p_sending *) (uintptr_t) self->offer.sending;
+
+    open_stream(self);
+    if (self->status == GPURING_OK) {
+        gpuring_pvar_add(GPURING_PVAR_direct_messages, 1);
+        self->status = gpuring_process.device_ops->copy(
+            self->stream, self->gpu != NULL ? self->gpu : self->landing,
+            gpuring_p2p_sending_source(sending), self->bytes);
+    }
+    return OWN;
 }
 
 static void log_sender(struct gpuring_p2p_fetch *self)
@@ -277,23 +291,6 @@ static bool copied(struct gpuring_p2p_fetch *self)
     return status != GPURING_AGAIN;
 }
 
-static enum phase find_way(struct gpuring_p2p_fetch *self)
-{
-    if (!gpuring_p2p_ended(&self->receives[0])) {
-        return WAY;
-    }
-    if (self->buffer >= 0 && self->offer.place == GPURING_P2P_GPU) {
-        gpuring_pvar_add(GPURING_PVAR_direct_messages, 1);
-    } else {
-        gpuring_pvar_add(GPURING_PVAR_chunked_messages, 1);
-    }
-    if (self->buffer >= 0) {
-        return SLOTS;
-    }
-    receive_ahead(self);
-    return CHUNKS;
-}
-
 /* Copy the data of a slot to the user's buffer, or start to. */
 static void take_slot(struct gpuring_p2p_fetch *self, size_t bytes)
 {
@@ -308,12 +305,37 @@ static void take_slot(struct gpuring_p2p_fetch *self, size_t bytes)
     self->copying = true;
 }
 
+/* Return true if the sender has reserved a buffer for the message. */
+static bool has_buffer(struct gpuring_p2p_fetch *self)
+{
+    if (self->buffer < 0) {
+        self->buffer = gpuring_p2p_slots_find(self->slots, self->offer.sending);
+        if (self->buffer >= 0) {
+            open_stream(self);
+        }
+    }
+    return self->buffer >= 0;
+}
+
+static enum phase wait_for_sender(struct gpuring_p2p_fetch *self)
+{
+    if (gpuring_p2p_lives(self->offer.home.pid, &self->watch)) {
+        return SLOTS;
+    }
+    self->status = GPURING_ERR_PEER;
+    return ENDED;
+}
+
 /* Copy one slot after another to the user's buffer. */
 static enum phase take_slots(struct gpuring_p2p_fetch *self)
 {
-    struct gpuring_p2p_flow *flow = gpuring_p2p_flow(self->slots, self->buffer);
     size_t unit = gpuring_p2p_slot_bytes(self->slots);
+    struct gpuring_p2p_flow *flow;
 
+    if (!has_buffer(self)) {
+        return wait_for_sender(self);
+    }
+    flow = gpuring_p2p_flow(self->slots, self->buffer);
     for (;;) {
         size_t left = self->bytes - self->arrived;
         size_t bytes = left < unit ? left : unit;
@@ -331,12 +353,10 @@ static enum phase take_slots(struct gpuring_p2p_fetch *self)
             return ENDED;
         } else if (__atomic_load_n(&flow->failed, __ATOMIC_ACQUIRE)) {
             log_sender(self);
-        } else if (__atomic_load_n(&flow->filled, __ATOMIC_ACQUIRE) != self->taken) {
-            take_slot(self, bytes);
-        } else if (gpuring_p2p_lives(self->offer.home.pid, &self->looked)) {
-            return SLOTS;
+        } else if (__atomic_load_n(&flow->filled, __ATOMIC_ACQUIRE) == self->taken) {
+            return wait_for_sender(self);
         } else {
-            self->status = GPURING_ERR_PEER;
+            take_slot(self, bytes);
         }
     }
 }
@@ -364,10 +384,10 @@ static enum phase take_chunks(struct gpuring_p2p_fetch *self)
 static enum phase step(struct gpuring_p2p_fetch *self)
 {
     switch (self->phase) {
+    case NEW:
+        return is_own(self) ? begin_own(self) : begin(self);
     case TURN:
-        return is_own(self) ? begin_own(self) : is_turn(self) ? answer(self) : TURN;
-    case WAY:
-        return find_way(self);
+        return is_turn(self) ? answer(self) : TURN;
     case SLOTS:
         return take_slots(self);
     case CHUNKS:

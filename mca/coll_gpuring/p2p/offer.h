@@ -6,8 +6,8 @@
  * The data is then transferred
  *
  *     through slots    of the sender, on its GPU or in host memory, which the receiver has mapped
- *                      (shared.h), if both processes are on one node. The sender begins to fill
- *                      them before it sends the offer.
+ *                      (shared.h), if both processes are on one node. If it has a free buffer, the
+ *                      sender begins to fill it before it sends the offer.
  *     by one copy      from the sender's buffer if both are the same process
  *     in chunks        otherwise: the sender copies a chunk to pinned host memory and sends it, and
  *                      the receiver copies it to its GPU. The three steps overlap.
@@ -15,12 +15,11 @@
  *     sender                                                receiver
  *       |-- offer (3907 bytes, program's tag) ---------------->|  receive is matched
  *       |<------------- answer: number of bytes, which way ----|
- *       |-- chunk, chunk, ... -------------------------------->|
- *       |   or nothing, if the offer has named a buffer of     |
- *       |   slots; otherwise its index, if one is free now     |
+ *       |-- chunk, chunk, ... -------------------------------->|  only if in chunks
  *
- * All messages except the offer use MPI_COMM_WORLD (p2p_state.h). A receiver accepts one message
- * from a sender at a time, so chunks need no number.
+ * All messages except the offer use MPI_COMM_WORLD (p2p_state.h). A receiver accepts one message in
+ * chunks from a sender at a time, so chunks need no number. Through slots, several messages make
+ * progress at the same time; the page shows which message uses which buffer.
  *
  * An offer is recognised by its length and its first 16 bytes, which are random.
  *
@@ -53,7 +52,6 @@ struct gpuring_p2p_offer {
     struct gpuring_p2p_home home;
     int32_t sender; /* rank in MPI_COMM_WORLD */
     int32_t place;  /* of the sender's slots, enum gpuring_p2p_place */
-    int32_t buffer; /* index of the buffer that the sender fills; -1: none yet */
     struct gpuring_p2p_shared shared;
 };
 _Static_assert(sizeof(struct gpuring_p2p_offer) <= GPURING_P2P_OFFER_BYTES, "is sent so");

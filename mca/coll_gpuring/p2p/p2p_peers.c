@@ -18,7 +18,7 @@
 
 struct reply {
     int32_t consents; /* 1 or 0 */
-    int32_t place;    /* best one for slots, enum gpuring_p2p_place */
+    int32_t place; /* best one for slots, enum gpuring_p2p_place; atomic; later answers change it */
     int32_t pid;
 };
 
@@ -28,7 +28,6 @@ struct gpuring_p2p_peer {
     struct reply reply;           /* valid when `receive` has ended */
     struct reply own;             /* reply of this process */
     ompi_request_t *receive;
-    int learnt;    /* atomic: 1 + the place that a later answer has reported; 0: none */
     bool asked;    /* by this process; guarded by the lock */
     bool answered; /* atomic: this process has replied */
 };
@@ -146,10 +145,8 @@ bool gpuring_p2p_peer_takes(const struct gpuring_p2p_message *message,
 
 enum gpuring_p2p_place gpuring_p2p_peer_place(int peer)
 {
-    const struct gpuring_p2p_peer *self = &gpuring_p2p.peers[peer];
-    int learnt = __atomic_load_n(&self->learnt, __ATOMIC_RELAXED);
-
-    return (enum gpuring_p2p_place)(learnt > 0 ? learnt - 1 : self->reply.place);
+    return (enum gpuring_p2p_place) __atomic_load_n(&gpuring_p2p.peers[peer].reply.place,
+                                                    __ATOMIC_RELAXED);
 }
 
 int gpuring_p2p_peer_pid(int peer)
@@ -159,7 +156,7 @@ int gpuring_p2p_peer_pid(int peer)
 
 void gpuring_p2p_peer_set_place(int peer, enum gpuring_p2p_place place)
 {
-    __atomic_store_n(&gpuring_p2p.peers[peer].learnt, 1 + (int) place, __ATOMIC_RELAXED);
+    __atomic_store_n(&gpuring_p2p.peers[peer].reply.place, (int32_t) place, __ATOMIC_RELAXED);
 }
 
 /* Receive the next question of a process or of MPI_ANY_SOURCE. Returns false if there is none. */

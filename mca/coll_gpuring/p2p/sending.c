@@ -17,7 +17,7 @@
 
 /* Smaller messages use slots in host memory: a copy between a GPU and the host takes less time than
  * one within a GPU or between GPUs (doc/results/gpu.md). */
-#define GPU_LEAST ((size_t) 96 << 10)
+#define GPU_LEAST ((size_t) 128 << 10)
 
 /* A receive of an answer. */
 struct awaited {
@@ -58,8 +58,8 @@ struct gpuring_p2p_sending {
     ompi_request_t *sends[BUFFERS];
     size_t next; /* bytes before the chunk or slot that is copied now or next */
     bool copying;
-    uint64_t looked; /* for the receiver's process, ns */
-    int status;      /* after an error, chunks are sent empty, so that the receiver detects it */
+    struct gpuring_p2p_watch watch;
+    int status; /* after an error, chunks are sent empty, so that the receiver detects it */
 };
 
 /* Find slots that can be filled from this memory, if the receiver reads slots. */
@@ -85,9 +85,7 @@ static struct gpuring_p2p_sending *create(const char *gpu, size_t bytes, int pee
     struct gpuring_p2p_sending *self = calloc(1, sizeof *self);
     struct awaited *awaited = calloc(1, sizeof *awaited);
 
-    if (self == NULL || awaited == NULL ||
-        gpuring_p2p_world_irecv(&awaited->answer, sizeof awaited->answer, peer,
-                                GPURING_P2P_TAG_ANSWER, &awaited->request) != GPURING_OK) {
+    if (self == NULL || awaited == NULL) {
         free(self);
         free(awaited);
         return NULL;
@@ -120,8 +118,7 @@ static void deliver(struct gpuring_p2p_sending *self)
 /* Return false if the receiver is on this node and has ended. */
 static bool receiver_lives(struct gpuring_p2p_sending *self)
 {
-    return self->slots == NULL ||
-           gpuring_p2p_lives(gpuring_p2p_peer_pid(self->peer), &self->looked);
+    return self->slots == NULL || gpuring_p2p_lives(gpuring_p2p_peer_pid(self->peer), &self->watch);
 }
 
 /* Return true if the offer was answered, or never will be because the receiver has failed. */
@@ -157,22 +154,14 @@ static void log_no_way(const struct gpuring_p2p_sending *self)
                   BUFFERS * GPURING_P2P_CHUNK);
 }
 
-/* Get a stream and reserve slots, or allocate memory for chunks. If that fails, nothing is copied.
- */
-static void open_copies(struct gpuring_p2p_sending *self, bool slots, bool only)
+/* Get a stream for the copies. If that fails, nothing is copied, and the receiver is notified. */
+static void open_stream(struct gpuring_p2p_sending *self)
 {
     if (self->status == GPURING_OK && self->stream == NULL) {
         self->status = gpuring_stage_stream_get(&self->stream);
-    }
-    if (self->status == GPURING_OK && slots) {
-        self->buffer = gpuring_p2p_slots_lend(self->place, self->peer, only);
-    } else if (self->status == GPURING_OK) {
-        self->bounce =
-            gpuring_stage_bounce_get(BUFFERS * GPURING_P2P_CHUNK, BUFFERS * GPURING_P2P_CHUNK);
-        self->status = self->bounce != NULL ? GPURING_OK : GPURING_ERR_NOMEM;
-    }
-    if (self->status != GPURING_OK && self->status != GPURING_ERR_PEER) {
-        log_no_way(self);
+        if (self->status != GPURING_OK) {
+            log_no_way(self);
+        }
     }
 }
 
@@ -212,13 +201,22 @@ static void start_copy(struct gpuring_p2p_sending *self, char *to, size_t bytes)
     }
 }
 
-/* Fill slots while they are free. */
+/* Fill slots while some are free. Reserve a buffer of slots before, if the message has none. */
 static void fill_slots(struct gpuring_p2p_sending *self)
 {
-    struct gpuring_p2p_flow *flow = gpuring_p2p_flow(self->slots, self->buffer);
     size_t unit = gpuring_p2p_slot_bytes(self->slots);
+    struct gpuring_p2p_flow *flow;
     uint64_t filled;
 
+    if (self->buffer < 0) {
+        self->buffer =
+            gpuring_p2p_slots_lend(self->place, (uint64_t) (uintptr_t) self, self->phase == SLOTS);
+        if (self->buffer < 0) {
+            return;
+        }
+        open_stream(self);
+    }
+    flow = gpuring_p2p_flow(self->slots, self->buffer);
     while (copied(self) && self->status == GPURING_OK) {
         filled = (self->next + unit - 1) / unit;
         __atomic_store_n(&flow->filled, filled, __ATOMIC_RELEASE);
@@ -239,7 +237,7 @@ static void fill_slots(struct gpuring_p2p_sending *self)
 
 /* ---- The offer ---- */
 
-/* Send an offer. The receive of the answer is posted before, and the first slot is being filled. */
+/* Send the offer. The receive of the answer is posted before. Returns an MPI error code. */
 static int send_offer(struct gpuring_p2p_sending *self, const struct gpuring_p2p_envelope *to)
 {
     struct gpuring_p2p_offer *offer = &self->wire.offer;
@@ -250,15 +248,7 @@ static int send_offer(struct gpuring_p2p_sending *self, const struct gpuring_p2p
     offer->sending = (uint64_t) (uintptr_t) self;
     offer->bytes = self->bytes;
     offer->sender = gpuring_process.world_rank;
-    find_slots(self);
-    if (self->slots != NULL) {
-        offer->place = (int32_t) self->place;
-        open_copies(self, true, true);
-    }
-    offer->buffer = self->buffer;
-    if (self->buffer >= 0) {
-        fill_slots(self);
-    }
+    offer->place = self->slots != NULL ? (int32_t) self->place : GPURING_P2P_NONE;
     gpuring_p2p_wait_turn(to->comm, to->peer);
     return gpuring_p2p.previous.pml_isend(&self->wire, GPURING_P2P_OFFER_BYTES, MPI_BYTE, to->peer,
                                           to->tag, to->mode, to->comm, &self->offered);
@@ -269,22 +259,34 @@ int gpuring_p2p_sending_start(const struct gpuring_p2p_message *message,
                               struct gpuring_p2p_sending **sending)
 {
     const char *gpu = gpuring_p2p_message_contiguous(message);
+    struct gpuring_p2p_sending *self = gpu != NULL ? create(gpu, message->bytes, peer) : NULL;
     int code;
 
-    *sending = gpu != NULL ? create(gpu, message->bytes, peer) : NULL;
-    if (*sending == NULL) {
+    *sending = NULL;
+    if (self == NULL) {
         return MPI_SUCCESS;
     }
-    code = send_offer(*sending, to);
+    find_slots(self);
+    if (self->slots != NULL) {
+        fill_slots(self); /* first, because the receiver waits for this copy */
+    }
+    if (gpuring_p2p_world_irecv(&self->awaited->answer, sizeof self->awaited->answer, peer,
+                                GPURING_P2P_TAG_ANSWER, &self->awaited->request) != GPURING_OK) {
+        free(self->awaited);
+        gpuring_p2p_sending_free(self);
+        return MPI_SUCCESS;
+    }
+    code = send_offer(self, to);
     if (code != MPI_SUCCESS) {
         gpuring_error(
             "[p2p-offer] a send of %zu bytes to rank %d of MPI_COMM_WORLD returns an error because "
             "Open MPI could not send its announcement; see its own messages",
             message->bytes, peer);
-        gpuring_p2p_sending_free(*sending); /* except the receive, which the PML owns */
-        *sending = NULL;
+        gpuring_p2p_sending_free(self); /* except the receive, which the PML owns */
+        return code;
     }
-    return code;
+    *sending = self;
+    return MPI_SUCCESS;
 }
 
 const char *gpuring_p2p_sending_source(const struct gpuring_p2p_sending *self)
@@ -294,22 +296,9 @@ const char *gpuring_p2p_sending_source(const struct gpuring_p2p_sending *self)
 
 /* ---- After the answer ---- */
 
-/* Reserve slots for a receiver that reads them, if the offer has named none, and report them. */
-static enum phase open_slots(struct gpuring_p2p_sending *self)
-{
-    if (self->buffer < 0) {
-        open_copies(self, true, false);
-        if (gpuring_p2p_world_isend(&self->buffer, sizeof self->buffer, self->peer,
-                                    GPURING_P2P_TAG_CHUNK, &self->sends[0]) != GPURING_OK) {
-            self->status = GPURING_ERR_IO;
-        }
-    }
-    return self->buffer >= 0 ? SLOTS : LEAVING;
-}
-
 static enum phase wait_answer(struct gpuring_p2p_sending *self)
 {
-    if (self->buffer >= 0) {
+    if (self->slots != NULL) {
         fill_slots(self);
     }
     if (!answered(self)) {
@@ -319,12 +308,13 @@ static enum phase wait_answer(struct gpuring_p2p_sending *self)
         return OFFERED;
     }
     self->bytes = self->answer.bytes;
-    if (self->status != GPURING_ERR_PEER && self->peer != gpuring_process.world_rank) {
+    if (self->bytes > 0 && self->peer != gpuring_process.world_rank) {
         gpuring_p2p_peer_set_place(self->peer, (enum gpuring_p2p_place) self->answer.place);
     }
-    return self->answer.slots ? open_slots(self) : LEAVING;
+    return self->answer.slots ? SLOTS : LEAVING;
 }
 
+/* Give back the slots, and allocate memory for chunks. */
 static enum phase leave_slots(struct gpuring_p2p_sending *self)
 {
     if (!copied(self)) {
@@ -334,7 +324,15 @@ static enum phase leave_slots(struct gpuring_p2p_sending *self)
     self->buffer = -1;
     self->next = 0;
     if (self->bytes > 0) {
-        open_copies(self, false, false);
+        open_stream(self);
+    }
+    if (self->bytes > 0 && self->status == GPURING_OK) {
+        self->bounce =
+            gpuring_stage_bounce_get(BUFFERS * GPURING_P2P_CHUNK, BUFFERS * GPURING_P2P_CHUNK);
+        if (self->bounce == NULL) {
+            self->status = GPURING_ERR_NOMEM;
+            log_no_way(self);
+        }
     }
     return CHUNKS;
 }
@@ -342,10 +340,12 @@ static enum phase leave_slots(struct gpuring_p2p_sending *self)
 /* Fill slots until the receiver has read enough of them. */
 static enum phase send_slots(struct gpuring_p2p_sending *self)
 {
-    struct gpuring_p2p_flow *flow = gpuring_p2p_flow(self->slots, self->buffer);
+    bool ended;
 
     fill_slots(self);
-    if (!__atomic_load_n(&flow->ended, __ATOMIC_ACQUIRE)) {
+    ended = self->buffer >= 0 &&
+            __atomic_load_n(&gpuring_p2p_flow(self->slots, self->buffer)->ended, __ATOMIC_ACQUIRE);
+    if (!ended) {
         if (receiver_lives(self)) {
             return SLOTS;
         }

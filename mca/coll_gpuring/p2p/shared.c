@@ -19,10 +19,11 @@
 #include "mca/coll_gpuring/util/status.h"
 
 #define BUFFERS  8                    /* messages at the same time, enough for a node of 8 GPUs */
+#define ANSWERED 2                    /* of these, for messages that were answered */
 #define PROOF    ((size_t) 64 << 10)  /* bytes in front of the buffers */
 #define CLOSE_NS (2 * GPURING_SECOND) /* processes end at about the same time */
 #define NAP_NS   100000L
-#define LOOK_NS  UINT64_C(100000000)
+#define LOOK_NS  UINT64_C(10000000)
 
 /* A slot in host memory is shorter, because all of them are pinned, also by each receiver. */
 static const size_t slot_bytes[GPURING_P2P_PLACES] = {
@@ -51,7 +52,7 @@ struct gpuring_p2p_slots {
 static struct gpuring_device *host; /* for host memory; NULL until needed */
 static struct gpuring_p2p_slots own[GPURING_P2P_PLACES];
 static struct gpuring_p2p_shared own_shared[GPURING_P2P_PLACES];
-static int lent[GPURING_P2P_PLACES][BUFFERS]; /* 0, or 1 + the receiver's rank */
+static bool lent[GPURING_P2P_PLACES][BUFFERS];
 
 /* Slots of other processes, by rank in MPI_COMM_WORLD. */
 static struct gpuring_p2p_slots (*mapped)[GPURING_P2P_PLACES];
@@ -103,15 +104,19 @@ enum gpuring_p2p_place gpuring_p2p_best_place(const struct gpuring_p2p_home *sen
                : GPURING_P2P_HOST;
 }
 
-bool gpuring_p2p_lives(int pid, uint64_t *looked)
+bool gpuring_p2p_lives(int pid, struct gpuring_p2p_watch *watch)
 {
-    uint64_t now = gpuring_now_ns();
-    bool look = *looked != 0 && now - *looked >= LOOK_NS;
+    uint64_t now;
 
-    if (*looked == 0 || look) {
-        *looked = now;
+    if (++watch->calls % 64 != 0) {
+        return true;
     }
-    if (!look || kill(pid, 0) == 0 || errno != ESRCH) {
+    now = gpuring_now_ns();
+    if (now - watch->looked < LOOK_NS) {
+        return true;
+    }
+    watch->looked = now;
+    if (kill(pid, 0) == 0 || errno != ESRCH) {
         return true;
     }
     gpuring_error("[p2p-ended] a send or receive on GPU memory returns an error: process %d, which "
@@ -266,20 +271,27 @@ const struct gpuring_p2p_slots *gpuring_p2p_slots_open(enum gpuring_p2p_place pl
     return slots->memory != NULL ? slots : NULL;
 }
 
-int gpuring_p2p_slots_lend(enum gpuring_p2p_place place, int peer, bool only)
+int gpuring_p2p_slots_lend(enum gpuring_p2p_place place, uint64_t sending, bool answered)
 {
-    int buffer = -1;
+    int buffer = -1, available = 0;
 
     pthread_mutex_lock(&gpuring_p2p.lock);
-    for (int i = BUFFERS - 1; i >= 0; i--) {
-        buffer = lent[place][i] == 0 ? i : buffer;
+    for (int i = 0; i < BUFFERS; i++) {
+        if (!lent[place][i]) {
+            buffer = i;
+            available++;
+        }
     }
-    for (int i = 0; i < BUFFERS && only; i++) {
-        buffer = lent[place][i] == peer + 1 ? -1 : buffer;
+    if (!answered && available <= ANSWERED) {
+        buffer = -1;
     }
     if (buffer >= 0) {
-        lent[place][buffer] = peer + 1;
-        *gpuring_p2p_flow(&own[place], buffer) = (struct gpuring_p2p_flow){.filled = 0};
+        struct gpuring_p2p_flow *flow = gpuring_p2p_flow(&own[place], buffer);
+
+        lent[place][buffer] = true;
+        *flow = (struct gpuring_p2p_flow){.filled = 0};
+        /* Release, because the counters must be reset before. Partner: gpuring_p2p_slots_find. */
+        __atomic_store_n(&flow->sending, sending, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&gpuring_p2p.lock);
     return buffer;
@@ -289,7 +301,8 @@ void gpuring_p2p_slots_return(enum gpuring_p2p_place place, int buffer)
 {
     if (buffer >= 0) {
         pthread_mutex_lock(&gpuring_p2p.lock);
-        lent[place][buffer] = 0;
+        lent[place][buffer] = false;
+        __atomic_store_n(&gpuring_p2p_flow(&own[place], buffer)->sending, 0, __ATOMIC_RELAXED);
         pthread_mutex_unlock(&gpuring_p2p.lock);
     }
 }
@@ -395,6 +408,17 @@ const struct gpuring_p2p_slots *gpuring_p2p_slots_map(enum gpuring_p2p_place pla
         unmap(slots); /* it has been logged */
     }
     return slots->memory != NULL ? slots : NULL;
+}
+
+int gpuring_p2p_slots_find(const struct gpuring_p2p_slots *slots, uint64_t sending)
+{
+    for (int i = 0; i < BUFFERS; i++) {
+        /* Acquire. Partner: gpuring_p2p_slots_lend. */
+        if (__atomic_load_n(&gpuring_p2p_flow(slots, i)->sending, __ATOMIC_ACQUIRE) == sending) {
+            return i;
+        }
+    }
+    return -1;
 }
 
 /* Wait for other processes to unmap memory before it is freed, because CUDA does not define what

@@ -40,8 +40,9 @@ struct gpuring_p2p_shared {
     uint64_t proof;                            /* seed of the pattern in the first bytes */
 };
 
-/* Progress of a message, in slots; atomic. */
+/* The message that uses a buffer, and its progress in slots; atomic. */
 struct gpuring_p2p_flow {
+    uint64_t sending; /* identifies the message at its sender; 0: none */
     uint64_t filled, taken;
     uint32_t failed; /* the sender fills no further slots */
     uint32_t ended;  /* the receiver reads no further slots */
@@ -63,9 +64,13 @@ enum gpuring_p2p_place gpuring_p2p_best_place(const struct gpuring_p2p_home *sen
                                               const char *gpu);
 
 /* Return false if a process of the node has ended (logged). Call it while an answer of the process
- * or its progress in a flow is awaited. It looks at most every 100 ms, and keeps the time of the
- * last look in *looked (0: none). */
-bool gpuring_p2p_lives(int pid, uint64_t *looked);
+ * or its progress in a flow is awaited. One of 64 calls reads the clock, and looks if the last look
+ * was 10 ms ago. */
+struct gpuring_p2p_watch {
+    uint64_t looked; /* ns */
+    uint32_t calls;
+};
+bool gpuring_p2p_lives(int pid, struct gpuring_p2p_watch *watch);
 
 /* Return true if coll_gpuring_p2p_level and the GPU of this process allow copies between this
  * memory and slots on a GPU. */
@@ -78,10 +83,10 @@ bool gpuring_p2p_slots_reach(const char *gpu);
 const struct gpuring_p2p_slots *gpuring_p2p_slots_open(enum gpuring_p2p_place place,
                                                        struct gpuring_p2p_shared *shared);
 
-/* Reserve a buffer for a message to a process and reset its flow. Returns its index, or -1 if none
- * is free. `only`: return -1 also if another message to that process has one, so that messages
- * that were not received yet leave buffers to others. */
-int gpuring_p2p_slots_lend(enum gpuring_p2p_place place, int peer, bool only);
+/* Reserve a buffer for a message and report it in the page. Returns its index, or -1 if none is
+ * free. Some buffers are only for messages that were answered, so that these never wait for one
+ * that may not be received. */
+int gpuring_p2p_slots_lend(enum gpuring_p2p_place place, uint64_t sending, bool answered);
 void gpuring_p2p_slots_return(enum gpuring_p2p_place place, int buffer); /* -1 is allowed */
 
 /* ---- The receiver's side. Threads: one at a time ---- */
@@ -95,6 +100,9 @@ void gpuring_p2p_slots_return(enum gpuring_p2p_place place, int buffer); /* -1 i
 const struct gpuring_p2p_slots *gpuring_p2p_slots_map(enum gpuring_p2p_place place, int sender,
                                                       const struct gpuring_p2p_shared *shared,
                                                       char *scratch, size_t room);
+
+/* Return the buffer of a message, or -1 if it has none yet. */
+int gpuring_p2p_slots_find(const struct gpuring_p2p_slots *slots, uint64_t sending);
 
 /* Unmap the slots of other processes, and free those of this process when all others have unmapped
  * them. */
