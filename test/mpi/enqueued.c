@@ -6,86 +6,29 @@
  * that a call that does not follow the stream gets or leaves wrong data. On the stand-in driver its
  * function represents a kernel, and on a GPU copies do.
  *
- *     enqueued CASE    results, chain, streams, free, errors, order, late
+ *     enqueued CASE    results, roots, chain, streams, free, graph, errors, order, late
  */
+#include "enqueued_driver.h"
 #include "harness.h"
-#include "standin_find.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/gpuring-perf.h"
 #include "tools/gpuring_stream.h"
 
 #define MOST 100000 /* elements of a block of the largest call */
 
-static int (*push)(void *context), (*retain)(void **context, int gpu);
-static int (*stream_create)(void **stream, unsigned int flags, int priority);
-static int (*stream_destroy)(void *stream), (*stream_sync)(void *stream);
-static int (*stream_query)(void *stream);
-static int (*copy)(unsigned long long to, unsigned long long from, size_t bytes, void *stream);
-static void (*kernel)(void *stream, void *to, const void *from, size_t bytes, int ms);
-static void (*capture)(void *stream); /* NULL on a GPU */
-
 static void need(bool good, const char *what)
 {
-    if (!good) {
-        printf("Bail out! cannot %s\n", what);
-        MPI_Abort(MPI_COMM_WORLD, 2);
-    }
-}
-
-#define DELAY_BYTES ((size_t) 64 << 20)
-static char *delay; /* twice DELAY_BYTES, which are copied for at least 20 us */
-
-/* On a GPU: copy for `ms` milliseconds, and then copy the data. */
-static void copy_late(void *stream, void *to, const void *from, size_t bytes, int ms)
-{
-    for (int i = 0; i < 20 * ms; i++) {
-        copy((uintptr_t) delay, (uintptr_t) delay + DELAY_BYTES, DELAY_BYTES, stream);
-    }
-    need(copy((uintptr_t) to, (uintptr_t) from, bytes, stream) == 0, "copy in a stream");
-}
-
-/* Use the functions of the stand-in driver, if it is loaded. */
-static void find_standin(void)
-{
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-
-    if (library != NULL && dlsym(library, "gpuring_standin_kernel_in") != NULL) {
-        standin_find("gpuring_standin_kernel_in", &kernel);
-        standin_find("gpuring_standin_capture_stream", &capture);
-    } else {
-        kernel = copy_late;
-        delay = harness_alloc(2 * DELAY_BYTES);
-    }
-}
-
-/* Make the context of this rank's buffers current. */
-static void open_driver(void)
-{
-    const char *local_rank = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
-    int gpu = (local_rank != NULL ? atoi(local_rank) : 0) % perf_memory_gpus();
-    void *context;
-
-    standin_find("cuCtxPushCurrent_v2", &push);
-    standin_find("cuDevicePrimaryCtxRetain", &retain);
-    standin_find("cuStreamCreateWithPriority", &stream_create);
-    standin_find("cuStreamDestroy_v2", &stream_destroy);
-    standin_find("cuStreamSynchronize", &stream_sync);
-    standin_find("cuStreamQuery", &stream_query);
-    standin_find("cuMemcpyAsync", &copy);
-    find_standin();
-    need(retain(&context, gpu) == 0 && push(context) == 0, "use the context");
+    driver_need(good, what);
 }
 
 static void *new_stream(void)
 {
     void *stream;
 
-    need(stream_create(&stream, 1, 0) == 0, "create a stream");
+    need(driver.stream_create(&stream, 1, 0) == 0, "create a stream");
     return stream;
 }
 
@@ -253,14 +196,14 @@ static bool runs(enum call call, size_t count, bool in_place, void *stream, MPI_
         }
     }
     harness_write(data.source, data.host, in);
-    kernel(stream, data.in, data.garbage, data.bytes, 0);
-    kernel(stream, data.out, data.garbage, data.bytes, 0);
-    kernel(stream, from, data.source, in, 1 + harness_rank % 3);
+    driver.kernel(stream, data.in, data.garbage, data.bytes, 0);
+    driver.kernel(stream, data.out, data.garbage, data.bytes, 0);
+    driver.kernel(stream, from, data.source, in, 1 + harness_rank % 3);
     code = enqueue(call, one ? MPI_IN_PLACE : data.in, data.out, (int) count, root, comm);
-    kernel(stream, data.result, data.out, data.bytes, 0);
-    kernel(stream, data.in, data.garbage, data.bytes, 0);
-    kernel(stream, data.out, data.garbage, data.bytes, 0);
-    need(stream_sync(stream) == 0, "wait for the stream");
+    driver.kernel(stream, data.result, data.out, data.bytes, 0);
+    driver.kernel(stream, data.in, data.garbage, data.bytes, 0);
+    driver.kernel(stream, data.out, data.garbage, data.bytes, 0);
+    need(driver.stream_sync(stream) == 0, "wait for the stream");
     return code == MPI_SUCCESS && is_right(call, root, count);
 }
 
@@ -282,10 +225,10 @@ static void test_results(void)
     }
     harness_check(MPIX_Allreduce_enqueue(data.in, data.out, 0, MPI_INT, MPI_SUM, comm) ==
                           MPI_SUCCESS &&
-                      MPIX_Barrier_enqueue(comm) == MPI_SUCCESS && stream_sync(stream) == 0,
+                      MPIX_Barrier_enqueue(comm) == MPI_SUCCESS && driver.stream_sync(stream) == 0,
                   "a call without data, and a barrier");
     MPI_Comm_free(&comm);
-    stream_destroy(stream);
+    driver.stream_destroy(stream);
 }
 
 /* Many calls in flight, each with the result of the one before, and ordinary calls meanwhile. */
@@ -302,7 +245,7 @@ static void test_chain(void)
     }
     harness_write(data.source, data.host, COUNT * sizeof(int));
     harness_write(other, data.host, COUNT * sizeof(int));
-    kernel(stream, data.in, data.source, COUNT * sizeof(int), 20 * (harness_rank % 2));
+    driver.kernel(stream, data.in, data.source, COUNT * sizeof(int), 20 * (harness_rank % 2));
     code = MPIX_Allreduce_enqueue(data.in, data.out, COUNT, MPI_INT, MPI_SUM, comm);
     for (int k = 0; k < LENGTH && code == MPI_SUCCESS; k++) {
         int *from = k % 2 == 0 ? data.out : data.in, *to = k % 2 == 0 ? data.in : data.out;
@@ -314,7 +257,7 @@ static void test_chain(void)
     /* These use other connections. */
     MPI_Allreduce(MPI_IN_PLACE, other, COUNT, MPI_INT, MPI_SUM, comm);
     MPI_Allreduce(&harness_rank, &sum, 1, MPI_INT, MPI_SUM, comm);
-    need(stream_sync(stream) == 0, "wait for the stream");
+    need(driver.stream_sync(stream) == 0, "wait for the stream");
     harness_read(data.host, data.out, COUNT * sizeof(int));
     for (size_t i = 0; i < COUNT; i++) {
         good = good && data.host[i] == expected(ALLREDUCE, 0, 0, i);
@@ -328,7 +271,7 @@ static void test_chain(void)
                   "ordinary calls on the communicator meanwhile");
     harness_free(other);
     MPI_Comm_free(&comm);
-    stream_destroy(stream);
+    driver.stream_destroy(stream);
 }
 
 /* Two communicators with two streams, in another order on each rank, and the default stream. */
@@ -350,14 +293,14 @@ static void test_streams(void)
             MPIX_Allreduce_enqueue(MPI_IN_PLACE, buffers[which], 1, MPI_INT, MPI_MAX, comms[which]);
     }
     for (int k = 0; k < 2; k++) {
-        need(stream_sync(streams[k]) == 0, "wait for a stream");
+        need(driver.stream_sync(streams[k]) == 0, "wait for a stream");
         harness_read(data.host, buffers[k], sizeof(int));
         good = good && data.host[0] == value_of(harness_size - 1, k, 0);
     }
     harness_check(good && code == MPI_SUCCESS, "two communicators in two streams");
     for (int k = 0; k < 2; k++) {
         MPI_Comm_free(&comms[k]);
-        stream_destroy(streams[k]);
+        driver.stream_destroy(streams[k]);
     }
     comm = comm_of(NULL);
     data.host[0] = harness_rank + 1;
@@ -378,14 +321,89 @@ static void test_free(void)
 
     data.host[0] = harness_rank + 1;
     harness_write(data.source, data.host, sizeof(int));
-    kernel(stream, data.in, data.source, sizeof(int), harness_rank == 0 ? 300 : 0);
+    driver.kernel(stream, data.in, data.source, sizeof(int), harness_rank == 0 ? 300 : 0);
     MPIX_Allreduce_enqueue(data.in, data.out, 1, MPI_INT, MPI_SUM, comm);
-    queued = stream_query(stream) != 0;
+    queued = driver.stream_query(stream) != 0;
     MPI_Comm_free(&comm);
-    harness_check(queued && stream_query(stream) == 0, "MPI_Comm_free waits for enqueued calls");
+    harness_check(queued && driver.stream_query(stream) == 0,
+                  "MPI_Comm_free waits for enqueued calls");
     harness_read(data.host, data.out, sizeof(int));
     harness_check(data.host[0] == harness_size * (harness_size + 1) / 2, "and they are right");
-    stream_destroy(stream);
+    driver.stream_destroy(stream);
+}
+
+/* Capture calls between kernels into a graph, and run it many times, with other calls in between.
+ */
+static void test_graph(void)
+{
+    enum { COUNT = 1000, RUNS = 500 };
+    void *stream = new_stream(), *graph;
+    MPI_Comm comm = comm_of(stream);
+    size_t bytes = COUNT * sizeof(int);
+    int code = MPI_SUCCESS, sum = 0;
+    bool good = true;
+    double start;
+
+    driver.graph_begin(stream);
+    driver.kernel(stream, data.in, data.out, bytes, 0);
+    code = MPIX_Allreduce_enqueue(data.in, data.result, COUNT, MPI_INT, MPI_SUM, comm);
+    driver.kernel(stream, data.out, data.result, bytes, 0);
+    driver.kernel(stream, data.in, data.garbage, bytes, 0);
+    code |= MPIX_Bcast_enqueue(data.out, COUNT, MPI_INT, harness_size - 1, comm);
+    code |= MPIX_Barrier_enqueue(comm);
+    graph = driver.graph_end();
+    for (size_t i = 0; i < COUNT; i++) {
+        data.host[i] = value_of(harness_rank, 0, i);
+    }
+    harness_write(data.out, data.host, bytes);
+    MPI_Barrier(MPI_COMM_WORLD);
+    start = MPI_Wtime();
+    for (int run = 0; run < RUNS; run++) {
+        driver.graph_launch(graph, stream);
+        if (run % 50 == 49) { /* another call in the stream, and ordinary ones */
+            code |= MPIX_Allreduce_enqueue(MPI_IN_PLACE, data.out, COUNT, MPI_INT, MPI_MAX, comm);
+            MPI_Allreduce(&harness_rank, &sum, 1, MPI_INT, MPI_SUM, comm);
+        }
+    }
+    need(driver.stream_sync(stream) == 0, "wait for the stream");
+    if (harness_rank == 0) {
+        printf("# %d runs of a graph with 3 calls: %.2f us each\n", RUNS,
+               (MPI_Wtime() - start) * 1e6 / RUNS);
+    }
+    harness_read(data.host, data.out, bytes);
+    for (size_t i = 0; i < COUNT; i++) {
+        unsigned right = (unsigned) expected(ALLREDUCE, 0, 0, i);
+
+        for (int run = 1; run < RUNS; run++) {
+            right *= (unsigned) harness_size;
+        }
+        good = good && data.host[i] == (int) right;
+    }
+    harness_check(good && code == MPI_SUCCESS && sum == harness_size * (harness_size - 1) / 2,
+                  "a graph with calls runs %d times", RUNS);
+    harness_check(runs(ALLGATHER, 1000, false, stream, comm), "calls after it");
+    driver.graph_free(graph);
+    MPI_Comm_free(&comm);
+    driver.stream_destroy(stream);
+}
+
+/* Use every root, which needs a plan for each. */
+static void test_roots(void)
+{
+    static const size_t counts[] = {1, 4096, MOST - 16};
+    void *stream = new_stream();
+    MPI_Comm comm = comm_of(stream);
+    bool good = true;
+
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        for (size_t root = 0; root < (size_t) harness_size; root++) {
+            good = runs(BCAST, counts[i] + root, false, stream, comm) && good;
+            good = runs(REDUCE, counts[i] + root, false, stream, comm) && good;
+        }
+    }
+    harness_check(good, "all roots");
+    MPI_Comm_free(&comm);
+    driver.stream_destroy(stream);
 }
 
 static void user_function(void *in, void *inout, int *count, MPI_Datatype *type)
@@ -452,11 +470,6 @@ static void test_errors(void)
     MPI_Info_set(info, "value", "no handle");
     REFUSED(MPI_ERR_INFO_VALUE, MPIX_Stream_create(info, &object), "a value that is no handle");
     MPI_Info_free(&info);
-    if (capture != NULL) {
-        capture(stream);
-        REFUSED(MPI_ERR_UNSUPPORTED_OPERATION, MPIX_Barrier_enqueue(comm), "a captured stream");
-        capture(NULL);
-    }
     code = MPIX_Comm_get_stream_error(comm, &error);
     harness_check(code == MPI_SUCCESS && error == MPI_SUCCESS &&
                       runs(ALLREDUCE, 100, false, stream, comm),
@@ -464,7 +477,7 @@ static void test_errors(void)
     MPI_Op_free(&op);
     MPI_Type_free(&gaps);
     MPI_Comm_free(&comm);
-    stream_destroy(stream);
+    driver.stream_destroy(stream);
 }
 
 /* One rank makes another call, or none. No rank hangs, and each gets an error. */
@@ -481,7 +494,7 @@ static void test_wrong(bool late)
     } else if (!late) {
         code = MPIX_Bcast_enqueue(data.in, 1000, MPI_INT, 0, comm);
     }
-    harness_check(stream_sync(stream) == 0, "the streams of all ranks end");
+    harness_check(driver.stream_sync(stream) == 0, "the streams of all ranks end");
     /* Everyone has got it when all streams have ended: the abort word ended them. */
     MPIX_Comm_get_stream_error(comm, &error);
     harness_check(error != MPI_SUCCESS, "all ranks get an error");
@@ -491,7 +504,7 @@ static void test_wrong(bool late)
     comm = comm_of(stream);
     harness_check(runs(ALLREDUCE, 1000, false, stream, comm), "a new communicator works");
     MPI_Comm_free(&comm);
-    stream_destroy(stream);
+    driver.stream_destroy(stream);
 }
 
 int main(int argc, char **argv)
@@ -499,7 +512,7 @@ int main(int argc, char **argv)
     const char *which = argc > 1 ? argv[1] : "";
 
     harness_start(&argc, &argv, MPI_THREAD_SINGLE);
-    open_driver();
+    driver_open();
     data_open();
     if (strcmp(which, "results") == 0) {
         test_results();
@@ -509,12 +522,17 @@ int main(int argc, char **argv)
         test_streams();
     } else if (strcmp(which, "free") == 0) {
         test_free();
+    } else if (strcmp(which, "graph") == 0) {
+        test_graph();
+    } else if (strcmp(which, "roots") == 0) {
+        test_roots();
     } else if (strcmp(which, "errors") == 0) {
         test_errors();
     } else {
+        need(strcmp(which, "order") == 0 || strcmp(which, "late") == 0, "find this case");
         test_wrong(strcmp(which, "late") == 0);
     }
     data_close();
-    harness_free(delay);
+    driver_close();
     return harness_finish();
 }

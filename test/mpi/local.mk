@@ -70,6 +70,10 @@ mpi_test_programs = \
     test/mpi/tuning \
     test/mpi/wireup_memory
 
+test_mpi_enqueued_SOURCES = \
+    test/mpi/enqueued.c \
+    test/mpi/enqueued_driver.c \
+    test/mpi/enqueued_driver.h
 test_mpi_native_SOURCES = \
     test/mpi/native.c \
     test/mpi/native_expect.c \

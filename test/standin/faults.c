@@ -182,18 +182,6 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
     return CUDA_SUCCESS;
 }
 
-static _Atomic(CUstream) captured_stream;
-
-void gpuring_standin_capture_stream(void *stream)
-{
-    atomic_store(&captured_stream, (CUstream) stream);
-}
-
-CUstream standin_captured(void)
-{
-    return atomic_load(&captured_stream);
-}
-
 bool standin_captures_blocking(void)
 {
     return atomic_load(&capturing) == 2;

@@ -7,6 +7,7 @@ if GPURING_HAVE_CUDA
 check_LTLIBRARIES += test/standin/libcuda.la
 test_standin_libcuda_la_SOURCES = \
     test/standin/allocate.c \
+    test/standin/capture.c \
     test/standin/context.c \
     test/standin/faults.c \
     test/standin/graph.c \

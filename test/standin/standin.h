@@ -143,8 +143,12 @@ void gpuring_standin_capture(int capturing);
 void gpuring_standin_kernel(int per_thread, void *to, const void *from, size_t bytes, int ms);
 /* The same on a stream of the current context. */
 void gpuring_standin_kernel_in(void *stream, void *to, const void *from, size_t bytes, int ms);
-/* Simulate that the application captures this stream into a graph, or ends the capture (NULL). */
-void gpuring_standin_capture_stream(void *stream);
+/* Let the application capture a stream of its own into a graph. Tasks of the stream are appended to
+ * the graph until the capture ends. launch queues them in a stream, any number of times. */
+void gpuring_standin_graph_begin(void *stream);
+void *gpuring_standin_graph_end(void);
+void gpuring_standin_graph_launch(void *graph, void *stream);
+void gpuring_standin_graph_free(void *graph);
 
 /* For a network device: return 1 if this is memory of a GPU, and copy data from or to such
  * memory. */
@@ -191,8 +195,6 @@ long standin_held_objects(void);
 /* faults.c: return true if a blocking stream is captured. A call that uses the legacy stream would
  * end the capture. */
 bool standin_captures_blocking(void);
-/* faults.c: return the stream of gpuring_standin_capture_stream, or NULL. */
-CUstream standin_captured(void);
 
 /* stream.c: return the legacy default stream of the current context, which is created at its first
  * use, or NULL if there is no memory. */

@@ -31,6 +31,11 @@ struct standin_task {
 void standin_task_run(const struct standin_task *task, struct ptx_machine **machine,
                       struct CUctx_st *context, atomic_int *waiting);
 
+/* capture.c: return the stream that the application captures, or NULL; append a task to its graph.
+ */
+CUstream standin_captured(void);
+void standin_graph_append(struct standin_task *task);
+
 /* stream.c: append a task to the queue of a stream. */
 CUresult standin_stream_queue(CUstream stream, struct standin_task description);
 /* Return the context in which the stream was created. */

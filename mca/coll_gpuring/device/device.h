@@ -198,12 +198,15 @@ struct gpuring_device_ops {
      * enqueue: launch a work whose patience never ends. The driver copies the work. The caller has
      * set work->launch_seq, which the executor stores in the lanes' states at the end.
      * enqueue_copy: copy within memory that the device reaches.
-     * enqueue and enqueue_copy return GPURING_ERR_UNSUPPORTED (logged) during a stream capture.
+     * captures: set *captured if the stream is being captured into a graph, which then contains the
+     * work and the copy instead of running them. Returns GPURING_ERR_UNSUPPORTED (logged) if the
+     * capture of another stream does not allow the use of this one.
      */
     int (*stream_owner)(void *stream, struct gpuring_pointer *owner);
     int (*enqueue)(struct gpuring_device *device, void *stream, struct gpuring_work *work);
     int (*enqueue_copy)(struct gpuring_device *device, void *stream, void *to, const void *from,
                         size_t bytes);
+    int (*captures)(struct gpuring_device *device, void *stream, bool *captured);
 };
 
 extern const struct gpuring_device_ops gpuring_device_host;

@@ -455,6 +455,7 @@ void gpuring_engine_destroy(struct gpuring_engine *engine)
     engine->device_ops->free(engine->device, engine->bounce_output.kept);
     gpuring_programs_destroy(engine);
     engine->device_ops->free_pinned(engine->device, engine->work.states);
+    engine->device_ops->free_pinned(engine->device, engine->captured);
     for (int i = GPURING_SET_COUNT - 1; i >= 0; i--) {
         gpuring_transport_destroy(engine->transports[i]);
         gpuring_plan_free(engine->base[i].plan);

@@ -31,6 +31,7 @@ struct gpuring_program {
     int index;     /* its number in the transport */
     int set;       /* whose connections it uses; not in `base` */
     uint64_t used; /* the last operation that used it */
+    bool captured; /* graphs of the application use it, so it is kept */
 };
 
 struct gpuring_programs;
@@ -81,6 +82,7 @@ struct gpuring_engine {
     void *queue;           /* the stream, a handle of the driver */
     uint32_t enqueued;     /* number of launches so far, the launch_seq of the last one */
     uint32_t queued_lanes; /* lanes of the last one */
+    struct gpuring_lane_state *captured; /* states of launches in graphs, of `nstates` lanes */
 };
 
 /* Data that the ranks agree on before plans are built. */
@@ -173,6 +175,9 @@ void gpuring_operation_fail(struct gpuring_engine *engine);
  * either these or the operations above. Call gpuring_engine_enqueues once, after all sets are
  * connected and before the first operation. It builds the usual plans, so that later calls seldom
  * allocate memory.
+ *
+ * An operation may be captured into a graph of the application, which runs it any number of times.
+ * Its plan is then kept, and it is not counted as pending.
  *
  * gpuring_operation_enqueue launches the operation and returns. The device must reach its buffers.
  * An error changes nothing for other ranks, so the operation may be repeated. If a plan replaces

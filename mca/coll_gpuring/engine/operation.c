@@ -300,8 +300,29 @@ void gpuring_operation_fail(struct gpuring_engine *engine)
 /* Launch an operation, and publish it. The driver copies the work. The states of the lanes are only
  * written at the end of a launch, in the order of the stream. All counters of connections are in
  * memory of the device. */
+static int launch_queued(struct gpuring_engine *engine, bool captured)
+{
+    struct gpuring_work work = engine->work;
+    int status;
+
+    if (captured) { /* it may run any number of times, so it is not counted */
+        work.states = engine->captured;
+        work.launch_seq = 0;
+        engine->program->captured = true;
+        return engine->device_ops->enqueue(engine->device, engine->queue, &work);
+    }
+    work.launch_seq = engine->enqueued + 1;
+    status = engine->device_ops->enqueue(engine->device, engine->queue, &work);
+    if (status == GPURING_OK) {
+        engine->enqueued++;
+        engine->queued_lanes = work.nlanes;
+    }
+    return status;
+}
+
 int gpuring_operation_enqueue(struct gpuring_engine *engine, const struct gpuring_call *call)
 {
+    bool captured = false;
     struct gpuring_transport *transport;
     int status = GPURING_OK;
 
@@ -314,13 +335,13 @@ int gpuring_operation_enqueue(struct gpuring_engine *engine, const struct gpurin
     engine->work.input = call->input;
     engine->work.output = call->output;
     engine->work.resumed = 0;
-    engine->work.launch_seq = engine->enqueued + 1;
-    status = engine->device_ops->enqueue(engine->device, engine->queue, &engine->work);
+    status = engine->device_ops->captures(engine->device, engine->queue, &captured);
+    if (status == GPURING_OK) {
+        status = launch_queued(engine, captured);
+    }
     if (status != GPURING_OK) {
         return status;
     }
-    engine->enqueued++;
-    engine->queued_lanes = engine->work.nlanes;
     engine->operation++;
     engine->name = call->name;
     engine->made = call->made;
@@ -331,6 +352,17 @@ int gpuring_operation_enqueue(struct gpuring_engine *engine, const struct gpurin
     }
     publish(engine, GPURING_ACTIVITY_QUEUED);
     return GPURING_OK;
+}
+
+/* Allocate states for launches in graphs. All plans have as many lanes as those built so far. */
+static int alloc_captured(struct gpuring_engine *engine)
+{
+    void *states = NULL;
+    int status = engine->device_ops->alloc_pinned(
+        engine->device, engine->nstates * sizeof *engine->captured, &states);
+
+    engine->captured = states;
+    return status;
 }
 
 /* Build the plans of the collectives that can be enqueued, with root 0. Those with other roots have
@@ -354,7 +386,7 @@ int gpuring_engine_enqueues(struct gpuring_engine *engine, void *stream)
             }
         }
     }
-    return status;
+    return status == GPURING_OK ? alloc_captured(engine) : status;
 }
 
 uint64_t gpuring_operation_progress(const struct gpuring_engine *engine)

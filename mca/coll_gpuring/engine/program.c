@@ -102,6 +102,11 @@ int gpuring_program_states(struct gpuring_engine *engine, const struct gpuring_p
     if (plan->nlanes <= engine->nstates) {
         return GPURING_OK;
     }
+    if (engine->captured != NULL) {
+        gpuring_error(
+            "[stream-lanes] a plan has more lanes than those of other roots; report this");
+        return GPURING_ERR_UNSUPPORTED;
+    }
     status = engine->device_ops->alloc_pinned(
         engine->device, plan->nlanes * sizeof(struct gpuring_lane_state), &states);
     if (status == GPURING_OK) {
@@ -253,7 +258,15 @@ int gpuring_program_find(struct gpuring_engine *engine, enum gpuring_collective 
             *program = known;
             return GPURING_OK;
         }
-        oldest = known->used < oldest->used ? known : oldest;
+        oldest =
+            oldest->captured || (known->used < oldest->used && !known->captured) ? known : oldest;
+    }
+    if (oldest->captured) {
+        gpuring_error(
+            "[stream-plans] CUDA graphs use all %d plans of the communicator; create another "
+            "communicator for further roots and collectives",
+            GPURING_PROGRAMS);
+        return GPURING_ERR_UNSUPPORTED;
     }
     if (oldest->plan != NULL) {
         settle(engine);

@@ -47,6 +47,7 @@ static int launch(struct gpuring_stream_state *state)
 {
     mca_coll_gpuring_module_t *module = state->module;
     struct gpuring_call *call = &state->call;
+    uint32_t launched = module->engine->enqueued;
     int status;
 
     if (!call->selected) {
@@ -58,7 +59,9 @@ static int launch(struct gpuring_stream_state *state)
     if (status != GPURING_OK) {
         return status;
     }
-    gpuring_stream_record(state);
+    if (module->engine->enqueued != launched) { /* otherwise it was captured */
+        gpuring_stream_record(state);
+    }
     gpuring_pvar_add(GPURING_PVAR_calls, 1);
     gpuring_pvar_add(GPURING_PVAR_bytes, gpuring_call_moves(call));
     status = compare(module);
@@ -68,7 +71,7 @@ static int launch(struct gpuring_stream_state *state)
     return status;
 }
 
-/* The only rank of a communicator copies its data. */
+/* The only rank of a communicator copies its data, also during a capture. */
 static int copy(const struct gpuring_stream_state *state)
 {
     const struct gpuring_call *call = &state->call;

@@ -353,4 +353,5 @@ const struct gpuring_device_ops gpuring_device_cuda = {
     .stream_owner = gpuring_cuda_stream_owner,
     .enqueue = gpuring_cuda_enqueue,
     .enqueue_copy = gpuring_cuda_enqueue_copy,
+    .captures = gpuring_cuda_captures,
 };

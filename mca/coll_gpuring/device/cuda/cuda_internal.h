@@ -186,5 +186,6 @@ int gpuring_cuda_stream_owner(void *stream, struct gpuring_pointer *owner);
 int gpuring_cuda_enqueue(struct gpuring_device *device, void *stream, struct gpuring_work *work);
 int gpuring_cuda_enqueue_copy(struct gpuring_device *device, void *stream, void *to,
                               const void *from, size_t bytes);
+int gpuring_cuda_captures(struct gpuring_device *device, void *stream, bool *captured);
 
 #endif

@@ -58,19 +58,26 @@ int gpuring_cuda_stream_owner(void *stream, struct gpuring_pointer *owner)
     return GPURING_OK;
 }
 
-/* Refuse a stream that is captured into a graph. Called in the device's context. */
-static int check_capture(const struct gpuring_device *device, CUstream stream)
+int gpuring_cuda_captures(struct gpuring_device *device, void *stream, bool *captured)
 {
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    int status = gpuring_cuda_enter(device);
+    CUresult result;
 
-    if (device->driver->is_capturing(stream, &capture) == CUDA_SUCCESS &&
-        capture == CU_STREAM_CAPTURE_STATUS_NONE) {
-        return GPURING_OK;
+    if (status != GPURING_OK) {
+        return status;
     }
-    gpuring_error(
-        "[stream-captured] the stream is captured into a CUDA graph, which calls of MPI in a "
-        "stream do not support; end the capture before the call (cudaStreamEndCapture)");
-    return GPURING_ERR_UNSUPPORTED;
+    result = device->driver->is_capturing(explicit_stream(stream), &capture);
+    gpuring_cuda_leave(device);
+    if (result != CUDA_SUCCESS || capture == CU_STREAM_CAPTURE_STATUS_INVALIDATED) {
+        gpuring_error(
+            "[stream-captured] the stream cannot be used while a blocking stream is captured "
+            "into a CUDA graph, or its own capture has failed; end the capture before the "
+            "call (cudaStreamEndCapture)");
+        return GPURING_ERR_UNSUPPORTED;
+    }
+    *captured = capture == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    return GPURING_OK;
 }
 
 int gpuring_cuda_enqueue(struct gpuring_device *device, void *stream, struct gpuring_work *work)
@@ -85,15 +92,12 @@ int gpuring_cuda_enqueue(struct gpuring_device *device, void *stream, struct gpu
     if (status != GPURING_OK) {
         return status;
     }
-    status = check_capture(device, explicit_stream(stream));
-    if (status == GPURING_OK) {
-        status = gpuring_cuda_check_stream(
-            device,
-            device->driver->launch(device->functions[number], work->nlanes, 1, 1,
-                                   gpuring_kernel_threads(work), 1, 1, 0, explicit_stream(stream),
-                                   arguments, NULL),
-            "launch a kernel in a stream of the program");
-    }
+    status =
+        gpuring_cuda_check_stream(device,
+                                  device->driver->launch(device->functions[number], work->nlanes, 1,
+                                                         1, gpuring_kernel_threads(work), 1, 1, 0,
+                                                         explicit_stream(stream), arguments, NULL),
+                                  "launch a kernel in a stream of the program");
     gpuring_cuda_leave(device);
     return status;
 }
@@ -106,14 +110,11 @@ int gpuring_cuda_enqueue_copy(struct gpuring_device *device, void *stream, void 
     if (status != GPURING_OK) {
         return status;
     }
-    status = check_capture(device, explicit_stream(stream));
-    if (status == GPURING_OK) {
-        status = gpuring_cuda_check_stream(
-            device,
-            device->driver->copy_async((CUdeviceptr) (uintptr_t) to, (CUdeviceptr) (uintptr_t) from,
-                                       bytes, explicit_stream(stream)),
-            "copy in a stream of the program");
-    }
+    status = gpuring_cuda_check_stream(device,
+                                       device->driver->copy_async((CUdeviceptr) (uintptr_t) to,
+                                                                  (CUdeviceptr) (uintptr_t) from,
+                                                                  bytes, explicit_stream(stream)),
+                                       "copy in a stream of the program");
     gpuring_cuda_leave(device);
     return status;
 }
