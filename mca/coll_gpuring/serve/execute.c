@@ -165,7 +165,7 @@ static int item_start(mca_coll_gpuring_module_t *module, struct gpuring_item *it
         }
     }
     module->serve->running = item->pending.number;
-    return gpuring_operation_start(module->engine, &item->call, false);
+    return gpuring_operation_start(module->engine, &item->call, item->form == GPURING_BLOCKING);
 }
 
 int gpuring_execute_item(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
