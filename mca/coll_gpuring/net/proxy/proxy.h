@@ -18,7 +18,7 @@
  * its operation drives the proxy itself, and the proxy's thread sleeps. The proxy's thread works
  * while operations are in progress that nobody waits for, and after the end of an operation until
  * all posts and credits are sent. While it is awake and has nothing to do, it polls, then yields,
- * then naps. When only completions of posts are outstanding, it looks every WATCH_NS, because a
+ * then naps. When only completions of posts are outstanding, it looks every 20 ms, because a
  * failure of the last post of an operation must not wait for the next operation.
  *
  * Threads: create and destroy from one thread; add, remove, begin, end and error from any thread,
