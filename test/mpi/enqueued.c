@@ -6,14 +6,16 @@
  * that a call that does not follow the stream gets or leaves wrong data. On the stand-in driver its
  * function represents a kernel, and on a GPU copies do.
  *
- *     enqueued CASE    results, roots, chain, streams, free, graph, errors, order, late
+ *     enqueued CASE    results, roots, chain, streams, free, graph, errors, order, late, killed
  */
 #include "enqueued_driver.h"
 #include "harness.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tools/gpuring_stream.h"
 
@@ -507,6 +509,27 @@ static void test_wrong(bool late)
     driver.stream_destroy(stream);
 }
 
+/* The last rank is killed, while calls of the others wait for it. Each of these prints a line. */
+static void test_killed(void)
+{
+    void *stream = new_stream();
+    MPI_Comm comm = comm_of(stream);
+    int error = MPI_SUCCESS;
+
+    MPIX_Barrier_enqueue(comm);
+    if (harness_rank == harness_size - 1) {
+        need(driver.stream_sync(stream) == 0, "wait for the stream");
+        raise(SIGKILL);
+    }
+    MPIX_Allreduce_enqueue(data.in, data.out, 1000, MPI_INT, MPI_SUM, comm);
+    need(driver.stream_sync(stream) == 0, "wait for the stream");
+    MPIX_Comm_get_stream_error(comm, &error);
+    printf("%s - rank %d: its stream ends, with an error\n", error != MPI_SUCCESS ? "ok" : "not ok",
+           harness_rank);
+    fflush(stdout);
+    _exit(0);
+}
+
 int main(int argc, char **argv)
 {
     const char *which = argc > 1 ? argv[1] : "";
@@ -522,6 +545,8 @@ int main(int argc, char **argv)
         test_streams();
     } else if (strcmp(which, "free") == 0) {
         test_free();
+    } else if (strcmp(which, "killed") == 0) {
+        test_killed();
     } else if (strcmp(which, "graph") == 0) {
         test_graph();
     } else if (strcmp(which, "roots") == 0) {
