@@ -98,8 +98,8 @@ for fault in corrupt=1 nopeer=1; do
 done
 GPURING_STANDIN_GPUS=1 GPURING_STANDIN_MPS=0 mpi 60 2 p2p_offers chunks
 adopt_as_one "offers: a GPU that is shared without MPS"
-GPURING_STANDIN_FAULTS=slow-copies=2000 OMPI_MCA_coll_gpuring_p2p_rendezvous=4k mpi 120 3 p2p_soak -s "$seed" -r 3
-adopt_as_one "a mixture of messages by offers, with copies that begin late, seed $seed"
+GPURING_STANDIN_FAULTS=late-reads=3000 mpi 60 2 p2p_offers direct
+adopt_as_one "offers: the receiver's copies begin late"
 # Faults of the sender and of the receiver, which the other rank does not reach.
 for fault in cuIpcGetMemHandle=1:801 cuIpcOpenMemHandle_v2=1:217; do
     GPURING_STANDIN_REPORT="$work/half" OMPI_MCA_coll_gpuring_verbose=1 \

@@ -25,7 +25,7 @@ static const char *const symbols[] = {
 static struct fault faults[STANDIN_CALLS];
 static unsigned long sticky_at, corrupt_at, torn_at, wrong_ll_at, corrupt_copy;
 static bool corrupt_host;
-static unsigned int slow, slow_copies;
+static unsigned int slow, late_reads;
 static bool no_peers, moved, no_memops;
 static pthread_once_t parsed = PTHREAD_ONCE_INIT;
 
@@ -53,8 +53,8 @@ static void parse_one(char *text)
         sticky_at = strtoul(value, NULL, 10);
     } else if (strcmp(text, "slow") == 0) {
         slow = (unsigned int) strtoul(value, NULL, 10);
-    } else if (strcmp(text, "slow-copies") == 0) {
-        slow_copies = (unsigned int) strtoul(value, NULL, 10);
+    } else if (strcmp(text, "late-reads") == 0) {
+        late_reads = (unsigned int) strtoul(value, NULL, 10);
     } else if (strcmp(text, "corrupt") == 0) {
         corrupt_at = strtoul(value, NULL, 10);
     } else if (strcmp(text, "corrupt-host") == 0) {
@@ -117,7 +117,7 @@ void gpuring_standin_arm(const char *list)
     memset(faults, 0, sizeof faults);
     sticky_at = corrupt_at = torn_at = wrong_ll_at = corrupt_copy = 0;
     corrupt_host = false;
-    slow = slow_copies = 0;
+    slow = late_reads = 0;
     no_peers = moved = no_memops = false;
     for (int call = 0; call < STANDIN_CALLS; call++) {
         atomic_store(&counts[call], 0);
@@ -259,10 +259,10 @@ void standin_break(CUresult code)
     atomic_store(&broken, true);
 }
 
-unsigned int standin_slow_copy_us(void)
+unsigned int standin_late_read_us(void)
 {
     pthread_once(&parsed, parse);
-    return slow_copies > 0 ? (unsigned int) rand() % slow_copies : 0;
+    return late_reads;
 }
 
 unsigned int standin_slow_us(void)

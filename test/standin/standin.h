@@ -27,7 +27,7 @@
  *                        except for calls on the stack of contexts. A call that releases something
  *                        still releases it.
  *       slow=US          every kernel slice takes US microseconds longer
- *       slow-copies=US   every copy begins up to US microseconds later, at random
+ *       late-reads=US    copies from memory of another process begin US microseconds later
  *       corrupt=N        copies from or to memory of another process, and kernel slices that write
  *                        to it, flip one bit of the data, from the N-th of them on
  *       corrupt-host=1   kernels with connections in host memory end with a wrong bit in the result
@@ -176,8 +176,8 @@ void gpuring_standin_context_end(void *context);
 /* Begin an entry point. The caller must return the result if it is not CUDA_SUCCESS. */
 CUresult standin_enter(enum standin_call call);
 unsigned int standin_slow_us(void);
-unsigned int standin_slow_copy_us(void); /* a random number */
-bool standin_corrupts(void);             /* also counts copies and kernel slices for corrupt=N */
+unsigned int standin_late_read_us(void);
+bool standin_corrupts(void); /* also counts copies and kernel slices for corrupt=N */
 bool standin_corrupts_host(void);
 bool standin_corrupts_copy(size_t bytes);
 bool standin_tears(enum gpuring_protocol protocol); /* also counts kernels for torn=N */

@@ -261,15 +261,14 @@ static void run_kernel(const struct standin_task *task, struct ptx_machine **mac
 
 static void run_copy(const struct standin_task *task)
 {
-    unsigned int late = standin_slow_copy_us();
     enum standin_kind kind;
     int gpu;
 
     if (task->ms > 0) {
         usleep((useconds_t) task->ms * 1000);
     }
-    if (late > 0) {
-        usleep((useconds_t) late);
+    if (standin_late_read_us() > 0 && imported(task->from)) {
+        usleep((useconds_t) standin_late_read_us());
     }
     if (task->rows == 1 && task->bytes < TURN_BYTES && standin_turn_us() > 0 &&
         standin_memory_kind(task->to, &kind, &gpu) && kind != STANDIN_REGISTERED) {
