@@ -43,6 +43,7 @@ libgpuring_kernels_la_SOURCES = \
     mca/coll_gpuring/util/log_file.c \
     mca/coll_gpuring/util/log_file.h \
     mca/coll_gpuring/util/message.h \
+    mca/coll_gpuring/util/pid.h \
     mca/coll_gpuring/util/status.c \
     mca/coll_gpuring/util/status.h
 

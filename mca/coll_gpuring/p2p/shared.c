@@ -2,8 +2,6 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/p2p/shared.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -16,6 +14,7 @@
 #include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/hash.h"
 #include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/pid.h"
 #include "mca/coll_gpuring/util/status.h"
 
 #define BUFFERS  8                    /* messages at the same time, enough for a node of 8 GPUs */
@@ -116,7 +115,7 @@ bool gpuring_p2p_lives(int pid, struct gpuring_p2p_watch *watch)
         return true;
     }
     watch->looked = now;
-    if (kill(pid, 0) == 0 || errno != ESRCH) {
+    if (gpuring_pid_exists(pid)) {
         return true;
     }
     gpuring_error("[p2p-ended] a send or receive on GPU memory returns an error: process %d, which "

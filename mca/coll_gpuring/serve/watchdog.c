@@ -23,7 +23,6 @@
 #define LOOKS_PER_CLOCK 64            /* a look takes 0.1 to 10 us */
 #define LOOK_INTERVAL   1000000u      /* nanoseconds between looks at the peers */
 #define STALE           5000000000ull /* nanoseconds without a look, after which a new wait begins */
-#define REPORT_SECONDS  300           /* with timeout 0 */
 #define HINT_SECONDS    5             /* of wire-up */
 
 /* The texts that describe a wait. */
@@ -191,7 +190,7 @@ static int look(mca_coll_gpuring_module_t *module, uint64_t now)
         report_stall(module, waited, true);
         return GPURING_ERR_TIMEOUT;
     }
-    if (limit == 0 && !watchdog->reported && waited >= REPORT_SECONDS * GPURING_SECOND) {
+    if (limit == 0 && !watchdog->reported && waited >= GPURING_REPORT_SECONDS * GPURING_SECOND) {
         report_stall(module, waited, false);
     }
     return GPURING_OK;

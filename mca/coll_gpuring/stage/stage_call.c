@@ -285,7 +285,6 @@ void gpuring_stage_release(struct gpuring_stage *stage)
 /* ---- Calls whose previous module may wait for other ranks ---- */
 
 #define LOOKS_PER_CLOCK 64
-#define REPORT_SECONDS  300                  /* without coll_gpuring_timeout */
 #define AWAY            (5 * GPURING_SECOND) /* if MPI was not called for this long, waits begin again */
 
 /* Warn that the previous module waits for other ranks, which no timeout ends. */
@@ -304,7 +303,7 @@ static void report_stall(struct gpuring_stage *stage, uint64_t waited)
 void gpuring_stage_watch(struct gpuring_stage *stage)
 {
     uint64_t limit =
-        gpuring_params.timeout > 0 ? (uint64_t) gpuring_params.timeout : REPORT_SECONDS;
+        gpuring_params.timeout > 0 ? (uint64_t) gpuring_params.timeout : GPURING_REPORT_SECONDS;
     uint64_t now;
 
     if (++stage->looks % LOOKS_PER_CLOCK != 0) {

@@ -25,8 +25,7 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define LOOK_MS        100
-#define REPORT_SECONDS 300 /* without coll_gpuring_timeout, as of other calls */
+#define LOOK_MS 100
 
 static struct {
     pthread_mutex_t lock; /* guards all; held before the lock of a state */
@@ -143,7 +142,8 @@ static void look_at_time(struct gpuring_stream_state *state, uint32_t pending, u
     bool ends = limit > 0 && waited >= limit;
     char self[256], call[256], cause[256];
 
-    if (!ends && (limit > 0 || state->reported || waited < REPORT_SECONDS * GPURING_SECOND)) {
+    if (!ends &&
+        (limit > 0 || state->reported || waited < GPURING_REPORT_SECONDS * GPURING_SECOND)) {
         return;
     }
     gpuring_module_text(state->module, self, sizeof self);

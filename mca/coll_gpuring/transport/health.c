@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* Identity, liveness and last known activity of peers, and stopping all of them. */
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 
 #include "mca/coll_gpuring/transport/transport_internal.h"
+#include "mca/coll_gpuring/util/pid.h"
 #include "mca/coll_gpuring/util/status.h"
 
 int gpuring_transport_peer_rank(const struct gpuring_transport *transport, int plan, uint32_t lane,
@@ -72,7 +71,7 @@ int gpuring_transport_health(struct gpuring_transport *transport, char *text, si
     for (int i = 0; i < transport->npeers; i++) {
         const struct gpuring_peer *peer = &transport->peers[i];
 
-        if (!peer->remote && kill((pid_t) peer->pid, 0) != 0 && errno == ESRCH) {
+        if (!peer->remote && !gpuring_pid_exists((pid_t) peer->pid)) {
             snprintf(text, size, "[peer-died] rank %d (host %s, pid %u) has died", peer->rank,
                      peer->hostname, peer->pid);
             return GPURING_ERR_PEER;

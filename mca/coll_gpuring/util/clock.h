@@ -9,6 +9,9 @@
 
 #define GPURING_SECOND UINT64_C(1000000000) /* nanoseconds */
 
+/* Seconds after which a wait is reported once if coll_gpuring_timeout is 0. The wait goes on. */
+#define GPURING_REPORT_SECONDS 300
+
 static inline uint64_t gpuring_now_ns(void)
 {
     struct timespec now;
