@@ -154,13 +154,20 @@ static void run_on_host(const struct gpuring_work *work)
     bool endless = work->patience == GPURING_PATIENCE_ENDLESS;
     uint64_t end = endless ? 0 : now_ns() + work->patience;
     struct gpuring_work slice = *work; /* shares the states, so they persist */
+    int status;
 
     slice.patience = 64;
     for (uint32_t i = 0; i < work->nlanes && work->resumed == 0; i++) {
         work->states[i].status = GPURING_LANE_NEW;
     }
-    while (gpuring_work_run_host(&slice) > 0 && (endless || now_ns() < end)) {
+    while ((status = gpuring_work_run_host(&slice)) > 0 && (endless || now_ns() < end)) {
         sched_yield();
+    }
+    /* If one lane fails, the host executor does not run the others. A kernel does. */
+    for (uint32_t i = 0; i < work->nlanes && status < 0; i++) {
+        if (work->states[i].status <= GPURING_LANE_RUNNING) {
+            work->states[i].status = GPURING_LANE_ABORTED;
+        }
     }
 }
 
