@@ -49,7 +49,7 @@ const char *gpuring_compat_host(struct ompi_communicator_t *comm, int rank)
 /* The key of an attribute, because MPI_Comm_free only calls the destructor of a communicator when
  * no request holds it any longer. */
 static struct {
-    pthread_mutex_t lock; /* guards the others */
+    pthread_mutex_t lock; /* guards the key */
     int key;
     void (*function)(void *);
 } on_free = {.lock = PTHREAD_MUTEX_INITIALIZER, .key = MPI_KEYVAL_INVALID};
@@ -63,8 +63,12 @@ static int on_free_call(MPI_Comm comm, int key, void *argument, void *extra)
     return MPI_SUCCESS;
 }
 
-void gpuring_compat_on_free(struct ompi_communicator_t *comm, void (*function)(void *),
-                            void *argument)
+void gpuring_compat_on_free_open(void (*function)(void *))
+{
+    on_free.function = function;
+}
+
+void gpuring_compat_on_free(struct ompi_communicator_t *comm, void *argument)
 {
     int code = MPI_SUCCESS;
 
@@ -73,7 +77,6 @@ void gpuring_compat_on_free(struct ompi_communicator_t *comm, void (*function)(v
     }
     pthread_mutex_lock(&on_free.lock);
     if (on_free.key == MPI_KEYVAL_INVALID) {
-        on_free.function = function;
         code = PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_free_call, &on_free.key, NULL);
     }
     pthread_mutex_unlock(&on_free.lock);
@@ -82,7 +85,7 @@ void gpuring_compat_on_free(struct ompi_communicator_t *comm, void (*function)(v
     }
 }
 
-void gpuring_compat_on_free_forget(void)
+void gpuring_compat_on_free_close(void)
 {
     on_free.key = MPI_KEYVAL_INVALID;
 }

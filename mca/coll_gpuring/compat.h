@@ -178,14 +178,14 @@ static inline bool gpuring_compat_failed(int code)
 }
 
 /*
- * Let MPI_Comm_free of this communicator call function(argument), which must not wait, before it
- * releases the communicator. All calls must have the same function. Does nothing for
- * MPI_COMM_WORLD, which is never freed. After an error, the function is never called. forget: the
- * component is being closed, and MPI may be used again later.
+ * Let MPI_Comm_free of this communicator call function(argument) before it releases the
+ * communicator. The function must not wait for other processes. Does nothing for MPI_COMM_WORLD,
+ * which is never freed. After an error, the function is never called. open, close: when the
+ * component is opened and closed. MPI may be used again later.
  */
-void gpuring_compat_on_free(struct ompi_communicator_t *comm, void (*function)(void *),
-                            void *argument);
-void gpuring_compat_on_free_forget(void);
+void gpuring_compat_on_free_open(void (*function)(void *));
+void gpuring_compat_on_free(struct ompi_communicator_t *comm, void *argument);
+void gpuring_compat_on_free_close(void);
 
 /* Return the host of a rank of the communicator, for log messages. Never NULL. */
 const char *gpuring_compat_host(struct ompi_communicator_t *comm, int rank);

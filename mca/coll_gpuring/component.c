@@ -122,6 +122,7 @@ static int component_open(void)
     gpuring_identity_hostname(gpuring_process.hostname, sizeof gpuring_process.hostname);
     log_open();
     gpuring_tasks_open(opal_progress_register, opal_progress_unregister);
+    gpuring_compat_on_free_open(gpuring_module_freed);
     gpuring_peers_publish();
     return OMPI_SUCCESS;
 }
@@ -145,7 +146,7 @@ static int component_close(void)
         gpuring_local_topology_close();
     }
     gpuring_compat_errors_forget();
-    gpuring_compat_on_free_forget();
+    gpuring_compat_on_free_close();
     log_close();
     return OMPI_SUCCESS;
 }

@@ -25,14 +25,25 @@ static void module_construct(mca_coll_gpuring_module_t *module)
     __atomic_fetch_add(&gpuring_process.modules, 1, __ATOMIC_RELAXED);
 }
 
-/* Destroy a module locally and in bounded time, because other ranks may have ended. */
-static void module_destruct(mca_coll_gpuring_module_t *module)
+/* Give back all that a module has, locally and in bounded time, because other ranks may have
+ * ended. */
+static void module_release(mca_coll_gpuring_module_t *module)
 {
+    if (module->released) {
+        return;
+    }
+    module->released = true;
     __atomic_fetch_sub(&gpuring_process.modules, 1, __ATOMIC_RELAXED);
     gpuring_stream_close(module);
     gpuring_serve_close(module);
     gpuring_engine_destroy(module->engine);
+    module->engine = NULL;
     free(module->shapes);
+}
+
+static void module_destruct(mca_coll_gpuring_module_t *module)
+{
+    module_release(module);
 #define GPURING_ACT(name)                                  \
     if (module->previous.name##_module != NULL) {          \
         GPURING_COLL_DROP(module->previous.name##_module); \
@@ -43,6 +54,28 @@ static void module_destruct(mca_coll_gpuring_module_t *module)
 
 OBJ_CLASS_INSTANCE(mca_coll_gpuring_module_t, mca_coll_base_module_t, module_construct,
                    module_destruct);
+
+void gpuring_module_freed(void *self)
+{
+    mca_coll_gpuring_module_t *module = self;
+    struct gpuring_engine *engine;
+
+    /* Partner: complete in wireup/wireup.c. Either this thread sees the engine, or that one sees
+     * `freed`. */
+    __atomic_store_n(&module->freed, true, __ATOMIC_SEQ_CST);
+    engine = __atomic_load_n(&module->engine, __ATOMIC_SEQ_CST);
+    if (engine != NULL) {
+        gpuring_engine_freed(engine);
+    }
+    /* Ranks may have failed while they exchanged messages. Receives that were posted hold the
+     * communicator, so its destructor would never be called. Messages that arrive later would be
+     * delivered to the next communicator with the same number. Keep the number, and nothing else.
+     */
+    if (module->state == GPURING_STATE_FAILED && gpuring_serve_idle(module)) {
+        OBJ_RETAIN(module->comm);
+        module_release(module);
+    }
+}
 
 /* Keep the functions that this component replaces. If the communicator lacks a function, do not
  * offer it either. */

@@ -70,8 +70,8 @@ struct mca_coll_gpuring_module_t {
     enum gpuring_state state; /* changed by the thread that progresses the queue */
     int failure;              /* in state FAILED: the gpuring_status that calls return */
     bool enabled;
-    bool freed; /* MPI_Comm_free was called; atomic, and only known if ranks may be on several
-                   nodes */
+    bool released; /* by gpuring_module_freed */
+    bool freed;    /* MPI_Comm_free was called; atomic */
     struct gpuring_previous previous;
     uint64_t calls;          /* number of calls so far of the functions that it may serve */
     uint32_t logged_reasons; /* bits of enum gpuring_reason that were logged */
@@ -95,6 +95,9 @@ OBJ_CLASS_DECLARATION(mca_coll_gpuring_module_t);
 /* Offer a module for a communicator. Returns NULL to offer none. */
 mca_coll_base_module_t *mca_coll_gpuring_comm_query(struct ompi_communicator_t *comm,
                                                     int *priority);
+
+/* Called by MPI_Comm_free, with the module, if the communicator has been wired up. */
+void gpuring_module_freed(void *module);
 
 /* Print which components would serve MPI_COMM_WORLD without this one: "allreduce=tuned ... ". Empty
  * if this component does not serve it. */

@@ -12,10 +12,10 @@
  *   calls      each call of all these entry points
  *   contexts   contexts that are broken from the n-th launch on
  *   paths      slow kernels, and memory of other GPUs that is corrupted or refused
- *   once       one-time setup of a process, with a different fault on each rank
- *   all        the first call of every entry point, on all ranks
- *   -s         test staged collectives
- *   -0         inject faults on rank 0 (default: on the last rank)
+ *   late       a rank whose second call comes after the time limit of the others (2 s, by
+ * parameter) once       one-time setup of a process, with a different fault on each rank all the
+ * first call of every entry point, on all ranks -s         test staged collectives -0 inject faults
+ * on rank 0 (default: on the last rank)
  */
 #include "standin_find.h"
 #include "standin_trial.h"
@@ -276,8 +276,27 @@ static void paths(void)
     one_fault("nopeer=1", true, true);
 }
 
+/* The others give up while they wait for messages of the rank, which connects them for small calls.
+ * All must be released even so, and late messages must not reach the next communicator. */
+static void late(void)
+{
+    trial_reset();
+    trial_is_late = true;
+    trial_run("", true);
+    verdict("a late rank", false);
+    harness_check(trial_seen.errors > 0, "a late rank: an error at every rank");
+    trial_is_late = false;
+    trial_reset();
+    trial_run("", true);
+    verdict("after a late rank", true);
+}
+
 static void named(const char *name)
 {
+    if (strcmp(name, "late") == 0) {
+        late();
+        return;
+    }
     if (strcmp(name, "calls") == 0) {
         all_calls();
         return;

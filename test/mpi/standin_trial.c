@@ -23,6 +23,7 @@ struct trial_driver trial_driver;
 struct trial_seen trial_seen;
 bool trial_staged;
 int trial_culprit;
+bool trial_is_late;
 int trial_calls;
 /* Resources that a process keeps forever, such as bounce buffers, and some more. */
 static long usual = LONG_MAX;
@@ -209,11 +210,16 @@ bool trial_here(const char *fault, bool last)
     trial_driver.arm(fault);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-    for (int round = 0; round < trial_calls; round++) {
+    for (int i = 0; i < trial_calls; i++) {
+        int round = trial_is_late && i < 2 ? 1 - i : i;
+
+        if (trial_is_late && i == 1 && harness_rank == trial_culprit) {
+            sleep(3);
+        }
         status[round] = call(round, comm);
     }
-    if (last) {
-        usleep(20000);
+    if (last || (trial_is_late && harness_rank != trial_culprit)) {
+        usleep(trial_is_late ? 1000000 : 20000);
     }
     MPI_Comm_free(&comm);
     struck = trial_driver.reached();

@@ -43,6 +43,9 @@ void trial_is_usual(void);
 bool trial_here(const char *fault, bool last);
 /* The rank that gets faults that are not for all ranks. trial_start sets it to the last rank. */
 extern int trial_culprit;
+/* True: a trial begins with its small call, and that rank makes the next one, which needs more
+ * connections, only after the time limit of the others (2 s). */
+extern bool trial_is_late;
 /* Run a trial on one communicator with this fault on trial_culprit, or on all ranks. */
 bool trial_run(const char *fault, bool everywhere);
 

@@ -39,6 +39,7 @@ faults() {
 GPURING_TEST_SORT=pool faults 9 1 once
 faults 2 1 calls
 faults 3 2 -0 calls paths all
+OMPI_MCA_coll_gpuring_timeout=2 faults 3 2 late
 export OMPI_MCA_coll_gpuring_algorithm=previous # staged
 faults 2 1 -s calls
 faults 3 1 -s cuMemcpyAsync cuStreamQuery

@@ -40,6 +40,13 @@ void gpuring_serve_close(mca_coll_gpuring_module_t *module)
     module->serve = NULL;
 }
 
+bool gpuring_serve_idle(const mca_coll_gpuring_module_t *module)
+{
+    const struct gpuring_queue *queue = &module->serve->queue;
+
+    return gpuring_queue_empty(queue) && queue->live == 0;
+}
+
 void gpuring_serve_log_reason(mca_coll_gpuring_module_t *module, enum gpuring_reason reason)
 {
     char text[256];

@@ -51,6 +51,9 @@ struct gpuring_serve {
 int gpuring_serve_open(struct mca_coll_gpuring_module_t *module);
 void gpuring_serve_close(struct mca_coll_gpuring_module_t *module);
 
+/* Return true if no request of the application needs the module. */
+bool gpuring_serve_idle(const struct mca_coll_gpuring_module_t *module);
+
 /* ---- execute.c: run calls on a READY module, immediately or from the queue ---- */
 
 /* Run a call, which has this number (pending.h), immediately. Returns 0, or the error with which

@@ -300,27 +300,15 @@ static enum travels under_way(const mca_coll_gpuring_module_t *module)
     return gpuring_oob_troubled(module->oob) ? GATHERING : stages[module->wireup->stage].travels;
 }
 
-/* Called by MPI_Comm_free. */
-static void comm_freed(void *self)
-{
-    mca_coll_gpuring_module_t *module = self;
-    struct gpuring_engine *engine;
-
-    /* Partner: complete. Either this thread sees the engine, or that one sees `freed`. */
-    __atomic_store_n(&module->freed, true, __ATOMIC_SEQ_CST);
-    engine = __atomic_load_n(&module->engine, __ATOMIC_SEQ_CST);
-    if (engine != NULL) {
-        gpuring_engine_freed(engine);
-    }
-}
-
 /* Complete the wire-up: all ranks are connected. */
 static void complete(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     gpuring_transport_wired(wireup->transport);
     gpuring_engine_own(wireup->engine, wireup->transport);
     wireup->transport = NULL;
-    __atomic_store_n(&module->engine, wireup->engine, __ATOMIC_SEQ_CST); /* see serve.h */
+    /* For readers see serve.h. The order of engine and `freed` has a partner: gpuring_module_freed.
+     */
+    __atomic_store_n(&module->engine, wireup->engine, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&module->freed, __ATOMIC_SEQ_CST)) {
         gpuring_engine_freed(wireup->engine);
     }
@@ -377,8 +365,8 @@ void gpuring_wireup_start(mca_coll_gpuring_module_t *module, const struct gpurin
     int status;
 
     wireup->late = module->state == GPURING_STATE_READY;
-    if (!wireup->late && gpuring_ranks_may_leave_node(module->comm)) {
-        gpuring_compat_on_free(module->comm, comm_freed, module);
+    if (!wireup->late) {
+        gpuring_compat_on_free(module->comm, module);
     }
     wireup->engine = module->engine;
     if (wireup->late) {
