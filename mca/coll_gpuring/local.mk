@@ -67,6 +67,7 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/transport/tables.c \
     mca/coll_gpuring/transport/transport.c \
     mca/coll_gpuring/transport/transport.h \
+    mca/coll_gpuring/transport/reports.c \
     mca/coll_gpuring/transport/votes.c
 
 # net; the libraries of verbs and UCX are loaded at run time, only their headers are needed here

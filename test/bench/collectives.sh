@@ -43,8 +43,8 @@ fi
 job() {
     case $1 in
     gpuring)
-        set -- "$@" "$MPIRUN" -n "$ranks" $MPIRUN_ARGS \
-            --mca mca_base_component_path "$build/.libs:SYSTEM_DEFAULT:USER_DEFAULT" \
+        set -- "$@" env OMPI_MCA_mca_base_component_path="$build/.libs:SYSTEM_DEFAULT:USER_DEFAULT" \
+            "$MPIRUN" -n "$ranks" $MPIRUN_ARGS \
             --mca coll_gpuring_priority 100 --mca coll_gpuring_device host "$folder/collectives"
         ;;
     mpich) set -- "$@" "$MPICH_RUN" -n "$ranks" -bind-to "$bind" "$folder/collectives.mpich" ;;

@@ -117,7 +117,7 @@ static void items_end_in_the_order_of_the_calls(void **state)
     assert_null(gpuring_queue_next(queue));
     for (int i = 0; i < 3; i++) {
         items[0][i].complete = count;
-        gpuring_queue_add(queue, &items[0][i]);
+        gpuring_queue_add(queue, &items[0][i], GPURING_PHASE_QUEUED);
         assert_int_equal(items[0][i].phase, GPURING_PHASE_QUEUED);
     }
     for (int i = 0; i < 3; i++) {
@@ -154,7 +154,7 @@ static void undecided_calls_are_delegated_in_their_turn(void **state)
     for (int i = 0; i < 4; i++) {
         items[0][i].complete = count;
         items[0][i].delegate = delegate_item;
-        gpuring_queue_add(queue, &items[0][i]);
+        gpuring_queue_add(queue, &items[0][i], GPURING_PHASE_QUEUED);
     }
     gpuring_queue_delegate(queue, &finished);
     assert_true(gpuring_list_empty(&finished)); /* it completes elsewhere */
@@ -183,7 +183,7 @@ static struct gpuring_item *start(int rank, uint32_t number)
     }
     item->module = (void *) &queues[rank];
     item->persistent = number;
-    gpuring_queue_add(&queues[rank], item);
+    gpuring_queue_add(&queues[rank], item, GPURING_PHASE_QUEUED);
     return item;
 }
 
@@ -191,15 +191,15 @@ static struct gpuring_item *start(int rank, uint32_t number)
 static void gather(void)
 {
     static uint32_t words[RANKS][MOST];
-    struct gpuring_gathered reports = {
-        .nranks = RANKS, .bytes = sizeof *words, .blocks = (uint8_t *) words};
+    const uint32_t *reports[RANKS];
 
     for (int r = 0; r < RANKS; r++) {
-        assert_true(gpuring_persistent_bytes(&queues[r]) <= sizeof *words);
+        assert_true(gpuring_persistent_words(&queues[r]) <= MOST);
         gpuring_persistent_report(&queues[r], words[r]);
+        reports[r] = words[r];
     }
     for (int r = 0; r < RANKS; r++) {
-        gpuring_persistent_order(&queues[r], &reports, r);
+        gpuring_persistent_order(&queues[r], reports, RANKS, r);
     }
 }
 

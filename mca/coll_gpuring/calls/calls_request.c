@@ -65,11 +65,10 @@ static int delegate(struct gpuring_item *item)
     return GPURING_ERR_NOMEM; /* complete() returns `outcome` instead, which is more exact */
 }
 
-static void start(queued_request_t *self)
+static void activate(queued_request_t *self)
 {
     OBJ_RETAIN(self->item.module->comm); /* until it is complete */
     gpuring_request_activate(base(self));
-    gpuring_progress_start(&self->item);
 }
 
 /* Called by MPI_Start and MPI_Startall. MPI_Start of Open MPI 4.1 may pass an active request. */
@@ -79,13 +78,14 @@ static int request_restart(size_t count, ompi_request_t **requests)
         if (!REQUEST_COMPLETE(requests[i])) {
             return MPI_ERR_REQUEST;
         }
-        start((queued_request_t *) requests[i]);
+        activate((queued_request_t *) requests[i]);
+        gpuring_progress_start(&((queued_request_t *) requests[i])->item, GPURING_PHASE_QUEUED);
     }
     return OMPI_SUCCESS;
 }
 
 /* Return a new request that is not started, or NULL without memory (logged). */
-static queued_request_t *create(const struct gpuring_description *d,
+static queued_request_t *create(const struct gpuring_description *d, enum gpuring_form form,
                                 const struct gpuring_call *call)
 {
     queued_request_t *self = OBJ_NEW(queued_request_t);
@@ -97,16 +97,16 @@ static queued_request_t *create(const struct gpuring_description *d,
     gpuring_request_construct(&self->stage.super, d->module->comm, d->form == GPURING_PERSISTENT,
                               request_free, request_restart);
     self->stage.outcome = MPI_SUCCESS;
-    self->description = *d;
-    self->item = (struct gpuring_item){.module = d->module, .call = *call, .complete = complete};
+    self->item = (struct gpuring_item){
+        .module = d->module, .call = *call, .complete = complete, .form = form};
     return self;
 }
 
 static int queue_call(const struct gpuring_description *d, struct gpuring_call *call,
                       const struct gpuring_pending *pending, enum gpuring_reason reason,
-                      ompi_request_t **request)
+                      bool may_be_delegated, ompi_request_t **request)
 {
-    queued_request_t *self = create(d, call);
+    queued_request_t *self = create(d, GPURING_NONBLOCKING, call);
 
     if (self == NULL) {
         gpuring_call_release(call);
@@ -114,28 +114,76 @@ static int queue_call(const struct gpuring_description *d, struct gpuring_call *
     }
     self->already_counted = reason != GPURING_REASON_NONE;
     self->item.pending = *pending;
-    self->item.form = GPURING_NONBLOCKING;
     self->item.reason = reason;
-    /* a call that will be served as soon as the calls before it have ended cannot be delegated */
-    if (gpuring_serve_decide(d->module, &self->item.call, pending, GPURING_NONBLOCKING, false,
-                             &reason) != GPURING_RUN) {
+    if (may_be_delegated) {
+        self->description = *d;
         self->item.delegate = delegate;
     }
     *request = base(self);
-    start(self);
+    activate(self);
+    gpuring_progress_start(&self->item, GPURING_PHASE_QUEUED);
     return MPI_SUCCESS;
+}
+
+/* Make a request for a call that was started with this result. */
+static int request_started(const struct gpuring_description *d, struct gpuring_call *call,
+                           const struct gpuring_pending *pending, int status,
+                           ompi_request_t **request)
+{
+    queued_request_t *self = create(d, GPURING_NONBLOCKING, call);
+
+    if (self == NULL) { /* the other ranks wait for this one */
+        gpuring_module_fail(d->module, GPURING_ERR_NOMEM);
+        gpuring_call_release(call);
+        return MPI_ERR_NO_MEM;
+    }
+    self->item.pending = *pending;
+    *request = base(self);
+    activate(self);
+    if (status == GPURING_AGAIN) {
+        gpuring_progress_start(&self->item, GPURING_PHASE_RUNNING);
+    } else {
+        self->item.status = status;
+        complete(&self->item);
+    }
+    return MPI_SUCCESS;
+}
+
+/*
+ * Make a non-blocking call that is served as far as this rank knows. If nothing is before it, start
+ * it immediately. Most small calls then end, and need no request of their own. Open MPI stores
+ * references to user-defined types in a request, which calls with a kept shape do not have.
+ */
+static int nonblocking_call(const struct gpuring_description *d, struct gpuring_call *call,
+                            const struct gpuring_pending *pending, ompi_request_t **request)
+{
+    mca_coll_gpuring_module_t *module = d->module;
+    enum gpuring_reason reason = GPURING_REASON_NONE;
+    bool runs = gpuring_serve_decide(module, call, pending, GPURING_NONBLOCKING, false, &reason) ==
+                GPURING_RUN;
+    int status;
+
+    if (!runs || gpuring_serve_busy(module->serve)) {
+        /* A call that only waits for the calls before it cannot be delegated. */
+        return queue_call(d, call, pending, GPURING_REASON_NONE, !runs, request);
+    }
+    status = gpuring_execute_start(module, call, pending->number);
+    if (status == GPURING_OK && call->shape != 0) {
+        *request = gpuring_request_ended();
+        return MPI_SUCCESS;
+    }
+    return request_started(d, call, pending, status, request);
 }
 
 static int persistent_call(const struct gpuring_description *d, struct gpuring_call *call,
                            ompi_request_t **request)
 {
-    queued_request_t *self = create(d, call);
+    queued_request_t *self = create(d, GPURING_STARTED, call);
 
     if (self == NULL) {
         gpuring_call_release(call);
         return MPI_ERR_NO_MEM;
     }
-    self->item.form = GPURING_STARTED;
     self->item.persistent = gpuring_persistent_make(&d->module->serve->queue);
     *request = base(self);
     return MPI_SUCCESS;
@@ -153,7 +201,7 @@ int gpuring_call_delegate(struct gpuring_description *d, enum gpuring_reason rea
     if (waits(d->module)) {
         if (d->form == GPURING_NONBLOCKING) {
             return queue_call(d, &(struct gpuring_call){.memory = NULL},
-                              &(struct gpuring_pending){.number = 0}, GPURING_REASON_MEMORY,
+                              &(struct gpuring_pending){.number = 0}, GPURING_REASON_MEMORY, true,
                               request);
         }
         gpuring_progress_decide(d->module);
@@ -208,7 +256,7 @@ int gpuring_call_request(struct gpuring_description *d, ompi_request_t **request
         if (module->state == GPURING_STATE_FAILED) {
             status = module->failure;
         } else if (d->form == GPURING_NONBLOCKING) {
-            return queue_call(d, call, &pending, reason, request);
+            return nonblocking_call(d, call, &pending, request);
         } else {
             status = decide_persistent(module, call, &pending, &reason);
             if (status == GPURING_OK && reason == GPURING_REASON_NONE) {

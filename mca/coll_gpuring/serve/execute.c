@@ -130,14 +130,33 @@ static int end_operation(mca_coll_gpuring_module_t *module, const struct gpuring
     return module->failure;
 }
 
-int gpuring_execute_blocking(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
-                             uint64_t number)
+void gpuring_execute_progress_mpi(void)
 {
     static unsigned calls; /* of the process, relaxed: a lost count does no harm */
     unsigned count = __atomic_load_n(&calls, __ATOMIC_RELAXED) + 1;
-    int status;
 
     __atomic_store_n(&calls, count, __ATOMIC_RELAXED);
+    if (OPAL_UNLIKELY(count % CALLS_PER_MPI == 0)) {
+        opal_progress();
+    }
+}
+
+int gpuring_execute_start(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
+                          uint64_t number)
+{
+    int status;
+
+    module->serve->running = number;
+    status = gpuring_operation_start(module->engine, call, false);
+    gpuring_execute_progress_mpi();
+    return status == GPURING_AGAIN ? GPURING_AGAIN : end_operation(module, call, status);
+}
+
+int gpuring_execute_blocking(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
+                             uint64_t number)
+{
+    int status;
+
     module->serve->running = number;
     status = gpuring_operation_start(module->engine, call, true);
     if (status == GPURING_AGAIN) {
@@ -145,10 +164,15 @@ int gpuring_execute_blocking(mca_coll_gpuring_module_t *module, const struct gpu
                      ? gpuring_network_wait(module, call)
                      : wait_operation(module, call);
     }
-    if (OPAL_UNLIKELY(count % CALLS_PER_MPI == 0)) {
-        opal_progress();
-    }
+    gpuring_execute_progress_mpi();
     return end_operation(module, call, status);
+}
+
+/* Return true if the next item is a barrier that all ranks have reported (persistent_order.h). */
+static bool is_passed_barrier(const mca_coll_gpuring_module_t *module,
+                              const struct gpuring_item *item)
+{
+    return item->phase == GPURING_PHASE_NEXT && item->call.input == &module->serve->barrier_byte;
 }
 
 static int item_start(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
@@ -174,6 +198,10 @@ int gpuring_execute_item(mca_coll_gpuring_module_t *module, struct gpuring_item 
 
     if (item->phase == GPURING_PHASE_CHECKING) {
         return gpuring_check_progress(module, item);
+    }
+    if (is_passed_barrier(module, item)) {
+        gpuring_pvar_add(GPURING_PVAR_calls, 1);
+        return GPURING_OK;
     }
     if (item->phase == GPURING_PHASE_RUNNING) {
         status = gpuring_operation_poll(module->engine, &item->call);

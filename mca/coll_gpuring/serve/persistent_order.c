@@ -38,16 +38,9 @@ bool gpuring_persistent_ordered(const struct gpuring_queue *queue)
     return next != NULL && (next->phase >= GPURING_PHASE_NEXT || next->made <= queue->gone);
 }
 
-static int ascending(const void *a, const void *b)
+uint32_t gpuring_persistent_words(const struct gpuring_queue *queue)
 {
-    uint32_t x = *(const uint32_t *) a, y = *(const uint32_t *) b;
-
-    return (x > y) - (x < y);
-}
-
-size_t gpuring_persistent_bytes(const struct gpuring_queue *queue)
-{
-    return (CALLS + (size_t) queue->room) * sizeof(uint32_t);
+    return CALLS + queue->room;
 }
 
 static void name_call(const struct gpuring_queue *queue, uint32_t *words, uint32_t number)
@@ -66,24 +59,28 @@ void gpuring_persistent_report(const struct gpuring_queue *queue, uint32_t *word
     words[MADE] = queue->made;
     words[LIVE] = queue->live;
     words[COUNT] = 0;
+    if (next != NULL && next->pending.asks != GPURING_ASKS_PAGES) {
+        name_call(queue, words, 0);
+    }
     GPURING_LIST_EACH(item, &queue->unordered, struct gpuring_item, node)
     {
         name_call(queue, words, item->persistent);
     }
-    if (next != NULL && next->pending.asks != GPURING_ASKS_PAGES) {
-        name_call(queue, words, 0);
-    }
-    if (words[COUNT] <= queue->room) {
-        qsort(words + CALLS, words[COUNT], sizeof *words, ascending);
-    }
 }
 
-static bool all_have(const struct gpuring_gathered *reports, uint32_t number)
+static int compare_numbers(const void *a, const void *b)
 {
-    for (int r = 0; r < reports->nranks; r++) {
-        const uint32_t *words = gpuring_gathered_block(reports, r);
+    uint32_t x = *(const uint32_t *) a, y = *(const uint32_t *) b;
 
-        if (bsearch(&number, words + CALLS, words[COUNT], sizeof *words, ascending) == NULL) {
+    return (x > y) - (x < y);
+}
+
+static bool all_have(const uint32_t *const *reports, int nranks, uint32_t number)
+{
+    for (int r = 0; r < nranks; r++) {
+        const uint32_t *words = reports[r];
+
+        if (bsearch(&number, words + CALLS, words[COUNT], sizeof *words, compare_numbers) == NULL) {
             return false;
         }
     }
@@ -92,12 +89,10 @@ static bool all_have(const struct gpuring_gathered *reports, uint32_t number)
 
 /* Return true if all ranks have created `made` persistent calls and freed all of them. From then on
  * the common order applies again. */
-static bool all_gone(const struct gpuring_gathered *reports, uint32_t made)
+static bool all_gone(const uint32_t *const *reports, int nranks, uint32_t made)
 {
-    for (int r = 0; r < reports->nranks; r++) {
-        const uint32_t *words = gpuring_gathered_block(reports, r);
-
-        if (words[MADE] != made || words[LIVE] != 0) {
+    for (int r = 0; r < nranks; r++) {
+        if (reports[r][MADE] != made || reports[r][LIVE] != 0) {
             return false;
         }
     }
@@ -105,14 +100,12 @@ static bool all_gone(const struct gpuring_gathered *reports, uint32_t made)
 }
 
 /* Return the maximum number of calls that a rank has to report. */
-static uint32_t most_calls(const struct gpuring_gathered *reports)
+static uint32_t most_calls(const uint32_t *const *reports, int nranks)
 {
     uint32_t most = 0;
 
-    for (int r = 0; r < reports->nranks; r++) {
-        const uint32_t *words = gpuring_gathered_block(reports, r);
-
-        most = words[COUNT] > most ? words[COUNT] : most;
+    for (int r = 0; r < nranks; r++) {
+        most = reports[r][COUNT] > most ? reports[r][COUNT] : most;
     }
     return most;
 }
@@ -137,12 +130,12 @@ static void put_first(struct gpuring_queue *queue, struct gpuring_item *item)
     gpuring_item_enter(item, GPURING_PHASE_NEXT);
 }
 
-void gpuring_persistent_order(struct gpuring_queue *queue, const struct gpuring_gathered *reports,
-                              int rank)
+void gpuring_persistent_order(struct gpuring_queue *queue, const uint32_t *const *reports,
+                              int nranks, int rank)
 {
-    const uint32_t *words = gpuring_gathered_block(reports, rank);
+    const uint32_t *words = reports[rank];
     struct gpuring_item *common = gpuring_queue_next(queue);
-    uint32_t most = most_calls(reports);
+    uint32_t most = most_calls(reports, nranks);
 
     if (most > queue->room) {
         queue->room = most; /* all ranks set the same value */
@@ -152,7 +145,7 @@ void gpuring_persistent_order(struct gpuring_queue *queue, const struct gpuring_
     for (uint32_t i = words[COUNT]; i-- > 0;) {
         uint32_t number = words[CALLS + i];
 
-        if (!all_have(reports, number)) {
+        if (!all_have(reports, nranks, number)) {
             continue;
         }
         if (number != 0) {
@@ -161,7 +154,7 @@ void gpuring_persistent_order(struct gpuring_queue *queue, const struct gpuring_
             gpuring_item_enter(common, GPURING_PHASE_NEXT);
         }
     }
-    if (all_gone(reports, words[MADE])) {
+    if (all_gone(reports, nranks, words[MADE])) {
         __atomic_store_n(&queue->gone, words[MADE], __ATOMIC_RELAXED); /* .._persistent_exist */
     }
 }

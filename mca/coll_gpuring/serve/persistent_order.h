@@ -8,17 +8,20 @@
  *     rank 0    start 1    start 2    MPI_Allreduce
  *     rank 1    start 2    MPI_Allreduce    start 1
  *
- * Therefore the ranks gather which calls each of them has started (oob/oob.h). The calls that all
- * ranks have started run next, in the order in which they were created. They are followed by the
- * next call of the common order, if all ranks have reached it. If there is no such call yet, the
- * ranks gather again. Using the order of one rank is not possible, because another rank may wait
- * for its second call to complete before it starts its first one.
+ * Therefore the ranks report to each other which calls each of them has started. Ranks of one node
+ * do so on their status pages (transport/reports.c), other ranks, or ranks with more calls than fit
+ * there, by messages (oob/oob.h). The calls that all ranks have started run next, in the order in
+ * which they were created. They are followed by the next call of the common order, if all ranks
+ * have reached it. If there is no such call yet, the ranks report again. Using the order of one
+ * rank is not possible, because another rank may wait for its second call to complete before it
+ * starts its first one.
  *
  * A call whose vote has no result yet is not reported, because some ranks may delegate it.
  *
- * The cost is a gathering before each call, or before several calls that were started together. All
- * calls of the communicator pay for it, from the creation of the first persistent call until a
- * gathering finds that all persistent calls are freed.
+ * The cost is a gathering of reports before each call, or before several calls that were started
+ * together. All calls of the communicator pay for it, from the creation of the first persistent
+ * call until a gathering finds that all persistent calls are freed. A barrier that all ranks have
+ * reported has synchronized them, and needs nothing else (execute.c).
  *
  * Pure functions on the queue. The caller holds its lock, except for make and free, which take it.
  * No MPI.
@@ -29,7 +32,6 @@
 #include <stddef.h>
 
 #include "mca/coll_gpuring/serve/queue.h"
-#include "mca/coll_gpuring/oob/oob.h"
 
 /* Record the creation of a persistent call, or that it was freed. make returns its number, from 1.
  */
@@ -46,16 +48,16 @@ static inline bool gpuring_persistent_exist(const struct gpuring_queue *queue)
 /* Return true if this rank knows that the next item is also the next one on all other ranks. */
 bool gpuring_persistent_ordered(const struct gpuring_queue *queue);
 
-/* Write the report on the calls that this rank has started, and return its size in bytes. The size
- * is the same on all ranks. */
-size_t gpuring_persistent_bytes(const struct gpuring_queue *queue);
+/* Write the report on the calls that this rank has started. Its size in words is the same on all
+ * ranks. */
+uint32_t gpuring_persistent_words(const struct gpuring_queue *queue);
 void gpuring_persistent_report(const struct gpuring_queue *queue, uint32_t *words);
 
 /* Move the calls that all ranks have reported to the front of the queue. Calls that were started
  * after the report wait. If a rank has more calls than fit into a report, increase the room of the
- * next report instead. */
-void gpuring_persistent_order(struct gpuring_queue *queue, const struct gpuring_gathered *reports,
-                              int rank);
+ * next report instead. reports: of all ranks, in the order of the ranks. */
+void gpuring_persistent_order(struct gpuring_queue *queue, const uint32_t *const *reports,
+                              int nranks, int rank);
 
 /* Move all calls to the queue in any order, because they will fail with the module. */
 void gpuring_persistent_order_all(struct gpuring_queue *queue);

@@ -9,23 +9,46 @@
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup/wireup.h"
 
-/* Make sure that the next item is the next one on all ranks. Returns 0 if it is, GPURING_AGAIN
- * while the ranks gather, or an error with which the module must fail. */
-static int order_progress(mca_coll_gpuring_module_t *module)
+/*
+ * Gather reports on started calls from the status pages. Look for the time of a small call, because
+ * the other ranks often start their calls at the same time. Returns 0 after applying the reports,
+ * or GPURING_AGAIN.
+ */
+#define LOOKS_PER_GATHERING 256
+
+static int pages_progress(mca_coll_gpuring_module_t *module)
+{
+    struct gpuring_serve *serve = module->serve;
+    struct gpuring_transport *transport = module->engine->transports[0];
+    int looks = module->engine->oversubscribed ? 1 : LOOKS_PER_GATHERING;
+
+    if (!serve->queue.gathering) {
+        gpuring_persistent_report(&serve->queue, gpuring_transport_report_begin(transport));
+        gpuring_transport_report_publish(transport);
+        serve->queue.gathering = true;
+    }
+    do {
+        serve->missing = gpuring_transport_report_poll(transport, serve->reports);
+    } while (serve->missing >= 0 && --looks > 0);
+    if (serve->missing >= 0) {
+        return GPURING_AGAIN;
+    }
+    serve->queue.gathering = false;
+    gpuring_persistent_order(&serve->queue, serve->reports, module->nranks, module->rank);
+    return GPURING_OK;
+}
+
+/* Gather the reports by messages. Returns 0 after applying them, GPURING_AGAIN, or an error with
+ * which the module must fail. */
+static int messages_progress(mca_coll_gpuring_module_t *module)
 {
     struct gpuring_queue *queue = &module->serve->queue;
     struct gpuring_gathered reports;
     int status;
 
-    if (gpuring_persistent_ordered(queue)) {
-        return GPURING_OK;
-    }
-    if (module->state == GPURING_STATE_FAILED) {
-        gpuring_persistent_order_all(queue);
-        return GPURING_OK;
-    }
     if (!queue->gathering) {
-        void *report = gpuring_oob_gather(module->oob, gpuring_persistent_bytes(queue));
+        void *report = gpuring_oob_gather(module->oob, gpuring_persistent_words(queue) *
+                                                           sizeof *module->serve->reports[0]);
 
         if (report != NULL) {
             gpuring_persistent_report(queue, report);
@@ -45,9 +68,31 @@ static int order_progress(mca_coll_gpuring_module_t *module)
     if (reports.nranks == 0) { /* a failure, of which other ranks may learn later */
         return GPURING_ERR_NOMEM;
     }
-    gpuring_persistent_order(queue, &reports, module->rank);
+    for (int rank = 0; rank < reports.nranks; rank++) {
+        module->serve->reports[rank] = gpuring_gathered_block(&reports, rank);
+    }
+    gpuring_persistent_order(queue, module->serve->reports, module->nranks, module->rank);
     gpuring_gathered_clear(&reports);
-    return gpuring_persistent_ordered(queue) ? GPURING_OK : GPURING_AGAIN;
+    return GPURING_OK;
+}
+
+/* Make sure that the next item is the next one on all ranks. Returns 0 if it is, GPURING_AGAIN
+ * while the ranks gather, or an error with which the module must fail. */
+static int order_progress(mca_coll_gpuring_module_t *module)
+{
+    struct gpuring_queue *queue = &module->serve->queue;
+    int status = GPURING_OK;
+
+    if (gpuring_persistent_ordered(queue)) {
+        return GPURING_OK;
+    }
+    if (module->state == GPURING_STATE_FAILED) {
+        gpuring_persistent_order_all(queue);
+        return GPURING_OK;
+    }
+    status =
+        gpuring_serve_reports_on_pages(module) ? pages_progress(module) : messages_progress(module);
+    return status != GPURING_OK || gpuring_persistent_ordered(queue) ? status : GPURING_AGAIN;
 }
 
 /* Advance the agreement of the ranks on a call, which is one small exchange before the call. */
@@ -162,15 +207,12 @@ static void finish_next(struct gpuring_serve *serve, int status, struct gpuring_
 }
 
 /* Advance a queue until its next item has to wait. Appends items to `finished` that must be
- * completed. Returns the number of items that have left the queue. */
-static int queue_progress(mca_coll_gpuring_module_t *module, struct gpuring_list *finished)
+ * completed. Returns the number of items that have left the queue. With the lock. */
+static int advance_items(mca_coll_gpuring_module_t *module, struct gpuring_list *finished)
 {
     struct gpuring_serve *serve = module->serve;
     int count = 0;
 
-    if (pthread_mutex_trylock(&serve->queue.lock) != 0) {
-        return 0; /* another thread advances this queue */
-    }
     while (!gpuring_queue_empty(&serve->queue)) {
         enum gpuring_state before = module->state;
         int status = next_progress(module);
@@ -194,16 +236,33 @@ static int queue_progress(mca_coll_gpuring_module_t *module, struct gpuring_list
     if (!gpuring_queue_empty(&serve->queue)) {
         __atomic_store_n(&serve->progress, gpuring_watchdog_progress(module), __ATOMIC_RELAXED);
     }
-    pthread_mutex_unlock(&serve->queue.lock);
     return count;
 }
 
-/* Advance a queue in a thread that made or waits for a call. */
-static void progress_and_complete(mca_coll_gpuring_module_t *module)
+/* The same without the lock. Does nothing if another thread advances this queue. */
+static int queue_progress(mca_coll_gpuring_module_t *module, struct gpuring_list *finished)
 {
+    int count = 0;
+
+    if (pthread_mutex_trylock(&module->serve->queue.lock) == 0) {
+        count = advance_items(module, finished);
+        pthread_mutex_unlock(&module->serve->queue.lock);
+    }
+    return count;
+}
+
+/* Add an item, and advance the queue in the thread that makes the call. */
+static void add_item(struct gpuring_item *item, enum gpuring_phase phase)
+{
+    struct gpuring_queue *queue = &item->module->serve->queue;
     struct gpuring_list finished = GPURING_LIST_INIT(finished);
 
-    (void) queue_progress(module, &finished);
+    pthread_mutex_lock(&queue->lock);
+    gpuring_queue_add(queue, item, phase);
+    if (phase == GPURING_PHASE_QUEUED) {
+        (void) advance_items(item->module, &finished);
+    }
+    pthread_mutex_unlock(&queue->lock);
     gpuring_queue_complete(&finished);
 }
 
@@ -240,14 +299,15 @@ void gpuring_progress_init(struct gpuring_serve *serve)
         .kind = GPURING_TASK_QUEUE, .advance = advance_queue, .complete = complete_items};
 }
 
-void gpuring_progress_start(struct gpuring_item *item)
+void gpuring_progress_start(struct gpuring_item *item, enum gpuring_phase phase)
 {
     mca_coll_gpuring_module_t *module = item->module;
     struct gpuring_serve *serve = module->serve;
 
-    gpuring_queue_add(&serve->queue, item);
-    progress_and_complete(module);
-    if (!gpuring_queue_empty(&serve->queue)) {
+    add_item(item, phase);
+    if (gpuring_queue_empty(&serve->queue)) {
+        gpuring_execute_progress_mpi();
+    } else {
         OBJ_RETAIN(module->comm);
         if (!gpuring_task_start(&serve->task)) {
             OBJ_RELEASE(module->comm);
@@ -258,7 +318,10 @@ void gpuring_progress_start(struct gpuring_item *item)
 /* Perform one step of a waiting thread: advance the queue and MPI, or give the core to others. */
 static void wait_step(mca_coll_gpuring_module_t *module, struct gpuring_backoff *pause)
 {
-    progress_and_complete(module);
+    struct gpuring_list finished = GPURING_LIST_INIT(finished);
+
+    (void) queue_progress(module, &finished);
+    gpuring_queue_complete(&finished);
     opal_progress();
     gpuring_backoff(pause, __atomic_load_n(&module->serve->progress, __ATOMIC_RELAXED), false);
 }
@@ -270,7 +333,7 @@ int gpuring_progress_call(mca_coll_gpuring_module_t *module, const struct gpurin
     struct gpuring_item item = {.module = module, .call = *call, .pending = *pending, .form = form};
     struct gpuring_backoff pause = {.looks = 0};
 
-    gpuring_queue_add(&module->serve->queue, &item);
+    add_item(&item, GPURING_PHASE_QUEUED);
     /* Partner: gpuring_queue_complete. */
     while (__atomic_load_n(&item.phase, __ATOMIC_ACQUIRE) != GPURING_PHASE_DONE) {
         wait_step(module, &pause);

@@ -4,7 +4,7 @@
 
 void gpuring_queue_init(struct gpuring_queue *queue)
 {
-    *queue = (struct gpuring_queue){.room = 13};
+    *queue = (struct gpuring_queue){.room = 12};
     pthread_mutex_init(&queue->lock, NULL);
     gpuring_list_init(&queue->items);
     gpuring_list_init(&queue->unordered);
@@ -15,19 +15,42 @@ void gpuring_queue_fini(struct gpuring_queue *queue)
     pthread_mutex_destroy(&queue->lock);
 }
 
-void gpuring_queue_add(struct gpuring_queue *queue, struct gpuring_item *item)
+/* Change a number that other threads read without the lock. A locked instruction is not needed,
+ * because only the holder of the lock changes it. */
+static void count(uint32_t *number, int change)
 {
-    item->phase = GPURING_PHASE_QUEUED;
+    __atomic_store_n(number, *number + (uint32_t) change, __ATOMIC_RELEASE);
+}
+
+/* Add a persistent call to those whose turn is not known, before those with larger numbers. */
+static void add_unordered(struct gpuring_queue *queue, struct gpuring_item *item)
+{
+    struct gpuring_list *after = &queue->unordered;
+
+    while (after->prev != &queue->unordered &&
+           GPURING_LIST_ENTRY(after->prev, struct gpuring_item, node)->persistent >
+               item->persistent) {
+        after = after->prev;
+    }
+    gpuring_list_append(after, &item->node);
+}
+
+void gpuring_queue_add(struct gpuring_queue *queue, struct gpuring_item *item,
+                       enum gpuring_phase phase)
+{
+    item->phase = phase;
     item->status = 0;
     item->check = NULL;
-    pthread_mutex_lock(&queue->lock);
     item->made = queue->made;
     if (item->delegate != NULL) {
-        __atomic_fetch_add(&queue->undecided, 1, __ATOMIC_RELAXED);
+        count(&queue->undecided, 1);
     }
-    gpuring_list_append(item->persistent != 0 ? &queue->unordered : &queue->items, &item->node);
-    __atomic_fetch_add(&queue->length, 1, __ATOMIC_RELAXED);
-    pthread_mutex_unlock(&queue->lock);
+    if (item->persistent != 0) {
+        add_unordered(queue, item);
+    } else {
+        gpuring_list_append(&queue->items, &item->node);
+    }
+    count(&queue->length, 1);
 }
 
 struct gpuring_item *gpuring_queue_next(const struct gpuring_queue *queue)
@@ -39,7 +62,7 @@ void gpuring_queue_decide(struct gpuring_queue *queue, struct gpuring_item *item
 {
     if (item->delegate != NULL) {
         item->delegate = NULL;
-        __atomic_fetch_sub(&queue->undecided, 1, __ATOMIC_RELEASE);
+        count(&queue->undecided, -1);
     }
 }
 
@@ -48,7 +71,7 @@ static void leave(struct gpuring_queue *queue)
     queue->finished++;
     /* This must be last, because another thread that sees an empty queue runs its call immediately,
      * without the lock. */
-    __atomic_fetch_sub(&queue->length, 1, __ATOMIC_RELEASE);
+    count(&queue->length, -1);
 }
 
 void gpuring_queue_delegate(struct gpuring_queue *queue, struct gpuring_list *finished)
@@ -62,7 +85,7 @@ void gpuring_queue_delegate(struct gpuring_queue *queue, struct gpuring_list *fi
         item->status = status;
         gpuring_list_append(finished, &item->node);
     }
-    __atomic_fetch_sub(&queue->undecided, 1, __ATOMIC_RELEASE);
+    count(&queue->undecided, -1);
     leave(queue);
 }
 

@@ -17,7 +17,7 @@
  * previous module must get its calls in the same order on all ranks.
  *
  *     items      next <-> ... <-> last        in the common order
- *     unordered  persistent calls whose turn is not known
+ *     unordered  persistent calls whose turn is not known, by number
  *
  * This file stores the calls, and progress.c advances them. No MPI.
  */
@@ -70,7 +70,8 @@ struct gpuring_queue {
     uint32_t length;     /* of both lists; atomic, see gpuring_queue_empty */
     uint32_t made, live; /* number of persistent calls created so far, and not freed yet */
     uint32_t gone;       /* all ranks have freed the persistent calls up to this number */
-    uint32_t room;       /* number of calls that fit into a report; the same on all ranks */
+    uint32_t room;       /* number of calls that fit into a report; the same on all ranks. At first
+                            a report fits onto a status page. */
     bool gathering;      /* the ranks gather which persistent calls each has started */
     uint32_t undecided;  /* number of items with a `delegate`; atomic, like `length` */
     uint64_t finished;   /* number of items that have finished so far */
@@ -101,9 +102,10 @@ static inline bool gpuring_queue_undecided(const struct gpuring_queue *queue)
 /* Record that the item is served or refused, and can no longer be delegated. With the lock. */
 void gpuring_queue_decide(struct gpuring_queue *queue, struct gpuring_item *item);
 
-/* Add an item whose call, pending, form, module, complete, delegate, persistent and reason are set.
- * Takes the lock. */
-void gpuring_queue_add(struct gpuring_queue *queue, struct gpuring_item *item);
+/* Add an item whose call, pending, form, module, complete, delegate, persistent and reason are set,
+ * in phase QUEUED, or RUNNING if the queue is empty. With the lock. */
+void gpuring_queue_add(struct gpuring_queue *queue, struct gpuring_item *item,
+                       enum gpuring_phase phase);
 
 /* Return the next item in the common order, or NULL if there is none. With the lock. */
 struct gpuring_item *gpuring_queue_next(const struct gpuring_queue *queue);

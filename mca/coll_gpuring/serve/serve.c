@@ -11,7 +11,8 @@
 
 int gpuring_serve_open(mca_coll_gpuring_module_t *module)
 {
-    struct gpuring_serve *serve = calloc(1, sizeof *serve);
+    struct gpuring_serve *serve =
+        calloc(1, sizeof *serve + (size_t) module->nranks * sizeof serve->reports[0]);
 
     if (serve == NULL) {
         return GPURING_ERR_NOMEM;

@@ -37,10 +37,11 @@ struct gpuring_serve {
     struct gpuring_watchdog watchdog;
     uint64_t on_gpu;             /* the number of the last call on a GPU (mixed_memory.c) */
     uint64_t running;            /* the number of the call that runs, or that ran last */
-    int missing;                 /* a rank whose vote the next item waits for */
+    int missing;                 /* a rank whose vote or report the next item waits for */
     uint8_t barrier_byte;        /* that barriers reduce */
     struct gpuring_call barrier; /* the description of all barriers; its name is NULL before the
                                     first one */
+    const uint32_t *reports[];   /* of all ranks on started calls, while they are applied */
 };
 
 /*
@@ -57,9 +58,15 @@ bool gpuring_serve_idle(const struct mca_coll_gpuring_module_t *module);
 /* ---- execute.c: run calls on a READY module, immediately or from the queue ---- */
 
 /* Run a call, which has this number (pending.h), immediately. Returns 0, or the error with which
- * the module has failed. */
+ * the module has failed. start: begin a non-blocking call. The result may also be GPURING_AGAIN;
+ * the call must then be queued in phase RUNNING. The queue is empty. */
 int gpuring_execute_blocking(struct mca_coll_gpuring_module_t *module,
                              const struct gpuring_call *call, uint64_t number);
+int gpuring_execute_start(struct mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
+                          uint64_t number);
+
+/* Progress MPI now and then, after a call that has not waited for it. */
+void gpuring_execute_progress_mpi(void);
 
 /* Advance the next item of the queue. Returns its outcome, or GPURING_AGAIN. With the queue's lock.
  */
@@ -73,7 +80,14 @@ int gpuring_execute_item(struct mca_coll_gpuring_module_t *module, struct gpurin
  */
 
 /* Queue an item (see gpuring_queue_add) that the task advances. */
-void gpuring_progress_start(struct gpuring_item *item);
+void gpuring_progress_start(struct gpuring_item *item, enum gpuring_phase phase);
+
+/* Return true if the ranks report on their status pages which calls they have started. */
+static inline bool gpuring_serve_reports_on_pages(const struct mca_coll_gpuring_module_t *module)
+{
+    return gpuring_persistent_words(&module->serve->queue) <= GPURING_REPORT_WORDS &&
+           gpuring_can_vote_locally(module);
+}
 
 /* Queue a call and wait for its end. Returns its status. Sets *reason to NONE, or to the reason for
  * which the caller must delegate the call. */

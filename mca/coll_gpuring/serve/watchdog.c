@@ -92,17 +92,19 @@ static void describe_operation(const struct gpuring_engine *engine, struct repor
 
 static void describe(const mca_coll_gpuring_module_t *module, struct report *report)
 {
-    const char *messages = messages_text(&module->serve->queue);
-    const struct gpuring_item *item = gpuring_queue_next(&module->serve->queue);
+    const struct gpuring_serve *serve = module->serve;
+    const struct gpuring_item *item = gpuring_queue_next(&serve->queue);
+    const char *messages = messages_text(&serve->queue);
+    bool ordering = serve->queue.gathering && gpuring_serve_reports_on_pages(module);
 
     gpuring_module_text(module, report->self, sizeof report->self);
     snprintf(report->call, sizeof report->call, "%s, before it starts",
              item != NULL ? item->call.name : "wire-up");
     snprintf(report->seen, sizeof report->seen, "unknown");
-    if (item != NULL && item->pending.asks == GPURING_ASKS_PAGES) {
-        snprintf(report->wait, sizeof report->wait, "rank %d to make the call",
-                 module->serve->missing);
-        describe_peer(module->engine->transports[0], module->serve->missing, report->seen,
+    if (ordering || (item != NULL && item->pending.asks == GPURING_ASKS_PAGES)) {
+        snprintf(report->wait, sizeof report->wait, "rank %d to %s", serve->missing,
+                 ordering ? "start a call, for the order of persistent calls" : "make the call");
+        describe_peer(module->engine->transports[0], serve->missing, report->seen,
                       sizeof report->seen);
     } else if (messages != NULL) {
         snprintf(report->wait, sizeof report->wait, "%s: a message from or to rank %d", messages,

@@ -237,6 +237,19 @@ enum gpuring_vote gpuring_transport_vote_cast(struct gpuring_transport *transpor
 enum gpuring_vote gpuring_transport_vote_poll(struct gpuring_transport *transport, uint64_t number,
                                               enum gpuring_vote own, int *missing);
 
+/*
+ * ---- reports.c: rounds in which every rank of a node gets some words from each rank ----
+ * Only for transports that can vote. All ranks take part in the same rounds. In a round, each rank
+ * calls begin, stores its words at the returned address, calls publish, and calls poll until the
+ * result is -1. Before that, poll returns a rank whose report is missing. Then reports[rank] are
+ * the words of each rank, which are valid until this rank begins another round.
+ */
+#define GPURING_REPORT_WORDS 15
+uint32_t *gpuring_transport_report_begin(struct gpuring_transport *transport);
+void gpuring_transport_report_publish(struct gpuring_transport *transport);
+int gpuring_transport_report_poll(const struct gpuring_transport *transport,
+                                  const uint32_t **reports);
+
 /* Return true if a peer was last seen on this thread's core, so that a waiting thread should yield
  * immediately. This happens when processes have just started, until the scheduler distributes them.
  */
