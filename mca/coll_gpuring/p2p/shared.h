@@ -20,19 +20,9 @@
 #define GPURING_P2P_SHARED_H
 
 #include "mca/coll_gpuring/device/device.h"
+#include "mca/coll_gpuring/p2p/p2p_home.h"
 
 #define GPURING_P2P_SLOTS 2 /* the sender fills one while the receiver reads the other */
-
-/* Places of slots, in ascending order of the bandwidth between GPUs. The values are exchanged. */
-enum gpuring_p2p_place { GPURING_P2P_NONE, GPURING_P2P_HOST, GPURING_P2P_GPU, GPURING_P2P_PLACES };
-
-/* Where a process is, and how it uses its GPU. The layout is fixed, because it is exchanged. */
-struct gpuring_p2p_home {
-    uint64_t node;
-    uint8_t uuid[16]; /* of the GPU; zero if none is attached */
-    uint32_t mps;     /* 1: copies of several processes run simultaneously on the GPU */
-    int32_t pid;
-};
 
 /* How other processes map this memory. */
 struct gpuring_p2p_shared {
@@ -53,28 +43,6 @@ struct gpuring_p2p_slots;
 size_t gpuring_p2p_slot_bytes(const struct gpuring_p2p_slots *slots);
 char *gpuring_p2p_slot(const struct gpuring_p2p_slots *slots, int buffer, uint64_t number);
 struct gpuring_p2p_flow *gpuring_p2p_flow(const struct gpuring_p2p_slots *slots, int buffer);
-
-/* Describe this process. */
-void gpuring_p2p_home(struct gpuring_p2p_home *home);
-
-/* Return the best place of slots on which this process can receive messages of a sender, into this
- * GPU memory, or NULL for host memory. Slots on a GPU are not used if both processes share it
- * without MPS, because each of their copies would wait for a time slice. */
-enum gpuring_p2p_place gpuring_p2p_best_place(const struct gpuring_p2p_home *sender,
-                                              const char *gpu);
-
-/* Return false if a process of the node has ended (logged). Call it while an answer of the process
- * or its progress in a flow is awaited. One of 64 calls reads the clock, and looks if the last look
- * was 10 ms ago. */
-struct gpuring_p2p_watch {
-    uint64_t looked; /* ns */
-    uint32_t calls;
-};
-bool gpuring_p2p_lives(int pid, struct gpuring_p2p_watch *watch);
-
-/* Return true if coll_gpuring_p2p_level and the GPU of this process allow copies between this
- * memory and slots on a GPU. */
-bool gpuring_p2p_slots_reach(const char *gpu);
 
 /* ---- The sender's side. Threads: any ---- */
 
