@@ -75,7 +75,8 @@ static struct {
     int count;
     struct stream {
         void *value; /* the driver's handle */
-        int uses;    /* 0: free */
+        bool exists; /* the program has not freed it */
+        int comms;   /* communicators that use it */
     } * streams;
 } objects = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -85,7 +86,8 @@ static int find_free(void)
     int index = 0;
     struct stream *more;
 
-    while (index < objects.count && objects.streams[index].uses > 0) {
+    while (index < objects.count &&
+           (objects.streams[index].exists || objects.streams[index].comms > 0)) {
         index++;
     }
     if (index == objects.count) {
@@ -99,21 +101,38 @@ static int find_free(void)
     return index;
 }
 
-/* Add `uses` to the number of uses of an object, and set *value to its stream. Returns false if
- * there is no such object. */
-static bool use_stream(MPIX_Stream stream, int uses, void **value)
+/* Return an object that the program has created and not freed, or NULL. Called with the lock. */
+static struct stream *find_stream(MPIX_Stream stream)
 {
     int index = stream - FIRST;
-    bool exists;
+
+    return index >= 0 && index < objects.count && objects.streams[index].exists
+               ? &objects.streams[index]
+               : NULL;
+}
+
+/* Let a communicator use an object, and set *value to its stream. Returns false if there is no such
+ * object. */
+static bool use_stream(MPIX_Stream stream, void **value)
+{
+    struct stream *object;
 
     pthread_mutex_lock(&objects.lock);
-    exists = index >= 0 && index < objects.count && objects.streams[index].uses > 0;
-    if (exists) {
-        objects.streams[index].uses += uses;
-        *value = objects.streams[index].value;
+    object = find_stream(stream);
+    if (object != NULL) {
+        object->comms++;
+        *value = object->value;
     }
     pthread_mutex_unlock(&objects.lock);
-    return exists;
+    return object != NULL;
+}
+
+/* End the use of an object by a communicator. */
+static void drop_stream(MPIX_Stream stream)
+{
+    pthread_mutex_lock(&objects.lock);
+    objects.streams[stream - FIRST].comms--;
+    pthread_mutex_unlock(&objects.lock);
 }
 
 int PMPIX_Info_set_hex(MPI_Info info, const char *key, const void *value, int value_size)
@@ -195,7 +214,7 @@ int PMPIX_Stream_create(MPI_Info info, MPIX_Stream *stream)
     pthread_mutex_lock(&objects.lock);
     index = find_free();
     if (index >= 0) {
-        objects.streams[index] = (struct stream){.value = value, .uses = 1};
+        objects.streams[index] = (struct stream){.value = value, .exists = true};
         *stream = FIRST + index;
     }
     pthread_mutex_unlock(&objects.lock);
@@ -205,9 +224,15 @@ int PMPIX_Stream_create(MPI_Info info, MPIX_Stream *stream)
 
 int PMPIX_Stream_free(MPIX_Stream *stream)
 {
-    void *value;
+    struct stream *object;
 
-    if (!use_stream(*stream, -1, &value)) {
+    pthread_mutex_lock(&objects.lock);
+    object = find_stream(*stream);
+    if (object != NULL) {
+        object->exists = false;
+    }
+    pthread_mutex_unlock(&objects.lock);
+    if (object == NULL) {
         return FAIL(ERRORS_WITHOUT_COMM, MPI_ERR_ARG,
                     "[stream-handle] MPIX_Stream_free: there is no such stream object");
     }
@@ -232,13 +257,14 @@ static struct {
 static int delete_attached(MPI_Comm comm, int key, void *value, void *extra)
 {
     struct attached *attached = value;
-    void *stream;
-    int code = PMPI_Comm_free(&attached->calls);
+    int code;
 
     (void) comm;
     (void) key;
     (void) extra;
-    (void) use_stream(attached->stream, -1, &stream);
+    found.component->close(attached->calls);
+    code = PMPI_Comm_free(&attached->calls);
+    drop_stream(attached->stream);
     free(attached);
     return code;
 }
@@ -328,6 +354,7 @@ static int create_comm(MPI_Comm comm, struct attached *attached, MPI_Comm *newco
         }
     }
     if (code != MPI_SUCCESS) {
+        found.component->close(attached->calls);
         PMPI_Comm_free(&attached->calls);
     }
     return code;
@@ -345,7 +372,7 @@ int PMPIX_Stream_comm_create(MPI_Comm comm, MPIX_Stream stream, MPI_Comm *newcom
                            comm == MPI_COMM_NULL ? MPI_ERR_COMM : MPI_ERR_NO_MEM);
     }
     code = prepare();
-    if (code == MPI_SUCCESS && !use_stream(stream, 1, &value)) {
+    if (code == MPI_SUCCESS && !use_stream(stream, &value)) {
         free(attached);
         return FAIL(comm, MPI_ERR_ARG,
                     "[stream-handle] MPIX_Stream_comm_create: there is no such stream object; all "
@@ -358,7 +385,7 @@ int PMPIX_Stream_comm_create(MPI_Comm comm, MPIX_Stream stream, MPI_Comm *newcom
             code = create_comm(comm, attached, newcomm);
         }
         if (code != MPI_SUCCESS) {
-            (void) use_stream(stream, -1, &value);
+            drop_stream(stream);
         }
     }
     if (code != MPI_SUCCESS) {

@@ -40,8 +40,8 @@ int MPIX_Stream_create(MPI_Info info, MPIX_Stream *stream);
 int MPIX_Stream_free(MPIX_Stream *stream);
 
 /* Duplicate a communicator, and connect its ranks for calls in their streams. Collective. All ranks
- * must be on one node and give a stream. MPI_Comm_free waits until the enqueued calls have ended.
- */
+ * must give a stream. MPI_Comm_free waits until the enqueued calls have ended. Between nodes
+ * without verbs and UCX, MPI must have been initialised with MPI_THREAD_MULTIPLE. */
 int MPIX_Stream_comm_create(MPI_Comm comm, MPIX_Stream stream, MPI_Comm *newcomm);
 
 /* Return the object of a communicator, or MPIX_STREAM_NULL if it has no stream. idx: 0. */

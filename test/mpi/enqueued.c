@@ -6,7 +6,8 @@
  * that a call that does not follow the stream gets or leaves wrong data. On the stand-in driver its
  * function represents a kernel, and on a GPU copies do.
  *
- *     enqueued CASE    results, roots, chain, streams, free, graph, errors, order, late, killed
+ *     enqueued CASE [threads]    results, roots, chain, streams, free, graph, errors, order, late,
+ *                                killed; threads: with MPI_THREAD_MULTIPLE
  */
 #include "enqueued_driver.h"
 #include "harness.h"
@@ -338,7 +339,7 @@ static void test_free(void)
  */
 static void test_graph(void)
 {
-    enum { COUNT = 1000, RUNS = 500 };
+    enum { COUNT = 1000, RUNS = 500, LATER = 3 };
     void *stream = new_stream(), *graph;
     MPI_Comm comm = comm_of(stream);
     size_t bytes = COUNT * sizeof(int);
@@ -372,11 +373,16 @@ static void test_graph(void)
         printf("# %d runs of a graph with 3 calls: %.2f us each\n", RUNS,
                (MPI_Wtime() - start) * 1e6 / RUNS);
     }
+    for (int run = 0; run < LATER; run++) { /* nothing is enqueued, and the network rests */
+        usleep(run == 0 ? 300000 : 0);
+        driver.graph_launch(graph, stream);
+        need(driver.stream_sync(stream) == 0, "wait for the stream");
+    }
     harness_read(data.host, data.out, bytes);
     for (size_t i = 0; i < COUNT; i++) {
         unsigned right = (unsigned) expected(ALLREDUCE, 0, 0, i);
 
-        for (int run = 1; run < RUNS; run++) {
+        for (int run = 1; run < RUNS + LATER; run++) {
             right *= (unsigned) harness_size;
         }
         good = good && data.host[i] == (int) right;
@@ -429,7 +435,7 @@ static void test_errors(void)
 {
     void *stream = new_stream();
     MPI_Comm comm = comm_of(stream), other;
-    MPIX_Stream object = MPIX_STREAM_NULL;
+    MPIX_Stream object = MPIX_STREAM_NULL, kept;
     MPI_Datatype gaps;
     MPI_Info info;
     MPI_Op op;
@@ -472,6 +478,14 @@ static void test_errors(void)
     MPI_Info_set(info, "value", "no handle");
     REFUSED(MPI_ERR_INFO_VALUE, MPIX_Stream_create(info, &object), "a value that is no handle");
     MPI_Info_free(&info);
+    MPIX_Comm_get_stream(comm, 0, &object); /* comm_of has freed it */
+    kept = object;
+    REFUSED(MPI_ERR_ARG, MPIX_Stream_free(&kept), "a stream object that was freed");
+    REFUSED(MPI_ERR_ARG, MPIX_Stream_comm_create(MPI_COMM_WORLD, object, &other),
+            "a communicator for it");
+    kept = object_of(stream);
+    harness_check(kept != object, "its handle is not used again while a communicator has it");
+    MPIX_Stream_free(&kept);
     code = MPIX_Comm_get_stream_error(comm, &error);
     harness_check(code == MPI_SUCCESS && error == MPI_SUCCESS &&
                       runs(ALLREDUCE, 100, false, stream, comm),
@@ -534,7 +548,7 @@ int main(int argc, char **argv)
 {
     const char *which = argc > 1 ? argv[1] : "";
 
-    harness_start(&argc, &argv, MPI_THREAD_SINGLE);
+    harness_start(&argc, &argv, argc > 2 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE);
     driver_open();
     data_open();
     if (strcmp(which, "results") == 0) {

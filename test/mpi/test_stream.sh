@@ -33,7 +33,35 @@ enqueued 2 1 errors
 for code in host-buffer datatype operation; do
     check "the message has its code: $code" says "\[stream-$code\] MPIX_"
 done
+
+# between NET NODES RANKS CASE [threads]: the same between simulated nodes.
+between() {
+    use_gpus 1
+    OMPI_MCA_coll_gpuring_net=$1 mpi 60 "$3" "n$2" enqueued "$4" ${5+"$5"}
+    adopt_as_one "$3 ranks on $2 nodes by $1: $4"
+}
+between mpi 2 4 graph threads
+between mpi 3 3 chain threads
+between mpi 3 6 free threads
+if grep -q 'GPURING_HAVE_UCX *1' "$top_builddir/gpuring_config.h"; then
+    nets="ucx mpi"
+    between ucx 2 4 results
+    between ucx 2 4 graph
+    between ucx 2 2 streams
+else
+    nets=mpi
+    skip "built without UCX" "between nodes by ucx"
+fi
 nothing_held "nothing is leaked or misused"
+for net in $nets; do
+    OMPI_MCA_coll_gpuring_timeout=1 between "$net" 2 4 late threads
+    check "the message names the call" \
+        says '\[stalled\] communicator stream of MPI_COMM_WORLD.*queued MPI_Allreduce of 4000 bytes'
+done
+OMPI_MCA_coll_gpuring_net=mpi mpi 60 4 n2 enqueued chain
+check "MPI messages between nodes without MPI_THREAD_MULTIPLE are refused" says '\[stream-threads\]'
+check "and the program goes no further" says 'Bail out! cannot go on without it'
+rm -f "$GPURING_STANDIN_REPORT"
 
 enqueued 3 1 order
 check "ranks that make different calls: the message names both" \
@@ -60,9 +88,6 @@ check "gpuring-perf --enqueue: not for other collectives" says '\[option-conflic
 use_gpus 1
 GPURING_STANDIN_FAULTS=cuStreamGetCtx=1:400 mpi 60 2 enqueued chain
 check "a stream that the driver does not know is refused" says '\[stream-invalid\]'
-mpi 60 4 n2 enqueued chain
-check "two nodes are refused" says '\[stream-nodes\]'
-check "and the program goes no further" says 'Bail out! cannot go on without it'
 GPURING_STANDIN_MPS=0 mpi 60 2 enqueued chain
 check "ranks that take turns on a GPU are refused" says '\[stream-shared-gpu\]'
 run 60 "$MPIRUN" -n 2 "$top_srcdir/test/mpi/as_nodes.sh" 1 2 "$programs/enqueued" chain

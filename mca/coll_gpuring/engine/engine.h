@@ -183,12 +183,16 @@ void gpuring_operation_fail(struct gpuring_engine *engine);
  * An error changes nothing for other ranks, so the operation may be repeated. If a plan replaces
  * another one (program.h), it first waits for all operations in the stream. pending: number of
  * operations that may not have ended yet, 0 if all have. The executor has ended with the memory of
- * the engine when it returns 0. corrupt: an operation has found that counts differ. drain: wait
- * until nothing is pending, or until the context is lost.
+ * the engine when it returns 0. rest: if none are pending, let the network rest, which otherwise
+ * looks for slots that kernels fill; operations in graphs never let it rest. corrupt: an operation
+ * has found that counts differ. drain: wait until nothing is pending and the network has sent what
+ * must be sent before the communicator is freed, or until the context is lost or the operations
+ * were aborted. Let the network rest.
  */
 int gpuring_engine_enqueues(struct gpuring_engine *engine, void *stream);
 int gpuring_operation_enqueue(struct gpuring_engine *engine, const struct gpuring_call *call);
 uint32_t gpuring_operation_pending(const struct gpuring_engine *engine);
+void gpuring_operation_rest(const struct gpuring_engine *engine);
 bool gpuring_operation_corrupt(const struct gpuring_engine *engine);
 void gpuring_operation_drain(const struct gpuring_engine *engine);
 

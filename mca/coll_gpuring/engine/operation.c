@@ -342,6 +342,7 @@ int gpuring_operation_enqueue(struct gpuring_engine *engine, const struct gpurin
     if (status != GPURING_OK) {
         return status;
     }
+    gpuring_transport_keep(engine->program->transport, captured);
     engine->operation++;
     engine->name = call->name;
     engine->made = call->made;

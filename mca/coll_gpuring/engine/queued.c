@@ -7,6 +7,7 @@
  */
 #include "mca/coll_gpuring/engine/engine.h"
 #include "mca/coll_gpuring/util/backoff.h"
+#include "mca/coll_gpuring/util/status.h"
 
 /* Return the number of the last launch that has ended in a lane. */
 static uint32_t ended(const struct gpuring_engine *engine, uint32_t lane)
@@ -25,6 +26,18 @@ uint32_t gpuring_operation_pending(const struct gpuring_engine *engine)
         }
     }
     return 0;
+}
+
+void gpuring_operation_rest(const struct gpuring_engine *engine)
+{
+    struct gpuring_transport *transport;
+
+    if (gpuring_operation_pending(engine) == 0) {
+        GPURING_ENGINE_EACH(i, transport, engine)
+        {
+            gpuring_transport_unkeep(transport, false);
+        }
+    }
 }
 
 bool gpuring_operation_corrupt(const struct gpuring_engine *engine)
@@ -46,11 +59,30 @@ static bool is_broken(const struct gpuring_engine *engine)
            engine->device_ops->synchronize(engine->stream) < 0;
 }
 
+static bool is_unsent(const struct gpuring_engine *engine)
+{
+    struct gpuring_transport *transport;
+
+    GPURING_ENGINE_EACH(i, transport, engine)
+    {
+        if (gpuring_transport_unsent(transport)) {
+            return gpuring_engine_aborted(engine) == GPURING_OK;
+        }
+    }
+    return false;
+}
+
 void gpuring_operation_drain(const struct gpuring_engine *engine)
 {
     struct gpuring_backoff pause = {.looks = 0};
+    struct gpuring_transport *transport;
 
-    while (gpuring_operation_pending(engine) > 0 && !(pause.late && is_broken(engine))) {
+    while ((gpuring_operation_pending(engine) > 0 || is_unsent(engine)) &&
+           !(pause.late && is_broken(engine))) {
         gpuring_backoff(&pause, ended(engine, 0), false);
+    }
+    GPURING_ENGINE_EACH(i, transport, engine)
+    {
+        gpuring_transport_unkeep(transport, true);
     }
 }

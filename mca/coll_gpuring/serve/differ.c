@@ -68,19 +68,45 @@ void gpuring_differ_text(uint64_t word, char *text, size_t size)
     }
 }
 
+uint64_t gpuring_differ_peer(const struct gpuring_transport *transport, int peer, char *text,
+                             size_t size)
+{
+    uint64_t operation, word;
+    size_t used;
+
+    gpuring_transport_peer_state(transport, peer, &operation, text, size);
+    word = gpuring_transport_made(transport, peer, operation);
+    if (word != 0) {
+        char call[128];
+
+        gpuring_differ_text(word, call, sizeof call);
+        used = strlen(text);
+        snprintf(text + used, size - used, " (%s)", call);
+    }
+    return operation;
+}
+
+void gpuring_differ_compare(uint64_t own, uint64_t other, struct gpuring_difference *difference)
+{
+    bool counts = (own & ~GPURING_DIFFER_BYTES) == (other & ~GPURING_DIFFER_BYTES);
+
+    difference->status = counts ? GPURING_ERR_COUNTS : GPURING_ERR_CALLS;
+    difference->code = counts ? "[counts-differ]" : "[calls-differ]";
+    gpuring_differ_text(own, difference->own, sizeof difference->own);
+    gpuring_differ_text(other, difference->other, sizeof difference->other);
+}
+
 int gpuring_differ_report(const mca_coll_gpuring_module_t *module, uint64_t own, int rank,
                           uint64_t other)
 {
-    bool counts = (own & ~GPURING_DIFFER_BYTES) == (other & ~GPURING_DIFFER_BYTES);
-    char self[256], texts[2][128];
+    struct gpuring_difference difference;
+    char self[256];
 
     gpuring_module_text(module, self, sizeof self);
-    gpuring_differ_text(own, texts[0], sizeof texts[0]);
-    gpuring_differ_text(other, texts[1], sizeof texts[1]);
-    gpuring_compat_help("calls differ", counts ? "counts-differ" : "calls-differ",
-                        gpuring_process.hostname, (int) getpid(), self, module->rank, texts[0],
-                        rank, texts[1]);
-    return counts ? GPURING_ERR_COUNTS : GPURING_ERR_CALLS;
+    gpuring_differ_compare(own, other, &difference);
+    gpuring_compat_help("calls differ", difference.code, gpuring_process.hostname, (int) getpid(),
+                        self, module->rank, difference.own, rank, difference.other);
+    return difference.status;
 }
 
 static int look_at_operation(const mca_coll_gpuring_module_t *module)

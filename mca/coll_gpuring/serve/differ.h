@@ -21,6 +21,7 @@
 #include "mca/coll_gpuring/engine/call.h"
 
 struct mca_coll_gpuring_module_t;
+struct gpuring_transport;
 
 /* Return the word of a call of this MPI function (enum gpuring_staged). It is never 0. */
 #define GPURING_DIFFER_BYTES ((UINT64_C(1) << 37) - 1)
@@ -36,8 +37,22 @@ static inline uint64_t gpuring_differ_word(int function, const struct gpuring_ca
 /* Write the text of a word: "MPI_Bcast of 400 bytes, root 0", or "another call" for word 0. */
 void gpuring_differ_text(uint64_t word, char *text, size_t size);
 
+/* Describe the last known state of a peer, with its current or last call. Returns its operation, or
+ * UINT64_MAX if it is unknown, because the peer is on another node. */
+uint64_t gpuring_differ_peer(const struct gpuring_transport *transport, int peer, char *text,
+                             size_t size);
+
+/* How the calls of two ranks differ. */
+struct gpuring_difference {
+    int status;                /* GPURING_ERR_COUNTS if only the number of bytes differs, or
+                                  GPURING_ERR_CALLS */
+    const char *code;          /* for messages */
+    char own[128], other[128]; /* texts of the calls */
+};
+void gpuring_differ_compare(uint64_t own, uint64_t other, struct gpuring_difference *difference);
+
 /* Report that this rank and another rank make different calls, given the words of both. Returns
- * GPURING_ERR_CALLS, or GPURING_ERR_COUNTS if only the number of bytes differs. */
+ * the status of their difference. Only for threads that may call MPI. */
 int gpuring_differ_report(const struct mca_coll_gpuring_module_t *module, uint64_t own, int rank,
                           uint64_t other);
 

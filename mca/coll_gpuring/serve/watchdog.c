@@ -49,24 +49,6 @@ static const char *messages_text(const struct gpuring_queue *queue)
                                                                  : NULL;
 }
 
-/* Describe the last known state of a peer, with its current or last call. */
-static void describe_peer(const struct gpuring_transport *transport, int peer, char *text,
-                          size_t size)
-{
-    uint64_t operation, word;
-    size_t used;
-
-    gpuring_transport_peer_state(transport, peer, &operation, text, size);
-    word = gpuring_transport_made(transport, peer, operation);
-    if (word != 0) {
-        char call[128];
-
-        gpuring_differ_text(word, call, sizeof call);
-        used = strlen(text);
-        snprintf(text + used, size - used, " (%s)", call);
-    }
-}
-
 static void describe_operation(const struct gpuring_engine *engine, struct report *report)
 {
     enum gpuring_lane_wait kind = GPURING_WAIT_NONE;
@@ -87,7 +69,7 @@ static void describe_operation(const struct gpuring_engine *engine, struct repor
                                 kind, ref, other, sizeof other);
     snprintf(report->wait, sizeof report->wait, "%s (lane %d, step %u)", other, lane,
              engine->work.states[lane].step);
-    describe_peer(engine->program->transport, peer, report->seen, sizeof report->seen);
+    (void) gpuring_differ_peer(engine->program->transport, peer, report->seen, sizeof report->seen);
 }
 
 static void describe(const mca_coll_gpuring_module_t *module, struct report *report)
@@ -104,8 +86,8 @@ static void describe(const mca_coll_gpuring_module_t *module, struct report *rep
     if (ordering || (item != NULL && item->pending.asks == GPURING_ASKS_PAGES)) {
         snprintf(report->wait, sizeof report->wait, "rank %d to %s", serve->missing,
                  ordering ? "start a call, for the order of persistent calls" : "make the call");
-        describe_peer(module->engine->transports[0], serve->missing, report->seen,
-                      sizeof report->seen);
+        (void) gpuring_differ_peer(module->engine->transports[0], serve->missing, report->seen,
+                                   sizeof report->seen);
     } else if (messages != NULL) {
         snprintf(report->wait, sizeof report->wait, "%s: a message from or to rank %d", messages,
                  gpuring_oob_awaits(module->oob));

@@ -14,7 +14,7 @@
 #include <mpi.h>
 #include <stddef.h>
 
-#define GPURING_STREAM_VERSION 1
+#define GPURING_STREAM_VERSION 2
 #define GPURING_STREAM_SYMBOL  "mca_coll_gpuring_stream"
 
 /* The calls: X(name of the collective, name of the function). */
@@ -53,10 +53,13 @@ struct gpuring_stream_functions {
     /*
      * Collective over `comm`, which is used for nothing else until it is freed. Connect the
      * ranks for calls in the streams that they pass, which are handles of the driver. All ranks
-     * return an error if any of them has one. MPI_Comm_free of `comm` waits until all calls have
-     * ended.
+     * return an error if any of them has one.
      */
     int (*connect)(MPI_Comm comm, void *stream);
+
+    /* Wait until all calls of a connected communicator have ended. Call this before MPI_Comm_free,
+     * because messages of MPI that connect nodes hold the communicator. */
+    void (*close)(MPI_Comm comm);
 
     /* Enqueue a call. Does not wait, except for memory of a plan that is used for the first time.
      */

@@ -93,19 +93,32 @@ static int check_engine(const mca_coll_gpuring_module_t *module)
 {
     const struct gpuring_select_config *config = &module->engine->choice_config;
 
-    if (config->nnodes > 1) {
-        gpuring_error("[stream-nodes] the ranks of the communicator are on %d nodes, and calls in "
-                      "streams work within a node; split it (MPI_Comm_split_type), or use calls "
-                      "without _enqueue",
-                      config->nnodes);
-        return GPURING_ERR_UNSUPPORTED;
-    }
     if (config->time_sliced_ranks > 1) {
         gpuring_error("[stream-shared-gpu] %d ranks share a GPU without CUDA MPS and take turns on "
                       "it, so that a kernel that waits in a stream delays the rank that it waits "
                       "for; start MPS (nvidia-cuda-mps-control -d), or use one rank for each GPU",
                       config->time_sliced_ranks);
         return GPURING_ERR_UNSUPPORTED;
+    }
+    return GPURING_OK;
+}
+
+/* Check that connections between nodes progress while the program waits for its stream. Depends on
+ * the rank. */
+static int check_network(const struct gpuring_engine *engine)
+{
+    const struct gpuring_transport *transport;
+
+    GPURING_ENGINE_EACH(i, transport, engine)
+    {
+        if (gpuring_transport_by_mpi(transport) && !gpuring_process.threads) {
+            gpuring_error(
+                "[stream-threads] calls in streams between nodes use MPI messages here "
+                "(coll_gpuring_net), which a thread has to send while the program waits for its "
+                "stream; call MPI_Init_thread with MPI_THREAD_MULTIPLE, or use a network with "
+                "verbs or UCX");
+            return GPURING_ERR_UNSUPPORTED;
+        }
     }
     return GPURING_OK;
 }
@@ -160,8 +173,11 @@ static int create(mca_coll_gpuring_module_t *module, void *stream)
 static int prepare(struct gpuring_stream_state *state)
 {
     struct gpuring_engine *engine = state->module->engine;
-    int status = engine->device_ops->alloc_table(engine->device, BYTE_ROOM, &state->byte);
+    int status = check_network(engine);
 
+    if (status == GPURING_OK) {
+        status = engine->device_ops->alloc_table(engine->device, BYTE_ROOM, &state->byte);
+    }
     if (status == GPURING_OK) {
         status = gpuring_engine_enqueues(engine, state->stream);
     }

@@ -102,6 +102,11 @@ static int enqueue(MPI_Comm comm, enum gpuring_stream_call what,
     return status == GPURING_AGAIN ? MPI_SUCCESS : gpuring_compat_error(status);
 }
 
+static void close_calls(MPI_Comm comm)
+{
+    gpuring_stream_close(state_of(comm)->module);
+}
+
 static int error(MPI_Comm comm)
 {
     struct gpuring_stream_state *state = state_of(comm);
@@ -115,5 +120,6 @@ static int error(MPI_Comm comm)
 
 const struct gpuring_stream_functions mca_coll_gpuring_stream = {.version = GPURING_STREAM_VERSION,
                                                                  .connect = gpuring_stream_connect,
+                                                                 .close = close_calls,
                                                                  .enqueue = enqueue,
                                                                  .error = error};

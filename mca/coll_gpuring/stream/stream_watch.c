@@ -68,28 +68,33 @@ static void describe_call(const struct gpuring_stream_record *record, char *text
     snprintf(text, size, "queued %s, operation %llu", call, (unsigned long long) record->operation);
 }
 
-/* Describe why a call may be waiting: a rank that has not made it, or else work in the streams. */
+/* Describe why a call may be waiting: a rank that has not made it, or a rank that cannot be seen,
+ * or else work in the streams. */
 static void describe_cause(const struct gpuring_stream_state *state,
                            const struct gpuring_stream_record *record, char *text, size_t size)
 {
     const struct gpuring_transport *transport = state->module->engine->transports[0];
 
+    bool all_seen = true;
+
     for (int rank = 0; record != NULL && rank < state->module->nranks; rank++) {
-        uint64_t operation = UINT64_MAX;
-        char seen[160];
+        char seen[200];
 
         if (rank != state->module->rank) {
-            gpuring_transport_peer_state(transport, rank, &operation, seen, sizeof seen);
-        }
-        if (operation < record->operation) {
-            snprintf(text, size, "rank %d has not made this call: it %s", rank, seen);
-            return;
+            uint64_t operation = gpuring_differ_peer(transport, rank, seen, sizeof seen);
+
+            if (operation < record->operation) {
+                snprintf(text, size, "rank %d has not made this call: it %s", rank, seen);
+                return;
+            }
+            all_seen = all_seen && operation != UINT64_MAX;
         }
     }
-    snprintf(
-        text, size,
-        "all ranks have made it; kernels of the program before it in a stream, or kernels that "
-        "occupy a GPU, may not have ended");
+    snprintf(text, size,
+             "all ranks %shave made it; %skernels of the program before it in a stream, or kernels "
+             "that occupy a GPU, may not have ended",
+             all_seen ? "" : "of this node ",
+             all_seen ? "" : "ranks of other nodes may not have made it, or ");
 }
 
 /* Report an error, and let all ranks end. Called with the state's lock. */
@@ -123,13 +128,12 @@ static int find_error(const struct gpuring_stream_state *state, char *why, size_
     rank =
         gpuring_transport_differs(engine->transports[0], engine->operation, engine->made, &other);
     if (rank >= 0) {
-        char texts[2][128];
+        struct gpuring_difference difference;
 
-        gpuring_differ_text(engine->made, texts[0], sizeof texts[0]);
-        gpuring_differ_text(other, texts[1], sizeof texts[1]);
-        snprintf(why, size, "[calls-differ] this rank has queued %s, and rank %d %s", texts[0],
-                 rank, texts[1]);
-        return GPURING_ERR_CALLS;
+        gpuring_differ_compare(engine->made, other, &difference);
+        snprintf(why, size, "[%s] this rank has queued %s, and rank %d %s", difference.code,
+                 difference.own, rank, difference.other);
+        return difference.status;
     }
     return GPURING_OK;
 }
@@ -173,6 +177,9 @@ static void look(struct gpuring_stream_state *state)
         state->first = first;
         state->since = pending == 0 ? 0 : now;
         state->reported = false;
+    }
+    if (pending == 0) {
+        gpuring_operation_rest(state->module->engine);
     }
     if (pending == 0 || state->module->state != GPURING_STATE_READY) {
         return;

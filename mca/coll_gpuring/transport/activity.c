@@ -118,6 +118,24 @@ void gpuring_transport_end(struct gpuring_transport *transport, bool driven)
     }
 }
 
+void gpuring_transport_keep(struct gpuring_transport *transport, bool repeated)
+{
+    transport->keeps = true;
+    transport->keeps_repeated |= repeated;
+    if (transport->nremote > 0 && !transport->kept) {
+        gpuring_proxy_begin(&transport->group, false);
+        transport->kept = true;
+    }
+}
+
+void gpuring_transport_unkeep(struct gpuring_transport *transport, bool repeated)
+{
+    if (transport->kept && (repeated || !transport->keeps_repeated)) {
+        transport->kept = false;
+        gpuring_proxy_end(&transport->group, false);
+    }
+}
+
 bool gpuring_transport_help(struct gpuring_transport *transport, bool ran)
 {
     return transport->nremote > 0 && gpuring_proxy_help(&transport->group, ran);

@@ -126,7 +126,7 @@ void gpuring_transport_peer_state(const struct gpuring_transport *transport, int
     const struct gpuring_peer *known = gpuring_peer_find(transport, peer);
     uint32_t activity;
 
-    *operation = 0;
+    *operation = UINT64_MAX;
     if (known == NULL || known->page == NULL) {
         snprintf(text, size, "unknown (it is on another node)");
         return;

@@ -240,25 +240,27 @@ void gpuring_remote_rest(struct gpuring_transport *transport)
     }
 }
 
-static void use_ends(struct gpuring_conn *conns, uint32_t count, uint32_t protocols)
+static void use_ends(struct gpuring_conn *conns, uint32_t count, uint32_t keep, uint32_t add)
 {
     for (uint32_t i = 0; i < count; i++) {
         if (conns[i].remote) {
-            set_used(&conns[i], protocols);
+            set_used(&conns[i], (conns[i].used & keep) | add);
         }
     }
 }
 
+/* Let the connections of these lanes use the protocols of `keep` that they use already, and those
+ * of `add`. */
 static void use_lanes(struct gpuring_transport *transport, const struct gpuring_lanes_used *used,
-                      uint32_t protocols)
+                      uint32_t keep, uint32_t add)
 {
     const struct gpuring_plan_ends *ends = &transport->ends[used->plan];
 
     for (uint32_t i = 0; i < used->nlanes; i++) {
         const struct gpuring_plan_lane *lane = &ends->plan->lanes[i];
 
-        use_ends(transport->conns + ends->first_recv + lane->first_recv, lane->nrecvs, protocols);
-        use_ends(transport->conns + ends->first_send + lane->first_send, lane->nsends, protocols);
+        use_ends(transport->conns + ends->first_recv + lane->first_recv, lane->nrecvs, keep, add);
+        use_ends(transport->conns + ends->first_send + lane->first_send, lane->nsends, keep, add);
     }
 }
 
@@ -271,9 +273,11 @@ void gpuring_transport_use(struct gpuring_transport *transport, int plan, uint32
         (used->plan == plan && used->nlanes == nlanes && used->protocol == protocol)) {
         return;
     }
-    use_lanes(transport, used, 0);
+    if (!transport->keeps) {
+        use_lanes(transport, used, 0, 0);
+    }
     *used = (struct gpuring_lanes_used){.plan = plan, .nlanes = nlanes, .protocol = protocol};
-    use_lanes(transport, used, 1u << protocol);
+    use_lanes(transport, used, transport->keeps ? UINT32_MAX : 0, 1u << protocol);
 }
 
 static int connect_end(struct gpuring_transport *transport, const struct gpuring_peer *peer,
@@ -398,14 +402,14 @@ void gpuring_remote_destroy(struct gpuring_transport *transport)
     const struct gpuring_transport_config *config = &transport->config;
     bool closed;
 
+    gpuring_transport_unkeep(transport, true);
     gpuring_proxy_remove(&transport->group, REMOVE_SECONDS);
     closed = close_links(transport);
     free_direct(transport);
     if (transport->net_region != NULL && closed) {
         config->device_ops->free_pinned(config->device, transport->net_region);
     }
-    if (config->own_net) {
+    if (config->own_net && gpuring_proxy_destroy(config->proxy, 0) == GPURING_OK) {
         config->net_ops->close(config->net);
-        gpuring_proxy_destroy(config->proxy, 0);
     }
 }

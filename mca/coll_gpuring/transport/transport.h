@@ -256,7 +256,7 @@ int gpuring_transport_report_poll(const struct gpuring_transport *transport,
 bool gpuring_transport_shares_core(const struct gpuring_transport *transport);
 
 /* Describe a peer's last known activity, in operation *operation, or "unknown (it is on another
- * node)" and 0 if it is not visible. */
+ * node)" and UINT64_MAX if it is not visible. */
 void gpuring_transport_peer_state(const struct gpuring_transport *transport, int peer,
                                   uint64_t *operation, char *text, size_t size);
 
@@ -264,6 +264,16 @@ void gpuring_transport_peer_state(const struct gpuring_transport *transport, int
  * and progresses the network (see gpuring_proxy_begin). */
 void gpuring_transport_begin(struct gpuring_transport *transport, bool driven);
 void gpuring_transport_end(struct gpuring_transport *transport, bool driven);
+
+/*
+ * The same for operations in a stream of the application, several of which may be in progress: let
+ * the network progress the connections of all of them until gpuring_transport_unkeep, which the
+ * caller calls when all have ended. repeated: the operation may be repeated without the host, so
+ * that only gpuring_transport_unkeep with `repeated` ends it. From the first call of
+ * gpuring_transport_keep on, gpuring_transport_use only adds connections.
+ */
+void gpuring_transport_keep(struct gpuring_transport *transport, bool repeated);
+void gpuring_transport_unkeep(struct gpuring_transport *transport, bool repeated);
 
 /* Progress network connections immediately in the calling thread, which waits for the operation.
  * ran: lanes may have run since the last call. Returns true if anything happened that lanes may

@@ -158,6 +158,8 @@ struct gpuring_transport {
     uint32_t nremote;
     struct gpuring_proxy_group group; /* group of the links; zeroed if there are none */
     struct gpuring_lanes_used used;
+    bool keeps, kept, keeps_repeated;    /* gpuring_transport_keep: it was called; operations are in
+                                            progress; some are repeated without the host */
     struct gpuring_fifo_end *fifos;      /* [protocol][nconns], as connected */
     struct gpuring_fifo_end *exec_fifos; /* the uploaded copy of fifos */
     void *tables;                        /* for executors */

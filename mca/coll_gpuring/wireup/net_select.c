@@ -236,7 +236,10 @@ static int open_messages(const mca_coll_gpuring_module_t *module,
                          const struct gpuring_wireup *wireup,
                          struct gpuring_transport_config *transport)
 {
+    /* Nobody waits in MPI for calls in a stream, so they need a thread. */
     const struct gpuring_proxy_config proxy_config = {.progress = gpuring_message_mpi.progress,
+                                                      .threaded = module->stream != NULL &&
+                                                                  gpuring_process.threads,
                                                       .counts = &gpuring_process.net_counts};
     struct gpuring_net_config config = {
         .messages = &gpuring_message_mpi,

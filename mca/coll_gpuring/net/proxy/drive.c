@@ -28,7 +28,7 @@ void gpuring_proxy_begin(struct gpuring_proxy_group *group, bool driven)
         group->assisted++;
         gpuring_proxy_set_at_work(group, true);
         gpuring_gate_leave(proxy->config.gate);
-        if (proxy->config.progress == NULL) {
+        if (gpuring_proxy_has_thread(proxy)) {
             bell_call(proxy, false);
         }
     }
@@ -39,7 +39,7 @@ static bool has_changed(const struct gpuring_proxy *proxy)
 {
     const struct gpuring_net_ops *ops = proxy->nets[0].ops;
 
-    return proxy->config.progress == NULL || ops->changed == NULL ||
+    return gpuring_proxy_has_thread(proxy) || ops->changed == NULL ||
            ops->changed(proxy->nets[0].net);
 }
 
@@ -114,7 +114,7 @@ static void end_group(struct gpuring_proxy_group *group, unsigned ended)
         (outstanding && gpuring_proxy_group_pending(group, true)) || gpuring_proxy_nets_busy(proxy);
     gpuring_proxy_set_at_work(group, outstanding || group->assisted > 0);
     gpuring_gate_leave(proxy->config.gate);
-    if ((outstanding || unsent) && proxy->config.progress == NULL) {
+    if ((outstanding || unsent) && gpuring_proxy_has_thread(proxy)) {
         bell_call(proxy, !unsent);
         gpuring_proxy_bell_end(proxy);
     }
@@ -137,7 +137,7 @@ void gpuring_proxy_freed(struct gpuring_proxy_group *group)
 void gpuring_proxy_end(struct gpuring_proxy_group *group, bool driven)
 {
     /* Without a thread, a driven operation ends when all is sent. */
-    if (!driven || group->proxy->config.progress == NULL) {
+    if (!driven || gpuring_proxy_has_thread(group->proxy)) {
         end_group(group, driven ? 0 : 1);
     }
     __atomic_fetch_sub(&group->running, 1, __ATOMIC_SEQ_CST);

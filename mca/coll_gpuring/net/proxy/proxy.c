@@ -35,6 +35,9 @@ static void *proxy_main(void *argument)
         /* Partner: the store in proxy_join. */
         int stop = __atomic_load_n(&proxy->bell.stop, __ATOMIC_ACQUIRE);
 
+        if (proxy->config.progress != NULL) {
+            proxy->config.progress();
+        }
         gpuring_gate_reenter(proxy->config.gate);
         if (helped != proxy->helped) {
             gpuring_proxy_wait_skip(&wait);
@@ -85,7 +88,7 @@ int gpuring_proxy_create(const struct gpuring_proxy_config *config, struct gpuri
         proxy->config.gate = &proxy->own_gate;
     }
     proxy->pid = getpid();
-    if (config->progress != NULL) {
+    if (!gpuring_proxy_has_thread(proxy)) {
         *result = proxy;
         return GPURING_OK;
     }
@@ -112,7 +115,7 @@ static int proxy_join(struct gpuring_proxy *proxy, double seconds)
 {
     struct timespec until;
 
-    if (proxy->pid != getpid() || proxy->config.progress != NULL) {
+    if (proxy->pid != getpid() || !gpuring_proxy_has_thread(proxy)) {
         return GPURING_OK; /* a forked child has no thread */
     }
     proxy->stop_ns = gpuring_now_ns() + (uint64_t) (seconds * 1e9);
@@ -176,7 +179,7 @@ int gpuring_proxy_destroy(struct gpuring_proxy *proxy, double seconds)
     while ((group = GPURING_LIST_FIRST(&proxy->idle, struct gpuring_proxy_group, node)) != NULL) {
         forget_group(group);
     }
-    if (proxy->config.progress == NULL) {
+    if (gpuring_proxy_has_thread(proxy)) {
         close(proxy->bell.fd);
     }
     free(proxy);
@@ -324,6 +327,13 @@ int gpuring_proxy_remove(struct gpuring_proxy_group *group, double seconds)
 
     if (proxy == NULL) {
         return GPURING_OK;
+    }
+    if (proxy->pid == getpid() && proxy->config.progress != NULL) {
+        /* The net's messages hold a communicator. Its destructor calls this function, so there are
+         * none, and a pass of the thread must not start any. */
+        gpuring_gate_enter(proxy->config.gate);
+        (void) all_left(group, true);
+        gpuring_gate_leave(proxy->config.gate);
     }
     gpuring_proxy_begin(group, false);
     gpuring_gate_enter(proxy->config.gate);

@@ -50,9 +50,11 @@ struct gpuring_proxy_counts {
  */
 struct gpuring_proxy_config {
     struct gpuring_gate *gate; /* shared with the nets; NULL: the proxy's own */
-    /* NULL: the proxy has a thread. Otherwise it has none: gpuring_proxy_help does all the work,
-     * and this function, called without the gate, progresses what the nets depend on. */
+    /* NULL: the proxy has a thread. Otherwise this function, called without the gate, progresses
+     * what the nets depend on, and the proxy has a thread only if `threaded` is set, in which case
+     * any thread may call the function. Without a thread, gpuring_proxy_help does all the work. */
     void (*progress)(void);
+    bool threaded;
     struct gpuring_proxy_counts *counts; /* of the process; NULL: the proxy's own */
     const char *cores; /* "auto", "none" or a list (cores.h); NULL: none; not copied */
     cpu_set_t taken;   /* cores on which the application's processes run */
@@ -129,8 +131,9 @@ void gpuring_proxy_abort(struct gpuring_net_link *link, int status);
 const char *gpuring_proxy_error(const struct gpuring_net_link *link);
 
 /*
- * Return true if posts and credits of the group need further calls of gpuring_proxy_help before the
- * operation may end. Always false if the proxy has a thread, which completes them later.
+ * Return true if posts and credits of the group must be sent before the operation may end, or, if a
+ * thread sends them, before the communicator may be freed. Always false without `progress`, because
+ * the thread completes them later.
  */
 bool gpuring_proxy_unsent(struct gpuring_proxy_group *group);
 

@@ -75,6 +75,11 @@ struct gpuring_proxy {
     uint64_t helped; /* passes made by other threads; under the gate */
 };
 
+static inline bool gpuring_proxy_has_thread(const struct gpuring_proxy *proxy)
+{
+    return proxy->config.progress == NULL || proxy->config.threaded;
+}
+
 /* ---- pump.c. All under the gate ---- */
 
 /*
@@ -83,8 +88,9 @@ struct gpuring_proxy {
  */
 uint32_t gpuring_proxy_pending(const struct gpuring_net_base_link *link, bool posted);
 
-/* Withdraw what the nets have posted for the group if no operation is in progress. */
-void gpuring_proxy_withdraw(const struct gpuring_proxy_group *group);
+/* Withdraw what the nets have posted for the group if no operation is in progress. If the nets
+ * depend on MPI and the communicator was freed, a thread does not look at the group any more. */
+void gpuring_proxy_withdraw(struct gpuring_proxy_group *group);
 
 /* The same for the links of a group. Returns true if there are any. */
 bool gpuring_proxy_group_pending(const struct gpuring_proxy_group *group, bool posted);

@@ -163,7 +163,7 @@ uint32_t gpuring_proxy_pending(const struct gpuring_net_base_link *link, bool po
     return pending;
 }
 
-void gpuring_proxy_withdraw(const struct gpuring_proxy_group *group)
+void gpuring_proxy_withdraw(struct gpuring_proxy_group *group)
 {
     struct gpuring_net_base_link *link;
 
@@ -175,6 +175,9 @@ void gpuring_proxy_withdraw(const struct gpuring_proxy_group *group)
         if (link->net->ops->link_withdraw != NULL) {
             link->net->ops->link_withdraw((struct gpuring_net_link *) link);
         }
+    }
+    if (group->proxy->config.progress != NULL && __atomic_load_n(&group->freed, __ATOMIC_SEQ_CST)) {
+        gpuring_proxy_set_at_work(group, false); /* a thread posts nothing again */
     }
 }
 
