@@ -226,7 +226,7 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/serve/differ.h \
     mca/coll_gpuring/serve/eligible.c \
     mca/coll_gpuring/serve/execute.c \
-    mca/coll_gpuring/serve/network_wait.c \
+    mca/coll_gpuring/serve/execute_wait.c \
     mca/coll_gpuring/serve/mixed_memory.c \
     mca/coll_gpuring/serve/progress.c \
     mca/coll_gpuring/serve/serve.c \

@@ -2,23 +2,16 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/serve/serve.h"
 
-#include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
 /*
- * How often blocking calls progress MPI, for which other operations of this process and one-sided
- * operations of other processes may wait. A call that waits first looks at its own operation alone
- * for ALONE_NS, because opal_progress costs as much as a small call; afterwards it progresses MPI
- * every LOOKS_PER_MPI looks, which take at most 10 us each. One in CALLS_PER_MPI calls progresses
- * MPI at its end, whether it has waited or not. While blocking calls follow each other, MPI
- * therefore waits for about CALLS_PER_MPI times ALONE_NS at most, which is 5 ms.
+ * Other operations of this process, and one-sided operations of other processes, may wait for the
+ * progress of MPI. A call that waits for more than 20 us progresses it (execute_wait.c). One in
+ * CALLS_PER_MPI calls progresses it at its end even so. While calls follow each other, MPI
+ * therefore waits for about CALLS_PER_MPI times 20 us at most, which is 5 ms.
  */
-#define ALONE_NS        20000
-#define LOOKS_PER_CLOCK 4 /* during ALONE_NS */
-#define LOOKS_PER_MPI   8
-#define CALLS_PER_MPI   256
-#define LOOKS_PER_CORE  16 /* looks between checks whether a peer shares our core */
+#define CALLS_PER_MPI 256
 
 /* Log the first call that is served after connections were made, to show that they are in use. */
 static void log_first(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
@@ -56,65 +49,6 @@ static void account(const mca_coll_gpuring_module_t *module, const struct gpurin
         "operation %llu: %s of %llu bytes by %s, %s", (unsigned long long) engine->operation,
         call->name, (unsigned long long) gpuring_call_moves(call),
         gpuring_algorithm_text(choice->algorithm), gpuring_protocol_text(choice->protocol));
-}
-
-/* The state of a wait. */
-struct wait {
-    struct gpuring_backoff pause;
-    unsigned looks;
-    uint64_t since_ns;
-    bool alone;   /* do not progress MPI yet */
-    bool crowded; /* ranks share cores */
-};
-
-static struct wait wait_begin(const struct gpuring_engine *engine)
-{
-    bool crowded = engine->oversubscribed || opal_progress_yield_when_idle;
-
-    return (struct wait){.since_ns = gpuring_now_ns(), .alone = !crowded, .crowded = crowded};
-}
-
-/* Return true if MPI must be progressed before the next look. */
-static bool mpi_is_due(struct wait *wait)
-{
-    unsigned look = wait->looks++;
-
-    if (wait->alone) {
-        wait->alone = look % LOOKS_PER_CLOCK != 0 || gpuring_now_ns() - wait->since_ns < ALONE_NS;
-        return !wait->alone;
-    }
-    return look % LOOKS_PER_MPI == 0;
-}
-
-/* Wait for an operation inside a node after its first poll: progress MPI, check the watchdog, and
- * give the core to other threads if that is due. */
-static int wait_operation(mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
-{
-    struct gpuring_engine *engine = module->engine;
-    struct wait wait = wait_begin(engine);
-    int status;
-
-    do {
-        bool yielded = false;
-
-        if (mpi_is_due(&wait)) {
-            opal_progress();
-            yielded = opal_progress_yield_when_idle;
-        }
-        if (!wait.crowded && wait.looks % LOOKS_PER_CORE == 0) {
-            wait.crowded = gpuring_transport_shares_core(engine->program->transport);
-        }
-        gpuring_backoff(&wait.pause, gpuring_operation_progress(engine), wait.crowded && !yielded);
-        status = gpuring_operation_poll(engine, call);
-        if (status == GPURING_AGAIN) {
-            int health = gpuring_watchdog_look(module);
-
-            if (health != GPURING_OK) {
-                return health;
-            }
-        }
-    } while (status == GPURING_AGAIN);
-    return status;
 }
 
 /* Account for an operation that has ended, or let the module fail with its error. */
@@ -160,9 +94,7 @@ int gpuring_execute_blocking(mca_coll_gpuring_module_t *module, const struct gpu
     module->serve->running = number;
     status = gpuring_operation_start(module->engine, call, true);
     if (status == GPURING_AGAIN) {
-        status = gpuring_transport_remote(module->engine->program->transport)
-                     ? gpuring_network_wait(module, call)
-                     : wait_operation(module, call);
+        status = gpuring_execute_wait(module, call);
     }
     gpuring_execute_progress_mpi();
     return end_operation(module, call, status);

@@ -171,11 +171,10 @@ int gpuring_check_progress(struct mca_coll_gpuring_module_t *module, struct gpur
  */
 int gpuring_watchdog_look(struct mca_coll_gpuring_module_t *module);
 
-/* ---- network_wait.c ---- */
+/* ---- execute_wait.c ---- */
 
-/* Wait for an operation with connections between nodes, after its first poll. Returns its status,
- * or the watchdog's error. */
-int gpuring_network_wait(struct mca_coll_gpuring_module_t *module, const struct gpuring_call *call);
+/* Wait for an operation, after its first poll. Returns its status, or the watchdog's error. */
+int gpuring_execute_wait(struct mca_coll_gpuring_module_t *module, const struct gpuring_call *call);
 
 /* Return a number that changes whenever an operation or the wire-up makes progress. */
 uint64_t gpuring_watchdog_progress(const struct mca_coll_gpuring_module_t *module);

@@ -17,11 +17,11 @@
  * other scheduling groups. Linux 6.18 was observed to run two yielding ranks for minutes while
  * everything else on their cores starved.
  */
-#define SPIN_NS         UINT64_C(10000000)
+#define LATE_NS         UINT64_C(10000000)
 #define NAP_NS          20000 /* plus the timer slack, 50 us by default */
 #define LOOKS_PER_CLOCK 16
 
-static bool is_late(struct gpuring_backoff *pause, uint64_t progress)
+bool gpuring_backoff_late(struct gpuring_backoff *pause, uint64_t progress, uint64_t late_ns)
 {
     if (progress != pause->progress) {
         *pause = (struct gpuring_backoff){.progress = progress};
@@ -29,7 +29,7 @@ static bool is_late(struct gpuring_backoff *pause, uint64_t progress)
         uint64_t now = gpuring_now_ns();
 
         pause->since_ns = pause->since_ns != 0 ? pause->since_ns : now;
-        pause->late = now - pause->since_ns >= SPIN_NS;
+        pause->late = now - pause->since_ns >= late_ns;
     }
     return pause->late;
 }
@@ -38,7 +38,7 @@ void gpuring_backoff(struct gpuring_backoff *pause, uint64_t progress, bool crow
 {
     const struct timespec nap = {.tv_nsec = NAP_NS};
 
-    if (is_late(pause, progress)) {
+    if (gpuring_backoff_late(pause, progress, LATE_NS)) {
         nanosleep(&nap, NULL); /* waking early does no harm */
     } else if (crowded) {
         sched_yield();

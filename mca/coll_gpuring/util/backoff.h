@@ -29,4 +29,8 @@ struct gpuring_backoff {
  */
 void gpuring_backoff(struct gpuring_backoff *pause, uint64_t progress, bool crowded);
 
+/* Only count the look. Return true if the caller has waited for `late_ns` nanoseconds without
+ * progress, after which it must nap. */
+bool gpuring_backoff_late(struct gpuring_backoff *pause, uint64_t progress, uint64_t late_ns);
+
 #endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The wait of a blocking call for its operation. The calling thread runs the lanes, and progresses
+ * the network (net/proxy/proxy.h), MPI and the watchdog. In which order, depends on the time:
+ *
+ *   20 us   the operation alone, because opal_progress takes as long as a small call or message
+ *   later   also MPI: after each look if the network needs that, otherwise after some looks
+ *   late    naps between looks: after 10 ms inside a node, after 100 ms between nodes
+ *
+ * If ranks share cores, the thread yields between looks from the beginning.
+ */
+#include <sched.h>
+
+#include "mca/coll_gpuring/serve/serve.h"
+#include "mca/coll_gpuring/util/clock.h"
+#include "mca/coll_gpuring/util/status.h"
+
+#define ALONE_NS        20000
+#define LOOKS_PER_CLOCK 4 /* during ALONE_NS */
+#define LOOKS_PER_MPI   8
+#define LOOKS_PER_CORE  16 /* looks between checks whether a peer shares our core */
+
+/*
+ * Between nodes, a nap ends when the network reports an event, or after NAP_NS. Waking takes up to
+ * 0.1 ms where other components keep the core, so a nap must cost little of the time that the
+ * thread has waited. Naps are short if no descriptor reports what the thread waits for: messages of
+ * MPI, ranks of its node, or a GPU.
+ */
+#define LATE_NS      UINT64_C(100000000)
+#define NAP_NS       500000
+#define NAP_BLIND_NS 20000
+
+/* The state of a wait. */
+struct wait {
+    struct gpuring_engine *engine;
+    struct gpuring_transport *transport;
+    struct gpuring_backoff pause;
+    uint64_t since_ns, nap_ns;
+    unsigned looks;
+    bool remote;    /* the operation has connections between nodes */
+    bool alone;     /* do not progress MPI yet */
+    bool each_look; /* progress MPI after each look */
+    bool crowded;   /* ranks share cores */
+};
+
+static struct wait wait_begin(struct gpuring_engine *engine)
+{
+    struct gpuring_transport *transport = engine->program->transport;
+    bool by_mpi = gpuring_transport_by_mpi(transport);
+    bool crowded = engine->oversubscribed || opal_progress_yield_when_idle;
+    bool remote = gpuring_transport_remote(transport);
+
+    return (struct wait){.engine = engine,
+                         .transport = transport,
+                         .since_ns = gpuring_now_ns(),
+                         .nap_ns = !by_mpi && engine->only_remote ? NAP_NS : NAP_BLIND_NS,
+                         .remote = remote,
+                         .alone = !crowded && !by_mpi,
+                         .each_look = by_mpi || (remote && crowded),
+                         .crowded = crowded};
+}
+
+/* Return true if MPI must be progressed before the next look. */
+static bool mpi_is_due(struct wait *wait)
+{
+    unsigned look = wait->looks++;
+
+    if (wait->alone) {
+        wait->alone = look % LOOKS_PER_CLOCK != 0 || gpuring_now_ns() - wait->since_ns < ALONE_NS;
+        return !wait->alone;
+    }
+    return wait->each_look || wait->pause.late || look % LOOKS_PER_MPI == 0;
+}
+
+/* Give the core to other threads if that is due. */
+static void pause_thread(struct wait *wait, bool yielded)
+{
+    uint64_t progress = gpuring_operation_progress(wait->engine);
+    bool crowded;
+
+    if (!wait->crowded && wait->looks % LOOKS_PER_CORE == 0) {
+        wait->crowded = gpuring_transport_shares_core(wait->transport);
+        wait->each_look |= wait->remote && wait->crowded;
+    }
+    crowded = wait->crowded && !yielded;
+    if (!wait->remote) {
+        gpuring_backoff(&wait->pause, progress, crowded);
+    } else if (gpuring_backoff_late(&wait->pause, progress, LATE_NS)) {
+        gpuring_transport_nap(wait->transport, wait->nap_ns);
+    } else if (crowded) {
+        sched_yield();
+    }
+}
+
+int gpuring_execute_wait(mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
+{
+    struct wait wait = wait_begin(module->engine);
+    int status;
+
+    do {
+        bool yielded = false;
+
+        if (mpi_is_due(&wait)) {
+            opal_progress();
+            yielded = opal_progress_yield_when_idle;
+        }
+        pause_thread(&wait, yielded);
+        status = gpuring_operation_poll(module->engine, call);
+        if (status == GPURING_AGAIN) {
+            int health = gpuring_watchdog_look(module);
+
+            if (health != GPURING_OK) {
+                return health;
+            }
+        }
+    } while (status == GPURING_AGAIN);
+    return status;
+}
