@@ -41,6 +41,11 @@ for algorithm in ring tree direct; do
 done
 unset OMPI_MCA_coll_gpuring_algorithm OMPI_MCA_coll_gpuring_protocol
 
+export OMPI_MCA_coll_gpuring_algorithm=two-shot OMPI_MCA_coll_gpuring_check=plans
+mpi 240 6 n3 matrix -n $small,20000,300001 -f 97 -s
+adopt_as_one "two-shot between nodes, 6 ranks on 3 nodes"
+unset OMPI_MCA_coll_gpuring_algorithm OMPI_MCA_coll_gpuring_check
+
 export OMPI_MCA_coll_gpuring_min_channels=4 OMPI_MCA_coll_gpuring_max_channels=4
 mpi 240 4 matrix -n 1,1000,100003 -f 31 -s
 adopt_as_one "4 channels, 4 ranks"

@@ -42,6 +42,7 @@ struct simulation {
     struct event *heap;
     uint32_t nheap;
     double *resource_free, *resource_busy;
+    double *thread_free; /* [nranks], on hosts */
     struct gpuring_simulate_result result;
 };
 
@@ -196,6 +197,21 @@ static void chunk_send(struct simulation *s, uint32_t wire, uint64_t bytes, doub
     s->result.bytes_sent += bytes;
 }
 
+/* Return the time at which a step ends that can start at `time`. */
+static double step_end(struct simulation *s, int rank, const struct gpuring_step *step,
+                       uint64_t bytes, double time)
+{
+    double *thread = &s->thread_free[rank], move = (double) bytes / s->config->lane_bandwidth;
+    int stores = (step->flags & GPURING_STEP_STORE) != 0;
+
+    if (!s->config->host) {
+        return time + s->config->step_us + move;
+    }
+    time = *thread > time ? *thread : time;
+    *thread = time + s->config->step_us + move * (step->noperands - 1 + step->nsends + stores);
+    return *thread;
+}
+
 /* Run the next step of a lane, and queue the lanes that may have waited for it. */
 static void actor_run(struct simulation *s, struct event event)
 {
@@ -205,14 +221,15 @@ static void actor_run(struct simulation *s, struct event event)
     const struct gpuring_step *step = gpuring_lane_step(process->plan, actor->step, &chunk);
     const uint16_t *refs = process->plan->refs + step->refs;
     uint64_t bytes = actor_bytes(actor, chunk);
-    double done = event.time + s->config->step_us + (double) bytes / s->config->lane_bandwidth;
+    double done = step_end(s, process->rank, step, bytes, event.time);
+    double start = s->config->host ? done : event.time;
 
     actor->queued = 0;
     actor->clock = done;
     actor->step++;
     actor_skip(s, event.process);
     for (uint32_t i = 0; i < step->nsends; i++) {
-        chunk_send(s, process->sends[refs[step->noperands + i]], bytes, event.time, done);
+        chunk_send(s, process->sends[refs[step->noperands + i]], bytes, start, done);
     }
     for (uint32_t i = 0; i < step->noperands; i++) {
         if (!gpuring_ref_own(refs[i])) {
@@ -233,7 +250,7 @@ static void actor_run(struct simulation *s, struct event event)
     }
 }
 
-static int simulation_alloc(struct simulation *s)
+static int simulation_alloc(struct simulation *s, int nranks)
 {
     size_t nprocesses = s->network.nprocesses, nwires = s->network.nwires;
     size_t ntimes = nwires * s->config->slots + 1;
@@ -245,8 +262,10 @@ static int simulation_alloc(struct simulation *s)
     s->heap = calloc(nprocesses + 1, sizeof *s->heap);
     s->resource_free = calloc(s->config->nresources, sizeof *s->resource_free);
     s->resource_busy = calloc(s->config->nresources, sizeof *s->resource_busy);
-    if (s->lines == NULL || s->arrivals == NULL || s->releases == NULL || s->actors == NULL ||
-        s->heap == NULL || s->resource_free == NULL || s->resource_busy == NULL) {
+    s->thread_free = calloc((size_t) nranks, sizeof *s->thread_free);
+    if (s->thread_free == NULL || s->lines == NULL || s->arrivals == NULL || s->releases == NULL ||
+        s->actors == NULL || s->heap == NULL || s->resource_free == NULL ||
+        s->resource_busy == NULL) {
         gpuring_error("out of memory to simulate %zu lanes", nprocesses);
         return GPURING_ERR_NOMEM;
     }
@@ -263,6 +282,7 @@ static void simulation_free(struct simulation *s)
     free(s->heap);
     free(s->resource_free);
     free(s->resource_busy);
+    free(s->thread_free);
 }
 
 static int link_fill(struct simulation *s, uint32_t process, uint32_t wire)
@@ -351,7 +371,7 @@ int gpuring_plan_simulate(const struct gpuring_plan *const *plans, int nranks,
     if (status != GPURING_OK) {
         return status;
     }
-    status = simulation_alloc(&s);
+    status = simulation_alloc(&s, nranks);
     if (status == GPURING_OK) {
         status = links_fill(&s);
     }

@@ -13,6 +13,10 @@
  * A step starts when its lane is free, its operands have arrived and its destinations have free
  * slots. Links that share a wire (a NIC, a PCI link) share a `resource`, which serves one chunk at
  * a time, first come first served.
+ *
+ * On hosts (`host`), one thread runs all lanes of a rank in turn. It copies a chunk into the slot
+ * of each destination and into the output, and folds each further operand. A link gets the chunk
+ * when the step is done.
  */
 #ifndef GPURING_TEST_PLAN_SIMULATE_H
 #define GPURING_TEST_PLAN_SIMULATE_H
@@ -32,6 +36,7 @@ struct gpuring_simulate_config {
     double wire_factor;    /* bytes on the wire per byte of data: Simple 1, LL 2, LL128 128/120 */
     double step_us;        /* fixed cost of a step */
     double lane_bandwidth; /* bytes per microsecond that a lane moves; > 0 */
+    bool host;
     uint32_t nresources;
     /* Get the link for a connection of lane `lane` from rank `from` to rank `to`. */
     void (*link)(void *context, int from, uint32_t lane, int to,

@@ -100,12 +100,12 @@ static void build_rank(enum gpuring_collective collective, enum gpuring_algorith
 
 static void build_all(struct test_plans *plans, enum gpuring_collective collective,
                       enum gpuring_algorithm algorithm, int nranks, uint32_t nchannels, int root,
-                      bool in_order)
+                      bool in_order, int nnodes)
 {
     struct gpuring_channel *channels = calloc(nchannels, sizeof *channels);
     uint16_t *orders = calloc(3 * nchannels * (size_t) nranks, sizeof *orders);
     uint16_t *parents = orders + nchannels * (size_t) nranks;
-    int *order = calloc((size_t) nranks, sizeof *order);
+    int *order = calloc(2 * (size_t) nranks, sizeof *order), *by_node = order + nranks;
 
     assert_non_null(channels);
     assert_non_null(orders);
@@ -123,6 +123,7 @@ static void build_all(struct test_plans *plans, enum gpuring_collective collecti
         up = channels[0].tree[tree % 2].up;
         parents[at] = (uint16_t) (up >= 0 ? up : rank);
     }
+    permute(by_node, nranks, nchannels - 1);
     plans->nranks = nranks;
     plans->plans = calloc((size_t) nranks, sizeof *plans->plans);
     assert_non_null(plans->plans);
@@ -137,6 +138,8 @@ static void build_all(struct test_plans *plans, enum gpuring_collective collecti
                                            .in_order = in_order,
                                            .direct_lanes = 1 + (uint32_t) nranks % 4,
                                            .order = orders,
+                                           .nnodes = nnodes,
+                                           .by_node = by_node,
                                            .root = root};
 
         for (uint32_t c = 0; c < nchannels; c++) {
@@ -153,19 +156,25 @@ void test_plans_build_on(struct test_plans *plans, enum gpuring_collective colle
                          enum gpuring_algorithm algorithm, int nranks, uint32_t nchannels, int root,
                          bool in_order)
 {
-    build_all(plans, collective, algorithm, nranks, nchannels, root, in_order);
+    build_all(plans, collective, algorithm, nranks, nchannels, root, in_order, 1);
 }
 
 void test_plans_build_chains(struct test_plans *plans, int nranks, uint32_t nchannels)
 {
     build_all(plans, GPURING_COLLECTIVE_ALLREDUCE, GPURING_ALGORITHM_TREE, nranks, nchannels, 0,
-              true);
+              true, 1);
 }
 
 void test_plans_build(struct test_plans *plans, enum gpuring_algorithm algorithm, int nranks,
                       uint32_t nchannels)
 {
-    build_all(plans, GPURING_COLLECTIVE_ALLREDUCE, algorithm, nranks, nchannels, 0, false);
+    build_all(plans, GPURING_COLLECTIVE_ALLREDUCE, algorithm, nranks, nchannels, 0, false, 1);
+}
+
+void test_plans_build_nodes(struct test_plans *plans, int nranks, int nnodes, uint32_t nstripes)
+{
+    build_all(plans, GPURING_COLLECTIVE_ALLREDUCE, GPURING_ALGORITHM_TWO_SHOT, nranks, nstripes, 0,
+              false, nnodes);
 }
 
 void test_plans_free(struct test_plans *plans)

@@ -58,6 +58,7 @@ static void nodes_are_found_and_kept_together(void **state)
         for (int i = 1; i < RANKS; i++) {
             assert_true(map.node[map.order[i]] >= map.node[map.order[i - 1]]);
         }
+        assert_int_equal(gpuring_node_map_size(&map), RANKS % nnodes == 0 ? RANKS / nnodes : 0);
         gpuring_node_map_clear(&map);
     }
 }

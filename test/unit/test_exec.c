@@ -64,6 +64,32 @@ static void test_all_types(void **state)
     }
 }
 
+/* Two-shot between nodes. 33 ranks on a node need several steps for a sum. */
+static void test_nodes(void **state)
+{
+    static const int shapes[][2] = {{6, 2}, {9, 3}, {66, 2}};
+
+    for (size_t i = 0; i < 3 * sizeof shapes / sizeof *shapes; i++) {
+        const int *shape = shapes[i / 3];
+        struct test_plans plans;
+        struct fabric fabric;
+
+        test_plans_build_nodes(&plans, shape[0], shape[1], 2);
+        fabric_create(&fabric, &plans, (enum gpuring_protocol)(i % 3), SLOT_BYTES, 2);
+        for (uint64_t count = 1; count < 70000; count = 5 * count + 3) {
+            struct call call = {.type = GPURING_TYPE_INT32,
+                                .op = GPURING_OP_SUM,
+                                .count = count,
+                                .in_place = count % 2 != 0,
+                                .shift = count % 16};
+
+            call_run(&fabric, &call, call_run_in_turn, gpuring_work_run_host, 1);
+        }
+        fabric_destroy(&fabric);
+        test_plans_free(&plans);
+    }
+}
+
 /* Test all counts and misalignments, in place and out of place, with one type of each size. */
 static void test_boundaries(void **state)
 {
@@ -218,10 +244,11 @@ static void test_unsupported(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_types),   cmocka_unit_test(test_boundaries),
-        cmocka_unit_test(test_threads),     cmocka_unit_test(test_flag_wrap),
-        cmocka_unit_test(test_abort),       cmocka_unit_test(test_other_count),
-        cmocka_unit_test(test_unsupported), cmocka_unit_test(test_spread),
+        cmocka_unit_test(test_nodes),       cmocka_unit_test(test_all_types),
+        cmocka_unit_test(test_boundaries),  cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_flag_wrap),   cmocka_unit_test(test_abort),
+        cmocka_unit_test(test_other_count), cmocka_unit_test(test_unsupported),
+        cmocka_unit_test(test_spread),
     };
 
     gpuring_log_set(quiet, GPURING_LOG_ERROR);

@@ -4,10 +4,12 @@
 #include "test/unit/unit.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/work.h"
+#include "mca/coll_gpuring/topology/node_map.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "test/unit/plan_simulate.h"
@@ -261,17 +263,176 @@ static void test_many(void **state)
     test_plans_free(&plans);
 }
 
-int main(void)
+/* Nodes with one thread for each rank and one network device for each node. */
+struct cluster {
+    int nnodes, size; /* ranks of a node */
+    double near_us, far_us, far_bandwidth;
+};
+
+static void node_link(void *context, int from, uint32_t lane, int to,
+                      struct gpuring_simulate_link *link)
+{
+    const struct cluster *cluster = context;
+    bool near = from / cluster->size == to / cluster->size;
+
+    (void) lane;
+    link->latency_us = near ? cluster->near_us : cluster->far_us;
+    link->bandwidth = near ? FAST : cluster->far_bandwidth;
+    link->resource = (uint32_t) (near ? cluster->nnodes + from : from / cluster->size);
+}
+
+static struct gpuring_simulate_config node_config(struct cluster *cluster, uint64_t bytes)
+{
+    return (struct gpuring_simulate_config){.bytes = bytes,
+                                            .chunk_bytes = 32 << 10,
+                                            .slots = 8,
+                                            .wire_factor = 1,
+                                            .lane_bandwidth = FAST,
+                                            .host = true,
+                                            .nresources =
+                                                (uint32_t) (cluster->nnodes * (cluster->size + 1)),
+                                            .link = node_link,
+                                            .context = cluster};
+}
+
+/* From 32 ranks per node on, a sum needs several steps. */
+static void test_nodes_are_proven(void **state)
+{
+    static const int sizes[] = {1, 2, 3, 31, 32, 70};
+
+    for (size_t i = 0; i < 12 * sizeof sizes / sizeof *sizes; i++) {
+        int nnodes = 2 + (int) (i % 12), size = sizes[i / 12];
+        struct test_plans plans;
+        char text[256] = "";
+
+        if (nnodes < 5 || size < 4) {
+            test_plans_build_nodes(&plans, size * nnodes, nnodes, 1 + (uint32_t) nnodes % 3);
+            if (test_plans_check(&plans, 2, text, sizeof text) != GPURING_OK) {
+                fail_msg("%d nodes of %d ranks: %s", nnodes, size, text);
+            }
+            test_plans_free(&plans);
+        }
+    }
+}
+
+/* Two-shot between nodes: 2 (N - 1) hops between nodes and two inside them, and 2 (N - 1) / N times
+ * the vector through the device of a node. */
+static void test_nodes(void **state)
+{
+    for (int nnodes = 2; nnodes <= 9; nnodes++) {
+        struct cluster cluster = {nnodes, 1 + nnodes % 5, 0.25, 3, FAST};
+        struct gpuring_simulate_config config = node_config(&cluster, 8);
+        struct gpuring_simulate_result result = {0};
+        int nranks = nnodes * cluster.size;
+        struct test_plans plans;
+        double inside = cluster.size > 1 ? 2 * 0.25 : 0, expected;
+        char text[256] = "";
+
+        test_plans_build_nodes(&plans, nranks, nnodes, 1);
+        assert_int_equal(gpuring_plan_simulate((const struct gpuring_plan *const *) plans.plans,
+                                               nranks, &config, &result, text, sizeof text),
+                         GPURING_OK);
+        assert_near(result.us, 2 * (nnodes - 1) * 3 + inside);
+        cluster.near_us = cluster.far_us = 0;
+        cluster.far_bandwidth = 1000;
+        config.bytes = (uint64_t) nranks << 15;
+        assert_int_equal(gpuring_plan_simulate((const struct gpuring_plan *const *) plans.plans,
+                                               nranks, &config, &result, text, sizeof text),
+                         GPURING_OK);
+        expected = 2.0 * (nnodes - 1) / nnodes * (double) config.bytes / 1000;
+        assert_near(result.us, expected);
+        test_plans_free(&plans);
+    }
+}
+
+/* Return the time in us of an algorithm on the channels that hosts have without a topology. */
+static double time_on_hosts(enum gpuring_algorithm algorithm, struct cluster *cluster,
+                            uint64_t bytes)
+{
+    int nranks = cluster->nnodes * cluster->size;
+    struct gpuring_simulate_config config = node_config(cluster, bytes);
+    struct gpuring_plan **plans = calloc((size_t) nranks, sizeof(struct gpuring_plan *));
+    int *numbers = calloc(2 * (size_t) nranks, sizeof *numbers);
+    struct gpuring_node_map map = {.nranks = nranks,
+                                   .nnodes = cluster->nnodes,
+                                   .node = numbers + nranks,
+                                   .order = numbers,
+                                   .position = numbers};
+    struct gpuring_simulate_result result = {.us = -1};
+    char text[256];
+
+    assert_non_null(plans);
+    assert_non_null(numbers);
+    config.lane_bandwidth = 10e3;
+    config.step_us = 0.1;
+    config.chunk_bytes = 128 << 10;
+    for (int rank = 0; rank < nranks; rank++) {
+        numbers[rank] = rank;
+        numbers[nranks + rank] = rank / cluster->size;
+    }
+    for (int rank = 0; rank < nranks; rank++) {
+        struct gpuring_channel channel;
+        struct gpuring_plan_input input = {.rank = rank,
+                                           .nranks = nranks,
+                                           .channels = &channel,
+                                           .nrings = 1,
+                                           .ntrees = 1,
+                                           .nstripes = 1,
+                                           .nnodes = cluster->nnodes,
+                                           .by_node = numbers};
+
+        gpuring_node_map_channels(&map, rank, 1, &channel);
+        assert_int_equal(gpuring_plan_build(algorithm, &input, &plans[rank]), GPURING_OK);
+    }
+    assert_int_equal(gpuring_plan_simulate((const struct gpuring_plan *const *) plans, nranks,
+                                           &config, &result, text, sizeof text),
+                     GPURING_OK);
+    for (int rank = 0; rank < nranks; rank++) {
+        gpuring_plan_free(plans[rank]);
+    }
+    free(plans);
+    free(numbers);
+    return result.us;
+}
+
+/* Print a table of the model for nodes with `size` ranks each: the times of doc/results/scale.md.
+ */
+static void print_table(int nnodes, int size)
+{
+    struct cluster cluster = {nnodes, size, 0.5, 3, 12.5e3};
+
+    for (uint64_t bytes = 8; bytes <= 64 << 20; bytes *= 8) {
+        printf("| %d x %d | %llu |", nnodes, size, (unsigned long long) bytes);
+        for (int a = 0; a < GPURING_ALGORITHM_COUNT; a++) {
+            if (a != GPURING_ALGORITHM_DIRECT) {
+                printf(" %.0f |", time_on_hosts((enum gpuring_algorithm) a, &cluster, bytes));
+            }
+        }
+        printf("\n");
+    }
+}
+
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
 
-        cmocka_unit_test(test_ring_latency), cmocka_unit_test(test_ring_bandwidth),
-        cmocka_unit_test(test_contention),   cmocka_unit_test(test_tree),
-        cmocka_unit_test(test_direct),       cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_part_bounds),  cmocka_unit_test(test_first_lanes),
+        cmocka_unit_test(test_ring_latency),
+        cmocka_unit_test(test_ring_bandwidth),
+        cmocka_unit_test(test_contention),
+        cmocka_unit_test(test_tree),
+        cmocka_unit_test(test_direct),
+        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_part_bounds),
+        cmocka_unit_test(test_first_lanes),
         cmocka_unit_test(test_many),
+        cmocka_unit_test(test_nodes),
+        cmocka_unit_test(test_nodes_are_proven),
     };
 
     gpuring_log_set(quiet, GPURING_LOG_ERROR);
+    if (argc > 2) {
+        print_table(atoi(argv[1]), atoi(argv[2]));
+        return 0;
+    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

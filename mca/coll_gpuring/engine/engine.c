@@ -47,6 +47,7 @@ int gpuring_engine_plan(const struct gpuring_engine_config *config, int set,
         input.ndirect = 1;
         eligible = eligible && has_small_set(config);
     }
+    eligible = eligible || (algorithm == GPURING_ALGORITHM_TWO_SHOT && input.nnodes > 1);
     return eligible ? gpuring_plan_build(algorithm, &input, plan) : GPURING_OK;
 }
 
@@ -111,6 +112,21 @@ static bool is_exchange(enum gpuring_algorithm algorithm)
 #define HOST_SHARE       2
 #define LEAST_HOST_BYTES (16 << 10)
 
+/* Between nodes, all connections of two-shot at a rank have NODES_SHARE times
+ * coll_gpuring_buffer_size together. Slots have at least LEAST_NODES_BYTES, so that messages
+ * between nodes are not short. */
+#define NODES_SHARE       16
+#define LEAST_NODES_BYTES (32 << 10)
+
+static uint64_t nodes_slot(const struct gpuring_select_config *config, uint64_t bytes)
+{
+    uint64_t connections = 2 * (uint64_t) (config->nranks / config->nnodes) - 1;
+    uint64_t share = NODES_SHARE * bytes / connections;
+
+    share = share > LEAST_NODES_BYTES ? share : LEAST_NODES_BYTES;
+    return share < bytes ? share : bytes;
+}
+
 static uint64_t host_slot(const struct gpuring_select_config *config,
                           enum gpuring_algorithm algorithm, uint64_t bytes)
 {
@@ -154,6 +170,8 @@ static void size_slots(struct gpuring_engine *engine, enum gpuring_algorithm alg
         slots[GPURING_PROTOCOL_LL] = host_lines[GPURING_PROTOCOL_LL].bytes;
         slots[GPURING_PROTOCOL_LL128] = host_lines[GPURING_PROTOCOL_LL128].bytes;
         bytes = host_slot(config, algorithm, bytes);
+    } else if (config->nnodes > 1 && algorithm == GPURING_ALGORITHM_TWO_SHOT) {
+        bytes = nodes_slot(config, bytes);
     } else if (config->nnodes == 1) {
         bytes /= is_exchange(algorithm) ? 4 : algorithm == GPURING_ALGORITHM_TREE ? 2 : 1;
         lanes = config->channels[algorithm] > 0 ? config->channels[algorithm] : 1;

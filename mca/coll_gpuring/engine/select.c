@@ -34,6 +34,7 @@ static const uint64_t channel_bytes[GPURING_PROTOCOL_COUNT] = {[GPURING_PROTOCOL
 
 #define HALF_FOLDED 4 /* half of a vector is folded in the time in which a 4th of it is copied */
 
+#define NODE_BYTES (4 << 10)
 #define TREE_RANKS 5 /* with fewer, a tree is no shallower than a ring is long */
 
 static const struct limits *limits_of(const struct gpuring_select_config *config)
@@ -64,6 +65,14 @@ static bool exists(const struct gpuring_select_config *config, enum gpuring_coll
 {
     return algorithm >= 0 && algorithm < GPURING_ALGORITHM_COUNT &&
            (config->plans[collective] & 1u << algorithm) != 0;
+}
+
+/* Return true if two-shot between nodes serves large vectors, as all cores and network devices of a
+ * node then work at the same time. */
+static bool is_nodewise(const struct gpuring_select_config *config,
+                        enum gpuring_collective collective)
+{
+    return config->nnodes > 1 && exists(config, collective, GPURING_ALGORITHM_TWO_SHOT);
 }
 
 /* On GPUs LL128 needs 128-byte stores that stay whole; what asks for it does not make them so. */
@@ -102,6 +111,9 @@ static uint64_t max_of(uint64_t a, uint64_t b)
  * hops and 2 (n - 1) / n times the vector. With two ranks of a node the bytes are equal, but in the
  * exchange each rank folds the whole vector, and on a ring half of it.
  *
+ * Between nodes that have r ranks each, two-shot has 2 (N - 1) hops between N nodes, and a node
+ * sends 2 (N - 1) / N times the vector, where all ranks of an exchange send it r r (N - 1) times.
+ *
  * Other vectors pass n - 2 more ranks on a ring, but each rank sends them once, where the root of
  * an exchange sends or receives them n - 1 times. Blocks cost the same traffic either way if all
  * ranks reach each other equally well. Between nodes of r ranks, a ring takes each block out of a
@@ -123,6 +135,10 @@ static uint64_t direct_limit(const struct gpuring_select_config *config,
                                    : limit;
     }
     if (collective == GPURING_COLLECTIVE_ALLREDUCE) {
+        if (is_nodewise(config, collective)) {
+            return min_of(limit,
+                          nodes * (2 * nodes - 3) * hop / ((nodes - 1) * (n / nodes * n - 2)));
+        }
         if (n > 2) {
             return min_of(limit, n * ((2 * n - 3) * hop / ((n - 1) * (n - 2)) + 1) - 1);
         }
@@ -136,18 +152,23 @@ static uint64_t direct_limit(const struct gpuring_select_config *config,
 
 /* The same for trees and sizes beyond the exchange; 0: at no size. Trees have about 2 log2 n hops
  * in an allreduce, and half of that in other collectives, and are worth it while a hop costs more
- * than a chunk of V / n. */
+ * than a chunk of V / n. Compared with two-shot between nodes, that is a chunk of V / N, and each
+ * rank of a tree moves the whole vector: both take the same time at about NODE_BYTES for each node
+ * (doc/results/scale.md). */
 static uint64_t tree_limit(const struct gpuring_select_config *config,
                            enum gpuring_collective collective)
 {
     uint64_t n = (uint64_t) config->nranks;
+    bool nodewise = is_nodewise(config, collective);
+    uint64_t length = nodewise ? (uint64_t) config->nnodes : n;
+    uint64_t hop = nodewise ? NODE_BYTES : limits_of(config)->hop;
 
     if (!exists(config, collective, GPURING_ALGORITHM_RING)) {
         return UINT64_MAX;
     }
-    return n >= TREE_RANKS && (collective == GPURING_COLLECTIVE_ALLREDUCE || config->nnodes > 1 ||
-                               n > GPURING_DIRECT_MAX_VECTOR_RANKS)
-               ? n * (limits_of(config)->hop + 1) - 1
+    return length >= TREE_RANKS && (collective == GPURING_COLLECTIVE_ALLREDUCE ||
+                                    config->nnodes > 1 || n > GPURING_DIRECT_MAX_VECTOR_RANKS)
+               ? length * (hop + 1) - 1
                : 0;
 }
 
@@ -206,7 +227,7 @@ struct rule {
 
 /* The rules for a request, in the order in which they count. */
 struct rules {
-    struct rule rule[9];
+    struct rule rule[10];
     int count;
 };
 
@@ -268,6 +289,7 @@ static void list_rules(const struct gpuring_select_config *config, struct reques
              modelled ? model->protocol : -1);
     add_rule(rules, direct, GPURING_ALGORITHM_DIRECT, -1);
     add_rule(rules, is_within(request, tree_limit(config, collective)), GPURING_ALGORITHM_TREE, -1);
+    add_rule(rules, is_nodewise(config, collective), GPURING_ALGORITHM_TWO_SHOT, -1);
     add_rule(rules, true, GPURING_ALGORITHM_RING, -1);
     add_rule(rules, !modelled && request->bytes <= limits->ll, -1, GPURING_PROTOCOL_LL);
     add_rule(rules, !modelled && request->bytes <= limits->ll128, -1, GPURING_PROTOCOL_LL128);

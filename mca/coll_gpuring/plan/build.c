@@ -5,19 +5,24 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* Return the number of parts of the vector: one per ring, tree or stripe, and with two-shot one per
- * stripe and rank. */
-static uint64_t weight_of(enum gpuring_algorithm algorithm, const struct gpuring_plan_input *input)
+/* Return the number of parts of a channel, and set *channels. Trees are in pairs, and a stripe of
+ * two-shot has one part for each rank of a node. */
+static uint32_t parts_of(enum gpuring_algorithm algorithm, const struct gpuring_plan_input *input,
+                         uint32_t *channels)
 {
     switch (algorithm) {
     case GPURING_ALGORITHM_RING:
-        return input->nrings;
+        *channels = input->nrings;
+        return 1;
     case GPURING_ALGORITHM_TREE:
-        return 2 * (uint64_t) input->ntrees; /* in pairs */
+        *channels = input->ntrees;
+        return 2;
     case GPURING_ALGORITHM_DIRECT:
-        return input->ndirect;
+        *channels = input->ndirect;
+        return 1;
     default:
-        return input->nstripes * (uint64_t) input->nranks;
+        *channels = input->nstripes;
+        return (uint32_t) (input->nnodes > 1 ? input->nranks / input->nnodes : input->nranks);
     }
 }
 
@@ -30,7 +35,7 @@ static bool is_in_order(enum gpuring_collective collective, enum gpuring_algorit
     case GPURING_ALGORITHM_DIRECT:
         return gpuring_direct_in_order(collective, input->nranks);
     default:
-        return algorithm != GPURING_ALGORITHM_RING;
+        return algorithm == GPURING_ALGORITHM_TWO_SHOT && input->nnodes <= 1;
     }
 }
 
@@ -39,9 +44,12 @@ static int build(enum gpuring_collective collective, enum gpuring_algorithm algo
                  const struct gpuring_plan *base, struct gpuring_plan **plan)
 {
     struct gpuring_writer writer = {.input = input, .base = base};
+    uint32_t channels, parts = parts_of(algorithm, input, &channels);
 
-    gpuring_writer_open(&writer, collective, algorithm,
-                        base != NULL ? base->weight : weight_of(algorithm, input),
+    if (base != NULL) {
+        channels = gpuring_plan_channels(base);
+    }
+    gpuring_writer_open(&writer, collective, algorithm, channels, parts,
                         is_in_order(collective, algorithm, input));
     for (uint32_t part = 0; writer.status == GPURING_OK && part < writer.plan->weight; part++) {
         builder(&writer, part);
@@ -81,8 +89,11 @@ int gpuring_plan_build(enum gpuring_algorithm algorithm, const struct gpuring_pl
                        struct gpuring_plan **plan)
 {
     enum gpuring_collective collective = base_of(algorithm, input->nranks);
+    gpuring_builder *builder = algorithm == GPURING_ALGORITHM_TWO_SHOT && input->nnodes > 1
+                                   ? gpuring_nodes_allreduce
+                                   : all[algorithm][collective];
 
-    return build(collective, algorithm, all[algorithm][collective], input, NULL, plan);
+    return build(collective, algorithm, builder, input, NULL, plan);
 }
 
 bool gpuring_plan_exists(enum gpuring_collective collective, enum gpuring_algorithm algorithm,

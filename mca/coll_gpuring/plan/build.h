@@ -35,6 +35,9 @@ extern gpuring_builder *const gpuring_direct_many_builders[GPURING_COLLECTIVE_CO
 /* Shared by the tables for trees and for chains. */
 gpuring_builder gpuring_tree_allreduce;
 
+/* Two-shot between nodes. */
+gpuring_builder gpuring_nodes_allreduce;
+
 /* Return true if direct exchanges between `nranks` ranks fold this collective in rank order. */
 bool gpuring_direct_in_order(enum gpuring_collective collective, int nranks);
 
@@ -42,9 +45,10 @@ bool gpuring_direct_in_order(enum gpuring_collective collective, int nranks);
  * down, and is unique among the connections from one rank to another. */
 uint32_t gpuring_plan_key(const struct gpuring_plan *plan, uint32_t part, bool down);
 
-/* Create a plan without lanes that has the connections of the base plan. */
+/* Create a plan without lanes that has the connections of the base plan. parts: of a channel. */
 void gpuring_writer_open(struct gpuring_writer *writer, enum gpuring_collective collective,
-                         enum gpuring_algorithm algorithm, uint64_t weight, bool in_order);
+                         enum gpuring_algorithm algorithm, uint32_t channels, uint32_t parts,
+                         bool in_order);
 
 /* Complete the plan. Returns the writer's status; after an error the plan is freed. */
 int gpuring_writer_finish(struct gpuring_writer *writer, struct gpuring_plan **plan);

@@ -35,19 +35,6 @@ void gpuring_plan_free(struct gpuring_plan *plan)
     free(plan);
 }
 
-/* Return the number of units of weight in a channel. */
-static uint64_t channel_parts(const struct gpuring_plan *plan)
-{
-    switch (plan->algorithm) {
-    case GPURING_ALGORITHM_TREE:
-        return 2;
-    case GPURING_ALGORITHM_TWO_SHOT:
-        return (uint64_t) plan->nranks;
-    default:
-        return 1;
-    }
-}
-
 uint32_t gpuring_plan_key(const struct gpuring_plan *plan, uint32_t part, bool down)
 {
     return (uint32_t) plan->algorithm << 28 | part << 1 | down;
@@ -55,18 +42,18 @@ uint32_t gpuring_plan_key(const struct gpuring_plan *plan, uint32_t part, bool d
 
 uint32_t gpuring_plan_channel(const struct gpuring_plan *plan, uint32_t key)
 {
-    return ((key & UINT32_C(0xfffffff)) >> 1) / (uint32_t) channel_parts(plan);
+    return ((key & UINT32_C(0xfffffff)) >> 1) / plan->parts;
 }
 
 uint32_t gpuring_plan_channels(const struct gpuring_plan *plan)
 {
-    return plan->weight / (uint32_t) channel_parts(plan);
+    return plan->weight / plan->parts;
 }
 
 uint32_t gpuring_plan_first_lanes(const struct gpuring_plan *plan, uint32_t channels,
                                   uint32_t *parts)
 {
-    uint64_t wanted = channels * channel_parts(plan);
+    uint64_t wanted = channels * (uint64_t) plan->parts;
     uint32_t lanes = 0;
 
     *parts = wanted < plan->weight ? (uint32_t) wanted : plan->weight;

@@ -114,6 +114,7 @@ struct gpuring_plan {
     int rank, nranks, root;
     bool in_order;   /* contributions are folded one by one in rank order: ((x0 op x1) op x2) .. */
     uint32_t weight; /* parts are intervals of [0, weight] */
+    uint32_t parts;  /* units of weight in a channel */
     uint32_t nlanes, nrecvs, nsends;
     uint32_t nsteps, nrefs; /* length of the lists below, which hold lane after lane */
     struct gpuring_plan_lane *lanes;
@@ -136,11 +137,15 @@ struct gpuring_plan_input {
     const struct gpuring_channel *channels; /* max(nrings, ntrees) elements */
     uint32_t nrings, ntrees;
     uint32_t ndirect, nstripes; /* stripes of direct and of two-shot: equal cuts of the vector. A
-                                   stripe of two-shot has one part per rank. */
+                                   stripe of two-shot has one part per rank of a node. */
     uint32_t direct_lanes;      /* lanes per stripe of direct in plans with separate steps for each
                                    peer; 0 means 1 */
 
     bool in_order; /* fold in rank order: build chains instead of the channels' trees */
+
+    /* For two-shot between nodes that have the same number of ranks: */
+    int nnodes;         /* up to 1: all ranks are on one node */
+    const int *by_node; /* [nranks] ranks by node. Only gpuring_plan_build reads it. */
 
     /* For plans on a base plan: */
     const struct gpuring_plan *base; /* this rank's base plan, which lists the connections */

@@ -224,13 +224,14 @@ void gpuring_writer_to(struct gpuring_writer *writer, int peer, uint32_t key)
 }
 
 void gpuring_writer_open(struct gpuring_writer *writer, enum gpuring_collective collective,
-                         enum gpuring_algorithm algorithm, uint64_t weight, bool in_order)
+                         enum gpuring_algorithm algorithm, uint32_t channels, uint32_t parts,
+                         bool in_order)
 {
     const struct gpuring_plan_input *input = writer->input;
     const struct gpuring_plan *base = writer->base;
     struct gpuring_plan *plan;
 
-    if (input->nranks < 2 || input->rank < 0 || input->rank >= input->nranks || weight == 0) {
+    if (input->nranks < 2 || input->rank < 0 || input->rank >= input->nranks || channels == 0) {
         gpuring_error("no plan of algorithm %s for rank %d of %d, %u rings and %u trees",
                       gpuring_algorithm_text(algorithm), input->rank, input->nranks, input->nrings,
                       input->ntrees);
@@ -247,7 +248,8 @@ void gpuring_writer_open(struct gpuring_writer *writer, enum gpuring_collective 
                                   .rank = input->rank,
                                   .nranks = input->nranks,
                                   .root = base != NULL ? input->root : 0,
-                                  .weight = weight,
+                                  .weight = channels * parts,
+                                  .parts = parts,
                                   .in_order = in_order};
     for (uint32_t i = 0; base != NULL && i < base->nrecvs; i++) {
         append_conn(writer, &plan->recvs, &plan->nrecvs, base->recvs[i]);

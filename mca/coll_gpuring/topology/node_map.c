@@ -102,6 +102,18 @@ int gpuring_node_map_divide(const struct gpuring_node_map *map, const struct pci
     return map_ranks(keys, map->nranks, parts);
 }
 
+int gpuring_node_map_size(const struct gpuring_node_map *map)
+{
+    int size = map->nranks / map->nnodes;
+
+    for (int i = 0; i < map->nranks; i++) {
+        if (map->node[map->order[i]] != i / size) {
+            return 0;
+        }
+    }
+    return size;
+}
+
 void gpuring_node_map_clear(struct gpuring_node_map *map)
 {
     free(map->node);

@@ -28,6 +28,9 @@ struct gpuring_node_map {
 int gpuring_node_map_find(const struct gpuring_gathered *rank_infos, struct gpuring_node_map *map);
 void gpuring_node_map_clear(struct gpuring_node_map *map);
 
+/* Return the number of ranks of each node, or 0 if the nodes have different numbers. */
+int gpuring_node_map_size(const struct gpuring_node_map *map);
+
 /* Fill in a map with each part of a node (format.h) as a separate node. */
 int gpuring_node_map_divide(const struct gpuring_node_map *map, const struct pci_wire *wires,
                             struct gpuring_node_map *parts);
