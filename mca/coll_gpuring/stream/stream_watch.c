@@ -74,7 +74,6 @@ static void describe_cause(const struct gpuring_stream_state *state,
                            const struct gpuring_stream_record *record, char *text, size_t size)
 {
     const struct gpuring_transport *transport = state->module->engine->transports[0];
-
     bool all_seen = true;
 
     for (int rank = 0; record != NULL && rank < state->module->nranks; rank++) {
