@@ -46,7 +46,7 @@ uint64_t gpuring_differ_peer(const struct gpuring_transport *transport, int peer
 struct gpuring_difference {
     int status;                /* GPURING_ERR_COUNTS if only the number of bytes differs, or
                                   GPURING_ERR_CALLS */
-    const char *code;          /* for messages */
+    const char *code;          /* "[calls-differ]" */
     char own[128], other[128]; /* texts of the calls */
 };
 void gpuring_differ_compare(uint64_t own, uint64_t other, struct gpuring_difference *difference);

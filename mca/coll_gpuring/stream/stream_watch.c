@@ -130,7 +130,7 @@ static int find_error(const struct gpuring_stream_state *state, char *why, size_
         struct gpuring_difference difference;
 
         gpuring_differ_compare(engine->made, other, &difference);
-        snprintf(why, size, "[%s] this rank has queued %s, and rank %d %s", difference.code,
+        snprintf(why, size, "%s this rank has queued %s, and rank %d %s", difference.code,
                  difference.own, rank, difference.other);
         return difference.status;
     }
