@@ -16,7 +16,6 @@
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/pvars.h"
 #include "mca/coll_gpuring/progress/task.h"
-#include "mca/coll_gpuring/request.h"
 #include "mca/coll_gpuring/serve/serve.h"
 #include "mca/coll_gpuring/stage/buffers.h"
 #include "mca/coll_gpuring/stage/stage_call.h"
@@ -124,7 +123,6 @@ static int component_open(void)
     log_open();
     gpuring_tasks_open(opal_progress_register, opal_progress_unregister);
     gpuring_compat_on_free_open(gpuring_module_freed);
-    gpuring_request_open();
     gpuring_peers_publish();
     return OMPI_SUCCESS;
 }

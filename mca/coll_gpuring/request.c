@@ -46,27 +46,6 @@ void gpuring_request_construct(struct gpuring_collective_request *self,
     }
 }
 
-static struct gpuring_collective_request ended;
-
-static int ended_free(ompi_request_t **request)
-{
-    *request = MPI_REQUEST_NULL;
-    return OMPI_SUCCESS;
-}
-
-void gpuring_request_open(void)
-{
-    OBJ_CONSTRUCT(&ended.super, ompi_request_t);
-    gpuring_request_construct(&ended, MPI_COMM_WORLD, false, ended_free, NULL);
-    gpuring_request_activate(&ended.super);
-    ended.super.req_complete = REQUEST_COMPLETED;
-}
-
-ompi_request_t *gpuring_request_ended(void)
-{
-    return &ended.super;
-}
-
 void gpuring_request_activate(ompi_request_t *request)
 {
     request->req_complete = REQUEST_PENDING;

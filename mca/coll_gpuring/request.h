@@ -19,11 +19,6 @@ void gpuring_request_construct(struct gpuring_collective_request *self,
 int gpuring_request_free(ompi_request_t **request);
 void gpuring_request_activate(ompi_request_t *request);
 
-/* Return a complete request that calls without an error may share, whose arguments have no
- * user-defined types and operations. Freeing it does nothing. */
-ompi_request_t *gpuring_request_ended(void);
-void gpuring_request_open(void); /* creates it; called when the component is opened */
-
 /* Return true if a request, of any component, is complete. Its results can then be read. */
 static inline bool gpuring_request_done(const ompi_request_t *request)
 {

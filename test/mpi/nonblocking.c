@@ -209,6 +209,39 @@ static void persistent(const MPI_Comm *comms)
     harness_check(good, "4 persistent operations, started 25 times");
 }
 
+/* On host memory, persistent calls with a root are left to the component that lets ranks run ahead,
+ * unless a reduction is large. */
+static void persistent_with_a_root(MPI_Comm comm)
+{
+    static const int counts[] = {64, 16384}; /* elements of 4 bytes */
+    long long calls = harness_pvar("coll_gpuring_calls");
+    bool good = true;
+
+    for (int i = 0; i < 4; i++) {
+        int count = counts[i / 2], *in = calloc((size_t) count, sizeof *in);
+        int *out = calloc((size_t) count, sizeof *out);
+        MPI_Request request = MPI_REQUEST_NULL;
+
+        in[count - 1] = harness_rank == 1 || i % 2 == 1 ? 7 : 0;
+        good =
+            (i % 2 == 0 ? HARNESS_INIT(Bcast)(in, count, MPI_INT, 1, comm, MPI_INFO_NULL, &request)
+                        : HARNESS_INIT(Reduce)(in, out, count, MPI_INT, MPI_SUM, 1, comm,
+                                               MPI_INFO_NULL, &request)) == MPI_SUCCESS &&
+            MPI_Start(&request) == MPI_SUCCESS &&
+            MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
+            (i % 2 == 0          ? in[count - 1] == 7
+             : harness_rank == 1 ? out[count - 1] == 7 * harness_size
+                                 : true) &&
+            good;
+        MPI_Request_free(&request);
+        free(in);
+        free(out);
+    }
+    calls = harness_pvar("coll_gpuring_calls") - calls;
+    harness_check(good && (calls == 1 || !harness_have_component()),
+                  "persistent calls with a root: %lld of 4 are served", calls);
+}
+
 /* A persistent operation that is never started can be freed. */
 static void persistent_unused(MPI_Comm comm)
 {
@@ -398,6 +431,9 @@ int main(int argc, char **argv)
                       "every non-blocking and persistent operation was served by coll/gpuring "
                       "(%lld)",
                       calls);
+    }
+    if (!harness_on_gpu() && harness_size > 1) {
+        persistent_with_a_root(comms[2]);
     }
     copy_made_amid_calls(comms[1]);
     if (harness_size > 1) {

@@ -157,6 +157,29 @@ static bool is_early(const module_t *self, const struct gpuring_served *served,
            gpuring_agree_bytes(self, call) < (first - number + 1) * EARLY_BYTES;
 }
 
+/*
+ * Persistent calls run when all ranks have started them. With the previous component, ranks of a
+ * call with a root may run ahead of others, which on host memory is faster. Only large vectors are
+ * folded faster here. Measured with 2 ranks: doc/results/collectives.md. The user's choice of an
+ * algorithm, or of an order of reductions, overrides this.
+ */
+#define AHEAD_REDUCE_BYTES (64 << 10)
+
+static bool is_ahead(const module_t *self, const struct gpuring_description *d,
+                     const struct gpuring_call *call)
+{
+    bool reduces = call->collective == GPURING_COLLECTIVE_REDUCE;
+    bool rooted = reduces || call->collective == GPURING_COLLECTIVE_BCAST ||
+                  call->collective == GPURING_COLLECTIVE_GATHER ||
+                  call->collective == GPURING_COLLECTIVE_SCATTER;
+
+    return d->form == GPURING_PERSISTENT && rooted &&
+           gpuring_process.device_ops->kind == GPURING_DEVICE_HOST &&
+           gpuring_params.algorithm == GPURING_PARAM_ALGORITHM_AUTO &&
+           !(reduces && (gpuring_params.deterministic ||
+                         gpuring_agree_bytes(self, call) >= AHEAD_REDUCE_BYTES));
+}
+
 /* Vote in a call in which some ranks may use GPU buffers and others host buffers. Returns NONE, or
  * the reason for delegating it. The ranks vote in every call in which all of them are able to. */
 static enum gpuring_reason vote(module_t *self, struct gpuring_call *call,
@@ -199,6 +222,9 @@ enum gpuring_reason gpuring_call_begin(struct gpuring_description *d, struct gpu
         (reason == GPURING_REASON_NONE || reason == GPURING_REASON_MEMORY) &&
         is_early(self, served, *call, number)) {
         return reason == GPURING_REASON_NONE ? GPURING_REASON_EARLY : reason;
+    }
+    if (*status == GPURING_OK && reason == GPURING_REASON_NONE && is_ahead(self, d, *call)) {
+        return GPURING_REASON_TUNED;
     }
     if (votes) {
         return *status == GPURING_OK ? vote(self, *call, pending, reason, number) : reason;

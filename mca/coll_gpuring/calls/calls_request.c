@@ -151,8 +151,9 @@ static int request_started(const struct gpuring_description *d, struct gpuring_c
 
 /*
  * Make a non-blocking call that is served as far as this rank knows. If nothing is before it, start
- * it immediately. Most small calls then end, and need no request of their own. Open MPI stores
- * references to user-defined types in a request, which calls with a kept shape do not have.
+ * it immediately. Most small calls then end, and share Open MPI's complete request. Some versions
+ * of Open MPI store references to user-defined types in any request, also behind the end of that
+ * one, but calls with a kept shape have no such types.
  */
 static int nonblocking_call(const struct gpuring_description *d, struct gpuring_call *call,
                             const struct gpuring_pending *pending, ompi_request_t **request)
@@ -169,7 +170,7 @@ static int nonblocking_call(const struct gpuring_description *d, struct gpuring_
     }
     status = gpuring_execute_start(module, call, pending->number);
     if (status == GPURING_OK && call->shape != 0) {
-        *request = gpuring_request_ended();
+        *request = &ompi_request_empty;
         return MPI_SUCCESS;
     }
     return request_started(d, call, pending, status, request);
