@@ -52,6 +52,7 @@ unit_tests = \
     test/unit/test_ptx_weak \
     test/unit/test_queue \
     test/unit/test_runs \
+    test/unit/test_select_nodes \
     test/unit/test_soak \
     test/unit/test_task \
     test/unit/test_transport \

@@ -365,23 +365,27 @@ static double time_on_hosts(enum gpuring_algorithm algorithm, struct cluster *cl
     assert_non_null(numbers);
     config.lane_bandwidth = 10e3;
     config.step_us = 0.1;
-    config.chunk_bytes = 128 << 10;
+    if (algorithm != GPURING_ALGORITHM_TREE || bytes / 8 > 128 << 10) {
+        config.chunk_bytes = 128 << 10; /* as gpuring_select does */
+    } else if (bytes / 8 > config.chunk_bytes) {
+        config.chunk_bytes = bytes / 8;
+    }
     for (int rank = 0; rank < nranks; rank++) {
         numbers[rank] = rank;
         numbers[nranks + rank] = rank / cluster->size;
     }
     for (int rank = 0; rank < nranks; rank++) {
-        struct gpuring_channel channel;
+        struct gpuring_channel channels[2];
         struct gpuring_plan_input input = {.rank = rank,
                                            .nranks = nranks,
-                                           .channels = &channel,
-                                           .nrings = 1,
+                                           .channels = channels,
+                                           .nrings = 2,
                                            .ntrees = 1,
                                            .nstripes = 1,
                                            .nnodes = cluster->nnodes,
                                            .by_node = numbers};
 
-        gpuring_node_map_channels(&map, rank, 1, &channel);
+        gpuring_node_map_channels(&map, rank, 2, channels);
         assert_int_equal(gpuring_plan_build(algorithm, &input, &plans[rank]), GPURING_OK);
     }
     assert_int_equal(gpuring_plan_simulate((const struct gpuring_plan *const *) plans, nranks,

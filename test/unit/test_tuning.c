@@ -523,41 +523,6 @@ static void small_calls_with_a_root_are_staged(void **state)
     assert_false(delegates(&config, GPURING_COLLECTIVE_BCAST, 101));
 }
 
-/* Two-shot replaces rings between nodes, and needs fewer hops. In a node it does so on request. */
-static void two_shot_replaces_rings_between_nodes(void **state)
-{
-    const enum gpuring_algorithm ring = GPURING_ALGORITHM_RING, tree = GPURING_ALGORITHM_TREE,
-                                 direct = GPURING_ALGORITHM_DIRECT,
-                                 two_shot = GPURING_ALGORITHM_TWO_SHOT;
-    const struct {
-        int nranks, nnodes;
-        uint64_t bytes;
-        enum gpuring_algorithm without, with; /* two-shot */
-    } cases[] = {
-        {64, 8, 8, tree, tree},           {64, 8, 1 << 20, tree, two_shot},
-        {64, 8, 1 << 30, ring, two_shot}, {64, 1, 1 << 30, ring, ring},
-        {4, 2, 8 << 10, direct, direct},  {4, 2, 32 << 10, direct, two_shot},
-        {4, 2, 1 << 20, ring, two_shot},
-    };
-
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct gpuring_select_config config = {.algorithm = -1,
-                                               .protocol = -1,
-                                               .nranks = cases[i].nranks,
-                                               .nnodes = cases[i].nnodes,
-                                               .host = true};
-        uint32_t *plans = &config.plans[GPURING_COLLECTIVE_ALLREDUCE];
-        struct gpuring_selection choice;
-
-        *plans = 1u << ring | 1u << tree | (cases[i].nranks <= 16 ? 1u << direct : 0);
-        gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, cases[i].bytes, 1, &choice);
-        assert_int_equal(choice.algorithm, cases[i].without);
-        *plans |= 1u << two_shot;
-        gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, cases[i].bytes, 1, &choice);
-        assert_int_equal(choice.algorithm, cases[i].with);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -573,7 +538,6 @@ int main(void)
         cmocka_unit_test(each_collective_has_its_rules),
         cmocka_unit_test(turns_are_for_large_vectors),
         cmocka_unit_test(small_calls_with_a_root_are_staged),
-        cmocka_unit_test(two_shot_replaces_rings_between_nodes),
     };
 
     return cmocka_run_group_tests_name("tuning", tests, NULL, NULL);

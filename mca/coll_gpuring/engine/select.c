@@ -34,6 +34,7 @@ static const uint64_t channel_bytes[GPURING_PROTOCOL_COUNT] = {[GPURING_PROTOCOL
 
 #define HALF_FOLDED 4 /* half of a vector is folded in the time in which a 4th of it is copied */
 
+#define RING_BYTES (16 << 10)
 #define NODE_BYTES (4 << 10)
 #define TREE_RANKS 5 /* with fewer, a tree is no shallower than a ring is long */
 
@@ -152,16 +153,17 @@ static uint64_t direct_limit(const struct gpuring_select_config *config,
 
 /* The same for trees and sizes beyond the exchange; 0: at no size. Trees have about 2 log2 n hops
  * in an allreduce, and half of that in other collectives, and are worth it while a hop costs more
- * than a chunk of V / n. Compared with two-shot between nodes, that is a chunk of V / N, and each
- * rank of a tree moves the whole vector: both take the same time at about NODE_BYTES for each node
- * (doc/results/scale.md). */
+ * than a chunk of V / n. On hosts between nodes, the thread of a rank copies the whole vector in a
+ * tree. The model of doc/results/scale.md has the same time for a ring at about RING_BYTES for each
+ * rank, and for two-shot at about NODE_BYTES for each node. */
 static uint64_t tree_limit(const struct gpuring_select_config *config,
                            enum gpuring_collective collective)
 {
     uint64_t n = (uint64_t) config->nranks;
     bool nodewise = is_nodewise(config, collective);
+    bool hosts = config->host && config->nnodes > 1 && collective == GPURING_COLLECTIVE_ALLREDUCE;
     uint64_t length = nodewise ? (uint64_t) config->nnodes : n;
-    uint64_t hop = nodewise ? NODE_BYTES : limits_of(config)->hop;
+    uint64_t hop = nodewise ? NODE_BYTES : hosts ? RING_BYTES : limits_of(config)->hop;
 
     if (!exists(config, collective, GPURING_ALGORITHM_RING)) {
         return UINT64_MAX;
@@ -334,8 +336,8 @@ static enum gpuring_protocol choose_protocol(const struct gpuring_select_config 
 }
 
 /* Return the number of channels: that of the cost model if its algorithm and protocol were chosen,
- * otherwise as many as the vector fills. On the host all are used, because empty lanes cost
- * nothing. */
+ * otherwise as many as the vector fills. On one node of hosts all are used, because empty lanes
+ * cost nothing. Between nodes the caller would look at the links of all lanes. */
 static uint32_t choose_channels(const struct gpuring_select_config *config,
                                 const struct gpuring_selection *choice,
                                 const struct request *request)
@@ -351,7 +353,9 @@ static uint32_t choose_channels(const struct gpuring_select_config *config,
     if (filled < config->min_channels) {
         filled = config->min_channels;
     }
-    return config->host || filled >= all ? all : filled > 0 ? (uint32_t) filled : 1;
+    return (config->host && config->nnodes == 1) || filled >= all ? all
+           : filled > 0                                           ? (uint32_t) filled
+                                                                  : 1;
 }
 
 /* Return true if chunks of Simple are cut into slices. In ordinary memory slices are worth it
@@ -373,20 +377,32 @@ static bool has_slices(const struct gpuring_select_config *config,
 }
 
 /*
- * Return the largest size of chunks of `bytes` bytes, or 0 if they may fill a slot. MPI sends short
- * messages without an answer of the receiver, and long ones without copying them. Measured with TCP
- * between two ranks (doc/results/ucx.md): from WHOLE_BYTES on, long messages are faster. Only nodes
- * of one rank have slots for them (engine.c).
+ * Return the largest size of chunks in bytes. `bytes`: of the vector or of a rank's part. MPI sends
+ * short messages without an answer of the receiver, and long ones without copying them. Measured
+ * with TCP between two ranks (doc/results/ucx.md): from WHOLE_BYTES on, long messages are faster.
+ * Only nodes of one rank have slots for them (engine.c).
  */
 #define WHOLE_BYTES (192 << 10)
 
-static uint64_t chunk_limit(const struct gpuring_select_config *config, uint64_t bytes)
+/* Ranks of a tree forward each chunk, so that both trees of a vector need several chunks to keep
+ * all ranks at work. Shorter chunks take more messages than that is worth (doc/results/scale.md).
+ */
+#define TREE_CHUNKS      8
+#define TREE_CHUNK_BYTES (32 << 10)
+
+static uint64_t chunk_limit(const struct gpuring_select_config *config,
+                            enum gpuring_algorithm algorithm, const struct request *request,
+                            uint64_t bytes)
 {
     bool whole = bytes >= WHOLE_BYTES && config->nnodes == config->nranks;
+    uint64_t limit = config->any_memory && !whole ? GPURING_FIFO_WANTED : UINT64_MAX;
 
-    return config->chunk_bytes > 0 || !config->any_memory ? config->chunk_bytes
-           : whole                                        ? 0
-                                                          : GPURING_FIFO_WANTED;
+    if (config->chunk_bytes > 0) {
+        return config->chunk_bytes;
+    }
+    return algorithm == GPURING_ALGORITHM_TREE && config->host && config->nnodes > 1
+               ? min_of(limit, max_of(request->bytes / TREE_CHUNKS, TREE_CHUNK_BYTES))
+               : limit;
 }
 
 /* Return true if a call runs on the connections for small calls: it needs one chunk of them. */
@@ -405,9 +421,8 @@ void gpuring_select(const struct gpuring_select_config *config, enum gpuring_col
     uint64_t bytes = count != GPURING_COUNT_UNKNOWN ? count * type_size : GPURING_COUNT_UNKNOWN;
     uint64_t blocks = gpuring_collective_has_blocks(collective) ? (uint64_t) config->nranks : 1;
     struct request request = {.collective = collective, .bytes = bytes};
-    uint64_t align = gpuring_chunk_align(type_size);
+    uint64_t align = gpuring_chunk_align(type_size), limit;
     struct rules rules;
-    uint64_t limit;
 
     if (__builtin_mul_overflow(bytes, blocks, &request.all)) {
         request.all = UINT64_MAX;
@@ -430,8 +445,6 @@ void gpuring_select(const struct gpuring_select_config *config, enum gpuring_col
         choice->slice = choice->chunk;
         choice->chunk *= GPURING_SLICES;
     }
-    limit = chunk_limit(config, bytes) / type_size / align * align;
-    if (chunk_limit(config, bytes) > 0 && limit < choice->chunk) {
-        choice->chunk = limit > 0 ? limit : align;
-    }
+    limit = chunk_limit(config, choice->algorithm, &request, bytes) / type_size / align;
+    choice->chunk = min_of(choice->chunk, max_of(limit, 1) * align);
 }

@@ -75,13 +75,18 @@ int gpuring_channels_divide(const struct gpuring_node_map *map, struct pci_wire 
     return status;
 }
 
+/* Rings between nodes of hosts: while the thread of a rank works for one of them, the network
+ * transfers data of the other. More of them were not faster in the model (doc/results/scale.md). */
+#define HOST_RINGS 2
+
 /* Set the numbers of channels. They may exceed the number of found channels, which are then used
  * several times. A channel of trees has up to four lanes. Between nodes each lane also has a
  * connection of the network, except that the lanes of direct share those of their stripe. */
 static void count_lanes(struct gpuring_channels *channels, const struct gpuring_gpu_parts *gpus)
 {
     const struct pci_agreed *agreed = &channels->connect.agreed;
-    uint32_t rings = channels->engine ? agreed->rings : 1;
+    bool hosts = gpus->blocks == 0 && channels->map->nnodes > 1;
+    uint32_t rings = channels->engine ? agreed->rings : hosts ? HOST_RINGS : 1;
     uint32_t trees = channels->engine ? agreed->trees : 1,
              nranks = (uint32_t) channels->map->nranks;
 

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* The selection for allreduces on hosts between nodes. */
+#include "test/unit/unit.h"
+
+#include "mca/coll_gpuring/engine/select.h"
+
+/* Two-shot replaces rings between nodes, and needs fewer hops. In a node it does so on request. */
+static void two_shot_replaces_rings_between_nodes(void **state)
+{
+    const enum gpuring_algorithm ring = GPURING_ALGORITHM_RING, tree = GPURING_ALGORITHM_TREE,
+                                 direct = GPURING_ALGORITHM_DIRECT,
+                                 two_shot = GPURING_ALGORITHM_TWO_SHOT;
+    const struct {
+        int nranks, nnodes;
+        uint64_t bytes;
+        enum gpuring_algorithm without, with; /* two-shot */
+    } cases[] = {
+        {64, 8, 8, tree, tree},
+        {64, 8, 1 << 20, tree, two_shot},
+        {64, 8, 1 << 30, ring, two_shot},
+        {32, 32, 256 << 10, tree, two_shot},
+        {32, 32, 1 << 20, ring, two_shot},
+        {64, 1, 1 << 30, ring, ring},
+        {4, 2, 8 << 10, direct, direct},
+        {4, 2, 32 << 10, direct, two_shot},
+        {4, 2, 1 << 20, ring, two_shot},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct gpuring_select_config config = {.algorithm = -1,
+                                               .protocol = -1,
+                                               .nranks = cases[i].nranks,
+                                               .nnodes = cases[i].nnodes,
+                                               .host = true};
+        uint32_t *plans = &config.plans[GPURING_COLLECTIVE_ALLREDUCE];
+        struct gpuring_selection choice;
+
+        *plans = 1u << ring | 1u << tree | (cases[i].nranks <= 16 ? 1u << direct : 0);
+        gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, cases[i].bytes, 1, &choice);
+        assert_int_equal(choice.algorithm, cases[i].without);
+        *plans |= 1u << two_shot;
+        gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, cases[i].bytes, 1, &choice);
+        assert_int_equal(choice.algorithm, cases[i].with);
+    }
+}
+
+/* A call between nodes uses as many rings as its bytes fill, and its trees have several chunks. */
+static void channels_and_chunks_between_nodes_follow_size(void **state)
+{
+    const struct {
+        uint64_t bytes;
+        enum gpuring_algorithm algorithm;
+        uint32_t channels;
+        uint64_t chunk;
+    } cases[] = {
+        {63 << 10, GPURING_ALGORITHM_RING, 1, 131072},
+        {64 << 10, GPURING_ALGORITHM_RING, 2, 131072},
+        {64 << 10, GPURING_ALGORITHM_TREE, 1, 32768},
+        {512 << 10, GPURING_ALGORITHM_TREE, 1, 65536},
+        {64 << 20, GPURING_ALGORITHM_TREE, 1, 131072},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct gpuring_select_config config = {
+            .algorithm = (int) cases[i].algorithm,
+            .protocol = -1,
+            .nranks = 32,
+            .nnodes = 32,
+            .host = true,
+            .plans = {[GPURING_COLLECTIVE_ALLREDUCE] =
+                          1u << GPURING_ALGORITHM_RING | 1u << GPURING_ALGORITHM_TREE},
+            .channels = {[GPURING_ALGORITHM_RING] = 2, [GPURING_ALGORITHM_TREE] = 1},
+            .slot_bytes = {
+                [GPURING_ALGORITHM_RING] = {131072}, [GPURING_ALGORITHM_TREE] = {131072}}};
+        struct gpuring_selection choice;
+
+        gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, cases[i].bytes, 1, &choice);
+        assert_int_equal(choice.channels, cases[i].channels);
+        assert_int_equal(choice.chunk, cases[i].chunk);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_shot_replaces_rings_between_nodes),
+        cmocka_unit_test(channels_and_chunks_between_nodes_follow_size),
+    };
+
+    return cmocka_run_group_tests_name("select between nodes", tests, NULL, NULL);
+}
