@@ -435,18 +435,6 @@ void gpuring_engine_abort(const struct gpuring_engine *engine, int status)
     }
 }
 
-int gpuring_engine_aborted(const struct gpuring_engine *engine)
-{
-    struct gpuring_transport *transport;
-    uint32_t why = 0;
-
-    GPURING_ENGINE_EACH(i, transport, engine)
-    {
-        why = why == 0 ? *gpuring_transport_abort_word(transport) : why;
-    }
-    return -(int) why;
-}
-
 void gpuring_engine_freed(const struct gpuring_engine *engine)
 {
     /* Partner: gpuring_engine_own. */
