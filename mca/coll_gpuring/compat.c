@@ -90,6 +90,18 @@ void gpuring_compat_on_free_close(void)
     on_free.key = MPI_KEYVAL_INVALID;
 }
 
+uint64_t gpuring_compat_processes(struct ompi_communicator_t *comm)
+{
+    uint64_t hash = GPURING_HASH_START;
+
+    for (int rank = 0; rank < ompi_comm_size(comm); rank++) {
+        opal_process_name_t name = ompi_group_get_proc_name(comm->c_local_group, rank);
+
+        hash = gpuring_hash_number(hash, (uint64_t) name.jobid << 32 | name.vpid);
+    }
+    return hash;
+}
+
 #define PUBLISHED "coll.gpuring"
 
 void gpuring_compat_publish(uint32_t word)

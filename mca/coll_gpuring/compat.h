@@ -187,6 +187,9 @@ void gpuring_compat_on_free_open(void (*function)(void *));
 void gpuring_compat_on_free(struct ompi_communicator_t *comm, void *argument);
 void gpuring_compat_on_free_close(void);
 
+/* Return a hash of the names of a communicator's processes, in the order of their ranks. */
+uint64_t gpuring_compat_processes(struct ompi_communicator_t *comm);
+
 /* Return the host of a rank of the communicator, for log messages. Never NULL. */
 const char *gpuring_compat_host(struct ompi_communicator_t *comm, int rank);
 

@@ -135,6 +135,7 @@ static int component_close(void)
     gpuring_p2p_close();
     gpuring_tasks_close();
     gpuring_stream_finish();
+    gpuring_reuse_clear();
     if (gpuring_process.modules > 0) {
         gpuring_warn("[not-freed] the program has not freed all communicators: their connections "
                      "end with the process");

@@ -130,6 +130,7 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/engine/select.c \
     mca/coll_gpuring/engine/select.h \
     mca/coll_gpuring/engine/tuning.c \
+    mca/coll_gpuring/engine/transports.c \
     mca/coll_gpuring/engine/tuning.h \
     mca/coll_gpuring/oob/oob.c \
     mca/coll_gpuring/oob/oob.h \
@@ -166,6 +167,8 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/topology/node_topology.h \
     mca/coll_gpuring/wireup/engine_config.c \
     mca/coll_gpuring/wireup/plans.h \
+    mca/coll_gpuring/wireup/pool.c \
+    mca/coll_gpuring/wireup/pool.h \
     mca/coll_gpuring/wireup/survey.c \
     mca/coll_gpuring/wireup/survey.h
 
@@ -251,6 +254,8 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/wireup/rank_info.c \
     mca/coll_gpuring/wireup/net_select.c \
     mca/coll_gpuring/wireup/peers.c \
+    mca/coll_gpuring/wireup/reuse.c \
+    mca/coll_gpuring/wireup/state.c \
     mca/coll_gpuring/wireup/state.h \
     mca/coll_gpuring/wireup/wireup.c \
     mca/coll_gpuring/wireup/wireup.h

@@ -36,8 +36,6 @@ static void module_release(mca_coll_gpuring_module_t *module)
     __atomic_fetch_sub(&gpuring_process.modules, 1, __ATOMIC_RELAXED);
     gpuring_stream_close(module);
     gpuring_serve_close(module);
-    gpuring_engine_destroy(module->engine);
-    module->engine = NULL;
     free(module->shapes);
 }
 

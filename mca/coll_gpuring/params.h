@@ -98,6 +98,9 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
     INT(connect_after, 64, 3, SHARED, 0, 127,                                                      \
         "Number of first calls that other components run on a communicator except "                \
         "MPI_COMM_WORLD, where a KiB counts as a call; 0 or deterministic: none")                  \
+    INT(pool_size, 8, 4, LOCAL, 0, 1024,                                                           \
+        "Number of freed communicators whose connections this process keeps for later "            \
+        "communicators of the same ranks; 0: none")                                                \
     SIZE(buffer_size, 1048576, 4, SHARED, 8192, 1073741824,                                        \
          "Bytes of the buffer of each connection with protocol simple, shared by 8 slots; with "   \
          "coll_gpuring_device=host on one node, twice that for all direct connections of a rank")  \

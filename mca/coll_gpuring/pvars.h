@@ -31,7 +31,8 @@
       "Ranks whose GPU memory is mapped, but does not receive what is written to it")            \
     X(torn_peers,                                                                                \
       "Ranks whose lines of LL128 were received torn, so that it is not used with them")         \
-    X(wireups, "Communicators that were wired up")
+    X(wireups, "Communicators that were wired up")                                               \
+    X(reused, "Communicators that use the connections of a freed one, and were not wired up")
 
 /* Counters of the proxies, in gpuring_process.net_counts. */
 #define GPURING_NET_PVARS(X)                                    \
@@ -39,7 +40,9 @@
     X(net_retries, "Network transfers that were repeated after a fault")
 
 /* Levels: current values. */
-#define GPURING_LEVEL_PVARS(X) X(nodes, "Nodes of the communicator that was wired up last")
+#define GPURING_LEVEL_PVARS(X)                                   \
+    X(nodes, "Nodes of the communicator that was wired up last") \
+    X(pooled, "Freed communicators whose connections are kept (coll_gpuring_pool_size)")
 
 /* Texts, which are printed when they are read. At most GPURING_PVAR_TEXT characters including the
  * terminating zero. */

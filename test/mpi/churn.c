@@ -7,15 +7,19 @@
  * ranks draw the same calls from the seed and complete them in different orders.
  *
  *   churn [-s SEED] [-c STEPS] [-u]
+ *   churn -d COUNT
  *
+ * -d: create, use and free COUNT duplicates. All of them must use the connections of the first one.
  * -u: use each communicator before it may be freed. With coll_gpuring_connect_after, also check
  * which of a communicator's first calls are served.
  */
 #include "harness.h"
 
+#include <malloc.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define COMMS  6
@@ -370,6 +374,83 @@ static void first_calls(int early)
     harness_check(is_served(MPI_COMM_WORLD, 1, true), "MPI_COMM_WORLD is served from the start");
 }
 
+/* Return the number of mapped memory files of the host device. */
+static int count_files(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[1024];
+    int count = 0;
+
+    while (maps != NULL && fgets(line, sizeof line, maps) != NULL) {
+        count += strstr(line, "/memfd:") != NULL;
+    }
+    if (maps != NULL) {
+        fclose(maps);
+    }
+    return count;
+}
+
+/* Duplicate MPI_COMM_WORLD, make calls of several kinds on the duplicate, and free it. In
+ * one of them, some ranks use host memory if the others use a GPU. */
+static bool use_duplicate(int number, void *in, void *out)
+{
+    static double host_in[MOST], host_out[MOST];
+    int root = number % harness_size, count = number % MOST + 1, one = number, all[64] = {0};
+    bool right = true;
+    MPI_Comm comm;
+
+    for (int i = 0; i < count; i++) {
+        host_in[i] = harness_rank + i % 7 + number;
+    }
+    harness_write(in, host_in, (size_t) count * sizeof *host_in);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Allreduce(in, out, count, MPI_DOUBLE, MPI_SUM, comm);
+    harness_read(host_out, out, (size_t) count * sizeof *host_out);
+    for (int i = 0; i < count; i++) {
+        right = right && host_out[i] == harness_size * (i % 7 + number + (harness_size - 1) / 2.0);
+    }
+    harness_write(in, &number, sizeof number);
+    MPI_Bcast(in, 1, MPI_INT, root, comm);
+    MPI_Bcast(harness_rank % 2 == number % 2 ? in : &one, 1, MPI_INT, root, comm);
+    one = number + harness_rank;
+    harness_write(in, &one, sizeof one);
+    MPI_Allgather(in, 1, MPI_INT, out, 1, MPI_INT, comm);
+    harness_read(all, out, (size_t) harness_size * sizeof *all);
+    for (int i = 0; i < harness_size; i++) {
+        right = right && all[i] == number + i;
+    }
+    MPI_Comm_free(&comm);
+    return right;
+}
+
+static void duplicates(int count)
+{
+    long long reused, wireups;
+    void *in = harness_alloc(MOST * sizeof(double)), *out = harness_alloc(MOST * sizeof(double));
+    size_t memory;
+    int files;
+    bool right = true;
+
+    for (int i = 0; i < 8 * harness_size; i++) { /* plans for all roots exist afterwards */
+        right = use_duplicate(i, in, out) && right;
+    }
+    reused = harness_pvar("coll_gpuring_reused");
+    wireups = harness_pvar("coll_gpuring_wireups");
+    files = count_files();
+    memory = mallinfo2().uordblks;
+    for (int i = 0; i < count; i++) {
+        right = use_duplicate(i, in, out) && right;
+    }
+    harness_check(right, "%d duplicates", count);
+    harness_check(harness_pvar("coll_gpuring_reused") - reused == count &&
+                      harness_pvar("coll_gpuring_wireups") == wireups,
+                  "all use the connections of the first one");
+    harness_check(count_files() == files, "no memory was mapped for them");
+    harness_check(mallinfo2().uordblks < memory + (64 << 10), "memory stays constant");
+    harness_free(in);
+    harness_free(out);
+}
+
 int main(int argc, char **argv)
 {
     const char *early = getenv("OMPI_MCA_coll_gpuring_connect_after");
@@ -377,8 +458,11 @@ int main(int argc, char **argv)
     int steps = 300, option;
 
     harness_start(&argc, &argv, MPI_THREAD_SINGLE);
-    while ((option = getopt(argc, argv, "s:c:u")) != -1) {
+    while ((option = getopt(argc, argv, "s:c:ud:")) != -1) {
         switch (option) {
+        case 'd':
+            duplicates(atoi(optarg));
+            return harness_finish();
         case 's':
             seed = strtoull(optarg, NULL, 0);
             break;

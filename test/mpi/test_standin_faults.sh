@@ -13,6 +13,7 @@ if [ ! -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
     finish
 fi
 export OMPI_MCA_coll_gpuring_buffer_size=64k GPURING_STANDIN_PROTECT=0
+export OMPI_MCA_coll_gpuring_pool_size=0 # each communicator is wired up
 
 # Succeed if the stand-in driver has reported no leaks and no misuses.
 left_behind() {

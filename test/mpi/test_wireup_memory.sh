@@ -10,7 +10,10 @@
 OMPI_MCA_coll_gpuring_timeout=60 # a rank that waits in vain ends in an error on some ranks only
 export OMPI_MCA_coll_gpuring_timeout
 
-# lacking RANKS NODES RANK [nonblocking | second]
+# Each communicator must be wired up.
+export OMPI_MCA_coll_gpuring_pool_size=0
+
+# lacking RANKS NODES RANK [nonblocking | second | kept]
 lacking() {
     LD_PRELOAD="$top_builddir/test/mpi/.libs/memory_faults.so" \
         mpi 300 "$1" "n$2" wireup_memory "$3" ${4:+"$4"}
@@ -26,6 +29,9 @@ lacking 4 2 3 nonblocking
 export OMPI_MCA_coll_gpuring_direct_ranks=2
 lacking 4 2 1 second
 unset OMPI_MCA_coll_gpuring_direct_ranks
+
+# The ranks keep connections between the same processes in another order, which do not fit.
+OMPI_MCA_coll_gpuring_pool_size=1 lacking 3 1 1 kept
 
 # The same while the ranks merge their views of the node.
 LD_PRELOAD="$top_builddir/test/mpi/.libs/memory_faults.so" run 300 "$MPIRUN" -n 4 \

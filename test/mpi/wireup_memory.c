@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * wireup_memory RANK [nonblocking | second]: let each memory allocation on this rank fail in turn
- * while a communicator is connected. With `second`, they fail while the connections of direct
- * exchanges are created, which a small vector needs. All ranks must finish with the right result or
- * with an MPI error. A non-blocking call without memory for its request returns MPI_ERR_NO_MEM
- * before it has started, and is made again. Needs memory_faults.la preloaded.
+ * wireup_memory RANK [nonblocking | second | kept]: let each memory allocation on this rank fail in
+ * turn while a communicator is connected. With `second`, they fail while the connections of direct
+ * exchanges are created, which a small vector needs. With `kept`, the ranks keep connections of a
+ * freed communicator, which they give up, and connect again. All ranks must finish with the right
+ * result or with an MPI error. A non-blocking call without memory for its request returns
+ * MPI_ERR_NO_MEM before it has started, and is made again. Needs memory_faults.la preloaded.
  */
 #include "harness.h"
 
@@ -23,8 +24,8 @@ static int refused; /* non-blocking calls that found no memory for a request */
 static void (*arm)(long);
 static long (*disarm)(void);
 
-enum form { BLOCKING, NONBLOCKING, SECOND };
-static const char *const form_names[] = {"blocking", "nonblocking", "second"};
+enum form { BLOCKING, NONBLOCKING, SECOND, KEPT };
+static const char *const form_names[] = {"blocking", "nonblocking", "second", "kept"};
 
 struct outcome {
     int status; /* error code of MPI */
@@ -108,6 +109,11 @@ static bool round_of(int failing, long number, enum form form, bool *good, int *
         return false;
     }
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    if (form == KEPT) {
+        (void) reduce(comm, form, 0);
+        MPI_Comm_free(&comm);
+        MPI_Comm_split(MPI_COMM_WORLD, 0, -harness_rank, &comm);
+    }
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     if (form == SECOND) {
         reduce_large(comm);
@@ -179,7 +185,8 @@ int main(int argc, char **argv)
     harness_check(errors == 0, "the wire-up itself ends in no MPI error");
     harness_check((refused > 0) == (form == NONBLOCKING && harness_rank == failing),
                   "a call without memory for a request returns MPI_ERR_NO_MEM");
-    harness_check(number > 20 && number < LIMIT && dead >= number / 2,
-                  "the failures were met by the wire-up");
+    harness_check(number > 20 && number < LIMIT && (dead >= number / 2) == (form != KEPT),
+                  form == KEPT ? "most wire-ups succeed after kept connections were freed"
+                               : "the failures were met by the wire-up");
     return harness_finish();
 }

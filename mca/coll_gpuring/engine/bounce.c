@@ -103,3 +103,10 @@ void gpuring_bounce_end(struct gpuring_engine *engine)
     free_large(engine, &engine->bounce_input);
     free_large(engine, &engine->bounce_output);
 }
+
+void gpuring_bounce_clear(struct gpuring_engine *engine)
+{
+    engine->device_ops->free(engine->device, engine->bounce_input.kept);
+    engine->device_ops->free(engine->device, engine->bounce_output.kept);
+    engine->bounce_input = engine->bounce_output = (struct gpuring_bounce){.kept = NULL};
+}

@@ -23,7 +23,7 @@ struct gpuring_call;
 
 /* The bounce buffer of one buffer. */
 struct gpuring_bounce {
-    void *kept; /* between calls, until the engine is destroyed; NULL: not needed yet */
+    void *kept; /* between calls, until gpuring_bounce_clear; NULL: not needed yet */
     size_t room;
     void *large; /* only for this call; NULL: none */
     void *used;  /* by the current call: kept, large or NULL */
@@ -39,5 +39,8 @@ int gpuring_bounce_deliver(struct gpuring_engine *engine, const struct gpuring_c
 
 /* Release the copies after the call, when the stream is idle. */
 void gpuring_bounce_end(struct gpuring_engine *engine);
+
+/* Free what is kept between calls. */
+void gpuring_bounce_clear(struct gpuring_engine *engine);
 
 #endif

@@ -413,38 +413,6 @@ void gpuring_engine_own(struct gpuring_engine *engine, struct gpuring_transport 
     __atomic_store_n(&engine->connected, connected, __ATOMIC_RELEASE);
 }
 
-int gpuring_engine_health(const struct gpuring_engine *engine, char *text, size_t size)
-{
-    struct gpuring_transport *transport;
-    int status = GPURING_OK;
-
-    GPURING_ENGINE_EACH(i, transport, engine)
-    {
-        status = status == GPURING_OK ? gpuring_transport_health(transport, text, size) : status;
-    }
-    return status;
-}
-
-void gpuring_engine_abort(const struct gpuring_engine *engine, int status)
-{
-    struct gpuring_transport *transport;
-
-    GPURING_ENGINE_EACH(i, transport, engine)
-    {
-        gpuring_transport_abort(transport, status);
-    }
-}
-
-void gpuring_engine_freed(const struct gpuring_engine *engine)
-{
-    /* Partner: gpuring_engine_own. */
-    int count = __atomic_load_n(&engine->ntransports, __ATOMIC_ACQUIRE);
-
-    for (int i = 0; i < count; i++) {
-        gpuring_transport_freed(engine->transports[i]);
-    }
-}
-
 void gpuring_engine_destroy(struct gpuring_engine *engine)
 {
     if (engine == NULL) {
@@ -457,8 +425,7 @@ void gpuring_engine_destroy(struct gpuring_engine *engine)
         engine->device_ops->stream_destroy(
             engine->stream); /* nothing uses the memory freed below afterwards */
     }
-    engine->device_ops->free(engine->device, engine->bounce_input.kept);
-    engine->device_ops->free(engine->device, engine->bounce_output.kept);
+    gpuring_bounce_clear(engine);
     gpuring_programs_destroy(engine);
     engine->device_ops->free_pinned(engine->device, engine->work.states);
     engine->device_ops->free_pinned(engine->device, engine->captured);

@@ -43,6 +43,7 @@ struct gpuring_engine {
     bool oversubscribed;   /* more ranks than cores on this node: yield while waiting */
     uint64_t patience;     /* of works, see kernels/work.h */
     uint64_t buffer_bytes; /* maximum for a connection */
+    uint64_t key;          /* of the communicators that may use it (wireup/pool.h) */
 
     struct gpuring_program base[GPURING_SET_COUNT]; /* the base plans of the sets */
     struct gpuring_programs *others;                /* of the other collectives */
@@ -156,6 +157,20 @@ int gpuring_engine_aborted(const struct gpuring_engine *engine);
 void gpuring_engine_freed(const struct gpuring_engine *engine);
 
 void gpuring_engine_destroy(struct gpuring_engine *engine); /* NULL is allowed */
+
+/*
+ * ---- Engines of freed communicators, for later communicators of the same processes ----
+ *
+ * The connections and their counters continue as they are. usable: return true if no operation runs
+ * or is in a stream, and all transports are reusable. rest: called when the communicator is freed,
+ * with the numbers of its calls and votes (transport.h), which continue as well. resume: called
+ * before `comm` uses the engine. identity: return a number that is equal on all ranks that have the
+ * same connections, and have run the same operations with them.
+ */
+bool gpuring_engine_usable(const struct gpuring_engine *engine);
+void gpuring_engine_rest(struct gpuring_engine *engine, uint64_t calls, uint64_t votes);
+void gpuring_engine_resume(const struct gpuring_engine *engine, struct ompi_communicator_t *comm);
+uint32_t gpuring_engine_identity(const struct gpuring_engine *engine);
 
 /*
  * Run an operation whose call has a selection: start it, and poll while the result is

@@ -51,18 +51,6 @@ bool gpuring_operation_corrupt(const struct gpuring_engine *engine)
     return false;
 }
 
-int gpuring_engine_aborted(const struct gpuring_engine *engine)
-{
-    struct gpuring_transport *transport;
-    uint32_t why = 0;
-
-    GPURING_ENGINE_EACH(i, transport, engine)
-    {
-        why = why == 0 ? *gpuring_transport_abort_word(transport) : why;
-    }
-    return -(int) why;
-}
-
 /* Return true if nothing runs on the GPU any more, because the context was lost or a kernel has
  * faulted. The engine's own stream is idle, so it only returns such errors. */
 static bool is_broken(const struct gpuring_engine *engine)

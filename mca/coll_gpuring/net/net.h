@@ -161,11 +161,19 @@ struct gpuring_net_ops {
      */
     int (*link_leave)(struct gpuring_net_link *link);
     /* Withdraw receives that nothing has arrived for, because each of them holds the communicator.
-     * The next look posts them again. Gate. NULL if there are none. */
-    void (*link_withdraw)(struct gpuring_net_link *link);
+     * The next look posts them again. Returns true if none is left. Gate. NULL if there are none.
+     */
+    bool (*link_withdraw)(struct gpuring_net_link *link);
     /* Return true if the net may still access the link's memory after link_close, so that it must
      * not be freed. Called after link_leave, before link_close. Gate. NULL: never. */
     bool (*link_holds)(struct gpuring_net_link *link);
+    /* Return false if another communicator should not use the link while nothing is posted, because
+     * its peer has closed it, one of its ports has failed, or a message holds its communicator.
+     * Gate. NULL: it can be used. */
+    bool (*link_whole)(struct gpuring_net_link *link);
+    /* Use another communicator of the same ranks. No link has a message in flight. NULL: the net
+     * does not depend on a communicator. */
+    void (*attach)(struct gpuring_net *net, struct ompi_communicator_t *comm);
     /* Destroy a link in any state. Posts that have not completed may be lost. NULL is allowed. */
     void (*link_close)(struct gpuring_net_link *link);
     /*

@@ -29,13 +29,15 @@ int gpuring_serve_open(mca_coll_gpuring_module_t *module)
 void gpuring_serve_close(mca_coll_gpuring_module_t *module)
 {
     struct gpuring_serve *serve = module->serve;
+    bool idle;
 
     if (serve == NULL) {
         return;
     }
     gpuring_task_stop(&serve->task); /* MPI_COMM_WORLD may end with calls in flight */
+    idle = gpuring_serve_idle(module) && !serve->queue.gathering;
     gpuring_queue_fini(&serve->queue);
-    gpuring_wireup_free(module->wireup);
+    gpuring_wireup_close(module, idle);
     gpuring_oob_free(module->oob);
     free(serve);
     module->serve = NULL;

@@ -28,9 +28,7 @@ struct gpuring_watchdog {
 struct gpuring_serve {
     struct mca_coll_gpuring_module_t *module;
     struct gpuring_queue queue;
-    struct gpuring_task task; /* advances the queue in opal_progress */
-    struct gpuring_list
-        finished; /* items that the task must complete; guarded by the queue's lock */
+    struct gpuring_task task;     /* advances the queue in opal_progress */
     struct gpuring_backoff pause; /* of the task */
     uint64_t progress; /* gpuring_watchdog_progress when a thread last left the queue; atomic, used
                           to choose the length of pauses */

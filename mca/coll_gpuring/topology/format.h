@@ -4,6 +4,8 @@
  * The messages between the ranks of a communicator when it is wired up. This header uses none of
  * Open MPI's, so that tools can include it.
  *
+ *   reuse           a word of each rank for the connections of a freed communicator that it offers;
+ *                   if all are equal, nothing else follows (wireup/pool.h)
  *   AllGather 1     struct gpuring_rank_info of each rank: identity, location, capabilities, the
  *                   parameters that must be equal, and one port of each network that the process
  * may use (net/net_list.h) views           on nodes whose ranks have different views: each view,

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "mca/coll_gpuring/transport/transport_internal.h"
+#include "mca/coll_gpuring/util/hash.h"
 #include "mca/coll_gpuring/util/pid.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -88,8 +89,8 @@ int gpuring_transport_health(struct gpuring_transport *transport, char *text, si
 void gpuring_transport_note_call(struct gpuring_transport *transport, uint64_t call, bool on_gpu)
 {
     /* This release pairs with on_hosts_at. */
-    __atomic_store_n(on_gpu ? &transport->page->on_gpu : &transport->page->on_hosts, call,
-                     __ATOMIC_RELEASE);
+    __atomic_store_n(on_gpu ? &transport->page->on_gpu : &transport->page->on_hosts,
+                     transport->earlier_calls + call, __ATOMIC_RELEASE);
 }
 
 /* Return true if the page's owner passed host buffers to this call. */
@@ -107,11 +108,46 @@ int gpuring_transport_on_hosts(const struct gpuring_transport *transport, uint64
     for (int i = 0; i < transport->npeers; i++) {
         const struct gpuring_peer *peer = &transport->peers[i];
 
-        if (peer->page != NULL && on_hosts_at(peer->page, call)) {
+        if (peer->page != NULL && on_hosts_at(peer->page, transport->earlier_calls + call)) {
             return peer->rank;
         }
     }
     return -1;
+}
+
+bool gpuring_transport_reusable(struct gpuring_transport *transport)
+{
+    char text[640];
+
+    return gpuring_transport_health(transport, text, sizeof text) == GPURING_OK &&
+           gpuring_remote_whole(transport);
+}
+
+void gpuring_transport_attach(struct gpuring_transport *transport, struct ompi_communicator_t *comm)
+{
+    const struct gpuring_net_ops *ops = transport->config.net_ops;
+
+    if (transport->nremote > 0) {
+        if (ops->attach != NULL) {
+            ops->attach(transport->config.net, comm);
+        }
+        gpuring_proxy_reused(&transport->group);
+    }
+}
+
+void gpuring_transport_continue(struct gpuring_transport *transport, uint64_t calls, uint64_t votes)
+{
+    transport->earlier_calls += calls;
+    transport->earlier_votes += votes;
+}
+
+uint64_t gpuring_transport_identity(const struct gpuring_transport *transport, uint64_t hash)
+{
+    hash = gpuring_hash_bytes(hash, transport->page->id, sizeof transport->page->id);
+    hash = gpuring_hash_number(hash, transport->page->operation);
+    hash = gpuring_hash_number(hash, transport->earlier_calls);
+    hash = gpuring_hash_number(hash, transport->earlier_votes);
+    return gpuring_hash_number(hash, transport->round);
 }
 
 void gpuring_transport_peer_state(const struct gpuring_transport *transport, int peer,

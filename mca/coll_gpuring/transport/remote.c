@@ -371,6 +371,26 @@ int gpuring_remote_health(struct gpuring_transport *transport, char *text, size_
     return GPURING_OK;
 }
 
+bool gpuring_remote_whole(const struct gpuring_transport *transport)
+{
+    const struct gpuring_net_ops *ops = transport->config.net_ops;
+    struct gpuring_gate *gate;
+    bool whole = true;
+
+    if (transport->nremote == 0 || ops->link_whole == NULL) {
+        return true;
+    }
+    gate = gpuring_proxy_gate(transport->config.proxy);
+    gpuring_gate_enter(gate);
+    for (uint32_t i = 0; i < transport->nconns; i++) {
+        const struct gpuring_conn *conn = &transport->conns[i];
+
+        whole = whole && (conn->link == NULL || ops->link_whole(conn->link));
+    }
+    gpuring_gate_leave(gate);
+    return whole;
+}
+
 void gpuring_remote_abort(struct gpuring_transport *transport, int status)
 {
     for (uint32_t i = 0; i < transport->nconns; i++) {

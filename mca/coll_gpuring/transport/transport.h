@@ -210,6 +210,23 @@ void gpuring_transport_note_call(struct gpuring_transport *transport, uint64_t c
 int gpuring_transport_on_hosts(const struct gpuring_transport *transport, uint64_t call);
 
 /*
+ * The transport of a freed communicator, which another communicator of the same ranks may use.
+ * reusable: return true if all peers are alive, nothing has failed, no port has been replaced by
+ * another one, and no message holds the communicator. continue: called when the communicator is
+ * freed, with the numbers of its calls (gpuring_transport_note_call) and votes, because those of
+ * the next communicator are numbered from 1 again. attach: begin to use the next communicator.
+ */
+bool gpuring_transport_reusable(struct gpuring_transport *transport);
+void gpuring_transport_attach(struct gpuring_transport *transport,
+                              struct ompi_communicator_t *comm);
+void gpuring_transport_continue(struct gpuring_transport *transport, uint64_t calls,
+                                uint64_t votes);
+
+/* Return `hash` combined with the wire-up of the transport, and its numbers of operations, calls,
+ * votes and reports. These are equal on all ranks. */
+uint64_t gpuring_transport_identity(const struct gpuring_transport *transport, uint64_t hash);
+
+/*
  * ---- votes.c: location of the buffers in calls where it may differ between ranks ----
  * Each rank votes in such a call. Ranks with host buffers do not wait for the others.
  */

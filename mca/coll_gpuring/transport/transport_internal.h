@@ -191,6 +191,9 @@ struct gpuring_transport {
     struct gpuring_status_page *page;
     uint32_t round;    /* number of the last round of reports */
     bool page_reached; /* executors of the device can read the abort word */
+    /* Numbers of calls and votes of earlier communicators, which precede those of this one on the
+     * status pages. */
+    uint64_t earlier_calls, earlier_votes;
 };
 
 /*
@@ -298,6 +301,8 @@ int gpuring_remote_connect(struct gpuring_transport *transport, const struct gpu
 void gpuring_remote_destroy(struct gpuring_transport *transport);
 /* Return 0, or the error of the first failed link with its text. */
 int gpuring_remote_health(struct gpuring_transport *transport, char *text, size_t size);
+/* Return true if new links would be no better than these (net.h). */
+bool gpuring_remote_whole(const struct gpuring_transport *transport);
 /* Let the proxy look at no connection until gpuring_transport_use. */
 void gpuring_remote_rest(struct gpuring_transport *transport);
 /* Report to the ranks of other nodes that this one gives up. */

@@ -52,6 +52,7 @@ enum gpuring_vote gpuring_transport_vote_cast(struct gpuring_transport *transpor
 {
     struct gpuring_status_page *page = transport->page;
 
+    number += transport->earlier_votes;
     if (vote != GPURING_VOTE_HOST && !has_room(transport, number)) {
         vote = GPURING_VOTE_HOST;
     }
@@ -101,8 +102,10 @@ static enum gpuring_vote count_votes(const struct gpuring_transport *transport, 
 enum gpuring_vote gpuring_transport_vote_poll(struct gpuring_transport *transport, uint64_t number,
                                               enum gpuring_vote own, int *missing)
 {
-    enum gpuring_vote result = count_votes(transport, number, own, missing);
+    enum gpuring_vote result;
 
+    number += transport->earlier_votes;
+    result = count_votes(transport, number, own, missing);
     if (result != GPURING_VOTE_UNKNOWN) {
         /* This release pairs with needs_no_more, so that the ballots are read before. */
         __atomic_store_n(&transport->page->last_known, number, __ATOMIC_RELEASE);

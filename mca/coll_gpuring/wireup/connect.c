@@ -133,6 +133,7 @@ int gpuring_wireup_engine(mca_coll_gpuring_module_t *module, struct gpuring_wire
     if (status != GPURING_OK) {
         return status;
     }
+    wireup->engine->key = wireup->key;
     status = find_tuning(wireup->engine);
     if (status != GPURING_OK) {
         return status;

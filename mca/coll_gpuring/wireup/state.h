@@ -25,6 +25,9 @@ struct gpuring_wireup {
     gpuring_wireup_differs *differs;
     const void *buffer; /* of the first call, on this rank's GPU if it has one */
     uint64_t id[2];
+    uint64_t key;                 /* of the communicator, see pool.h */
+    struct gpuring_pooled *offer; /* which it may use instead of being wired up, or NULL */
+    bool cleared;                 /* all ranks have cleared their pools for want of memory */
     struct gpuring_survey survey;
     struct gpuring_net_choice net;       /* with several nodes, or parts of them */
     struct gpuring_engine *engine;       /* the module's at the end, or if `late` from the start */
@@ -37,6 +40,29 @@ static inline uint32_t gpuring_wireup_number(const struct gpuring_wireup *wireup
 {
     return wireup->late ? 1 + (uint32_t) __builtin_ctz(wireup->sets) : 0;
 }
+
+/* ---- state.c ---- */
+
+/* Destroy the connections, and the engine unless the module owns it. */
+void gpuring_wireup_drop(struct gpuring_wireup *wireup);
+void gpuring_wireup_free(struct gpuring_wireup *wireup); /* NULL is allowed */
+
+/* ---- reuse.c: connections of freed communicators ---- */
+
+/* Begin an agreement on the connections that this rank offers, which may be none. */
+int gpuring_reuse_offer(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
+/* End it. If all ranks offer the same connections, wireup->offer remains, and wireup->engine has
+ * them. */
+int gpuring_reuse_take(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
+/* Return the wire-up that makes the late connections of a communicator that has taken an offer, or
+ * NULL. The offer ends. */
+struct gpuring_wireup *gpuring_reuse_wireup(struct gpuring_wireup *wireup);
+/* Destroy the offer, if there is one. */
+void gpuring_reuse_withdraw(struct gpuring_wireup *wireup);
+/* Destroy the connections that this process keeps, because a rank is out of memory. */
+void gpuring_reuse_make_room(int rank);
+/* Return true if this process keeps connections. */
+bool gpuring_reuse_possible(void);
 
 /* ---- rank info.c: reports of the ranks about themselves and their nodes ---- */
 

@@ -14,33 +14,9 @@
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup/state.h"
 
-#define MARK_CONNECTING 1 /* failures after this stage: another net may replace the failed one */
-
-struct gpuring_wireup *gpuring_wireup_create(void)
-{
-    return calloc(1, sizeof(struct gpuring_wireup));
-}
-
-/* Destroy the connections, and the engine unless the module owns it. */
-static void drop_connections(struct gpuring_wireup *wireup)
-{
-    gpuring_transport_destroy(wireup->transport);
-    wireup->transport = NULL;
-    if (!wireup->late) {
-        gpuring_engine_destroy(wireup->engine);
-        wireup->engine = NULL;
-    }
-}
-
-void gpuring_wireup_free(struct gpuring_wireup *wireup)
-{
-    if (wireup == NULL) {
-        return;
-    }
-    gpuring_survey_fini(&wireup->survey);
-    drop_connections(wireup);
-    free(wireup);
-}
+/* Bits of the marks of failures: */
+#define MARK_CONNECTING 1 /* another net may replace the failed one */
+#define MARK_KEEPS      2 /* the rank keeps connections that it could give up */
 
 /* ---- Conditions of the stages. All ranks get the same answers ---- */
 
@@ -72,6 +48,11 @@ static bool several_nodes(const struct gpuring_wireup *wireup)
 static bool is_late(const struct gpuring_wireup *wireup)
 {
     return wireup->late;
+}
+
+static bool cleared(const struct gpuring_wireup *wireup)
+{
+    return wireup->cleared;
 }
 
 /* ---- Actions of the stages before and after their messages. They return 0, or the status with
@@ -175,7 +156,7 @@ static int prepare_connections(mca_coll_gpuring_module_t *module, struct gpuring
 {
     int status = GPURING_OK;
 
-    module->oob->mark = MARK_CONNECTING;
+    module->oob->mark = MARK_CONNECTING | (gpuring_reuse_possible() ? MARK_KEEPS : 0);
     if (!wireup->late) {
         gpuring_survey_connect(&wireup->survey);
         if (writes_dumps(module) && gpuring_param_given(gpuring_params.graph_dump_file)) {
@@ -259,15 +240,17 @@ enum travels { GATHERING, AGREEMENT, LETTERS, FIRST_CHUNKS, LINE_TEST };
  * a gathering: begin it), action after them, and a description for log messages.
  */
 #define STAGES(X)                                                                                \
-    X(HELLO, GATHERING, NULL, gpuring_rank_info_send, take_rank_infos,                           \
-      "wire-up, AllGather 1 (who is where; have all ranks the same "                             \
+    X(REUSE, GATHERING, NULL, gpuring_reuse_offer, gpuring_reuse_take,                           \
+      "wire-up, agreement on kept connections (have all ranks the same "                         \
       "coll_gpuring_priority and coll_gpuring_device?)")                                         \
+    X(HELLO, GATHERING, NULL, gpuring_rank_info_send, take_rank_infos, "wire-up, AllGather 1")   \
     X(VIEWS_READY, AGREEMENT, views_differ, gpuring_views_prepare, NULL,                         \
       "wire-up, agreement before views of nodes")                                                \
     X(VIEWS, LETTERS, views_differ, NULL, take_views, "wire-up, views of this node")             \
     X(CHANNELS, GATHERING, all_have_topology, send_channels, take_channels,                      \
       "wire-up, AllGather 2 (channels)")                                                         \
     X(CALLS, GATHERING, is_late, send_call, take_calls, "wire-up, comparison of calls")          \
+    X(CLEARED, AGREEMENT, cleared, NULL, NULL, "wire-up, agreement after freeing memory")        \
     X(READY, AGREEMENT, NULL, prepare_connections, NULL, "wire-up, agreement before connecting") \
     X(HANDLES, LETTERS, NULL, NULL, gpuring_wireup_connect,                                      \
       "wire-up, handles to and from neighbours")                                                 \
@@ -300,12 +283,16 @@ static enum travels under_way(const mca_coll_gpuring_module_t *module)
     return gpuring_oob_troubled(module->oob) ? GATHERING : stages[module->wireup->stage].travels;
 }
 
-/* Complete the wire-up: all ranks are connected. */
+/* Complete the wire-up: all ranks are connected. May replace the wire-up. */
 static void complete(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
-    gpuring_transport_wired(wireup->transport);
-    gpuring_engine_own(wireup->engine, wireup->transport);
-    wireup->transport = NULL;
+    bool reuses = wireup->offer != NULL;
+
+    if (!reuses) {
+        gpuring_transport_wired(wireup->transport);
+        gpuring_engine_own(wireup->engine, wireup->transport);
+        wireup->transport = NULL;
+    }
     /* For readers see serve.h. The order of engine and `freed` has a partner: gpuring_module_freed.
      */
     __atomic_store_n(&module->engine, wireup->engine, __ATOMIC_SEQ_CST);
@@ -314,6 +301,11 @@ static void complete(mca_coll_gpuring_module_t *module, struct gpuring_wireup *w
     }
     wireup->engine = NULL;
     module->state = GPURING_STATE_READY;
+    if (reuses) {
+        module->wireup = gpuring_reuse_wireup(wireup);
+        gpuring_wireup_free(wireup);
+        return;
+    }
     gpuring_pvar_set(GPURING_PVAR_nodes, (unsigned long long) (wireup->survey.whole.nranks > 0
                                                                    ? wireup->survey.whole.nnodes
                                                                    : wireup->survey.map.nnodes));
@@ -347,8 +339,9 @@ static int stage_end(mca_coll_gpuring_module_t *module, struct gpuring_wireup *w
 {
     const struct stage *stage = &stages[wireup->stage];
     int status = stage->after != NULL ? stage->after(module, wireup) : GPURING_OK;
+    int next = wireup->offer != NULL ? STAGE_COUNT : wireup->stage + 1;
 
-    return status == GPURING_OK ? stage_begin(module, wireup, wireup->stage + 1) : status;
+    return status == GPURING_OK ? stage_begin(module, wireup, next) : status;
 }
 
 /* Record that this rank cannot continue. */
@@ -369,6 +362,7 @@ void gpuring_wireup_start(mca_coll_gpuring_module_t *module, const struct gpurin
         gpuring_compat_on_free(module->comm, module);
     }
     wireup->engine = module->engine;
+    module->oob->mark = 0;
     if (wireup->late) {
         wireup->sets = gpuring_engine_together(wireup->engine, call->choice.set);
         wireup->made = call->made;
@@ -380,7 +374,7 @@ void gpuring_wireup_start(mca_coll_gpuring_module_t *module, const struct gpurin
         fail(module, status);
     }
     module->state = GPURING_STATE_WIRING;
-    status = stage_begin(module, wireup, wireup->late ? STAGE_CALLS : STAGE_HELLO);
+    status = stage_begin(module, wireup, wireup->late ? STAGE_CALLS : STAGE_REUSE);
     if (status != GPURING_OK) {
         fail(module, status);
     }
@@ -424,7 +418,7 @@ static void give_up(mca_coll_gpuring_module_t *module, const struct gpuring_fail
 static bool has_spare(const struct gpuring_wireup *wireup, const struct gpuring_failure *failure)
 {
     return !wireup->late && (wireup->net.spare || wireup->survey.whole.nranks > 0) &&
-           failure->mark == MARK_CONNECTING;
+           (failure->mark & MARK_CONNECTING) != 0;
 }
 
 /* Make the nodes whole again. Returns the stage at which their ranks connect. */
@@ -454,13 +448,34 @@ static int use_spare(mca_coll_gpuring_module_t *module, struct gpuring_wireup *w
     }
     wireup->net.spare = false;
     gpuring_connect_infos_free(module->oob);
-    drop_connections(wireup);
+    gpuring_wireup_drop(wireup);
     gpuring_channels_fini(&wireup->survey.channels);
     stage = undivide_nodes(module, wireup);
     if (several_nodes(wireup)) {
         status = gpuring_network_choose(wireup, module->rank, why);
     }
     return status == GPURING_OK ? stage_begin(module, wireup, stage) : status;
+}
+
+/* Return true if a rank lacks memory that all ranks together can free: the connections that it
+ * keeps, which its peers have mapped. */
+static bool may_clear(const struct gpuring_failure *failure)
+{
+    return failure->status == GPURING_ERR_NOMEM && (failure->mark & MARK_KEEPS) != 0;
+}
+
+/* Free the connections that are kept, and connect again when all ranks have done so. */
+static int clear(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup,
+                 const struct gpuring_failure *failure)
+{
+    gpuring_reuse_make_room(failure->rank);
+    gpuring_connect_infos_free(module->oob);
+    gpuring_wireup_drop(wireup);
+    if (!wireup->late) {
+        gpuring_channels_fini(&wireup->survey.channels);
+    }
+    wireup->cleared = true;
+    return stage_begin(module, wireup, STAGE_CLEARED);
 }
 
 /*
@@ -472,11 +487,13 @@ static void stage_next(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
     const struct gpuring_failure failure = gpuring_oob_failure(module->oob);
     int status = GPURING_OK;
 
-    if (failure.status != GPURING_OK && !has_spare(wireup, &failure)) {
+    if (failure.status != GPURING_OK && !may_clear(&failure) && !has_spare(wireup, &failure)) {
         give_up(module, &failure);
         return;
     }
-    if (failure.status != GPURING_OK) {
+    if (may_clear(&failure)) {
+        status = clear(module, wireup, &failure);
+    } else if (failure.status != GPURING_OK) {
         status = use_spare(module, wireup, &failure);
     } else if (!gpuring_oob_troubled(module->oob)) {
         status = stage_end(module, wireup);
@@ -545,9 +562,11 @@ int gpuring_wireup_progress(mca_coll_gpuring_module_t *module)
             gpuring_module_fail(module, status);
         }
     }
-    if (module->state != GPURING_STATE_FAILED) {
+    wireup = module->wireup; /* NULL: it uses connections of an earlier communicator */
+    if (module->state != GPURING_STATE_FAILED && wireup != NULL) {
         gpuring_connect_infos_free(module->oob);
-        drop_connections(wireup);
+        gpuring_reuse_withdraw(wireup);
+        gpuring_wireup_drop(wireup);
         if (module->engine == NULL || gpuring_engine_open_sets(module->engine) == 0) {
             gpuring_wireup_free(wireup); /* otherwise it may be needed again */
             module->wireup = NULL;

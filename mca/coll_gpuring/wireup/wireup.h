@@ -41,7 +41,12 @@ int gpuring_wireup_progress(struct mca_coll_gpuring_module_t *module);
  * gathering (AllGather 1)". */
 void gpuring_wireup_text(const struct mca_coll_gpuring_module_t *module, char *text, size_t size);
 
-void gpuring_wireup_free(struct gpuring_wireup *wireup); /* NULL is allowed */
+/* End the wire-up and the connections of a module. If no call is in progress on it (`idle`), they
+ * may be kept for a later communicator of the same processes (pool.h). Local, in bounded time. */
+void gpuring_wireup_close(struct mca_coll_gpuring_module_t *module, bool idle);
+
+/* Destroy the connections that are kept. */
+void gpuring_reuse_clear(void);
 
 /* Stop the progress thread and close all nets (net_select.c), in bounded time. All engines must
  * have been destroyed before. */

@@ -22,7 +22,8 @@
  * leaves nothing in flight that could arrive after MPI_Comm_free.
  *
  * Each receive that is posted holds the communicator. MPI_Comm_free therefore withdraws them
- * (gpuring_proxy_freed).
+ * (gpuring_proxy_freed). The net may then continue on another communicator of the same ranks, since
+ * a call leaves nothing in flight.
  *
  * Everything here runs under the gate.
  */
@@ -504,13 +505,11 @@ static int mpi_link_leave(struct gpuring_net_link *link)
     return cancel_all(link) ? GPURING_OK : GPURING_AGAIN;
 }
 
-static void mpi_link_withdraw(struct gpuring_net_link *link)
+static bool mpi_link_withdraw(struct gpuring_net_link *link)
 {
     bool (*withdraw)(struct gpuring_message *) = net_of(link)->messages->withdraw;
+    bool all = link->in.message.request == NULL || withdraw(&link->in.message);
 
-    if (link->in.message.request != NULL) {
-        (void) withdraw(&link->in.message);
-    }
     for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
         const struct gpuring_net_count *count = &link->base.count[p];
         struct ring *ring = &link->ring[p];
@@ -520,16 +519,23 @@ static void mpi_link_withdraw(struct gpuring_net_link *link)
                 &ring->messages[(ring->started - 1) % count->memory.nslots];
 
             if (last->request == NULL || !withdraw(last)) {
-                break; /* received, but its chunk is not */
+                all = false; /* received, but its chunk is not */
+                break;
             }
             ring->started--;
         }
     }
+    return all;
 }
 
 static bool mpi_link_holds(struct gpuring_net_link *link)
 {
     return !cancel_all(link);
+}
+
+static void mpi_attach(struct gpuring_net *net, struct ompi_communicator_t *comm)
+{
+    net->comm = comm;
 }
 
 static void mpi_link_close(struct gpuring_net_link *link)
@@ -578,6 +584,8 @@ const struct gpuring_net_ops gpuring_net_mpi = {
     .link_leave = mpi_link_leave,
     .link_withdraw = mpi_link_withdraw,
     .link_holds = mpi_link_holds,
+    .link_whole = mpi_link_withdraw,
+    .attach = mpi_attach,
     .link_close = mpi_link_close,
     .link_abort = mpi_link_abort,
     .post = mpi_post,

@@ -134,6 +134,11 @@ void gpuring_proxy_freed(struct gpuring_proxy_group *group)
     gpuring_proxy_rest(group);
 }
 
+void gpuring_proxy_reused(struct gpuring_proxy_group *group)
+{
+    __atomic_store_n(&group->freed, false, __ATOMIC_SEQ_CST);
+}
+
 void gpuring_proxy_end(struct gpuring_proxy_group *group, bool driven)
 {
     /* Without a thread, a driven operation ends when all is sent. */

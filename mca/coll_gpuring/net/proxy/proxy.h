@@ -146,6 +146,8 @@ void gpuring_proxy_rest(struct gpuring_proxy_group *group);
  * because the communicator was freed. Operations may still begin.
  */
 void gpuring_proxy_freed(struct gpuring_proxy_group *group);
+/* Another communicator uses the group. */
+void gpuring_proxy_reused(struct gpuring_proxy_group *group);
 
 /*
  * Begin and end an operation that uses these links. driven: the calling thread calls

@@ -173,7 +173,7 @@ void gpuring_proxy_withdraw(struct gpuring_proxy_group *group)
     GPURING_LIST_EACH(link, &group->links, struct gpuring_net_base_link, node)
     {
         if (link->net->ops->link_withdraw != NULL) {
-            link->net->ops->link_withdraw((struct gpuring_net_link *) link);
+            (void) link->net->ops->link_withdraw((struct gpuring_net_link *) link);
         }
     }
     if (group->proxy->config.progress != NULL && __atomic_load_n(&group->freed, __ATOMIC_SEQ_CST)) {

@@ -138,6 +138,7 @@ const struct gpuring_net_ops gpuring_net_verbs = {
     .link_connect = gpuring_verbs_link_connect,
     .link_ready = gpuring_verbs_ready,
     .link_leave = gpuring_verbs_link_leave,
+    .link_whole = gpuring_verbs_link_whole,
     .link_close = gpuring_verbs_link_close,
     .link_abort = gpuring_verbs_abort,
     .post = gpuring_verbs_post,

@@ -303,6 +303,7 @@ int gpuring_verbs_link_connect(struct gpuring_net_link *link, const void *proces
                                size_t process_bytes, const void *handle, size_t bytes,
                                const char *peer_name);
 int gpuring_verbs_link_leave(struct gpuring_net_link *link);
+bool gpuring_verbs_link_whole(struct gpuring_net_link *link);
 void gpuring_verbs_link_close(struct gpuring_net_link *link);
 
 /* net/verbs/memory.c: registration, completion queues. Call get and put with `making`. */

@@ -317,6 +317,16 @@ int gpuring_verbs_link_leave(struct gpuring_net_link *link)
     return GPURING_AGAIN;
 }
 
+bool gpuring_verbs_link_whole(struct gpuring_net_link *link)
+{
+    bool whole = !link->peer_closed;
+
+    for (unsigned r = 0; r < link->nrails; r++) {
+        whole = whole && !gpuring_verbs_has_failed(&link->rail[r]);
+    }
+    return whole;
+}
+
 void gpuring_verbs_link_close(struct gpuring_net_link *link)
 {
     struct gpuring_net *net;

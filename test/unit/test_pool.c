@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* The pool of connections of freed communicators: what ranks offer, take and destroy. */
+#include "test/unit/unit.h"
+
+#include <stdlib.h>
+
+#include "mca/coll_gpuring/wireup/pool.h"
+
+#define RANKS 3
+#define KEY   7
+#define MANY  100
+
+static int destroyed;
+static uint32_t broken; /* the identity of connections that do not work, or 0 */
+
+static bool works(const struct gpuring_pooled *pooled)
+{
+    return pooled->identity != broken;
+}
+
+static void destroy(struct gpuring_pooled *pooled)
+{
+    destroyed++;
+    free(pooled);
+}
+
+static struct gpuring_pool pools[RANKS] = {GPURING_POOL_INIT(pools[0], works, destroy),
+                                           GPURING_POOL_INIT(pools[1], works, destroy),
+                                           GPURING_POOL_INIT(pools[2], works, destroy)};
+
+static void put(int rank, uint64_t key, uint32_t identity, unsigned limit)
+{
+    struct gpuring_pooled *pooled = malloc(sizeof *pooled);
+
+    assert_non_null(pooled);
+    *pooled = (struct gpuring_pooled){.key = key, .identity = identity};
+    gpuring_pool_put(&pools[rank], pooled, limit);
+}
+
+/* Let all ranks offer, and destroy what they have offered. Return the identity that they agree on,
+ * or 0. */
+static uint32_t offer_all(uint64_t key)
+{
+    uint64_t word = 0;
+    uint32_t identity = 0;
+
+    for (int rank = 0; rank < RANKS; rank++) {
+        struct gpuring_pooled *offer = gpuring_pool_take(&pools[rank], key);
+
+        word |= gpuring_pool_word(offer);
+        if (offer != NULL) {
+            identity = offer->identity;
+            destroy(offer);
+        }
+    }
+    return gpuring_pool_agreed(word) ? identity : 0;
+}
+
+static int clear_all(void **state)
+{
+    for (int rank = 0; rank < RANKS; rank++) {
+        gpuring_pool_clear(&pools[rank]);
+        assert_int_equal(gpuring_pool_count(&pools[rank]), 0);
+    }
+    destroyed = 0;
+    broken = 0;
+    return 0;
+}
+
+static void test_all_offer_the_same(void **state)
+{
+    static const uint32_t identities[] = {1, UINT32_C(0x80000000), UINT32_C(0x12345678),
+                                          UINT32_MAX};
+
+    assert_int_equal(offer_all(KEY), 0);
+    for (size_t i = 0; i < sizeof identities / sizeof *identities; i++) {
+        for (int rank = 0; rank < RANKS; rank++) {
+            put(rank, KEY, identities[i], 8);
+        }
+        assert_int_equal(offer_all(KEY), identities[i]);
+    }
+}
+
+static void test_one_rank_differs(void **state)
+{
+    for (int differs = 0; differs < RANKS; differs++) {
+        for (int bit = 0; bit < 32; bit++) {
+            for (int rank = 0; rank < RANKS; rank++) {
+                put(rank, KEY, 5 ^ (rank == differs ? UINT32_C(1) << bit : 0), 8);
+            }
+            assert_int_equal(offer_all(KEY), 0);
+        }
+        for (int rank = 0; rank < RANKS; rank++) {
+            put(rank, rank == differs ? KEY + 1 : KEY, 5, 8); /* it has none of this key */
+        }
+        assert_int_equal(offer_all(KEY), 0);
+        assert_int_equal(gpuring_pool_count(&pools[differs]), 1);
+        assert_int_equal(gpuring_pool_count(&pools[(differs + 1) % RANKS]), 0);
+        clear_all(state);
+    }
+}
+
+static void test_freed_in_another_order(void **state)
+{
+    for (int rank = 0; rank < RANKS; rank++) {
+        for (uint32_t i = 0; i < 4; i++) {
+            put(rank, KEY, 10 + (rank == 1 ? 3 - i : i), 8);
+        }
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(offer_all(KEY), 10 + i);
+    }
+}
+
+/* A rank that has destroyed connections beyond its limit makes the others destroy them, too. */
+static void test_pools_become_equal(void **state)
+{
+    for (uint32_t i = 1; i <= 4; i++) {
+        for (int rank = 0; rank < RANKS; rank++) {
+            put(rank, KEY, i, rank == 2 ? 2 : 8);
+        }
+    }
+    assert_int_equal(destroyed, 2);
+    for (int i = 0; i < 4; i++) {
+        (void) offer_all(KEY);
+    }
+    for (int rank = 0; rank < RANKS; rank++) {
+        assert_int_equal(gpuring_pool_count(&pools[rank]), 0);
+        put(rank, KEY, 9, 8);
+    }
+    assert_int_equal(offer_all(KEY), 9);
+}
+
+static void test_failed_ones_are_not_offered(void **state)
+{
+    for (int rank = 0; rank < RANKS; rank++) {
+        put(rank, KEY, 1, 8);
+        put(rank, KEY, 2, 8);
+    }
+    broken = 1;
+    assert_int_equal(offer_all(KEY), 2);
+    assert_int_equal(destroyed, 2 * RANKS);
+}
+
+static void test_limit(void **state)
+{
+    struct gpuring_pooled *offer;
+
+    for (uint32_t i = 0; i < MANY; i++) {
+        put(0, i, i + 1, 3);
+        assert_int_equal(gpuring_pool_count(&pools[0]), i < 3 ? i + 1 : 3);
+    }
+    assert_int_equal(destroyed, MANY - 3);
+    assert_null(gpuring_pool_take(&pools[0], MANY - 4)); /* the oldest ones are gone */
+    offer = gpuring_pool_take(&pools[0], MANY - 3);
+    assert_non_null(offer);
+    free(offer);
+    put(0, KEY, 1, 0);
+    assert_int_equal(gpuring_pool_count(&pools[0]), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_all_offer_the_same, clear_all),
+        cmocka_unit_test_teardown(test_one_rank_differs, clear_all),
+        cmocka_unit_test_teardown(test_freed_in_another_order, clear_all),
+        cmocka_unit_test_teardown(test_pools_become_equal, clear_all),
+        cmocka_unit_test_teardown(test_failed_ones_are_not_offered, clear_all),
+        cmocka_unit_test_teardown(test_limit, clear_all),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
