@@ -15,6 +15,14 @@
  * blocks that one rank sends or receives.
  */
 #include <mpi.h>
+#if defined(OPEN_MPI)
+#include <mpi-ext.h>
+#endif
+#if defined(OMPI_HAVE_MPI_EXT_PCOLLREQ) /* Open MPI 4.1 */
+#define INIT(name) MPIX_##name##_init
+#else
+#define INIT(name) MPI_##name##_init
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +32,7 @@
 
 static char *input, *output;
 static int rank, nranks, fresh;
+static MPI_Request request = MPI_REQUEST_NULL; /* of the persistent call, if there is one */
 
 static void run_allreduce(int bytes)
 {
@@ -56,15 +65,78 @@ static void run_alltoall(int bytes)
     MPI_Alltoall(input, bytes / nranks, MPI_BYTE, output, bytes / nranks, MPI_BYTE, MPI_COMM_WORLD);
 }
 
-static const struct {
+static void run_barrier(int bytes)
+{
+    (void) bytes;
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void run_ibarrier(int bytes)
+{
+    MPI_Request one;
+
+    (void) bytes;
+    MPI_Ibarrier(MPI_COMM_WORLD, &one);
+    MPI_Wait(&one, MPI_STATUS_IGNORE);
+}
+
+static void run_ibcast(int bytes)
+{
+    MPI_Request one;
+
+    MPI_Ibcast(input, bytes, MPI_BYTE, 0, MPI_COMM_WORLD, &one);
+    MPI_Wait(&one, MPI_STATUS_IGNORE);
+}
+
+static void run_iallreduce(int bytes)
+{
+    MPI_Request one;
+
+    MPI_Iallreduce(input, output, bytes / 4, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &one);
+    MPI_Wait(&one, MPI_STATUS_IGNORE);
+}
+
+static void run_request(int bytes)
+{
+    (void) bytes;
+    MPI_Start(&request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+static void create_barrier(int bytes)
+{
+    (void) bytes;
+    INIT(Barrier)(MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+}
+
+static void create_bcast(int bytes)
+{
+    INIT(Bcast)(input, bytes, MPI_BYTE, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+}
+
+static void create_allreduce(int bytes)
+{
+    INIT(Allreduce)
+    (input, output, bytes / 4, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+}
+
+static const struct collective {
     const char *name;
     void (*run)(int bytes);
+    void (*create)(int bytes); /* creates `request` */
 } collectives[] = {{"allreduce", run_allreduce},
                    {"bcast", run_bcast},
                    {"reduce", run_reduce},
                    {"allgather", run_allgather},
                    {"reduce_scatter_block", run_reduce_scatter_block},
-                   {"alltoall", run_alltoall}};
+                   {"alltoall", run_alltoall},
+                   {"barrier", run_barrier},
+                   {"ibarrier", run_ibarrier},
+                   {"ibcast", run_ibcast},
+                   {"iallreduce", run_iallreduce},
+                   {"barrier_init", run_request, create_barrier},
+                   {"bcast_init", run_request, create_bcast},
+                   {"allreduce_init", run_request, create_allreduce}};
 
 static int compare(const void *a, const void *b)
 {
@@ -119,14 +191,17 @@ static double batch(void (*run)(int bytes), int bytes)
     return slowest;
 }
 
-static void measure(void (*run)(int bytes), int bytes, double seconds)
+static void measure(const struct collective *what, int bytes, double seconds)
 {
     static double times[BATCHES];
     double begin = now();
     int count = 0, more = 1;
 
+    if (what->create != NULL) {
+        what->create(bytes);
+    }
     while (more) {
-        times[count++] = batch(run, bytes);
+        times[count++] = batch(what->run, bytes);
         more = count < BATCHES && now() - begin < seconds;
         MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
     }
@@ -135,20 +210,23 @@ static void measure(void (*run)(int bytes), int bytes, double seconds)
         printf("%d %.3f %.3f %d\n", bytes, times[count / 4], times[count / 2], count);
         fflush(stdout);
     }
+    if (what->create != NULL) {
+        MPI_Request_free(&request);
+    }
 }
 
 int main(int argc, char **argv)
 {
-    void (*run)(int bytes) = NULL;
+    const struct collective *what = NULL;
     size_t room;
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
     for (size_t i = 0; argc >= 5 && i < sizeof collectives / sizeof *collectives; i++) {
-        run = strcmp(argv[1], collectives[i].name) == 0 ? collectives[i].run : run;
+        what = strcmp(argv[1], collectives[i].name) == 0 ? &collectives[i] : what;
     }
-    if (run == NULL) {
+    if (what == NULL) {
         fprintf(stderr, "usage: collectives COLLECTIVE BEGIN END FACTOR [SECONDS [fresh]]\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
         return 2;
@@ -164,8 +242,9 @@ int main(int argc, char **argv)
     }
     memset(input, 0, room); /* touch each page, so that no page is the shared zero page */
     memset(output, 0, room);
+    run_allreduce(4); /* coll/gpuring serves barriers of connected ranks only */
     for (int bytes = atoi(argv[2]); bytes <= atoi(argv[3]); bytes *= atoi(argv[4])) {
-        measure(run, bytes, argc > 5 ? atof(argv[5]) : 0.2);
+        measure(what, bytes, argc > 5 ? atof(argv[5]) : 0.2);
     }
     free(input);
     free(output);

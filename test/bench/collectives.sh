@@ -7,7 +7,8 @@
 # and MPICH. Their jobs alternate. Writes the output of each job and table.md to FOLDER.
 #
 #   ROUNDS       rounds (default: 5)
-#   COLLECTIVES  the collectives to measure (default: all of these)
+#   COLLECTIVES  the collectives to measure (default: all of these); also barrier, and ibarrier, ibcast,
+#                iallreduce, barrier_init, bcast_init and allreduce_init
 #   SIZES        first size, last size, factor (default: 8 16777216 8)
 #   MPIRUN_ARGS  arguments of Open MPI's mpirun (default: --bind-to core for 2 ranks, otherwise
 #                --bind-to none)

@@ -165,17 +165,18 @@ static bool is_early(const module_t *self, const struct gpuring_served *served,
  */
 #define AHEAD_REDUCE_BYTES (64 << 10)
 
-static bool is_ahead(const module_t *self, const struct gpuring_description *d,
-                     const struct gpuring_call *call)
+static bool is_ahead(const module_t *self, const struct gpuring_call *call)
 {
+    /* Partner: complete in wireup.c. */
+    const struct gpuring_engine *engine = __atomic_load_n(&self->engine, __ATOMIC_ACQUIRE);
+    bool by_size = engine != NULL ? engine->choice_config.algorithm < 0
+                                  : gpuring_params.algorithm == GPURING_PARAM_ALGORITHM_AUTO;
     bool reduces = call->collective == GPURING_COLLECTIVE_REDUCE;
     bool rooted = reduces || call->collective == GPURING_COLLECTIVE_BCAST ||
                   call->collective == GPURING_COLLECTIVE_GATHER ||
                   call->collective == GPURING_COLLECTIVE_SCATTER;
 
-    return d->form == GPURING_PERSISTENT && rooted &&
-           gpuring_process.device_ops->kind == GPURING_DEVICE_HOST &&
-           gpuring_params.algorithm == GPURING_PARAM_ALGORITHM_AUTO &&
+    return gpuring_process.device_ops->kind == GPURING_DEVICE_HOST && by_size && rooted &&
            !(reduces && (gpuring_params.deterministic ||
                          gpuring_agree_bytes(self, call) >= AHEAD_REDUCE_BYTES));
 }
@@ -223,7 +224,8 @@ enum gpuring_reason gpuring_call_begin(struct gpuring_description *d, struct gpu
         is_early(self, served, *call, number)) {
         return reason == GPURING_REASON_NONE ? GPURING_REASON_EARLY : reason;
     }
-    if (*status == GPURING_OK && reason == GPURING_REASON_NONE && is_ahead(self, d, *call)) {
+    if (d->form == GPURING_PERSISTENT && *status == GPURING_OK && reason == GPURING_REASON_NONE &&
+        is_ahead(self, *call)) {
         return GPURING_REASON_TUNED;
     }
     if (votes) {

@@ -314,7 +314,9 @@ int gpuring_transport_bind(struct gpuring_transport *transport, int plan,
     if (work->lanes == NULL) {
         return GPURING_ERR_UNSUPPORTED;
     }
-    work->first = gpuring_table_lane(transport, plan, 0, protocol);
+    if (transport->config.device_ops->kind != GPURING_DEVICE_HOST) { /* for kernels */
+        work->first = gpuring_table_lane(transport, plan, 0, protocol);
+    }
     return GPURING_OK;
 }
 
