@@ -224,6 +224,10 @@ template <class R> static __device__ __forceinline__ void block_run(const struct
     __syncthreads();
     if (work->resumed == 0 && threadIdx.x == GPURING_LL_THREADS - 1) { /* copies little */
         gpuring_lane_start(&shared.work, &shared.lane, R::size(shared.work.type), &shared.state);
+        if (work->launch_seq == 0) {
+            exec_store_size(&work->states[blockIdx.x].begun,
+                            gpuring_begun(work->linger, block_clock()));
+        }
     }
     block_tables(&shared, &shared.lane);
     __syncthreads();
@@ -251,6 +255,9 @@ template <class R> static __device__ __forceinline__ void block_run(const struct
         block_counters(&shared);
         __syncthreads();
         if (threadIdx.x == 0) {
+            if (shared.work.launch_seq == 0) {
+                exec_store_size(&x.home->begun, 0);
+            }
             /* Order all accesses of the block before launch_seq, which the host polls. */
             exec_fence(&x);
             exec_store_size(&x.home->launch_seq, shared.work.launch_seq);

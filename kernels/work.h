@@ -113,8 +113,19 @@ struct gpuring_lane_state {
     uint32_t wait; /* enum gpuring_lane_wait: kind of the last wait without success */
     uint32_t wait_ref;
     uint32_t launch_seq; /* of the work; a kernel stores it at the lane's end, last, as a release */
-    uint32_t reserved;
+    uint32_t begun;      /* gpuring_begun while a work with launch_seq 0 runs, 0 otherwise */
 };
+
+/*
+ * Works in graphs of the application run any number of times, and no host writes their states in
+ * between. They have launch_seq 0, no command, and a number from 1 to 0xffff in `linger`. A kernel
+ * stores this value in the state of its lane when it begins, and 0 when it ends, so that the host
+ * learns which one runs. clock: in any unit of about a microsecond, so that two runs differ.
+ */
+GPURING_INLINE uint32_t gpuring_begun(uint32_t number, uint32_t clock)
+{
+    return number << 16 | (clock & 0xffff);
+}
 
 /* A patience that never ends. Only the abort word ends the waits of such a kernel. It is for works
  * in a stream of the application, which no host resumes. */
@@ -160,7 +171,8 @@ struct gpuring_work {
     uint32_t launch_seq; /* number of this launch on its stream */
     uint32_t resumed;    /* number of launches after patience was over; 0: all lanes are NEW, and a
                             kernel does not read their states */
-    uint32_t linger; /* nanoseconds that a kernel waits for a command after its only lane is DONE */
+    uint32_t linger; /* nanoseconds that a kernel waits for a command after its only lane is DONE;
+                        without a command, see gpuring_begun */
     struct gpuring_command *command; /* NULL: it does not wait */
     struct gpuring_blocks in, out;   /* blocks of input and output, if there are any */
     struct gpuring_lane first;       /* lanes[0], which a kernel has without a load */

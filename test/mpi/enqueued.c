@@ -6,8 +6,8 @@
  * that a call that does not follow the stream gets or leaves wrong data. On the stand-in driver its
  * function represents a kernel, and on a GPU copies do.
  *
- *     enqueued CASE [threads]    results, roots, chain, streams, free, graph, errors, order, late,
- *                                killed; threads: with MPI_THREAD_MULTIPLE
+ *     enqueued CASE [threads]    results, roots, chain, streams, free, graph, late_graph, errors,
+ *                                order, late, killed; threads: with MPI_THREAD_MULTIPLE
  */
 #include "enqueued_driver.h"
 #include "harness.h"
@@ -335,6 +335,22 @@ static void test_free(void)
     driver.stream_destroy(stream);
 }
 
+/* Capture kernels and calls that compute `to` from `from`. */
+static int capture(void *stream, MPI_Comm comm, int *from, int *middle, int *to, int count)
+{
+    size_t bytes = (size_t) count * sizeof(int);
+    int code;
+
+    driver.graph_begin(stream);
+    driver.kernel(stream, data.in, from, bytes, 0);
+    code = MPIX_Allreduce_enqueue(data.in, middle, count, MPI_INT, MPI_SUM, comm);
+    driver.kernel(stream, to, middle, bytes, 0);
+    driver.kernel(stream, data.in, data.garbage, bytes, 0);
+    code |= MPIX_Bcast_enqueue(to, count, MPI_INT, harness_size - 1, comm);
+    code |= MPIX_Barrier_enqueue(comm);
+    return code;
+}
+
 /* Capture calls between kernels into a graph, and run it many times, with other calls in between.
  */
 static void test_graph(void)
@@ -347,13 +363,7 @@ static void test_graph(void)
     bool good = true;
     double start;
 
-    driver.graph_begin(stream);
-    driver.kernel(stream, data.in, data.out, bytes, 0);
-    code = MPIX_Allreduce_enqueue(data.in, data.result, COUNT, MPI_INT, MPI_SUM, comm);
-    driver.kernel(stream, data.out, data.result, bytes, 0);
-    driver.kernel(stream, data.in, data.garbage, bytes, 0);
-    code |= MPIX_Bcast_enqueue(data.out, COUNT, MPI_INT, harness_size - 1, comm);
-    code |= MPIX_Barrier_enqueue(comm);
+    code = capture(stream, comm, data.out, data.result, data.out, COUNT);
     graph = driver.graph_end();
     for (size_t i = 0; i < COUNT; i++) {
         data.host[i] = value_of(harness_rank, 0, i);
@@ -390,6 +400,18 @@ static void test_graph(void)
     harness_check(good && code == MPI_SUCCESS && sum == harness_size * (harness_size - 1) / 2,
                   "a graph with calls runs %d times", RUNS);
     harness_check(runs(ALLGATHER, 1000, false, stream, comm), "calls after it");
+    code = capture(stream, comm, data.source, data.out, data.result, COUNT);
+    good = driver.graph_update(graph);
+    for (size_t i = 0; i < COUNT; i++) {
+        data.host[i] = value_of(harness_rank, 0, i);
+    }
+    harness_write(data.source, data.host, bytes);
+    for (int run = 0; run < LATER; run++) {
+        driver.graph_launch(graph, stream);
+    }
+    need(driver.stream_sync(stream) == 0, "wait for the stream");
+    harness_check(good && code == MPI_SUCCESS && is_right(ALLREDUCE, 0, COUNT),
+                  "the graph with other buffers, after an update");
     driver.graph_free(graph);
     MPI_Comm_free(&comm);
     driver.stream_destroy(stream);
@@ -496,6 +518,28 @@ static void test_errors(void)
     driver.stream_destroy(stream);
 }
 
+/* One rank does not launch a graph. The others do not hang, and each rank gets an error. */
+static void test_late_graph(void)
+{
+    void *stream = new_stream(), *graph;
+    MPI_Comm comm = comm_of(stream);
+    int code = capture(stream, comm, data.out, data.result, data.out, 1000), error = MPI_SUCCESS;
+
+    graph = driver.graph_end();
+    driver.graph_launch(graph, stream);
+    if (harness_rank > 0) {
+        driver.graph_launch(graph, stream);
+    }
+    harness_check(code == MPI_SUCCESS && driver.stream_sync(stream) == 0,
+                  "the streams of all ranks end");
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPIX_Comm_get_stream_error(comm, &error);
+    harness_check(error != MPI_SUCCESS, "all ranks get an error");
+    driver.graph_free(graph);
+    MPI_Comm_free(&comm);
+    driver.stream_destroy(stream);
+}
+
 /* One rank makes another call, or none. No rank hangs, and each gets an error. */
 static void test_wrong(bool late)
 {
@@ -563,6 +607,8 @@ int main(int argc, char **argv)
         test_killed();
     } else if (strcmp(which, "graph") == 0) {
         test_graph();
+    } else if (strcmp(which, "late_graph") == 0) {
+        test_late_graph();
     } else if (strcmp(which, "roots") == 0) {
         test_roots();
     } else if (strcmp(which, "errors") == 0) {

@@ -38,6 +38,7 @@ static struct {
     void *stream, *graph;
     int (*begin)(void *stream, int mode), (*end)(void *stream, void **graph);
     int (*instantiate)(void **runs, void *graph, unsigned long long flags);
+    int (*update)(void *runs, void *graph, void *info);
     int (*launch)(void *runs, void *stream), (*destroy)(void *runs);
 } cuda;
 
@@ -55,6 +56,15 @@ static void *cuda_end(void)
                     cuda.instantiate(&runs, cuda.graph, 0) == 0,
                 "make a graph");
     return runs;
+}
+
+static bool cuda_update(void *graph)
+{
+    void *other = NULL;
+    uint64_t info[3]; /* a result and two nodes */
+
+    driver_need(cuda.end(cuda.stream, &other) == 0, "end a capture");
+    return cuda.update(graph, other, info) == 0;
 }
 
 static void cuda_launch(void *graph, void *stream)
@@ -77,15 +87,18 @@ static void find_standin(void)
         standin_find("gpuring_standin_graph_begin", &driver.graph_begin);
         standin_find("gpuring_standin_graph_end", &driver.graph_end);
         standin_find("gpuring_standin_graph_launch", &driver.graph_launch);
+        standin_find("gpuring_standin_graph_update", &driver.graph_update);
         standin_find("gpuring_standin_graph_free", &driver.graph_free);
     } else {
         standin_find("cuStreamBeginCapture_v2", &cuda.begin);
         standin_find("cuStreamEndCapture", &cuda.end);
         standin_find("cuGraphInstantiateWithFlags", &cuda.instantiate);
         standin_find("cuGraphLaunch", &cuda.launch);
+        standin_find("cuGraphExecUpdate_v2", &cuda.update);
         standin_find("cuGraphExecDestroy", &cuda.destroy);
         driver.graph_begin = cuda_begin;
         driver.graph_end = cuda_end;
+        driver.graph_update = cuda_update;
         driver.graph_launch = cuda_launch;
         driver.graph_free = cuda_free;
         driver.kernel = copy_late;

@@ -18,6 +18,8 @@ extern struct driver {
     void (*graph_begin)(void *stream);
     void *(*graph_end)(void);
     void (*graph_launch)(void *graph, void *stream);
+    /* End a capture, and give a graph its parameters. */
+    bool (*graph_update)(void *graph);
     void (*graph_free)(void *graph);
 } driver;
 

@@ -36,6 +36,28 @@ void *gpuring_standin_graph_end(void)
     return capture.first;
 }
 
+bool gpuring_standin_graph_update(void *graph)
+{
+    struct standin_task *task = graph, *other = gpuring_standin_graph_end(), *next;
+    bool same = true;
+
+    for (; other != NULL; other = next) {
+        next = other->next;
+        same = same && task != NULL && task->kind == other->kind;
+        if (same) {
+            struct standin_task old = *task;
+
+            *task = *other;
+            task->next = old.next;
+            other->work = old.work;
+            task = task->next;
+        }
+        free(other->work);
+        free(other);
+    }
+    return same && task == NULL;
+}
+
 void gpuring_standin_graph_launch(void *graph, void *stream)
 {
     for (const struct standin_task *task = graph; task != NULL; task = task->next) {

@@ -148,6 +148,8 @@ void gpuring_standin_kernel_in(void *stream, void *to, const void *from, size_t 
 void gpuring_standin_graph_begin(void *stream);
 void *gpuring_standin_graph_end(void);
 void gpuring_standin_graph_launch(void *graph, void *stream);
+/* End a capture, and give a graph its parameters. Returns false if it has other kinds of nodes. */
+bool gpuring_standin_graph_update(void *graph);
 void gpuring_standin_graph_free(void *graph);
 
 /* For a network device: return 1 if this is memory of a GPU, and copy data from or to such

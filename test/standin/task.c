@@ -222,6 +222,14 @@ static void corrupt(const struct gpuring_work *work, uint64_t sent)
     }
 }
 
+/* Store that a kernel in a graph has begun, or 0. */
+static void begin_in_graph(struct gpuring_work *work, uint32_t begun)
+{
+    for (uint32_t i = 0; work->launch_seq == 0 && i < work->nlanes; i++) {
+        __atomic_store_n(&work->states[i].begun, begun, __ATOMIC_RELAXED);
+    }
+}
+
 /* Run a kernel with the host executor, and again for each command that it receives. */
 static void run_and_linger(struct gpuring_work *work)
 {
@@ -230,7 +238,9 @@ static void run_and_linger(struct gpuring_work *work)
     do {
         uint64_t sent = sent_to_others(work);
 
+        begin_in_graph(work, gpuring_begun(work->linger, (uint32_t) (now_ns() >> 10)));
         run_on_host(work);
+        begin_in_graph(work, 0);
         corrupt(work, sent);
         lingering = lingering && all_done(work);
         for (uint32_t i = 0; i < work->nlanes; i++) { /* like a kernel at its end */

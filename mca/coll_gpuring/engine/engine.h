@@ -83,6 +83,7 @@ struct gpuring_engine {
     void *queue;           /* the stream, a handle of the driver */
     uint32_t enqueued;     /* number of launches so far, the launch_seq of the last one */
     uint32_t queued_lanes; /* lanes of the last one */
+    uint32_t captures;     /* number of launches that were captured into graphs so far */
     struct gpuring_lane_state *captured; /* states of launches in graphs, of `nstates` lanes */
 };
 
@@ -192,7 +193,9 @@ void gpuring_operation_fail(struct gpuring_engine *engine);
  * allocate memory.
  *
  * An operation may be captured into a graph of the application, which runs it any number of times.
- * Its plan is then kept, and it is not counted as pending.
+ * Its plan is then kept, and it is not counted as pending. gpuring_operation_replayed returns a
+ * value other than 0 while it runs, which differs between its runs. The value's upper half is the
+ * number of the operation among those captured, from 1, as gpuring_capture_number returns it.
  *
  * gpuring_operation_enqueue launches the operation and returns. The device must reach its buffers.
  * An error changes nothing for other ranks, so the operation may be repeated. If a plan replaces
@@ -206,6 +209,11 @@ void gpuring_operation_fail(struct gpuring_engine *engine);
  */
 int gpuring_engine_enqueues(struct gpuring_engine *engine, void *stream);
 int gpuring_operation_enqueue(struct gpuring_engine *engine, const struct gpuring_call *call);
+static inline uint32_t gpuring_capture_number(uint32_t captures)
+{
+    return (captures - 1) % 0xffff + 1;
+}
+uint32_t gpuring_operation_replayed(const struct gpuring_engine *engine);
 uint32_t gpuring_operation_pending(const struct gpuring_engine *engine);
 void gpuring_operation_rest(const struct gpuring_engine *engine);
 bool gpuring_operation_corrupt(const struct gpuring_engine *engine);

@@ -308,8 +308,11 @@ static int launch_queued(struct gpuring_engine *engine, bool captured)
     if (captured) { /* it may run any number of times, so it is not counted */
         work.states = engine->captured;
         work.launch_seq = 0;
+        work.linger = gpuring_capture_number(engine->captures + 1);
         engine->program->captured = true;
-        return engine->device_ops->enqueue(engine->device, engine->queue, &work);
+        status = engine->device_ops->enqueue(engine->device, engine->queue, &work);
+        engine->captures += status == GPURING_OK ? 1 : 0;
+        return status;
     }
     work.launch_seq = engine->enqueued + 1;
     status = engine->device_ops->enqueue(engine->device, engine->queue, &work);

@@ -40,11 +40,27 @@ void gpuring_operation_rest(const struct gpuring_engine *engine)
     }
 }
 
+uint32_t gpuring_operation_replayed(const struct gpuring_engine *engine)
+{
+    for (uint32_t i = 0; engine->captures > 0 && i < engine->nstates; i++) {
+        uint32_t begun = __atomic_load_n(&engine->captured[i].begun, __ATOMIC_RELAXED);
+
+        if (begun != 0) {
+            return begun;
+        }
+    }
+    return 0;
+}
+
+static bool is_corrupt(const struct gpuring_lane_state *state)
+{
+    return __atomic_load_n(&state->status, __ATOMIC_RELAXED) == GPURING_LANE_CORRUPT;
+}
+
 bool gpuring_operation_corrupt(const struct gpuring_engine *engine)
 {
     for (uint32_t i = 0; i < engine->nstates; i++) {
-        if (__atomic_load_n(&engine->work.states[i].status, __ATOMIC_RELAXED) ==
-            GPURING_LANE_CORRUPT) {
+        if (is_corrupt(&engine->work.states[i]) || is_corrupt(&engine->captured[i])) {
             return true;
         }
     }

@@ -47,7 +47,7 @@ static int launch(struct gpuring_stream_state *state)
 {
     mca_coll_gpuring_module_t *module = state->module;
     struct gpuring_call *call = &state->call;
-    uint32_t launched = module->engine->enqueued;
+    uint32_t captures = module->engine->captures;
     int status;
 
     if (!call->selected) {
@@ -59,9 +59,7 @@ static int launch(struct gpuring_stream_state *state)
     if (status != GPURING_OK) {
         return status;
     }
-    if (module->engine->enqueued != launched) { /* otherwise it was captured */
-        gpuring_stream_record(state);
-    }
+    gpuring_stream_record(state, module->engine->captures != captures);
     gpuring_pvar_add(GPURING_PVAR_calls, 1);
     gpuring_pvar_add(GPURING_PVAR_bytes, gpuring_call_moves(call));
     status = compare(module);

@@ -17,6 +17,7 @@
 struct gpuring_stream_record {
     uint64_t operation; /* of the engine */
     uint64_t made;      /* its word, see serve/differ.h */
+    bool in_graph;
 };
 #define GPURING_STREAM_RECORDS 256 /* of the last calls */
 
@@ -32,11 +33,12 @@ struct gpuring_stream_state {
     struct gpuring_call call; /* its name is NULL before the first one */
     uint64_t shapes;          /* number of shapes so far */
 
-    struct gpuring_stream_record records[GPURING_STREAM_RECORDS]; /* by number of the launch */
+    /* By number of the launch, and by number of the captured launch. */
+    struct gpuring_stream_record records[GPURING_STREAM_RECORDS], captured[GPURING_STREAM_RECORDS];
 
     struct gpuring_list node; /* stream_watch.c: in the list of all communicators */
-    uint32_t first;           /* number of calls that had ended at the last look */
-    uint64_t since; /* time at which this number was first seen, ns; 0: no call is pending */
+    uint64_t current;         /* the call that ran at the last look */
+    uint64_t since; /* time at which it was first seen, ns; 0: none is in flight */
     bool reported;  /* that it takes long */
 };
 
@@ -55,8 +57,9 @@ const char *gpuring_stream_call_name(enum gpuring_stream_call what);
 
 /* ---- stream_watch.c: a thread that looks at the calls that have not ended ---- */
 
-/* Record the launch that the engine has just made. Called with the state's lock. */
-void gpuring_stream_record(struct gpuring_stream_state *state);
+/* Record the launch that the engine has just made. captured: into a graph. Called with the state's
+ * lock. */
+void gpuring_stream_record(struct gpuring_stream_state *state, bool captured);
 
 /* Start to watch a communicator. Returns 0 or GPURING_ERR_NOMEM (logged). */
 int gpuring_stream_watch(struct gpuring_stream_state *state);

@@ -3,12 +3,13 @@
 /*
  * The thread that looks at calls in streams. A program waits for them with functions of the driver,
  * such as cudaStreamSynchronize, so MPI cannot notice in its own waits that a rank has died, has
- * made another call, or does not make the call. One thread of the process looks at the oldest call
- * of each communicator that has not ended, ten times per second. It sleeps while there are no
- * communicators with streams. If it finds an error, it logs the error and sets the abort words of
- * all ranks, on which their kernels end.
+ * made another call, or does not make the call. Ten times per second, one thread of the process
+ * looks at the oldest call of each communicator that has not ended, or at the call of a graph that
+ * runs. It sleeps while there are no communicators with streams. If it finds an error, it logs the
+ * error and sets the abort words of all ranks, on which their kernels end.
  *
- * It calls no MPI, because the program may have initialised MPI for a single thread.
+ * It calls no MPI, because the program may have initialised MPI for a single thread. Exception: it
+ * aborts connections of the net `mpi`, for which stream_connect.c requires MPI_THREAD_MULTIPLE.
  */
 #include "mca/coll_gpuring/stream/stream_state.h"
 
@@ -37,22 +38,36 @@ static struct {
            .change = PTHREAD_COND_INITIALIZER,
            .states = GPURING_LIST_INIT(watch.states)};
 
-void gpuring_stream_record(struct gpuring_stream_state *state)
+void gpuring_stream_record(struct gpuring_stream_state *state, bool captured)
+{
+    const struct gpuring_engine *engine = state->module->engine;
+    const struct gpuring_stream_record record = {
+        .operation = engine->operation, .made = engine->made, .in_graph = captured};
+
+    if (captured) {
+        state->captured[gpuring_capture_number(engine->captures) % GPURING_STREAM_RECORDS] = record;
+    } else {
+        state->records[engine->enqueued % GPURING_STREAM_RECORDS] = record;
+    }
+}
+
+/* Return the record of the call that runs: in a graph, or the oldest one in the stream that has not
+ * ended. NULL if it was replaced. */
+static const struct gpuring_stream_record *running(const struct gpuring_stream_state *state,
+                                                   uint32_t replayed, uint32_t pending)
 {
     const struct gpuring_engine *engine = state->module->engine;
 
-    state->records[engine->enqueued % GPURING_STREAM_RECORDS] =
-        (struct gpuring_stream_record){.operation = engine->operation, .made = engine->made};
-}
+    if (replayed != 0) {
+        uint32_t number = replayed >> 16, last = gpuring_capture_number(engine->captures);
 
-/* Return the record of the oldest call that has not ended, or NULL if it was replaced. */
-static const struct gpuring_stream_record *oldest(const struct gpuring_stream_state *state,
-                                                  uint32_t pending)
-{
-    uint32_t number = state->module->engine->enqueued - pending + 1;
-
-    return pending <= GPURING_STREAM_RECORDS ? &state->records[number % GPURING_STREAM_RECORDS]
-                                             : NULL;
+        return last >= number && last - number < GPURING_STREAM_RECORDS
+                   ? &state->captured[number % GPURING_STREAM_RECORDS]
+                   : NULL;
+    }
+    return pending <= GPURING_STREAM_RECORDS
+               ? &state->records[(engine->enqueued - pending + 1) % GPURING_STREAM_RECORDS]
+               : NULL;
 }
 
 /* Describe a call: "queued MPI_Allreduce of 8 bytes (sum of float), operation 7". */
@@ -65,7 +80,8 @@ static void describe_call(const struct gpuring_stream_record *record, char *text
         return;
     }
     gpuring_differ_text(record->made, call, sizeof call);
-    snprintf(text, size, "queued %s, operation %llu", call, (unsigned long long) record->operation);
+    snprintf(text, size, "queued %s%s, operation %llu", call,
+             record->in_graph ? " in a CUDA graph" : "", (unsigned long long) record->operation);
 }
 
 /* Describe why a call may be waiting: a rank that has not made it, or a rank that cannot be seen,
@@ -76,6 +92,13 @@ static void describe_cause(const struct gpuring_stream_state *state,
     const struct gpuring_transport *transport = state->module->engine->transports[0];
     bool all_seen = true;
 
+    if (record != NULL && record->in_graph) {
+        snprintf(
+            text, size,
+            "other ranks may not have launched the graph, or may be in another call; see their "
+            "output");
+        return;
+    }
     for (int rank = 0; record != NULL && rank < state->module->nranks; rank++) {
         char seen[200];
 
@@ -97,12 +120,13 @@ static void describe_cause(const struct gpuring_stream_state *state,
 }
 
 /* Report an error, and let all ranks end. Called with the state's lock. */
-static void fail(struct gpuring_stream_state *state, uint32_t pending, int status, const char *why)
+static void fail(struct gpuring_stream_state *state, const struct gpuring_stream_record *record,
+                 int status, const char *why)
 {
     char self[256], call[256];
 
     gpuring_module_text(state->module, self, sizeof self);
-    describe_call(oldest(state, pending), call, sizeof call);
+    describe_call(record, call, sizeof call);
     gpuring_error(
         "[stream-failed] %s: %s does not end: %s; the results of this call and of later ones "
         "in the stream are undefined",
@@ -138,7 +162,8 @@ static int find_error(const struct gpuring_stream_state *state, char *why, size_
 }
 
 /* Report a call that has waited for long, once or with an error. Called with the state's lock. */
-static void look_at_time(struct gpuring_stream_state *state, uint32_t pending, uint64_t now)
+static void look_at_time(struct gpuring_stream_state *state,
+                         const struct gpuring_stream_record *record, uint64_t now)
 {
     uint64_t waited = now - state->since,
              limit = (uint64_t) gpuring_params.timeout * GPURING_SECOND;
@@ -150,8 +175,8 @@ static void look_at_time(struct gpuring_stream_state *state, uint32_t pending, u
         return;
     }
     gpuring_module_text(state->module, self, sizeof self);
-    describe_call(oldest(state, pending), call, sizeof call);
-    describe_cause(state, oldest(state, pending), cause, sizeof cause);
+    describe_call(record, call, sizeof call);
+    describe_cause(state, record, cause, sizeof cause);
     gpuring_warn("[stalled] %s: %s has not ended for %llu s: %s; %s", self, call,
                  (unsigned long long) (waited / GPURING_SECOND), cause,
                  ends
@@ -166,28 +191,33 @@ static void look_at_time(struct gpuring_stream_state *state, uint32_t pending, u
 
 static void look(struct gpuring_stream_state *state)
 {
+    const struct gpuring_engine *engine = state->module->engine;
+    const struct gpuring_stream_record *record;
     uint64_t now = gpuring_now_ns();
-    uint32_t pending = gpuring_operation_pending(state->module->engine);
-    uint32_t first = state->module->engine->enqueued - pending;
+    uint32_t pending = gpuring_operation_pending(engine);
+    uint32_t replayed = gpuring_operation_replayed(engine);
+    bool waits = pending > 0 || replayed != 0;
+    uint64_t current = (uint64_t) replayed << 32 | (engine->enqueued - pending);
     char why[512];
     int status;
 
-    if (pending == 0 || state->since == 0 || first != state->first) {
-        state->first = first;
-        state->since = pending == 0 ? 0 : now;
+    if (!waits || state->since == 0 || current != state->current) {
+        state->current = current;
+        state->since = waits ? now : 0;
         state->reported = false;
     }
     if (pending == 0) {
-        gpuring_operation_rest(state->module->engine);
+        gpuring_operation_rest(engine);
     }
-    if (pending == 0 || state->module->state != GPURING_STATE_READY) {
+    if (!waits || state->module->state != GPURING_STATE_READY) {
         return;
     }
+    record = running(state, replayed, pending);
     status = find_error(state, why, sizeof why);
     if (status != GPURING_OK) {
-        fail(state, pending, status, why);
+        fail(state, record, status, why);
     } else {
-        look_at_time(state, pending, now);
+        look_at_time(state, record, now);
     }
 }
 
