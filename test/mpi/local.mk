@@ -72,6 +72,8 @@ mpi_test_programs = \
 
 test_mpi_enqueued_SOURCES = \
     test/mpi/enqueued.c \
+    test/mpi/enqueued_data.c \
+    test/mpi/enqueued_data.h \
     test/mpi/enqueued_driver.c \
     test/mpi/enqueued_driver.h
 test_mpi_native_SOURCES = \

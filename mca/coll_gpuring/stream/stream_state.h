@@ -38,8 +38,8 @@ struct gpuring_stream_state {
 
     struct gpuring_list node; /* stream_watch.c: in the list of all communicators */
     uint64_t current;         /* the call that ran at the last look */
-    uint64_t since; /* time at which it was first seen, ns; 0: none is in flight */
-    bool reported;  /* that it takes long */
+    uint64_t since;           /* time at which it was first seen, ns; 0: none is in flight */
+    bool reported;            /* that it takes long */
 };
 
 /* ---- stream_describe.c ---- */
