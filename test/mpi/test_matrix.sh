@@ -44,6 +44,9 @@ unset OMPI_MCA_coll_gpuring_algorithm OMPI_MCA_coll_gpuring_protocol
 export OMPI_MCA_coll_gpuring_algorithm=two-shot OMPI_MCA_coll_gpuring_check=plans
 mpi 240 6 n3 matrix -n $small,20000,300001 -f 97 -s
 adopt_as_one "two-shot between nodes, 6 ranks on 3 nodes"
+export OMPI_MCA_coll_gpuring_algorithm=direct
+mpi 240 18 n5 matrix -n 1,1025,20000 -f 331 -s
+adopt_as_one "doubling, 18 ranks on 5 nodes"
 unset OMPI_MCA_coll_gpuring_algorithm OMPI_MCA_coll_gpuring_check
 
 export OMPI_MCA_coll_gpuring_min_channels=4 OMPI_MCA_coll_gpuring_max_channels=4

@@ -345,70 +345,125 @@ static void test_nodes(void **state)
     }
 }
 
-/* Return the time in us of an algorithm on the channels that hosts have without a topology. */
-static double time_on_hosts(enum gpuring_algorithm algorithm, struct cluster *cluster,
-                            uint64_t bytes)
+/* Build the plans of an algorithm on the channels that hosts have without a topology. Direct is
+ * doubling. sizes: ranks of each node. */
+static void build_on_hosts(struct test_plans *plans, enum gpuring_algorithm algorithm, int nnodes,
+                           const int *sizes, bool equal)
 {
-    int nranks = cluster->nnodes * cluster->size;
-    struct gpuring_simulate_config config = node_config(cluster, bytes);
-    struct gpuring_plan **plans = calloc((size_t) nranks, sizeof(struct gpuring_plan *));
-    int *numbers = calloc(2 * (size_t) nranks, sizeof *numbers);
-    struct gpuring_node_map map = {.nranks = nranks,
-                                   .nnodes = cluster->nnodes,
-                                   .node = numbers + nranks,
-                                   .order = numbers,
-                                   .position = numbers};
-    struct gpuring_simulate_result result = {.us = -1};
-    char text[256];
+    int *order, *node, nranks = 0;
 
-    assert_non_null(plans);
-    assert_non_null(numbers);
-    config.lane_bandwidth = 10e3;
-    config.step_us = 0.1;
-    if (algorithm != GPURING_ALGORITHM_TREE || bytes / 8 > 128 << 10) {
-        config.chunk_bytes = 128 << 10; /* as gpuring_select does */
-    } else if (bytes / 8 > config.chunk_bytes) {
-        config.chunk_bytes = bytes / 8;
+    for (int i = 0; i < nnodes; i++) {
+        nranks += sizes[i];
+    }
+    order = calloc(2 * (size_t) nranks, sizeof *order);
+    node = order + nranks;
+    plans->nranks = nranks;
+    plans->plans = calloc((size_t) nranks, sizeof *plans->plans);
+    assert_non_null(order);
+    assert_non_null(plans->plans);
+    for (int i = 0, rank = 0; i < nnodes; i++) {
+        for (int end = rank + sizes[i]; rank < end; rank++) {
+            order[rank] = rank;
+            node[rank] = i;
+        }
     }
     for (int rank = 0; rank < nranks; rank++) {
-        numbers[rank] = rank;
-        numbers[nranks + rank] = rank / cluster->size;
-    }
-    for (int rank = 0; rank < nranks; rank++) {
+        struct gpuring_node_map map = {nranks, nnodes, node, order, order};
         struct gpuring_channel channels[2];
         struct gpuring_plan_input input = {.rank = rank,
                                            .nranks = nranks,
                                            .channels = channels,
                                            .nrings = 2,
                                            .ntrees = 1,
+                                           .ndirect = 1,
                                            .nstripes = 1,
-                                           .nnodes = cluster->nnodes,
-                                           .by_node = numbers};
+                                           .nnodes = equal ? nnodes : 0,
+                                           .by_node = order,
+                                           .node = node,
+                                           .doubling = true};
 
         gpuring_node_map_channels(&map, rank, 2, channels);
-        assert_int_equal(gpuring_plan_build(algorithm, &input, &plans[rank]), GPURING_OK);
+        assert_int_equal(gpuring_plan_build(algorithm, &input, &plans->plans[rank]), GPURING_OK);
     }
-    assert_int_equal(gpuring_plan_simulate((const struct gpuring_plan *const *) plans, nranks,
-                                           &config, &result, text, sizeof text),
+    free(order);
+}
+
+/* Nodes of 1, 2, 3, 1 .. ranks, and one of 100, whose leader needs several steps for a sum. */
+static void test_doubling(void **state)
+{
+    int sizes[40];
+
+    for (int nnodes = 2; nnodes <= 40; nnodes++) {
+        struct cluster cluster = {nnodes, 1, 0, 3, FAST};
+        struct gpuring_simulate_config config = node_config(&cluster, 8);
+        struct gpuring_simulate_result result = {0};
+        struct test_plans plans;
+        char text[256] = "";
+        int power = 1 << (31 - __builtin_clz((unsigned) nnodes));
+
+        for (int i = 0; i < nnodes; i++) {
+            sizes[i] = i == 1 && nnodes % 9 == 0 ? 100 : 1 + i % 3;
+        }
+        build_on_hosts(&plans, GPURING_ALGORITHM_DIRECT, nnodes, sizes, false);
+        if (test_plans_check(&plans, 1, text, sizeof text) != GPURING_OK) {
+            fail_msg("%d nodes: %s", nnodes, text);
+        }
+        test_plans_free(&plans);
+        for (int i = 0; i < nnodes; i++) {
+            sizes[i] = 1;
+        }
+        build_on_hosts(&plans, GPURING_ALGORITHM_DIRECT, nnodes, sizes, true);
+        assert_int_equal(gpuring_plan_simulate((const struct gpuring_plan *const *) plans.plans,
+                                               nnodes, &config, &result, text, sizeof text),
+                         GPURING_OK);
+        if (power == nnodes) {
+            assert_near(result.us, 3 * log2(power));
+        }
+        assert_true(result.us <= 3 * (log2(power) + 2) + 1e-6);
+        test_plans_free(&plans);
+    }
+}
+
+/* Return the time in us of an algorithm, with chunks as gpuring_select chooses them. */
+static double time_on_hosts(enum gpuring_algorithm algorithm, struct cluster *cluster,
+                            uint64_t bytes)
+{
+    struct gpuring_simulate_config config = node_config(cluster, bytes);
+    struct gpuring_simulate_result result = {.us = -1};
+    int *sizes = calloc((size_t) cluster->nnodes, sizeof *sizes);
+    struct test_plans plans;
+    char text[256];
+
+    assert_non_null(sizes);
+    for (int i = 0; i < cluster->nnodes; i++) {
+        sizes[i] = cluster->size;
+    }
+    config.lane_bandwidth = 10e3;
+    config.step_us = 0.1;
+    if (algorithm != GPURING_ALGORITHM_TREE || bytes / 8 > 128 << 10) {
+        config.chunk_bytes = 128 << 10;
+    } else if (bytes / 8 > config.chunk_bytes) {
+        config.chunk_bytes = bytes / 8;
+    }
+    build_on_hosts(&plans, algorithm, cluster->nnodes, sizes, true);
+    assert_int_equal(gpuring_plan_simulate((const struct gpuring_plan *const *) plans.plans,
+                                           plans.nranks, &config, &result, text, sizeof text),
                      GPURING_OK);
-    for (int rank = 0; rank < nranks; rank++) {
-        gpuring_plan_free(plans[rank]);
-    }
-    free(plans);
-    free(numbers);
+    test_plans_free(&plans);
+    free(sizes);
     return result.us;
 }
 
-/* Print a table of the model for nodes with `size` ranks each: the times of doc/results/scale.md.
- */
-static void print_table(int nnodes, int size)
+/* Print a table of the model for nodes with `size` ranks each (doc/results/scale.md): bytes, and
+ * the times of the algorithms whose letters are in `which`. */
+static void print_table(int nnodes, int size, const char *which)
 {
     struct cluster cluster = {nnodes, size, 0.5, 3, 12.5e3};
 
     for (uint64_t bytes = 8; bytes <= 64 << 20; bytes *= 8) {
         printf("| %d x %d | %llu |", nnodes, size, (unsigned long long) bytes);
         for (int a = 0; a < GPURING_ALGORITHM_COUNT; a++) {
-            if (a != GPURING_ALGORITHM_DIRECT) {
+            if (strchr(which, "rtd2"[a]) != NULL) {
                 printf(" %.0f |", time_on_hosts((enum gpuring_algorithm) a, &cluster, bytes));
             }
         }
@@ -420,22 +475,17 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
 
-        cmocka_unit_test(test_ring_latency),
-        cmocka_unit_test(test_ring_bandwidth),
-        cmocka_unit_test(test_contention),
-        cmocka_unit_test(test_tree),
-        cmocka_unit_test(test_direct),
-        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_part_bounds),
-        cmocka_unit_test(test_first_lanes),
-        cmocka_unit_test(test_many),
-        cmocka_unit_test(test_nodes),
-        cmocka_unit_test(test_nodes_are_proven),
+        cmocka_unit_test(test_ring_latency), cmocka_unit_test(test_ring_bandwidth),
+        cmocka_unit_test(test_contention),   cmocka_unit_test(test_tree),
+        cmocka_unit_test(test_direct),       cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_part_bounds),  cmocka_unit_test(test_first_lanes),
+        cmocka_unit_test(test_many),         cmocka_unit_test(test_nodes),
+        cmocka_unit_test(test_doubling),     cmocka_unit_test(test_nodes_are_proven),
     };
 
     gpuring_log_set(quiet, GPURING_LOG_ERROR);
     if (argc > 2) {
-        print_table(atoi(argv[1]), atoi(argv[2]));
+        print_table(atoi(argv[1]), atoi(argv[2]), argc > 3 ? argv[3] : "rtd2");
         return 0;
     }
     return cmocka_run_group_tests(tests, NULL, NULL);

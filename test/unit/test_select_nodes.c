@@ -81,11 +81,39 @@ static void channels_and_chunks_between_nodes_follow_size(void **state)
     }
 }
 
+/* Many ranks exchange small vectors by doubling, with connections of its own. */
+static void small_vectors_are_doubled(void **state)
+{
+    struct gpuring_select_config config = {
+        .algorithm = -1, .protocol = -1, .nranks = 32, .nnodes = 8, .host = true, .doubling = true};
+    struct gpuring_selection choice;
+
+    for (int set = 0; set < GPURING_SET_COUNT; set++) {
+        config.slot_bytes[set][GPURING_PROTOCOL_SIMPLE] = set == GPURING_SET_SMALL ? 8192 : 65536;
+    }
+    for (int c = 0; c < GPURING_COLLECTIVE_COUNT; c++) {
+        config.plans[c] = 1u << GPURING_ALGORITHM_DIRECT | 1u << GPURING_ALGORITHM_TREE |
+                          1u << GPURING_ALGORITHM_RING;
+    }
+    gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, (64 << 10) / 5, 1, &choice);
+    assert_int_equal(choice.algorithm, GPURING_ALGORITHM_DIRECT);
+    assert_int_equal(choice.set, GPURING_SET_SMALL);
+    assert_int_equal(choice.chunk, 8192);
+    gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, (64 << 10) / 5 + 1, 1, &choice);
+    assert_int_equal(choice.algorithm, GPURING_ALGORITHM_TREE);
+    gpuring_select(&config, GPURING_COLLECTIVE_ALLTOALL, 8, 1, &choice);
+    assert_int_equal(choice.set, GPURING_ALGORITHM_DIRECT);
+    config.algorithm = GPURING_ALGORITHM_DIRECT;
+    gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, 1 << 20, 1, &choice);
+    assert_int_equal(choice.set, GPURING_SET_SMALL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_shot_replaces_rings_between_nodes),
         cmocka_unit_test(channels_and_chunks_between_nodes_follow_size),
+        cmocka_unit_test(small_vectors_are_doubled),
     };
 
     return cmocka_run_group_tests_name("select between nodes", tests, NULL, NULL);

@@ -34,8 +34,9 @@ struct gpuring_call_memory {
 
 /*
  * Connections are made in sets, when a call first needs one. Each algorithm has a set with its
- * number. One more set has connections of direct for small calls with LL on GPUs: one stripe, short
- * slots, and no slots of other protocols.
+ * number. One more set is for small calls. On GPUs it has connections of direct for LL: one stripe,
+ * short slots, and no slots of other protocols. Between nodes of hosts with many ranks it has the
+ * connections of allreduces by doubling.
  */
 #define GPURING_SET_SMALL ((int) GPURING_ALGORITHM_COUNT)
 #define GPURING_SET_COUNT (GPURING_SET_SMALL + 1)

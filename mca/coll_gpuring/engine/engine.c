@@ -27,6 +27,14 @@ static const struct {
 } host_lines[] = {[GPURING_PROTOCOL_LL] = {GPURING_FIFO_MAX_SLOTS, 512 + 128},
                   [GPURING_PROTOCOL_LL128] = {64, (2 << 10) + 128}};
 
+/* Between nodes of hosts, the set has the connections of doubling, for small allreduces between
+ * more ranks than can exchange directly. */
+static bool has_doubling(const struct gpuring_engine_config *config)
+{
+    return config->input.node != NULL && config->select.nranks > GPURING_DIRECT_MAX_VECTOR_RANKS &&
+           !config->input.in_order;
+}
+
 static bool has_small_set(const struct gpuring_engine_config *config)
 {
     return config->select.nnodes == 1 && config->select.min_channels <= 1 &&
@@ -45,7 +53,8 @@ int gpuring_engine_plan(const struct gpuring_engine_config *config, int set,
     *plan = NULL;
     if (set == GPURING_SET_SMALL) {
         input.ndirect = 1;
-        eligible = eligible && has_small_set(config);
+        input.doubling = has_doubling(config);
+        eligible = input.doubling || (eligible && has_small_set(config));
     }
     eligible = eligible || (algorithm == GPURING_ALGORITHM_TWO_SHOT && input.nnodes > 1);
     return eligible ? gpuring_plan_build(algorithm, &input, plan) : GPURING_OK;
@@ -56,7 +65,8 @@ static int build_plans(struct gpuring_engine *engine, const struct gpuring_engin
     int status = GPURING_OK;
 
     for (int i = 0; status == GPURING_OK && i < GPURING_SET_COUNT; i++) {
-        if (i != GPURING_SET_SMALL || engine->device_ops->kind != GPURING_DEVICE_HOST) {
+        if (i != GPURING_SET_SMALL || engine->device_ops->kind != GPURING_DEVICE_HOST ||
+            has_doubling(config)) {
             status = gpuring_engine_plan(config, i, &engine->base[i].plan);
         }
     }
@@ -193,6 +203,21 @@ static void size_slots(struct gpuring_engine *engine, enum gpuring_algorithm alg
     }
 }
 
+/* Small calls on GPUs use LL. Doubling between hosts may use every protocol. */
+static void size_small_slots(struct gpuring_engine *engine)
+{
+    uint64_t *slots = engine->choice_config.slot_bytes[GPURING_SET_SMALL];
+    const struct gpuring_plan *plan = engine->base[GPURING_SET_SMALL].plan;
+
+    if (plan != NULL) {
+        slots[GPURING_PROTOCOL_LL] = GPURING_ENGINE_FLAGGED_SLOT_BYTES;
+    }
+    if (plan != NULL && engine->choice_config.host) {
+        slots[GPURING_PROTOCOL_LL128] = GPURING_ENGINE_FLAGGED_SLOT_BYTES;
+        slots[GPURING_PROTOCOL_SIMPLE] = LEAST_NODES_BYTES;
+    }
+}
+
 /* Return true if kernels may wait for the next call: they must not keep the GPU from other ranks.
  */
 static bool may_linger(const struct gpuring_engine_config *config)
@@ -247,10 +272,7 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
     created->choice_config.host = device_ops->kind == GPURING_DEVICE_HOST;
     created->buffer_bytes = config->buffer_bytes;
     created->late = config->late;
-    if (created->base[GPURING_SET_SMALL].plan != NULL) {
-        created->choice_config.slot_bytes[GPURING_SET_SMALL][GPURING_PROTOCOL_LL] =
-            GPURING_ENGINE_FLAGGED_SLOT_BYTES;
-    }
+    size_small_slots(created);
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
         const struct gpuring_plan *plan = created->base[i].plan;
 
@@ -263,6 +285,12 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
                     ? 1u << i
                     : 0;
         }
+    }
+    if (created->choice_config.host && created->base[GPURING_SET_SMALL].plan != NULL) {
+        created->choice_config.doubling = true;
+        created->choice_config.plans[GPURING_COLLECTIVE_ALLREDUCE] |= 1u
+                                                                      << GPURING_ALGORITHM_DIRECT;
+        created->choice_config.channels[GPURING_ALGORITHM_DIRECT] = 1;
     }
     *engine = created;
     return GPURING_OK;

@@ -44,7 +44,7 @@ int gpuring_programs_create(const struct gpuring_plan_input *input, uint16_t *or
     }
     memcpy(created->channels, input->channels, nchannels * sizeof *created->channels);
     created->input.channels = created->channels;
-    created->input.by_node = NULL; /* the other collectives do not need it */
+    created->input.by_node = created->input.node = NULL; /* only base plans need them */
     created->input.order = order;
     *programs = created;
     return GPURING_OK;

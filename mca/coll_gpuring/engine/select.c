@@ -34,9 +34,10 @@ static const uint64_t channel_bytes[GPURING_PROTOCOL_COUNT] = {[GPURING_PROTOCOL
 
 #define HALF_FOLDED 4 /* half of a vector is folded in the time in which a 4th of it is copied */
 
-#define RING_BYTES (16 << 10)
-#define NODE_BYTES (4 << 10)
-#define TREE_RANKS 5 /* with fewer, a tree is no shallower than a ring is long */
+#define DOUBLING_BYTES (64 << 10)
+#define RING_BYTES     (16 << 10)
+#define NODE_BYTES     (4 << 10)
+#define TREE_RANKS     5 /* with fewer, a tree is no shallower than a ring is long */
 
 static const struct limits *limits_of(const struct gpuring_select_config *config)
 {
@@ -112,6 +113,9 @@ static uint64_t max_of(uint64_t a, uint64_t b)
  * hops and 2 (n - 1) / n times the vector. With two ranks of a node the bytes are equal, but in the
  * exchange each rank folds the whole vector, and on a ring half of it.
  *
+ * Doubling between nodes takes log2 N hops, but the leader of a node of r ranks copies the vector r
+ * times in each direction (doc/results/scale.md).
+ *
  * Between nodes that have r ranks each, two-shot has 2 (N - 1) hops between N nodes, and a node
  * sends 2 (N - 1) / N times the vector, where all ranks of an exchange send it r r (N - 1) times.
  *
@@ -136,6 +140,9 @@ static uint64_t direct_limit(const struct gpuring_select_config *config,
                                    : limit;
     }
     if (collective == GPURING_COLLECTIVE_ALLREDUCE) {
+        if (config->doubling) {
+            return DOUBLING_BYTES / (1 + (n + nodes - 1) / nodes);
+        }
         if (is_nodewise(config, collective)) {
             return min_of(limit,
                           nodes * (2 * nodes - 3) * hop / ((nodes - 1) * (n / nodes * n - 2)));
@@ -405,12 +412,17 @@ static uint64_t chunk_limit(const struct gpuring_select_config *config,
                : limit;
 }
 
-/* Return true if a call runs on the connections for small calls: it needs one chunk of them. */
-static bool is_small(const struct gpuring_select_config *config,
+/* Return true if a call runs on the connections for small calls: it needs one chunk of them, or it
+ * is an allreduce by doubling. */
+static bool is_small(const struct gpuring_select_config *config, enum gpuring_collective collective,
                      const struct gpuring_selection *choice, uint64_t bytes, uint32_t type_size)
 {
     uint64_t slot = config->slot_bytes[GPURING_SET_SMALL][choice->protocol];
 
+    if (config->doubling) {
+        return collective == GPURING_COLLECTIVE_ALLREDUCE &&
+               choice->algorithm == GPURING_ALGORITHM_DIRECT;
+    }
     return slot > 0 && choice->algorithm == GPURING_ALGORITHM_DIRECT && choice->channels == 1 &&
            bytes <= gpuring_chunk_max(choice->protocol, slot, type_size) * type_size;
 }
@@ -431,8 +443,8 @@ void gpuring_select(const struct gpuring_select_config *config, enum gpuring_col
     choose_algorithm(config, collective, &rules, choice);
     choice->protocol = choose_protocol(config, choice->algorithm, &rules);
     choice->channels = choose_channels(config, choice, &request);
-    choice->set =
-        is_small(config, choice, bytes, type_size) ? GPURING_SET_SMALL : (int) choice->algorithm;
+    choice->set = is_small(config, collective, choice, bytes, type_size) ? GPURING_SET_SMALL
+                                                                         : (int) choice->algorithm;
     choice->chunk = gpuring_chunk_max(choice->protocol,
                                       config->slot_bytes[choice->set][choice->protocol], type_size);
     choice->slice = 0;

@@ -32,6 +32,7 @@ struct gpuring_select_config {
     uint32_t min_channels;                                          /* that are used, 0: by size */
     uint64_t slot_bytes[GPURING_SET_COUNT][GPURING_PROTOCOL_COUNT]; /* 0: no slots */
     uint64_t chunk_bytes;                                           /* upper limit, 0: by size */
+    bool doubling;   /* direct performs allreduces by doubling, with the set for small calls */
     bool any_memory; /* the net accesses any host memory: GPURING_FIFO_NET_ANY */
 
     const struct gpuring_tuning *tuning; /* the rules for this communicator; NULL: none */

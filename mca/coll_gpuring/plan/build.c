@@ -33,7 +33,7 @@ static bool is_in_order(enum gpuring_collective collective, enum gpuring_algorit
     case GPURING_ALGORITHM_TREE:
         return input->in_order;
     case GPURING_ALGORITHM_DIRECT:
-        return gpuring_direct_in_order(collective, input->nranks);
+        return gpuring_direct_in_order(collective, input->nranks) && !input->doubling;
     default:
         return algorithm == GPURING_ALGORITHM_TWO_SHOT && input->nnodes <= 1;
     }
@@ -89,10 +89,14 @@ int gpuring_plan_build(enum gpuring_algorithm algorithm, const struct gpuring_pl
                        struct gpuring_plan **plan)
 {
     enum gpuring_collective collective = base_of(algorithm, input->nranks);
-    gpuring_builder *builder = algorithm == GPURING_ALGORITHM_TWO_SHOT && input->nnodes > 1
-                                   ? gpuring_nodes_allreduce
-                                   : all[algorithm][collective];
+    gpuring_builder *builder = all[algorithm][collective];
 
+    if (algorithm == GPURING_ALGORITHM_TWO_SHOT && input->nnodes > 1) {
+        builder = gpuring_nodes_allreduce;
+    } else if (algorithm == GPURING_ALGORITHM_DIRECT && input->doubling) {
+        collective = GPURING_COLLECTIVE_ALLREDUCE;
+        builder = gpuring_doubling_allreduce;
+    }
     return build(collective, algorithm, builder, input, NULL, plan);
 }
 

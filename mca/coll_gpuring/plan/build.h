@@ -35,8 +35,8 @@ extern gpuring_builder *const gpuring_direct_many_builders[GPURING_COLLECTIVE_CO
 /* Shared by the tables for trees and for chains. */
 gpuring_builder gpuring_tree_allreduce;
 
-/* Two-shot between nodes. */
-gpuring_builder gpuring_nodes_allreduce;
+/* Between nodes of hosts: two-shot, and doubling. */
+gpuring_builder gpuring_nodes_allreduce, gpuring_doubling_allreduce;
 
 /* Return true if direct exchanges between `nranks` ranks fold this collective in rank order. */
 bool gpuring_direct_in_order(enum gpuring_collective collective, int nranks);

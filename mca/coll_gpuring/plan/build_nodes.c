@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
+ * Allreduces on hosts between nodes.
+ *
  * Two-shot between nodes that have the same number of ranks, r. A stripe has r parts. The owners of
  * part q are the ranks with number q of all nodes. They form a ring, so that all ranks and all
  * network devices of a node work at the same time.
@@ -23,8 +25,94 @@
  *
  * An allreduce takes 2 N hops, of which 2 (N-1) are between nodes, and each node sends and receives
  * 2 (N-1) / N times the vector. MPI_IN_PLACE is safe for the same reason as in build_direct.c.
+ *
+ * Doubling serves small vectors. The first rank of each node is its leader, which sums the vectors
+ * of its node. With P nodes, P a power of two, the leader on node a then exchanges sums with those
+ * on the nodes a xor 1, a xor 2, a xor 4 .. The sum of the lower node is always the left operand,
+ * so that all leaders have the same bits. The leader of a further node P + a adds its sum to that
+ * on node a, and gets the result from it.
+ *
+ *   leader  node [+ recv P+a] > out, send to a^1 | recv a^1 + out > out, send to a^2 | ..
+ *           the last step sends to the ranks of the node and to P+a
+ *   others  input > send to the leader | recv from it > out
+ *
+ * An allreduce takes log2 P hops between nodes, up to two more if there are further nodes, and two
+ * inside the nodes.
  */
 #include "mca/coll_gpuring/plan/build.h"
+
+/* A sum and its destinations. Where one step has no room for all of them, several steps follow each
+ * other, and the output has the value in the meantime. The first operand is the input if that is an
+ * operand, because the output may overwrite it. */
+struct sum {
+    struct gpuring_writer *writer;
+    uint32_t chunk;
+    int refs;   /* of the last step */
+    bool split; /* there are several steps */
+};
+
+/* What happens to a sum, in addition to its destinations. */
+enum fate { SUM_SENT, SUM_PARTIAL, SUM_STORED };
+
+static struct sum begin_sum(struct gpuring_writer *writer, int chunk)
+{
+    gpuring_writer_step(writer, (uint32_t) chunk, 0);
+    return (struct sum){.writer = writer, .chunk = (uint32_t) chunk};
+}
+
+static void end_step(const struct sum *sum, unsigned flags)
+{
+    if (sum->writer->status == 0) {
+        sum->writer->plan->steps[sum->writer->plan->nsteps - 1].flags |= (uint16_t) flags;
+    }
+}
+
+static void make_room(struct sum *sum)
+{
+    if (sum->refs == GPURING_STEP_REFS) {
+        end_step(sum, GPURING_STEP_STORE | GPURING_STEP_PARTIAL);
+        gpuring_writer_step(sum->writer, sum->chunk, 0);
+        gpuring_writer_output(sum->writer);
+        sum->refs = 1;
+        sum->split = true;
+    }
+    sum->refs++;
+}
+
+static void add_input(struct sum *sum)
+{
+    make_room(sum);
+    gpuring_writer_input(sum->writer);
+}
+
+static void add_output(struct sum *sum)
+{
+    make_room(sum);
+    gpuring_writer_output(sum->writer);
+}
+
+static void add_from(struct sum *sum, int peer, uint32_t key)
+{
+    make_room(sum);
+    gpuring_writer_from(sum->writer, peer, key);
+}
+
+static void add_to(struct sum *sum, int peer, uint32_t key)
+{
+    make_room(sum);
+    gpuring_writer_to(sum->writer, peer, key);
+}
+
+static void end_sum(const struct sum *sum, enum fate fate)
+{
+    if (fate == SUM_STORED) {
+        end_step(sum, GPURING_STEP_STORE);
+    } else if (fate == SUM_PARTIAL || sum->split) {
+        end_step(sum, GPURING_STEP_STORE | GPURING_STEP_PARTIAL);
+    }
+}
+
+/* ---- Two-shot ---- */
 
 struct part {
     struct gpuring_writer *writer;
@@ -33,15 +121,6 @@ struct part {
     int node, own;    /* this rank's */
     int owner;        /* number of the owner in its node */
     uint32_t number;
-};
-
-/* A sum and its destinations. Where one step has no room for all of them, several steps follow each
- * other, and the output has the value in the meantime. The first one therefore reads the input,
- * which may be the output. */
-struct sum {
-    int chunk;
-    bool from_ring, from_node; /* operands */
-    bool to_ring, to_node;     /* destinations; to_node also stores the sum */
 };
 
 static int rank_at(const struct part *part, int node, int number)
@@ -60,53 +139,28 @@ static uint32_t key_of(const struct part *part, bool down)
     return gpuring_plan_key(part->writer->plan, part->number, down);
 }
 
-static void add_operand(const struct part *part, const struct sum *sum, int index)
+/* Add step k of the owner. */
+static void add_ring_step(const struct part *part, int chunk, int k)
 {
-    if (sum->from_node && index-- == 0) {
-        gpuring_writer_input(part->writer);
-    } else if (sum->from_ring && index-- == 0) {
-        gpuring_writer_from(part->writer, rank_at(part, part->node - 1, part->own),
-                            key_of(part, false));
-    } else {
-        gpuring_writer_from(part->writer, other(part, index), key_of(part, false));
+    struct sum sum = begin_sum(part->writer, chunk);
+    bool sums = k < part->nnodes, has_result = k >= part->nnodes - 1;
+
+    if (sums) {
+        add_input(&sum);
     }
-}
-
-static void add_destination(const struct part *part, const struct sum *sum, int index)
-{
-    if (sum->to_ring && index-- == 0) {
-        gpuring_writer_to(part->writer, rank_at(part, part->node + 1, part->own),
-                          key_of(part, false));
-    } else {
-        gpuring_writer_to(part->writer, other(part, index), key_of(part, true));
+    if (k > 0) {
+        add_from(&sum, rank_at(part, part->node - 1, part->own), key_of(part, false));
     }
-}
-
-static void add_sum(const struct part *part, const struct sum *sum)
-{
-    int noperands = sum->from_ring + (sum->from_node ? part->size : 0);
-    int count = noperands + sum->to_ring + (sum->to_node ? part->size - 1 : 0);
-
-    for (int i = 0; i < count;) {
-        bool first = i == 0;
-        int room = first ? GPURING_STEP_REFS : GPURING_STEP_REFS - 1;
-        bool last = count - i <= room;
-        int end = last ? count : i + room;
-        uint32_t partial = first && last ? 0 : GPURING_STEP_STORE | GPURING_STEP_PARTIAL;
-
-        gpuring_writer_step(part->writer, (uint32_t) sum->chunk,
-                            last && sum->to_node ? GPURING_STEP_STORE : partial);
-        if (!first) {
-            gpuring_writer_output(part->writer);
-        }
-        for (; i < end; i++) {
-            if (i < noperands) {
-                add_operand(part, sum, i);
-            } else {
-                add_destination(part, sum, i - noperands);
-            }
-        }
+    for (int i = 0; sums && i < part->size - 1; i++) {
+        add_from(&sum, other(part, i), key_of(part, false));
     }
+    if (k < 2 * part->nnodes - 2) {
+        add_to(&sum, rank_at(part, part->node + 1, part->own), key_of(part, false));
+    }
+    for (int i = 0; has_result && i < part->size - 1; i++) {
+        add_to(&sum, other(part, i), key_of(part, true));
+    }
+    end_sum(&sum, has_result ? SUM_STORED : SUM_SENT);
 }
 
 /* Return the chunk of the owner's step k. */
@@ -122,17 +176,9 @@ static void begin_lane(const struct part *part)
 
 static void add_ring(const struct part *part)
 {
-    const int last = 2 * part->nnodes - 2;
-
     begin_lane(part);
-    for (int k = 0; k <= last; k++) {
-        struct sum sum = {.chunk = chunk_at(part, k),
-                          .from_ring = k > 0,
-                          .from_node = k < part->nnodes,
-                          .to_ring = k < last,
-                          .to_node = k >= part->nnodes - 1};
-
-        add_sum(part, &sum);
+    for (int k = 0; k < 2 * part->nnodes - 1; k++) {
+        add_ring_step(part, chunk_at(part, k), k);
     }
 }
 
@@ -178,5 +224,127 @@ void gpuring_nodes_allreduce(struct gpuring_writer *writer, uint32_t number)
     } else {
         add_sends(&part);
         add_receives(&part);
+    }
+}
+
+/* ---- Doubling ---- */
+
+/* A node, as one of its ranks sees it. */
+struct node {
+    struct gpuring_writer *writer;
+    const int *ranks; /* [size], the first one is the leader */
+    int size, number;
+    uint32_t key;
+};
+
+/* Return a node. All nodes have at least one rank. */
+static struct node find_node(struct gpuring_writer *writer, int number)
+{
+    const struct gpuring_plan_input *input = writer->input;
+    struct node node = {.writer = writer,
+                        .ranks = input->by_node,
+                        .number = number,
+                        .key = gpuring_plan_key(writer->plan, 0, false)};
+
+    while (input->node[node.ranks[0]] != number) {
+        node.ranks++;
+    }
+    while (node.ranks + node.size < input->by_node + input->nranks &&
+           input->node[node.ranks[node.size]] == number) {
+        node.size++;
+    }
+    return node;
+}
+
+static int leader_of(const struct node *node, int number)
+{
+    return find_node(node->writer, number).ranks[0];
+}
+
+/* Begin the leader's sum of its node. */
+static struct sum begin_node_sum(const struct node *node)
+{
+    struct sum sum = begin_sum(node->writer, 0);
+
+    add_input(&sum);
+    for (int i = 1; i < node->size; i++) {
+        add_from(&sum, node->ranks[i], node->key);
+    }
+    return sum;
+}
+
+/* Send the result to the ranks of the node. */
+static void end_node_sum(const struct node *node, struct sum *sum)
+{
+    for (int i = 1; i < node->size; i++) {
+        add_to(sum, node->ranks[i], node->key);
+    }
+    end_sum(sum, SUM_STORED);
+}
+
+/* Add the leader's steps if it exchanges sums. `further` is the leader of another node, or -1. */
+static void add_exchanges(const struct node *node, int power, int further)
+{
+    struct sum sum = begin_node_sum(node);
+
+    if (further >= 0) {
+        add_from(&sum, further, node->key);
+    }
+    for (int distance = 1; distance < power; distance *= 2) {
+        int partner = leader_of(node, node->number ^ distance);
+
+        add_to(&sum, partner, node->key);
+        end_sum(&sum, SUM_PARTIAL);
+        sum = begin_sum(node->writer, 0);
+        if ((node->number & distance) != 0) {
+            add_from(&sum, partner, node->key);
+            add_output(&sum);
+        } else {
+            add_output(&sum);
+            add_from(&sum, partner, node->key);
+        }
+    }
+    if (further >= 0) {
+        add_to(&sum, further, node->key);
+    }
+    end_node_sum(node, &sum);
+}
+
+/* Add the steps of a rank that sends its sum, or its input, to another one and gets the result. */
+static void add_request(const struct node *node, int to, bool leads)
+{
+    struct sum sum = leads ? begin_node_sum(node) : begin_sum(node->writer, 0);
+
+    if (!leads) {
+        add_input(&sum);
+    }
+    add_to(&sum, to, node->key);
+    end_sum(&sum, SUM_SENT);
+    sum = begin_sum(node->writer, 0);
+    add_from(&sum, to, node->key);
+    if (leads) {
+        end_node_sum(node, &sum);
+    } else {
+        end_sum(&sum, SUM_STORED);
+    }
+}
+
+void gpuring_doubling_allreduce(struct gpuring_writer *writer, uint32_t number)
+{
+    const struct gpuring_plan_input *input = writer->input;
+    struct node node = find_node(writer, input->node[input->rank]);
+    int nnodes = input->node[input->by_node[input->nranks - 1]] + 1, power = 1;
+    bool leads = node.ranks[0] == input->rank;
+
+    while (2 * power <= nnodes) {
+        power *= 2;
+    }
+    gpuring_writer_lane(writer, number, number + 1, 1);
+    if (!leads || node.number >= power) {
+        add_request(&node, leads ? leader_of(&node, node.number - power) : node.ranks[0], leads);
+    } else {
+        bool further = node.number + power < nnodes;
+
+        add_exchanges(&node, power, further ? leader_of(&node, node.number + power) : -1);
     }
 }

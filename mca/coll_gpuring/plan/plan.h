@@ -143,9 +143,11 @@ struct gpuring_plan_input {
 
     bool in_order; /* fold in rank order: build chains instead of the channels' trees */
 
-    /* For two-shot between nodes that have the same number of ranks: */
-    int nnodes;         /* up to 1: all ranks are on one node */
-    const int *by_node; /* [nranks] ranks by node. Only gpuring_plan_build reads it. */
+    /* For nodes of hosts. Only gpuring_plan_build reads the lists, which have nranks elements. */
+    int nnodes;         /* if all have the same number of ranks, for two-shot; up to 1: otherwise */
+    const int *by_node; /* ranks by node */
+    const int *node;    /* node of each rank */
+    bool doubling;      /* let the plan of direct be an allreduce by doubling */
 
     /* For plans on a base plan: */
     const struct gpuring_plan *base; /* this rank's base plan, which lists the connections */

@@ -89,9 +89,10 @@ struct gpuring_engine_config gpuring_plans_config(const struct gpuring_channels 
                     : 0,
     };
 
-    if (facts->gpus.blocks == 0 && map->nnodes > 1 && gpuring_node_map_size(map) > 1) {
-        config.input.nnodes = map->nnodes;
+    if (facts->gpus.blocks == 0 && map->nnodes > 1) {
+        config.input.nnodes = gpuring_node_map_size(map) > 1 ? map->nnodes : 0;
         config.input.by_node = map->order;
+        config.input.node = map->node;
     }
     gpuring_channels_of(channels, rank, positions);
     if (channels->model != NULL) {
