@@ -146,8 +146,11 @@ EXEC_FN void lines_pack(const struct exec *x, uint8_t *slot, uint64_t step, cons
     for (; at + 16 <= bytes; at += 16, lines += 4) {
         ll_store_four(lines, flag, from + at);
     }
-    for (; at < bytes; at += 4, lines++) {
-        ll_store(lines, flag, from + at, bytes - at < 4 ? bytes - at : 4);
+    for (; at + 4 <= bytes; at += 4, lines++) {
+        ll_store(lines, flag, from + at, 4); /* a copy of constant size is one instruction */
+    }
+    if (at < bytes) {
+        ll_store(lines, flag, from + at, bytes - at);
     }
 }
 

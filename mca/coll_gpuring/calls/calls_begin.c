@@ -26,7 +26,7 @@ struct gpuring_shape {
 
 static bool is_alike(const void *a, const void *b)
 {
-    return (a == MPI_IN_PLACE) == (b == MPI_IN_PLACE) && (a == MPI_BOTTOM) == (b == MPI_BOTTOM);
+    return a == b || (a != MPI_IN_PLACE && b != MPI_IN_PLACE && a != MPI_BOTTOM && b != MPI_BOTTOM);
 }
 
 static bool has_shape(const struct gpuring_shape *shape, const struct gpuring_arguments *a)

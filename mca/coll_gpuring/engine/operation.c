@@ -152,8 +152,8 @@ static void begin(struct gpuring_engine *engine)
     GPURING_ENGINE_EACH(i, transport, engine)
     {
         gpuring_transport_make(transport, engine->operation, engine->made);
+        gpuring_transport_publish(transport, engine->operation, GPURING_ACTIVITY_RUNNING);
     }
-    publish(engine, GPURING_ACTIVITY_RUNNING);
     gpuring_transport_begin(engine->program->transport, engine->driven);
     engine->running = true;
     engine->ran = false;
