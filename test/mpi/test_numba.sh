@@ -37,6 +37,13 @@ OMPI_MCA_coll_gpuring_agree_size=64k OMPI_MCA_coll_gpuring_p2p_rendezvous=0 \
 adopt_as_one "3 ranks on 2 nodes, 300007 elements"
 OMPI_MCA_coll_gpuring_algorithm=previous mpi 120 2 "$python" "$top_srcdir/test/mpi/numba_arrays.py"
 check "the counters tell when nothing is served" says '^not ok .* allreduce, device arrays: served'
+
+# The program of the documentation that enqueues a call in a stream.
+sed -n '/^## Calls in a stream/,/^## What/s/^    //p' "$top_srcdir/doc/user/python.md" >"$work/stream.py"
+GPURING_TEST_DRIVER="$GPURING_TEST_DRIVER:$top_builddir/tools/.libs" \
+    mpi 60 3 "$python" "$work/stream.py"
+check "the program of doc/user/python.md runs" test "$status" -eq 0
+check "and its results are right" test "$(grep -o '6\.0 6\.0' "$work/out" | wc -l)" -eq 3
 touch "$work/report"
 # Each process detects a reset when it first uses an older object, so exactly one such misuse is permitted
 # per process.
