@@ -124,16 +124,16 @@ static const struct collective {
     const char *name;
     void (*run)(int bytes);
     void (*create)(int bytes); /* creates `request` */
-} collectives[] = {{"allreduce", run_allreduce},
-                   {"bcast", run_bcast},
-                   {"reduce", run_reduce},
-                   {"allgather", run_allgather},
-                   {"reduce_scatter_block", run_reduce_scatter_block},
-                   {"alltoall", run_alltoall},
-                   {"barrier", run_barrier},
-                   {"ibarrier", run_ibarrier},
-                   {"ibcast", run_ibcast},
-                   {"iallreduce", run_iallreduce},
+} collectives[] = {{"allreduce", run_allreduce, NULL},
+                   {"bcast", run_bcast, NULL},
+                   {"reduce", run_reduce, NULL},
+                   {"allgather", run_allgather, NULL},
+                   {"reduce_scatter_block", run_reduce_scatter_block, NULL},
+                   {"alltoall", run_alltoall, NULL},
+                   {"barrier", run_barrier, NULL},
+                   {"ibarrier", run_ibarrier, NULL},
+                   {"ibcast", run_ibcast, NULL},
+                   {"iallreduce", run_iallreduce, NULL},
                    {"barrier_init", run_request, create_barrier},
                    {"bcast_init", run_request, create_bcast},
                    {"allreduce_init", run_request, create_allreduce}};
