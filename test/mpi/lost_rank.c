@@ -9,6 +9,8 @@
  *   lost_rank vote
  *         the last rank sleeps before a broadcast, for which the others need its vote, and makes
  *         the call afterwards
+ *   lost_rank start
+ *         the same with a persistent call, whose start the others await
  *   lost_rank differ call|count|bcast|large|sets
  *         the last rank makes another call than the others, an allreduce or a broadcast with a
  *         smaller count, or an allreduce for which only the others need more connections on GPUs,
@@ -81,6 +83,26 @@ static int late_vote(MPI_Comm comm, int *data)
     return harness_finish();
 }
 
+/* Test a persistent call that the last rank starts when the others have already failed. */
+static int late_start(MPI_Comm comm, int *data)
+{
+    MPI_Request request;
+    int code = HARNESS_INIT(Allreduce)(MPI_IN_PLACE, data, 10, MPI_INT, MPI_SUM, comm,
+                                       MPI_INFO_NULL, &request);
+
+    for (int i = 0; i < 2 && code == MPI_SUCCESS; i++) {
+        if (i == 1 && harness_rank == harness_size - 1) {
+            sleep(5);
+        }
+        code = MPI_Start(&request);
+        code = code == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : code;
+        harness_check((code == MPI_SUCCESS) == (i == 0), "start %d of a persistent call", i);
+    }
+    MPI_Comm_free(&comm);
+    harness_free(data);
+    return harness_finish();
+}
+
 static int class_of(int code)
 {
     int class = MPI_SUCCESS;
@@ -144,6 +166,9 @@ int main(int argc, char **argv)
     }
     if (argc > 1 && strcmp(argv[1], "vote") == 0) {
         return late_vote(comm, data);
+    }
+    if (argc > 1 && strcmp(argv[1], "start") == 0) {
+        return late_start(comm, data);
     }
     if (argc > 2 && strcmp(argv[1], "differ") == 0) {
         return differ(comm, data, argv[2]);

@@ -40,6 +40,11 @@ lost_rank killed 4 2 100000 1000
 check "a killed rank is found before the time is over" says '\[peer-died\]|\[peer-gone\]'
 unset OMPI_MCA_coll_gpuring_direct_ranks
 
+OMPI_MCA_coll_gpuring_timeout=2 mpi 60 3 lost_rank start
+check "a late start: the message says what is awaited" \
+    says 'MPI_Allreduce, before it starts.* for rank 2 to start a call'
+adopt "a rank that starts a persistent call late"
+
 # Without a timeout a late rank is no error.
 cat >"$work/slow.sh" <<'END'
 #!/bin/sh

@@ -79,13 +79,17 @@ static void describe(const mca_coll_gpuring_module_t *module, struct report *rep
     const char *messages = messages_text(&serve->queue);
     bool ordering = serve->queue.gathering && gpuring_serve_reports_on_pages(module);
 
+    if (item == NULL) { /* a started persistent call whose turn is not known */
+        item = GPURING_LIST_FIRST(&serve->queue.unordered, struct gpuring_item, node);
+    }
+
     gpuring_module_text(module, report->self, sizeof report->self);
     snprintf(report->call, sizeof report->call, "%s, before it starts",
              item != NULL ? item->call.name : "wire-up");
     snprintf(report->seen, sizeof report->seen, "unknown");
     if (ordering || (item != NULL && item->pending.asks == GPURING_ASKS_PAGES)) {
         snprintf(report->wait, sizeof report->wait, "rank %d to %s", serve->missing,
-                 ordering ? "start a call, for the order of persistent calls" : "make the call");
+                 ordering ? "start a call (persistent calls wait for that)" : "make the call");
         (void) gpuring_differ_peer(module->engine->transports[0], serve->missing, report->seen,
                                    sizeof report->seen);
     } else if (messages != NULL) {
