@@ -82,6 +82,28 @@ EXEC_FN int exec_all(const struct exec *x, int ok)
 #define exec_brief(x)             0
 #define exec_note_brief(x, piece) ((void) 0)
 
+/* Return the number of steps of a lane that may run ahead. */
+EXEC_FN uint32_t host_leading_steps(const struct gpuring_lane *lane)
+{
+    uint32_t count = 0;
+
+    while (count < lane->nsteps && (lane->steps[count].flags & GPURING_STEP_AHEAD) != 0) {
+        count++;
+    }
+    return count;
+}
+
+/* Skip the steps that have run ahead. */
+EXEC_FN uint32_t host_first_step(const struct exec *x)
+{
+    if (x->home->ahead == 0) {
+        return 0;
+    }
+    x->home->ahead--;
+    return host_leading_steps(x->lane);
+}
+#define exec_first_step host_first_step
+
 #define MANY_SLOTS 64
 
 /* If there are many slots, give them back in groups whose short slots share a cache line. Otherwise
@@ -283,6 +305,72 @@ EXEC_FN int host_run_own(struct exec *x, const struct exec_piece *piece, uint64_
 }
 
 /*
+ * While a lane between nodes waits for data, it sends its input for up to MOST_AHEAD more windows,
+ * so that the network transfers them while this thread folds. Earlier sends read their input no
+ * later than before, so MPI_IN_PLACE stays safe. They use connections that no other step of the
+ * lane sends on, so each connection has the same chunks in the same order. A lane with many such
+ * steps would look for room too often.
+ */
+#define MOST_AHEAD   4
+#define MOST_LEADING 64
+
+static inline int has_room(struct exec *x, uint32_t nsteps)
+{
+    for (uint32_t k = 0; k < nsteps; k++) {
+        const struct gpuring_step *step = &x->lane->steps[k];
+        const uint16_t *sends = x->lane->refs + step->refs + step->noperands;
+
+        for (uint32_t i = 0; i < step->nsends; i++) {
+            x->polls = 1;
+            if (exec_wait_send(x, &x->lane->sends[sends[i]]) != EXEC_OK) {
+                return 0;
+            }
+        }
+    }
+    return 1;
+}
+
+static inline int is_between_nodes(const struct gpuring_lane *lane)
+{
+    for (uint32_t i = 0; i < lane->nsends; i++) {
+        if (lane->sends[i].local) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Run the first steps of later windows that have room. */
+static inline void run_ahead(struct exec *x)
+{
+    uint32_t count = host_leading_steps(x->lane);
+    struct gpuring_lane leading = *x->lane;
+    const struct exec before = *x;
+
+    if (x->step < count || count > MOST_LEADING || x->work->slice > 0 ||
+        !is_between_nodes(x->lane)) {
+        return;
+    }
+    leading.nsteps = count;
+    x->lane = &leading;
+    for (uint32_t number = 0; x->rest > 0 && number <= MOST_AHEAD; number++) {
+        uint64_t chunk, window = exec_next_window(x, &chunk);
+
+        if (number > x->home->ahead) {
+            if (!has_room(x, count)) {
+                break;
+            }
+            x->step = 0;
+            (void) exec_window(x, chunk, window); /* does not wait */
+            x->home->ahead++;
+        }
+        x->first += window;
+        x->rest -= window;
+    }
+    *x = before;
+}
+
+/*
  * Pauses of a lane that sends nothing, for example on the last ranks of a bcast. It polls less
  * often, because each poll takes the cache line from the sender, which may still write to it. Of 1,
  * 3, 5 and 9 pauses, 3 is the lowest number with which successive small bcasts became faster. With
@@ -292,21 +380,29 @@ EXEC_FN int host_run_own(struct exec *x, const struct exec_piece *piece, uint64_
 
 static inline uint32_t lane_run(struct exec *x, uint32_t lane, uint64_t polls)
 {
+    uint32_t status;
+
     x->lane = &x->work->lanes[lane];
     x->state = x->home = &x->work->states[lane];
     x->polls = polls;
     x->pauses = x->lane->nsends > 0 ? 1 : PAUSES_ALONE;
     if (x->home->status == GPURING_LANE_NEW) {
         gpuring_lane_start(x->work, x->lane, x->type_size, x->home);
+        x->home->ahead = 0;
     }
-    return exec_lane(x);
+    status = exec_lane(x);
+    if (status == GPURING_LANE_RUNNING && (x->lane->steps[0].flags & GPURING_STEP_AHEAD) != 0 &&
+        x->home->ahead < MOST_AHEAD) {
+        run_ahead(x);
+    }
+    return status;
 }
 
 /* Return a number that usually changes when a lane makes progress. If it does not change, patience
  * ends one round earlier. */
 static uint64_t lane_progress(const struct gpuring_lane_state *state)
 {
-    return state->first + state->bytes + state->step + state->status;
+    return state->first + state->bytes + state->step + state->status + state->ahead;
 }
 
 /* Return the status of the work for a lane that has returned with `status`. */

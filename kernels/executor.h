@@ -27,6 +27,7 @@
  *                                   which exec_note_brief(x, piece) records
  *   exec_run(x, piece)              waits, moves and posts: exec_in_turn or a faster equivalent;
  *                                   declared before this header
+ *   exec_first_step(x)              first step of the next window; defined if it may not be 0
  *   exec_barrier(x)                 barrier of all threads of the lane; orders memory accesses
  *   exec_all(x, ok)                 a barrier; nonzero if ok on all threads of the lane
  *   exec_load_acquire(p)            acquires 64 bits, ordered system-wide
@@ -421,6 +422,10 @@ EXEC_FN uint64_t exec_next_window(const EXEC *x, uint64_t *chunk)
     return window < x->rest ? window : x->rest;
 }
 
+#if !defined(exec_first_step)
+#define exec_first_step(x) 0
+#endif
+
 EXEC_FN uint32_t exec_windows(EXEC *x)
 {
     while (x->rest > 0) {
@@ -436,7 +441,7 @@ EXEC_FN uint32_t exec_windows(EXEC *x)
         }
         x->first += window;
         x->rest -= window;
-        x->step = 0;
+        x->step = exec_first_step(x);
     }
     return GPURING_LANE_DONE;
 }

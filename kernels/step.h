@@ -66,6 +66,8 @@ enum {
                                block */
     GPURING_STEP_PARTIAL =
         8, /* the stored value is not the final result; only the checker uses it */
+    GPURING_STEP_AHEAD = 32, /* one of the first steps of a lane, which only send the input, while
+                                its other steps send nothing: they may run some windows ahead */
     GPURING_STEP_SINGLE_USE = 16 /* on a lane's first step: the lane uses each connection at most
                               once per window and has at most GPURING_ONCE_MOST in each direction */
 };

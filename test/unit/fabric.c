@@ -59,12 +59,14 @@ static void connect_rank(struct fabric *fabric, int rank, size_t *next)
                                                                  .head = wire.head,
                                                                  .slot_bytes = fabric->slot_bytes,
                                                                  .nslots = fabric->nslots,
+                                                                 .local = fabric_local,
                                                                  .spread = 1};
         fabric->ranks[to].recvs[recv] = (struct gpuring_fifo_end){.slots = wire.slots,
                                                                   .tail = wire.tail,
                                                                   .head = wire.head,
                                                                   .slot_bytes = fabric->slot_bytes,
                                                                   .nslots = fabric->nslots,
+                                                                  .local = fabric_local,
                                                                   .spread = 1};
     }
 }
@@ -87,6 +89,7 @@ static void host_release(void *memory, int wires)
 
 static const struct fabric_memory host_memory = {host_alloc, host_release};
 const struct fabric_memory *fabric_memory = &host_memory;
+uint16_t fabric_local;
 
 /* Allocate a table of `count` entries of `size` bytes, which the host writes and executors read. */
 static void *table(size_t count, size_t size)

@@ -21,6 +21,10 @@ struct fabric_memory {
 /* Memory for all fabrics that are created afterwards. The default is host memory. */
 extern const struct fabric_memory *fabric_memory;
 
+/* gpuring_fifo_end.local of all connections that are created afterwards, 0 by default. With
+ * GPURING_FIFO_NET, executors take them for connections between nodes. */
+extern uint16_t fabric_local;
+
 struct fabric_rank {
     struct gpuring_fifo_end *sends;
     struct gpuring_fifo_end *recvs;

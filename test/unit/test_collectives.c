@@ -288,6 +288,7 @@ static void run_many(enum gpuring_collective collective, const struct base *base
     struct fabric fabric;
     bool blocks;
 
+    fabric_local = nranks % 2 == 0 ? GPURING_FIFO_NET : 0;
     call.root = (int) draw((uint32_t) nranks);
     test_plans_build_on(&plans, collective, base->algorithm, nranks, 2, call.root, base->in_order);
     /* Three ranks are blocks of threads, as on a GPU, and those of whose output is an operand;

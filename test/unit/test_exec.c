@@ -90,6 +90,43 @@ static void test_nodes(void **state)
     }
 }
 
+/* A lane between nodes sends four more windows while it waits, and the results stay right. */
+static void test_ahead(void **state)
+{
+    static int32_t input[16 * 256], output[16 * 256];
+    struct test_plans plans;
+    struct fabric fabric;
+
+    fabric_local = GPURING_FIFO_NET;
+    test_plans_build(&plans, GPURING_ALGORITHM_DIRECT, 3, 1);
+    fabric_create(&fabric, &plans, GPURING_PROTOCOL_SIMPLE, SLOT_BYTES, 16);
+    fabric_work(&fabric, 0, GPURING_TYPE_INT32, GPURING_OP_SUM, 16 * 256, input, output, 1);
+    fabric.ranks[0].work.slice = 0;
+    fabric.ranks[0].work.chunk = 256;
+    assert_int_equal(gpuring_work_run_host(&fabric.ranks[0].work), GPURING_AGAIN);
+    assert_int_equal(fabric.ranks[0].sends[0].posted, 5);
+    assert_int_equal(fabric.ranks[0].sends[1].posted, 5);
+    assert_int_equal(gpuring_work_run_host(&fabric.ranks[0].work), GPURING_AGAIN);
+    assert_int_equal(fabric.ranks[0].sends[0].posted, 5);
+    fabric_destroy(&fabric);
+    for (uint32_t nslots = 1; nslots <= 16; nslots *= 2) {
+        fabric_create(&fabric, &plans, GPURING_PROTOCOL_SIMPLE, SLOT_BYTES, nslots);
+        for (uint64_t count = 1; count < 20000; count = 2 * count + 5) {
+            for (uint64_t patience = 1; patience <= 5; patience += 2) {
+                struct call call = {.type = GPURING_TYPE_INT32,
+                                    .op = GPURING_OP_SUM,
+                                    .count = count,
+                                    .in_place = patience == 3};
+
+                call_run(&fabric, &call, call_run_in_turn, gpuring_work_run_host, patience);
+            }
+        }
+        fabric_destroy(&fabric);
+    }
+    test_plans_free(&plans);
+    fabric_local = 0;
+}
+
 /* Test all counts and misalignments, in place and out of place, with one type of each size. */
 static void test_boundaries(void **state)
 {
@@ -244,11 +281,11 @@ static void test_unsupported(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nodes),       cmocka_unit_test(test_all_types),
-        cmocka_unit_test(test_boundaries),  cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_flag_wrap),   cmocka_unit_test(test_abort),
-        cmocka_unit_test(test_other_count), cmocka_unit_test(test_unsupported),
-        cmocka_unit_test(test_spread),
+        cmocka_unit_test(test_nodes),       cmocka_unit_test(test_ahead),
+        cmocka_unit_test(test_all_types),   cmocka_unit_test(test_boundaries),
+        cmocka_unit_test(test_threads),     cmocka_unit_test(test_flag_wrap),
+        cmocka_unit_test(test_abort),       cmocka_unit_test(test_other_count),
+        cmocka_unit_test(test_unsupported), cmocka_unit_test(test_spread),
     };
 
     gpuring_log_set(quiet, GPURING_LOG_ERROR);

@@ -357,8 +357,14 @@ static void direct_send_twice(struct test_plans *plans)
     refs_of(plans, 1, 0, 0)[2] = refs_of(plans, 1, 0, 0)[1];
 }
 
+static void direct_ahead_late(struct test_plans *plans)
+{
+    steps_swap(plans, 1, 0, 1);
+}
+
 static void direct_store_first(struct test_plans *plans)
 {
+    step_of(plans, 1, 0, 0)->flags &= (uint16_t) ~GPURING_STEP_AHEAD;
     steps_swap(plans, 1, 0, 1);
 }
 
@@ -485,6 +491,7 @@ static const struct mutation {
     DIRECT(direct_same_other_order, "than that of the ranks"),
     DIRECT(direct_same_operand, "uses a connection twice"),
     DIRECT(direct_send_twice, "uses a connection twice"),
+    DIRECT(direct_ahead_late, "cannot run ahead"),
     DIRECT(direct_store_first, "overwritten"),
     DIRECT(direct_conn_twice, "twice"),
     TWO_SHOT(two_shot_owner_does_not_store, "not stored"),

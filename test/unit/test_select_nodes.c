@@ -59,6 +59,8 @@ static void channels_and_chunks_between_nodes_follow_size(void **state)
         {64 << 10, GPURING_ALGORITHM_TREE, 1, 32768},
         {512 << 10, GPURING_ALGORITHM_TREE, 1, 65536},
         {64 << 20, GPURING_ALGORITHM_TREE, 1, 131072},
+        {128 << 10, GPURING_ALGORITHM_DIRECT, 1, 65536},
+        {384 << 10, GPURING_ALGORITHM_DIRECT, 1, 98304},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -68,11 +70,13 @@ static void channels_and_chunks_between_nodes_follow_size(void **state)
             .nranks = 32,
             .nnodes = 32,
             .host = true,
-            .plans = {[GPURING_COLLECTIVE_ALLREDUCE] =
-                          1u << GPURING_ALGORITHM_RING | 1u << GPURING_ALGORITHM_TREE},
+            .plans = {[GPURING_COLLECTIVE_ALLREDUCE] = 1u << GPURING_ALGORITHM_RING |
+                                                       1u << GPURING_ALGORITHM_TREE |
+                                                       1u << GPURING_ALGORITHM_DIRECT},
             .channels = {[GPURING_ALGORITHM_RING] = 2, [GPURING_ALGORITHM_TREE] = 1},
-            .slot_bytes = {
-                [GPURING_ALGORITHM_RING] = {131072}, [GPURING_ALGORITHM_TREE] = {131072}}};
+            .slot_bytes = {[GPURING_ALGORITHM_RING] = {131072},
+                           [GPURING_ALGORITHM_TREE] = {131072},
+                           [GPURING_ALGORITHM_DIRECT] = {131072}}};
         struct gpuring_selection choice;
 
         gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, cases[i].bytes, 1, &choice);

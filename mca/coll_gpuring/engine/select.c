@@ -392,10 +392,12 @@ static bool has_slices(const struct gpuring_select_config *config,
 #define WHOLE_BYTES (192 << 10)
 
 /* Ranks of a tree forward each chunk, so that both trees of a vector need several chunks to keep
- * all ranks at work. Shorter chunks take more messages than that is worth (doc/results/scale.md).
- */
-#define TREE_CHUNKS      8
-#define TREE_CHUNK_BYTES (32 << 10)
+ * all ranks at work. A direct exchange folds a chunk while the next ones are transferred. Shorter
+ * chunks take more messages than that is worth (doc/results/scale.md). */
+#define DIRECT_CHUNKS      4
+#define DIRECT_CHUNK_BYTES (64 << 10)
+#define TREE_CHUNKS        8
+#define TREE_CHUNK_BYTES   (32 << 10)
 
 static uint64_t chunk_limit(const struct gpuring_select_config *config,
                             enum gpuring_algorithm algorithm, const struct request *request,
@@ -407,8 +409,14 @@ static uint64_t chunk_limit(const struct gpuring_select_config *config,
     if (config->chunk_bytes > 0) {
         return config->chunk_bytes;
     }
-    return algorithm == GPURING_ALGORITHM_TREE && config->host && config->nnodes > 1
-               ? min_of(limit, max_of(request->bytes / TREE_CHUNKS, TREE_CHUNK_BYTES))
+    if (!config->host || config->nnodes == 1) {
+        return limit;
+    }
+    if (algorithm == GPURING_ALGORITHM_TREE) {
+        return min_of(limit, max_of(request->bytes / TREE_CHUNKS, TREE_CHUNK_BYTES));
+    }
+    return algorithm == GPURING_ALGORITHM_DIRECT && !config->any_memory
+               ? max_of(request->bytes / DIRECT_CHUNKS, DIRECT_CHUNK_BYTES)
                : limit;
 }
 

@@ -54,6 +54,30 @@ static int conns_valid(const struct gpuring_plan *plan, uint32_t index)
            (uint64_t) lane->first_send + lane->nsends <= plan->nsends;
 }
 
+/* Return true if the steps that may run ahead of their window are the first ones of the lane, if
+ * they only read the input, which no earlier window overwrites, and if no other step sends. Each
+ * connection then has the same chunks in the same order as without running ahead. */
+static int ahead_valid(const struct gpuring_plan_lane *lane, uint32_t stored)
+{
+    bool ahead = true;
+
+    for (uint32_t i = 0; i < stored; i++) {
+        const struct gpuring_step *step = &lane->steps[i];
+        bool flagged = (step->flags & GPURING_STEP_AHEAD) != 0;
+
+        if (flagged &&
+            (!ahead || step->noperands != 1 || lane->refs[step->refs] != GPURING_REF_INPUT)) {
+            return 0;
+        }
+        if (!flagged && i > 0 && step->nsends > 0 &&
+            (lane->steps[0].flags & GPURING_STEP_AHEAD) != 0) {
+            return 0;
+        }
+        ahead = flagged;
+    }
+    return 1;
+}
+
 static int lane_check(const struct gpuring_plan *plan, uint32_t index, char *text, size_t size)
 {
     const struct gpuring_plan_lane *lane = &plan->lanes[index];
@@ -71,6 +95,10 @@ static int lane_check(const struct gpuring_plan *plan, uint32_t index, char *tex
                      plan->rank, index, i);
             return GPURING_ERR_DATA;
         }
+    }
+    if (!ahead_valid(lane, stored)) {
+        snprintf(text, size, "rank %d lane %u: steps cannot run ahead", plan->rank, index);
+        return GPURING_ERR_DATA;
     }
     return GPURING_OK;
 }

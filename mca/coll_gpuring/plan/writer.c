@@ -33,6 +33,24 @@ static void *grow(struct gpuring_writer *writer, void *array, size_t used, size_
     return grown != NULL ? grown : no_memory(writer);
 }
 
+/* Flag the first steps of a lane that may run ahead: they only send the input, and no later step of
+ * the lane sends. */
+static void flag_ahead(struct gpuring_step *steps, const uint16_t *refs, uint32_t nsteps)
+{
+    uint32_t count = 0, rest;
+
+    while (count < nsteps && steps[count].noperands == 1 && steps[count].nsends > 0 &&
+           refs[steps[count].refs] == GPURING_REF_INPUT &&
+           (steps[count].flags & GPURING_STEP_RING) == 0) {
+        count++;
+    }
+    for (rest = count; rest < nsteps && steps[rest].nsends == 0; rest++) {
+    }
+    for (uint32_t k = 0; k < count && rest == nsteps; k++) {
+        steps[k].flags |= GPURING_STEP_AHEAD;
+    }
+}
+
 /* Complete the open lane. Its connections are those from the first to the last one that its steps
  * use. The steps have referred to them by their index in the plan; make that an index in the lane.
  */
@@ -56,6 +74,7 @@ static void close_lane(struct gpuring_writer *writer)
             *refs -= (uint16_t) lane->first_send;
         }
     }
+    flag_ahead(steps, plan->refs + plan->nrefs - lane->nrefs, lane->nsteps);
     if (lane->nsteps > 0 && (steps[0].flags & GPURING_STEP_RING) != 0) {
         lane->nsteps = 2 * lane->nchunks - 1; /* the five stored steps represent these */
     }
