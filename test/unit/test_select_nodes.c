@@ -73,7 +73,9 @@ static void channels_and_chunks_between_nodes_follow_size(void **state)
             .plans = {[GPURING_COLLECTIVE_ALLREDUCE] = 1u << GPURING_ALGORITHM_RING |
                                                        1u << GPURING_ALGORITHM_TREE |
                                                        1u << GPURING_ALGORITHM_DIRECT},
-            .channels = {[GPURING_ALGORITHM_RING] = 2, [GPURING_ALGORITHM_TREE] = 1},
+            .channels = {[GPURING_ALGORITHM_RING] = 2,
+                         [GPURING_ALGORITHM_TREE] = 1,
+                         [GPURING_ALGORITHM_DIRECT] = 1},
             .slot_bytes = {[GPURING_ALGORITHM_RING] = {131072},
                            [GPURING_ALGORITHM_TREE] = {131072},
                            [GPURING_ALGORITHM_DIRECT] = {131072}}};
