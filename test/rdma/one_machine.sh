@@ -18,6 +18,15 @@ after=$(packets)
 echo "# packets sent by the device: $before before, $after after" | tee "$work/out"
 check "the device has sent the data" test $((after - before)) -gt 100
 
+# A communicator has the queue pairs of the algorithms that its calls have used, at both ends.
+qps=99
+under_way "3 2" a,b 'qps=$(rdma resource show qp | grep -c "type RC")'
+echo "# $qps queue pairs of 2 processes" >>"$work/out"
+check "a communicator with small calls has at most 4 queue pairs in each process" \
+    sh -c "[ $qps -ge 2 ] && [ $qps -le 8 ]"
+run 200 "$MPIRUN" --host a,b -n 2 "$programs/churn" -d 30
+adopt "a communicator that is made again and again"
+
 . "$top_srcdir/test/rdma/net_choice.sh"
 
 # The sender exits. The receiver sends nothing, so it detects this with its probes.

@@ -24,6 +24,7 @@
 /* A communicator, as one rank sees it. */
 struct ompi_communicator_t {
     int rank;
+    int started; /* messages */
 };
 
 /* A message in flight. */
@@ -86,6 +87,7 @@ static int fake_start(struct ompi_communicator_t *comm, int tag, struct gpuring_
         request->data = NULL;
     }
     posted_receives += !request->sent;
+    comm->started++;
     while (i < RECORDS && records[i] != NULL) {
         if (matches(records[i], request)) {
             deliver(request->sent ? request : records[i], request->sent ? records[i] : request);
@@ -312,9 +314,10 @@ static void test_looks(void **state)
 }
 
 /* A communicator that was freed has posted receives only during operations, and loses no message
- * that has arrived before its operation. */
+ * that has arrived before its operation. Then another communicator uses the connection. */
 static void test_freed(void **state)
 {
+    static struct ompi_communicator_t next[2] = {{.rank = 0}, {.rank = 1}};
     struct gpuring_proxy_group *group = &ranks[1].end.group;
 
     help(1);
@@ -322,6 +325,7 @@ static void test_freed(void **state)
     assert_true(posted_receives > 1);
     put(0, 16);
     help(0);
+    assert_false(gpuring_net_mpi.link_whole(ranks[1].end.link)); /* it has received a message */
     for (uint64_t step = 0; step < 3 * NSLOTS; step++) {
         gpuring_proxy_end(group, false);
         assert_int_equal(posted_receives, 0);
@@ -332,9 +336,21 @@ static void test_freed(void **state)
         put(step + 1, 16);
         help(0);
     }
+    help(1);
+    take(3 * NSLOTS, 16);
     gpuring_proxy_end(group, false);
     gpuring_proxy_freed(group);
     assert_int_equal(posted_receives, 0);
+    for (int rank = 0; rank < 2; rank++) {
+        assert_true(gpuring_net_mpi.link_whole(ranks[rank].end.link));
+        gpuring_net_mpi.attach(ranks[rank].net, &next[rank]);
+        gpuring_proxy_reused(&ranks[rank].end.group);
+    }
+    put(3 * NSLOTS + 1, 16);
+    help(0);
+    help(1);
+    take(3 * NSLOTS + 1, 16);
+    assert_true(next[0].started > 0 && next[1].started > 0);
 }
 
 /* A large slot belongs to MPI until the receiver takes part. */

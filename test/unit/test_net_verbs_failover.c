@@ -106,6 +106,18 @@ static void test_numbers_differ(void **state)
     assert_int_equal(fake_verbs_objects(), 0);
 }
 
+/* Return true if another communicator may use the link. */
+static bool is_whole(const struct lane_end *end)
+{
+    struct gpuring_gate *gate = gpuring_proxy_gate(end->proxy);
+    bool whole;
+
+    gpuring_gate_enter(gate);
+    whole = gpuring_net_verbs.link_whole(end->link);
+    gpuring_gate_leave(gate);
+    return whole;
+}
+
 /* The nth send fails, for every n that a transfer passes, before and after it has arrived. */
 static void test_each_step(void **state)
 {
@@ -118,12 +130,14 @@ static void test_each_step(void **state)
 
         faults.delivered = n % 2 == 0;
         world_open(&world, devices, 2, 1, &config);
+        assert_true(is_whole(&world.send[0]) && is_whole(&world.recv[0]));
         fake_verbs_set_faults(&faults);
         assert_true(world_transfer_together(&world, 0, 40));
         fake_verbs_set_faults(&world_no_faults);
         assert_true(world_transfer_together(&world, 0, 20));
         assert_int_equal(world.send[0].failed, GPURING_OK);
         assert_int_equal(world.recv[0].failed, GPURING_OK);
+        assert_true(!is_whole(&world.send[0]) && !is_whole(&world.recv[0]));
         assert_true(log_has("device roce0 port 1 failed: transport retry counter exceeded"));
         assert_true(log_has("it goes on by device roce1 port 1"));
         world_close(&world);

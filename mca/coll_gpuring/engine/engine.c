@@ -272,6 +272,7 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
     created->choice_config.host = device_ops->kind == GPURING_DEVICE_HOST;
     created->buffer_bytes = config->buffer_bytes;
     created->late = config->late;
+    created->one_by_one = config->one_by_one || device_ops->kind != GPURING_DEVICE_HOST;
     size_small_slots(created);
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
         const struct gpuring_plan *plan = created->base[i].plan;
@@ -343,7 +344,7 @@ uint32_t gpuring_engine_together(const struct gpuring_engine *engine, int set)
 {
     uint32_t late = engine->late;
 
-    if (engine->device_ops->kind != GPURING_DEVICE_HOST) {
+    if (engine->one_by_one) {
         return 1u << set;
     }
     return sets_of(engine) & ((late & 1u << set) != 0 ? late : ~late);
@@ -355,7 +356,7 @@ uint32_t gpuring_engine_first_sets(const struct gpuring_engine *engine)
     uint32_t small = sets_of(engine) & 1u << GPURING_SET_SMALL;
     struct gpuring_selection choice;
 
-    if (engine->device_ops->kind == GPURING_DEVICE_HOST) {
+    if (!engine->one_by_one) {
         return sets_of(engine) & ~engine->late;
     }
     gpuring_select(&engine->choice_config, GPURING_COLLECTIVE_ALLREDUCE, 1, sizeof(double),

@@ -9,9 +9,9 @@
  * small allreduces need, and a call that needs another one waits for a further wire-up. Each
  * wire-up makes a transport.
  *
- * On GPUs, each set is made by itself, because slots take GPU memory. In host memory only used
- * pages take memory, so all sets are made together, except for direct between many ranks, which
- * takes long to connect.
+ * On GPUs, each set is made by itself, because slots take GPU memory, and so it is with verbs,
+ * where connections take queue pairs and registered memory. Otherwise only used pages take memory,
+ * so all sets are made together, except for direct between many ranks, which takes long to connect.
  */
 #ifndef GPURING_ENGINE_ENGINE_H
 #define GPURING_ENGINE_ENGINE_H
@@ -51,7 +51,8 @@ struct gpuring_engine {
      * this rank's votes and calls. `ntransports` is atomic. */
     struct gpuring_transport *transports[GPURING_SET_COUNT];
     int ntransports;
-    uint32_t late; /* bits 1 << algorithm, see gpuring_engine_config */
+    uint32_t late;   /* bits 1 << algorithm, see gpuring_engine_config */
+    bool one_by_one; /* each set of connections is made by itself */
     /* Bits 1 << set. Connected: atomic, see gpuring_engine_lacks. Unconnectable: they could not be
      * connected, as all ranks know. */
     uint32_t connected, unconnectable;
@@ -93,6 +94,7 @@ struct gpuring_engine_config {
     struct gpuring_select_config select; /* except members that depend on plans and device */
     uint32_t wanted;                     /* algorithms, see gpuring_select_eligible */
     uint32_t late;                       /* algorithms that are connected by themselves */
+    bool one_by_one;                     /* all of them are; always on GPUs */
     bool oversubscribed;
     bool shared_gpu; /* other ranks use the GPU, too */
     bool mps;        /* they use it simultaneously */
