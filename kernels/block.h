@@ -181,11 +181,9 @@ EXEC_FN void block_simple_any(EXEC *x, const struct exec_piece *piece, uint64_t 
  * in flight. Slots and slices are much smaller than 4 GiB, so 32-bit offsets are enough and save
  * registers.
  */
-EXEC_FN void block_round_load(const EXEC *x, const uint8_t *from, uint32_t at, uint32_t end,
-                              struct exec_pack *packs, int n)
+BLOCK_FN void block_round_load(const uint8_t *from, uint32_t at, uint32_t end, uint32_t stride,
+                               struct exec_pack *packs, int n)
 {
-    const uint32_t stride = 16 * exec_nthreads(x);
-
     BLOCK_UNROLL
     for (int k = 0; k < n; k++) {
         const struct exec_pack zero = {{0, 0}};
@@ -194,11 +192,9 @@ EXEC_FN void block_round_load(const EXEC *x, const uint8_t *from, uint32_t at, u
     }
 }
 
-EXEC_FN void block_round_store(const EXEC *x, uint8_t *to, uint32_t at, uint32_t end,
-                               const struct exec_pack *packs, int n)
+BLOCK_FN void block_round_store(uint8_t *to, uint32_t at, uint32_t end, uint32_t stride,
+                                const struct exec_pack *packs, int n)
 {
-    const uint32_t stride = 16 * exec_nthreads(x);
-
     BLOCK_UNROLL
     for (int k = 0; k < n; k++) {
         if (at + k * stride < end) {
@@ -216,27 +212,27 @@ EXEC_FN void block_round_send(const EXEC *x, const struct exec_piece *piece, uin
 
     BLOCK_ROLLED
     for (uint32_t i = output != NULL ? 0 : 1; i <= nsends; i++) {
-        block_round_store(x, i == 0 ? output : exec_send_slot(x, piece, i - 1), at,
-                          (uint32_t) piece->bytes / 16 * 16, packs, n);
+        block_round_store(i == 0 ? output : exec_send_slot(x, piece, i - 1), at,
+                          (uint32_t) piece->bytes / 16 * 16, 16 * exec_nthreads(x), packs, n);
     }
 }
 
 /* Copy all whole packs. While one half is stored, the loads of the other half are in flight. */
 EXEC_FN void block_simple_copy(EXEC *x, const struct exec_piece *piece)
 {
-    const uint32_t half = BLOCK_COPY_PACKS * 16 * exec_nthreads(x);
+    const uint32_t stride = 16 * exec_nthreads(x), half = BLOCK_COPY_PACKS * stride;
     const uint32_t end = (uint32_t) piece->bytes / 16 * 16;
     const uint8_t *from = exec_operand(x, piece, 0);
     struct exec_pack packs[2][BLOCK_COPY_PACKS];
 
-    block_round_load(x, from, 16 * exec_thread(x), end, packs[0], BLOCK_COPY_PACKS);
+    block_round_load(from, 16 * exec_thread(x), end, stride, packs[0], BLOCK_COPY_PACKS);
     BLOCK_ROLLED
     for (uint32_t base = 0; base < end; base += 2 * half) {
         uint32_t at = base + 16 * exec_thread(x);
 
-        block_round_load(x, from, at + half, end, packs[1], BLOCK_COPY_PACKS);
+        block_round_load(from, at + half, end, stride, packs[1], BLOCK_COPY_PACKS);
         block_round_send(x, piece, at, packs[0], BLOCK_COPY_PACKS);
-        block_round_load(x, from, at + 2 * half, end, packs[0], BLOCK_COPY_PACKS);
+        block_round_load(from, at + 2 * half, end, stride, packs[0], BLOCK_COPY_PACKS);
         block_round_send(x, piece, at + half, packs[1], BLOCK_COPY_PACKS);
     }
 }
@@ -244,12 +240,14 @@ EXEC_FN void block_simple_copy(EXEC *x, const struct exec_piece *piece)
 /* Fold all whole packs. The loads of the next round are issued before the stores of this round. */
 EXEC_FN void block_simple_fold(EXEC *x, const struct exec_piece *piece)
 {
-    const uint32_t round = BLOCK_PACKS * 16 * exec_nthreads(x);
+    const uint32_t stride = 16 * exec_nthreads(x), round = BLOCK_PACKS * stride;
     const uint32_t end = (uint32_t) piece->bytes / 16 * 16;
     struct exec_pack sum[BLOCK_PACKS], next[2][BLOCK_PACKS];
 
-    block_round_load(x, exec_operand(x, piece, 0), 16 * exec_thread(x), end, next[0], BLOCK_PACKS);
-    block_round_load(x, exec_operand(x, piece, 1), 16 * exec_thread(x), end, next[1], BLOCK_PACKS);
+    block_round_load(exec_operand(x, piece, 0), 16 * exec_thread(x), end, stride, next[0],
+                     BLOCK_PACKS);
+    block_round_load(exec_operand(x, piece, 1), 16 * exec_thread(x), end, stride, next[1],
+                     BLOCK_PACKS);
     BLOCK_ROLLED
     for (uint32_t base = 0; base < end; base += round) {
         uint32_t at = base + 16 * exec_thread(x);
@@ -260,7 +258,7 @@ EXEC_FN void block_simple_fold(EXEC *x, const struct exec_piece *piece)
         }
         BLOCK_ROLLED
         for (uint32_t i = 2; i < piece->step->noperands; i++) {
-            block_round_load(x, exec_operand(x, piece, i), at, end, next[0], BLOCK_PACKS);
+            block_round_load(exec_operand(x, piece, i), at, end, stride, next[0], BLOCK_PACKS);
             BLOCK_UNROLL
             for (int k = 0; k < BLOCK_PACKS; k++) {
                 sum[k] = exec_fold(x, sum[k], next[0][k]);
@@ -268,8 +266,8 @@ EXEC_FN void block_simple_fold(EXEC *x, const struct exec_piece *piece)
         }
         /* Compute the operands again in each round, so that they occupy no registers. Otherwise
          * sm_120 would spill. */
-        block_round_load(x, exec_operand(x, piece, 0), at + round, end, next[0], BLOCK_PACKS);
-        block_round_load(x, exec_operand(x, piece, 1), at + round, end, next[1], BLOCK_PACKS);
+        block_round_load(exec_operand(x, piece, 0), at + round, end, stride, next[0], BLOCK_PACKS);
+        block_round_load(exec_operand(x, piece, 1), at + round, end, stride, next[1], BLOCK_PACKS);
         block_round_send(x, piece, at, sum, BLOCK_PACKS);
     }
 }
@@ -291,6 +289,7 @@ EXEC_FN int block_simple(EXEC *x, const struct exec_piece *piece)
 
 #include "kernels/block_ll.h"
 #include "kernels/block_ll128.h"
+#include "kernels/block_each.h"
 
 EXEC_FN int exec_run(EXEC *x, const struct exec_piece *piece)
 {
@@ -317,6 +316,10 @@ EXEC_FN void exec_end(EXEC *x)
 
 EXEC_FN int exec_data(EXEC *x, const struct exec_piece *piece)
 {
+    if (piece->each) {
+        return exec_protocol(x) == GPURING_PROTOCOL_SIMPLE ? block_simple_each(x, piece)
+                                                           : block_lines_each(x, piece);
+    }
     switch (exec_protocol(x)) {
     case GPURING_PROTOCOL_LL:
         return block_ll(x, piece);

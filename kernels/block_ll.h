@@ -149,13 +149,16 @@ EXEC_FN void block_clean_lines(const EXEC *x, uint8_t *slot, uint64_t from, uint
  * fifo.h. */
 EXEC_FN void block_ll_clean(const EXEC *x, const struct exec_piece *piece)
 {
-    uint64_t used = (piece->bytes + 7) / 8;
-
     for (uint32_t i = 0; i < piece->step->nsends; i++) {
         const struct gpuring_fifo_end *send = &x->lane->sends[piece->sends[i]];
-        int is_short = gpuring_fifo_is_short(GPURING_PROTOCOL_LL, send, piece->bytes);
 
         if (gpuring_fifo_cleans(send)) {
+            uint64_t bytes = exec_peer_bytes(x, piece, i), used = (bytes + 7) / 8;
+            int is_short = gpuring_fifo_is_short(GPURING_PROTOCOL_LL, send, bytes);
+
+            if (bytes == 0) {
+                continue;
+            }
             block_clean_lines(x, gpuring_fifo_slot(send), is_short ? 0 : used,
                               send->slot_bytes / 16, send->step);
             block_clean_lines(x, gpuring_fifo_short(send), is_short ? used : 0,
@@ -376,12 +379,13 @@ EXEC_FN void exec_note_brief(EXEC *x, const struct exec_piece *piece)
 {
     BLOCK_ROLLED
     for (uint32_t i = exec_thread(x); i < piece->step->noperands; i += exec_nthreads(x)) {
-        x->used_recvs |=
-            !gpuring_ref_own(piece->operands[i]) ? UINT64_C(1) << piece->operands[i] : 0;
+        int used = !gpuring_ref_own(piece->operands[i]) && exec_has_data(x, piece, i);
+
+        x->used_recvs |= used ? UINT64_C(1) << piece->operands[i] : 0;
     }
     BLOCK_ROLLED
     for (uint32_t i = exec_thread(x); i < piece->step->nsends; i += exec_nthreads(x)) {
-        x->used_sends |= UINT64_C(1) << piece->sends[i];
+        x->used_sends |= exec_has_data(x, piece, i) ? UINT64_C(1) << piece->sends[i] : 0;
     }
 }
 

@@ -20,6 +20,7 @@
 #include "kernels/work.h"
 
 #define EXEC_FN    template <class R> static __device__ __forceinline__
+#define EXEC_SLOW  static __device__ __noinline__
 #define BLOCK_FN   static __device__ __forceinline__
 #define BLOCK_SLOW static __device__ __noinline__
 #define EXEC       struct block<R>
@@ -86,6 +87,8 @@ struct exec_piece;
 EXEC_FN void exec_note_brief(EXEC *x, const struct exec_piece *piece);
 EXEC_FN int exec_data(EXEC *x, const struct exec_piece *piece);
 EXEC_FN int exec_run(EXEC *x, const struct exec_piece *piece);
+#define exec_serial(x)      0
+#define exec_each(x, piece) EXEC_OK
 EXEC_FN void exec_begin(EXEC *x);
 EXEC_FN void exec_end(EXEC *x);
 

@@ -23,8 +23,9 @@ gpuring_run_host gpuring_run_host_simple, gpuring_run_host_ll, gpuring_run_host_
 #if defined(EXEC_PROTOCOL)
 
 /* The execution header of a lane that is one host thread; see executor.h. */
-#define EXEC_FN static inline
-#define EXEC    struct exec
+#define EXEC_FN   static inline
+#define EXEC_SLOW static inline
+#define EXEC      struct exec
 
 struct exec {
     const struct gpuring_work *work;
@@ -75,6 +76,7 @@ EXEC_FN int exec_all(const struct exec *x, int ok)
 #define exec_agree                exec_all
 #define exec_posted(x)            ((void) (x))
 #define exec_overlaps(x)          0
+#define exec_serial(x)            1
 #define exec_copies_step(x)       0
 #define exec_list(x, k)           ((struct exec_list *) NULL)
 #define exec_begin(x)             ((void) (x))
@@ -144,8 +146,40 @@ EXEC_FN void exec_progress(struct exec *x)
 struct exec_piece;
 EXEC_FN int exec_data(struct exec *x, const struct exec_piece *piece);
 EXEC_FN int exec_run(struct exec *x, const struct exec_piece *piece);
+EXEC_FN int exec_each(struct exec *x, const struct exec_piece *piece);
 
 #include "kernels/executor.h"
+
+/* Run a step with GPURING_STEP_EACH for one peer after another. Receive in the opposite order,
+ * because the previous rank sends to this one first. */
+EXEC_FN int exec_each(struct exec *x, const struct exec_piece *each)
+{
+    uint32_t sends = each->step->nsends, npeers = gpuring_step_peers(each->step);
+    const struct gpuring_step step = {.noperands = 1,
+                                      .nsends = sends > 0,
+                                      .flags = (uint16_t) (each->step->flags & ~GPURING_STEP_EACH)};
+
+    for (; x->home->peer < npeers; x->home->peer++) {
+        uint32_t i = sends > 0 ? x->home->peer : npeers - 1 - x->home->peer;
+        struct exec_peer peer = exec_peer_at(
+            x->work, x->lane, gpuring_step_chunk(each->step->chunk, i, x->lane->nchunks), sends > 0,
+            x->first, x->rest, each->count, 0, 0, x->type_size);
+        struct exec_piece piece = {.step = &step,
+                                   .operands = each->operands + (sends > 0 ? 0 : i),
+                                   .sends = each->sends + i,
+                                   .input = peer.offset,
+                                   .output = peer.offset,
+                                   .count = peer.bytes / x->type_size,
+                                   .bytes = peer.bytes};
+        int result = peer.bytes > 0 ? exec_step(x, &piece) : EXEC_OK;
+
+        if (result != EXEC_OK) {
+            return result;
+        }
+    }
+    x->home->peer = 0;
+    return EXEC_OK;
+}
 
 /* Defined by each protocol: copy the bytes [at, at + bytes) of a piece into the slot of a
  * connection; and store a value in the output, unless it is already there. */
@@ -346,6 +380,7 @@ static inline void run_ahead(struct exec *x)
     uint32_t count = host_leading_steps(x->lane);
     struct gpuring_lane leading = *x->lane;
     const struct exec before = *x;
+    uint32_t peer = x->home->peer;
 
     if (x->step < count || count > MOST_LEADING || x->work->slice > 0 ||
         !is_between_nodes(x->lane)) {
@@ -353,6 +388,7 @@ static inline void run_ahead(struct exec *x)
     }
     leading.nsteps = count;
     x->lane = &leading;
+    x->home->peer = 0; /* of a receiving step, which continues afterwards */
     for (uint32_t number = 0; x->rest > 0 && number <= MOST_AHEAD; number++) {
         uint64_t chunk, window = exec_next_window(x, &chunk);
 
@@ -368,6 +404,7 @@ static inline void run_ahead(struct exec *x)
         x->rest -= window;
     }
     *x = before;
+    x->home->peer = peer;
 }
 
 /*
@@ -402,7 +439,7 @@ static inline uint32_t lane_run(struct exec *x, uint32_t lane, uint64_t polls)
  * ends one round earlier. */
 static uint64_t lane_progress(const struct gpuring_lane_state *state)
 {
-    return state->first + state->bytes + state->step + state->status + state->ahead;
+    return state->first + state->bytes + state->step + state->peer + state->status + state->ahead;
 }
 
 /* Return the status of the work for a lane that has returned with `status`. */

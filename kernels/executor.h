@@ -7,6 +7,7 @@
  * execution header:
  *
  *   EXEC_FN                         prefix of each function
+ *   EXEC_SLOW                       prefix of functions that do not use EXEC, not to be inlined
  *   EXEC                            type of one thread's view, with at least these members:
  *       const struct gpuring_work *work; const struct gpuring_lane *lane; const struct
  *       gpuring_lane_state *state (at the launch); all three in fast memory;
@@ -28,6 +29,8 @@
  *   exec_run(x, piece)              waits, moves and posts: exec_in_turn or a faster equivalent;
  *                                   declared before this header
  *   exec_first_step(x)              first step of the next window; defined if it may not be 0
+ *   exec_serial(x)                  nonzero: exec_each(x, piece), which is declared before this
+ *                                   header, runs a step with GPURING_STEP_EACH peer by peer
  *   exec_barrier(x)                 barrier of all threads of the lane; orders memory accesses
  *   exec_all(x, ok)                 a barrier; nonzero if ok on all threads of the lane
  *   exec_load_acquire(p)            acquires 64 bits, ordered system-wide
@@ -69,7 +72,72 @@ struct exec_piece {
     uint64_t input, output; /* offsets of the chunk in the user's buffers, in bytes */
     uint64_t count;         /* elements */
     uint64_t bytes;
+    /* Nonzero: GPURING_STEP_EACH. count and bytes are those of the longest possible chunk, also for
+     * each of its slices, and the offsets are not used: see exec_peer_of. */
+    int each;
 };
+
+/*
+ * Return chunk `number` of a lane whose window begins at element `first`, with `rest` elements left
+ * and chunks of at most `chunk` elements. If slices fit into `slot` elements, return the slice of
+ * the chunk at which the longest chunk has `done` finished bytes. `reads`: the block has the size
+ * of the input block.
+ */
+EXEC_SLOW struct exec_peer exec_peer_at(const struct gpuring_work *work,
+                                        const struct gpuring_lane *lane, uint32_t number, int reads,
+                                        uint64_t first, uint64_t rest, uint64_t chunk,
+                                        uint64_t slot, uint64_t done, uint64_t type_size)
+{
+    struct exec_peer peer = {0, 0};
+    uint64_t begin = number * chunk, end = rest;
+
+    if (work->has_blocks) {
+        struct gpuring_extent block = gpuring_block_at(reads ? &work->in : &work->out, number);
+        uint64_t share;
+
+        peer.offset = block.offset;
+        gpuring_block_share(block.count, lane->part_begin, work->parts, type_size, &share, &end);
+        peer.offset += share * type_size;
+        begin = 0;
+        end = end > first ? end - first : 0;
+    }
+    if (begin < end) {
+        uint64_t count = end - begin < chunk ? end - begin : chunk;
+        uint64_t each = gpuring_slice(count, slot, type_size), at = 0;
+
+        if (done > 0) {
+            uint64_t longest = gpuring_slice(chunk, slot, type_size) * type_size;
+
+            at = (uint32_t) done / (uint32_t) longest * each;
+        }
+        peer.offset += (first + begin + at) * type_size;
+        peer.bytes = at >= count ? 0 : (count - at < each ? count - at : each) * type_size;
+    }
+    return peer;
+}
+
+/* Return the chunk of peer i of a step with GPURING_STEP_EACH, or the current slice of it. Read the
+ * step from its table, so that other steps need no registers for this. */
+EXEC_FN struct exec_peer exec_peer_of(const EXEC *x, const struct exec_piece *piece, uint32_t i)
+{
+    const struct gpuring_step *step = &x->lane->steps[x->step];
+
+    return exec_peer_at(x->work, x->lane, gpuring_step_chunk(step->chunk, i, x->lane->nchunks),
+                        (step->flags & GPURING_STEP_INPUT) != 0, x->first, x->rest,
+                        piece->bytes / x->type_size, x->work->slice, x->bytes, x->type_size);
+}
+
+/* Return the bytes that a step exchanges with peer i. */
+EXEC_FN uint64_t exec_peer_bytes(const EXEC *x, const struct exec_piece *piece, uint32_t i)
+{
+    return piece->each ? exec_peer_of(x, piece, i).bytes : piece->bytes;
+}
+
+/* Return true if a step exchanges data with peer i. */
+EXEC_FN int exec_has_data(const EXEC *x, const struct exec_piece *piece, uint32_t i)
+{
+    return !piece->each || exec_peer_of(x, piece, i).bytes > 0;
+}
 
 /* Return the bytes of a slot that are needed for `bytes` bytes of data. */
 EXEC_FN uint64_t exec_slot_used(const EXEC *x, uint64_t bytes)
@@ -195,19 +263,25 @@ EXEC_FN void exec_note_wait(EXEC *x, uint32_t wait, uint32_t ref)
 EXEC_FN int exec_wait(EXEC *x, const struct exec_piece *piece)
 {
     uint32_t nsends = piece->step->nsends, noperands = piece->step->noperands;
-    uint64_t used = exec_slot_used(x, piece->bytes);
     int result = EXEC_OK;
 
     for (uint32_t i = exec_own_send(x, piece, 0); i < nsends && result == EXEC_OK;
          i = exec_own_send(x, piece, i + 1)) {
-        result = exec_wait_send(x, &x->lane->sends[piece->sends[i]]);
+        if (exec_has_data(x, piece, i)) {
+            result = exec_wait_send(x, &x->lane->sends[piece->sends[i]]);
+        }
         if (result != EXEC_OK) {
             exec_note_wait(x, GPURING_WAIT_SEND, piece->sends[i]);
         }
     }
     for (uint32_t i = exec_own_recv(x, piece, 0); i < noperands && result == EXEC_OK;
          i = exec_own_recv(x, piece, i + 1)) {
-        result = exec_wait_recv(x, &x->lane->recvs[piece->operands[i]], used);
+        uint64_t bytes = exec_peer_bytes(x, piece, i);
+
+        if (bytes > 0) {
+            result =
+                exec_wait_recv(x, &x->lane->recvs[piece->operands[i]], exec_slot_used(x, bytes));
+        }
         if (result != EXEC_OK) {
             exec_note_wait(x, GPURING_WAIT_RECV, piece->operands[i]);
         }
@@ -265,14 +339,15 @@ EXEC_FN void exec_publish(EXEC *x, const struct exec_piece *piece)
 {
     uint32_t nsends = piece->step->nsends, noperands = piece->step->noperands;
     uint32_t send = exec_own_send(x, piece, 0), recv = exec_own_recv(x, piece, 0);
-    uint32_t used = (uint32_t) exec_slot_used(x, piece->bytes);
     int fence = exec_protocol(x) == GPURING_PROTOCOL_SIMPLE && recv < noperands;
 
     for (uint32_t i = send; i < nsends; i = exec_own_send(x, piece, i + 1)) {
         const struct gpuring_fifo_end *to = &x->lane->sends[piece->sends[i]];
 
-        if (exec_has_tail(x, to)) {
-            exec_post_size(x, to, used);
+        uint64_t bytes = exec_peer_bytes(x, piece, i);
+
+        if (bytes > 0 && exec_has_tail(x, to)) {
+            exec_post_size(x, to, (uint32_t) exec_slot_used(x, bytes));
             fence = 1;
         }
     }
@@ -280,10 +355,14 @@ EXEC_FN void exec_publish(EXEC *x, const struct exec_piece *piece)
         exec_fence(x);
     }
     for (uint32_t i = send; i < nsends; i = exec_own_send(x, piece, i + 1)) {
-        exec_post_send(x, &x->lane->sends[piece->sends[i]]);
+        if (exec_has_data(x, piece, i)) {
+            exec_post_send(x, &x->lane->sends[piece->sends[i]]);
+        }
     }
     for (uint32_t i = recv; i < noperands; i = exec_own_recv(x, piece, i + 1)) {
-        exec_post_recv(x, &x->lane->recvs[piece->operands[i]]);
+        if (exec_has_data(x, piece, i)) {
+            exec_post_recv(x, &x->lane->recvs[piece->operands[i]]);
+        }
     }
     exec_posted(x);
 }
@@ -342,7 +421,8 @@ EXEC_FN int exec_in_turn(EXEC *x, const struct exec_piece *piece)
     return result;
 }
 
-/* Run the slices of a chunk. x->bytes counts the finished bytes. */
+/* Run the slices of a chunk. x->bytes counts the finished bytes. With GPURING_STEP_EACH, they are
+ * those of the longest chunk, because no chunk has more slices than that. */
 EXEC_FN int exec_slices(EXEC *x, const struct exec_piece *chunk)
 {
     uint64_t bytes = gpuring_slice(chunk->count, x->work->slice, x->type_size) * x->type_size;
@@ -353,7 +433,7 @@ EXEC_FN int exec_slices(EXEC *x, const struct exec_piece *chunk)
 
         piece.input += x->bytes;
         piece.output += x->bytes;
-        if (bytes < chunk->bytes) {
+        if (bytes < chunk->bytes && !chunk->each) {
             piece.bytes = chunk->bytes - x->bytes < bytes ? chunk->bytes - x->bytes : bytes;
             piece.count = piece.bytes / x->type_size;
         }
@@ -378,6 +458,27 @@ EXEC_FN int exec_step(EXEC *x, const struct exec_piece *chunk)
     return result;
 }
 
+/* Run a step with one chunk. All ranks skip an empty chunk. */
+EXEC_FN int exec_step_one(EXEC *x, struct exec_piece *piece, uint32_t number, uint64_t chunk,
+                          uint64_t window)
+{
+    piece->count = x->work->has_blocks ? exec_find_block(x, number, chunk, piece)
+                                       : exec_find_chunk(x, number, chunk, window, piece);
+    piece->bytes = piece->count * x->type_size;
+    piece->each = 0;
+    return piece->count > 0 ? exec_step(x, piece) : EXEC_OK;
+}
+
+/* Run a step with GPURING_STEP_EACH. */
+EXEC_FN int exec_step_each(EXEC *x, struct exec_piece *piece, uint64_t chunk)
+{
+    piece->input = piece->output = 0;
+    piece->count = chunk;
+    piece->bytes = chunk * x->type_size;
+    piece->each = 1;
+    return exec_serial(x) ? exec_each(x, piece) : exec_step(x, piece);
+}
+
 /* Run the steps of one window, beginning with x->step. `chunk` is the number of elements of a
  * chunk, and `window` that of the window. */
 EXEC_FN int exec_window(EXEC *x, uint64_t chunk, uint64_t window)
@@ -394,15 +495,11 @@ EXEC_FN int exec_window(EXEC *x, uint64_t chunk, uint64_t window)
             copy = *piece.step;
             piece.step = &copy;
         }
-        piece.count = x->work->has_blocks ? exec_find_block(x, number, chunk, &piece)
-                                          : exec_find_chunk(x, number, chunk, window, &piece);
-        if (piece.count == 0) {
-            continue; /* all ranks skip an empty chunk */
-        }
         piece.operands = x->lane->refs + piece.step->refs;
         piece.sends = piece.operands + piece.step->noperands;
-        piece.bytes = piece.count * x->type_size;
-        result = exec_step(x, &piece);
+        result = (piece.step->flags & GPURING_STEP_EACH) != 0
+                     ? exec_step_each(x, &piece, chunk)
+                     : exec_step_one(x, &piece, number, chunk, window);
         if (result != EXEC_OK) {
             return result;
         }

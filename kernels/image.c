@@ -64,6 +64,11 @@ uint32_t gpuring_kernel_threads(const struct gpuring_work *work)
     gpuring_lane_range(work, &last, size, &first, &bytes);
     bytes =
         size * gpuring_window_chunk(bytes, work->has_blocks ? 1 : last.nchunks, work->chunk, size);
+    if (work->has_blocks || last.nchunks > 1) { /* one for each peer */
+        uint32_t npeers = last.nsends > last.nrecvs ? last.nsends : last.nrecvs;
+
+        bytes *= npeers > 0 ? npeers : 1;
+    }
     while (threads < GPURING_KERNEL_THREADS && 8 * (uint64_t) threads < bytes) {
         threads *= 2;
     }

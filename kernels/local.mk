@@ -63,6 +63,7 @@ am__v_FATBIN_1 =
 
 kernel_sources = \
     kernels/block.h \
+    kernels/block_each.h \
     kernels/block_ll.h \
     kernels/block_ll128.h \
     kernels/exec_cuda.h \

@@ -35,14 +35,18 @@ EXEC_FN void exec_enter(EXEC *x, const struct exec_piece *piece)
     for (uint32_t i = exec_own_send(x, piece, 0); i < nsends; i = exec_own_send(x, piece, i + 1)) {
         struct gpuring_fifo_end *send = &x->lane->sends[piece->sends[i]];
 
-        list->at[noperands + i] =
-            send->slots + (send->step++ & (send->nslots - 1)) * send->slot_bytes;
+        if (exec_has_data(x, piece, i)) {
+            list->at[noperands + i] =
+                send->slots + (send->step++ & (send->nslots - 1)) * send->slot_bytes;
+        }
     }
     for (uint32_t i = exec_own_recv(x, piece, 0); i < noperands;
          i = exec_own_recv(x, piece, i + 1)) {
         struct gpuring_fifo_end *recv = &x->lane->recvs[piece->operands[i]];
 
-        list->at[i] = recv->slots + (recv->step++ & (recv->nslots - 1)) * recv->slot_bytes;
+        if (exec_has_data(x, piece, i)) {
+            list->at[i] = recv->slots + (recv->step++ & (recv->nslots - 1)) * recv->slot_bytes;
+        }
     }
 }
 

@@ -26,6 +26,12 @@
  * Receiving frees one FIFO slot of the connection, and sending takes one. A chunk always fits into
  * a slot.
  *
+ * A step with GPURING_STEP_EACH has another chunk for each of its peers. It sends or it receives:
+ *   for every destination i: send input[chunk i]          (the only operand is the input)
+ *   for every operand i: output[chunk i] = operand[i]     (no destination)
+ * Chunk i is `chunk` + i modulo nchunks. An executor may wait for all peers of the step before it
+ * moves any chunk.
+ *
  * A chunk that is empty in a window is skipped: no rank receives, folds, stores or sends it. Both
  * ends of a connection skip the same chunks, because they send and receive the same data (the
  * checker proves this) and the size of the data follows from the arguments of the call, which MPI
@@ -68,8 +74,9 @@ enum {
         8, /* the stored value is not the final result; only the checker uses it */
     GPURING_STEP_AHEAD = 32, /* one of the first steps of a lane, which only send the input, while
                                 its other steps send nothing: they may run some windows ahead */
-    GPURING_STEP_SINGLE_USE = 16 /* on a lane's first step: the lane uses each connection at most
+    GPURING_STEP_SINGLE_USE = 16, /* on a lane's first step: the lane uses each connection at most
                               once per window and has at most GPURING_ONCE_MOST in each direction */
+    GPURING_STEP_EACH = 64        /* each peer has its own chunk, see above */
 };
 
 /*
@@ -114,6 +121,18 @@ GPURING_INLINE uint32_t gpuring_step_at(const struct gpuring_step *steps, uint32
     }
     *chunk = (steps[0].chunk + 2 * n - k) % n;
     return k == 0 ? 0 : k < n - 1 ? 1 : k == n - 1 ? 2 : k < 2 * n - 2 ? 3 : 4;
+}
+
+/* Return the number of peers of a step with GPURING_STEP_EACH. */
+GPURING_INLINE uint32_t gpuring_step_peers(const struct gpuring_step *step)
+{
+    return step->nsends > 0 ? step->nsends : step->noperands;
+}
+
+/* Return the chunk of peer i of such a step, which is in no ring. */
+GPURING_INLINE uint32_t gpuring_step_chunk(uint32_t chunk, uint32_t i, uint32_t nchunks)
+{
+    return chunk + i < nchunks ? chunk + i : chunk + i - nchunks;
 }
 
 /* Return the number of stored steps of a lane with nsteps steps. */

@@ -118,6 +118,8 @@ struct gpuring_lane_state {
         uint32_t ahead; /* host: windows after the current one whose first steps have run, see
                            GPURING_STEP_AHEAD */
     };
+    uint32_t peer; /* host: finished peers of the current step with GPURING_STEP_EACH */
+    uint32_t reserved;
 };
 
 /*
@@ -234,7 +236,7 @@ GPURING_INLINE void gpuring_lane_start(const struct gpuring_work *work,
 {
     gpuring_lane_range(work, lane, type_size, &state->first, &state->rest);
     state->bytes = 0;
-    state->step = 0;
+    state->step = state->peer = 0;
     state->status = GPURING_LANE_RUNNING;
 }
 
@@ -273,11 +275,17 @@ GPURING_INLINE uint64_t gpuring_window_chunk(uint64_t rest, uint64_t nchunks, ui
 GPURING_INLINE uint64_t gpuring_slice(uint64_t count, uint64_t slot, uint64_t type_size)
 {
     uint64_t align = gpuring_chunk_align(type_size), least = GPURING_SLICE_MIN_BYTES / type_size;
-    uint64_t even = ((count + GPURING_SLICES - 1) / GPURING_SLICES + align - 1) / align * align;
+    uint64_t even = ((count + GPURING_SLICES - 1) / GPURING_SLICES + align - 1) & ~(align - 1);
 
     even = even > least ? even : least;
     return slot == 0 ? count : even < slot ? even : slot;
 }
+
+/* The chunk of one peer of a step with GPURING_STEP_EACH, or one slice of it. */
+struct exec_peer {
+    uint64_t offset; /* in the user's input (sending) or output (receiving), in bytes */
+    uint64_t bytes;  /* 0: the peer has no data, and nothing is sent or received */
+};
 
 /* Return the bytes of data in an LL128 line: 120, or less because elements are not split. */
 GPURING_INLINE uint64_t gpuring_line_bytes(uint64_t type_size)

@@ -30,6 +30,13 @@
 #define BUDGET_WARP_BATCH 1700
 #define BUDGET_WARP_PEERS 300
 
+/* Instructions of the longest warp by which a step that exchanges 128 bytes with each of 7 peers
+ * may exceed a step of a ring: its groups of threads find their peers' chunks simultaneously. */
+#define BUDGET_EACH 400
+
+/* Fences of an alltoall with Simple: after sending, after receiving, and at the end. */
+#define BUDGET_FENCES_EACH 3
+
 /* Waits for loads, one after another, with a batch: for the tables, for the input, for 4 peers
  * together, for 3 more, and for the input again. */
 #define BUDGET_WAITS_FOR_LOADS 5

@@ -123,10 +123,6 @@ void order_draw(struct order_case *test, uint64_t seed, int protocol)
     algorithm = (enum gpuring_algorithm) below(GPURING_ALGORITHM_COUNT);
     test->nranks = (uint32_t) (2 + below(below(3) == 0 ? 7 : 3));
     nchannels = (uint32_t) (1 + below(2));
-    if (algorithm == GPURING_ALGORITHM_TWO_SHOT) { /* at least one lane for each pair of ranks */
-        test->nranks = test->nranks > 5 ? 5 : test->nranks;
-        nchannels = test->nranks > 3 ? 1 : nchannels;
-    }
     test->sharing = below(3) == 0 ? test->nranks : 1;
     network = test->sharing == 1 && below(3) == 0;
     test->in_place = below(2) == 0;

@@ -136,7 +136,7 @@ struct ptx_variable {
     uint32_t at, bytes; /* place in shared memory or in the parameters */
 };
 
-#define PTX_PARAMETERS 8
+#define PTX_PARAMETERS 10
 
 struct ptx_function {
     char *name;

@@ -444,8 +444,9 @@ static bool read_control(struct ptx_parser *parser, struct ptx_inst *inst)
         ptx_next(lex);
         return !lex->failed;
     }
-    if (ptx_take(lex, "cvta.shared.u64")) {
-        inst->op = PTX_ADD;
+    if (ptx_is(lex, "cvta.shared.u64") || ptx_is(lex, "cvta.to.shared.u64")) {
+        inst->op = ptx_take(lex, "cvta.shared.u64") ? PTX_ADD : PTX_SUB;
+        (void) ptx_take(lex, "cvta.to.shared.u64");
         inst->type = PTX_u64;
         inst->sources[1] = constant(parser, PTX_SHARED_WINDOW);
         return ptx_register(parser, 8, false, &inst->to[0], &inst->width) && ptx_need(lex, ",") &&

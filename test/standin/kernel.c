@@ -133,12 +133,18 @@ static bool reaches_data(const struct gpuring_work *work, const struct gpuring_l
 static bool reaches_step(const struct gpuring_work *work, const struct gpuring_lane *lane,
                          const struct gpuring_step *step)
 {
-    bool in = (step->flags & GPURING_STEP_INPUT) != 0;
+    bool in = (step->flags & GPURING_STEP_INPUT) != 0, ok = true;
     bool out = (step->flags & GPURING_STEP_STORE) != 0;
+    uint32_t nchunks = (step->flags & GPURING_STEP_EACH) != 0 ? gpuring_step_peers(step) : 1;
 
-    return (!in || reaches_data(work, lane, step->chunk, work->input, &work->in)) &&
-           (!out || (work->has_blocks && in) ||
-            reaches_data(work, lane, step->chunk, work->output, &work->out));
+    for (uint32_t i = 0; ok && i < nchunks; i++) {
+        uint32_t chunk = i == 0 ? step->chunk : gpuring_step_chunk(step->chunk, i, lane->nchunks);
+
+        ok = (!in || reaches_data(work, lane, chunk, work->input, &work->in)) &&
+             (!out || (work->has_blocks && in) ||
+              reaches_data(work, lane, chunk, work->output, &work->out));
+    }
+    return ok;
 }
 
 static bool reaches_lane(const struct gpuring_work *work, const struct gpuring_lane *lane)

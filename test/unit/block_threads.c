@@ -12,6 +12,7 @@
 
 /* The execution header, see executor.h and block.h. */
 #define EXEC_FN    static inline
+#define EXEC_SLOW  static inline
 #define BLOCK_FN   static inline
 #define BLOCK_SLOW static
 #define EXEC       struct block_thread
@@ -249,6 +250,8 @@ struct exec_piece;
 EXEC_FN void exec_note_brief(EXEC *x, const struct exec_piece *piece);
 EXEC_FN int exec_data(EXEC *x, const struct exec_piece *piece);
 EXEC_FN int exec_run(EXEC *x, const struct exec_piece *piece);
+#define exec_serial(x)      0
+#define exec_each(x, piece) EXEC_OK
 EXEC_FN void exec_begin(EXEC *x);
 EXEC_FN void exec_end(EXEC *x);
 

@@ -83,6 +83,7 @@ endif
 test_unit_libunit_la_SOURCES = \
     $(exec_test_sources) \
     kernels/block.h \
+    kernels/block_each.h \
     kernels/block_ll.h \
     kernels/block_ll128.h \
     kernels/overlap.h \

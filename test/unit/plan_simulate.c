@@ -84,12 +84,40 @@ static struct event heap_pop(struct simulation *s)
     return top;
 }
 
-static uint64_t chunk_of(const struct gpuring_plan_lane *lane, const struct actor *actor)
+static uint64_t actor_bytes(const struct actor *actor, uint64_t chunk)
+{
+    uint64_t begin = chunk * actor->chunk, rest = begin < actor->window ? actor->window - begin : 0;
+
+    return rest < actor->chunk ? rest : actor->chunk;
+}
+
+/* Return the bytes of a step that belong to its operand or destination i. */
+static uint64_t ref_bytes(const struct gpuring_plan_lane *lane, const struct actor *actor,
+                          uint32_t i)
 {
     uint32_t chunk;
+    const struct gpuring_step *step = gpuring_lane_step(lane, actor->step, &chunk);
 
-    (void) gpuring_lane_step(lane, actor->step, &chunk);
-    return chunk;
+    if ((step->flags & GPURING_STEP_EACH) != 0) {
+        chunk = gpuring_step_chunk(chunk, step->nsends > 0 ? i - 1 : i, lane->nchunks);
+    }
+    return actor_bytes(actor, chunk);
+}
+
+/* Return the bytes that a step moves: its chunk, or the chunks of all peers. */
+static uint64_t step_bytes(const struct gpuring_plan_lane *lane, const struct actor *actor)
+{
+    uint32_t chunk;
+    const struct gpuring_step *step = gpuring_lane_step(lane, actor->step, &chunk);
+    uint64_t bytes = 0;
+
+    if ((step->flags & GPURING_STEP_EACH) == 0) {
+        return actor_bytes(actor, chunk);
+    }
+    for (uint32_t i = 0; i < gpuring_step_peers(step); i++) {
+        bytes += ref_bytes(lane, actor, step->nsends > 0 ? i + 1 : i);
+    }
+    return bytes;
 }
 
 /* Advance to the next step with a chunk. Set `finished` after the last one. */
@@ -112,8 +140,7 @@ static void actor_skip(const struct simulation *s, uint32_t index)
             actor->window = actor->window < rest ? actor->window : rest;
             actor->step = 0;
         }
-        while (actor->step < lane->nsteps &&
-               chunk_of(lane, actor) * actor->chunk >= actor->window) {
+        while (actor->step < lane->nsteps && step_bytes(lane, actor) == 0) {
             actor->step++;
         }
         if (actor->step < lane->nsteps) {
@@ -122,13 +149,6 @@ static void actor_skip(const struct simulation *s, uint32_t index)
         actor->done += actor->window;
         actor->window = 0;
     }
-}
-
-static uint64_t actor_bytes(const struct actor *actor, uint64_t chunk)
-{
-    uint64_t rest = actor->window - chunk * actor->chunk;
-
-    return rest < actor->chunk ? rest : actor->chunk;
 }
 
 static double *slot_time(const struct simulation *s, double *times, uint32_t wire, uint64_t step)
@@ -149,7 +169,8 @@ static int actor_ready(const struct simulation *s, uint32_t index, double *time)
     for (uint32_t i = 0; i < (uint32_t) step->noperands + step->nsends; i++) {
         double other;
 
-        if (i < step->noperands && gpuring_ref_own(refs[i])) {
+        if ((i < step->noperands && gpuring_ref_own(refs[i])) ||
+            ref_bytes(process->plan, actor, i) == 0) {
             continue;
         }
         if (i < step->noperands) {
@@ -203,42 +224,55 @@ static double step_end(struct simulation *s, int rank, const struct gpuring_step
 {
     double *thread = &s->thread_free[rank], move = (double) bytes / s->config->lane_bandwidth;
     int stores = (step->flags & GPURING_STEP_STORE) != 0;
+    int copies = (step->flags & GPURING_STEP_EACH) != 0
+                     ? 1
+                     : step->noperands - 1 + step->nsends + stores; /* of each byte */
 
     if (!s->config->host) {
         return time + s->config->step_us + move;
     }
     time = *thread > time ? *thread : time;
-    *thread = time + s->config->step_us + move * (step->noperands - 1 + step->nsends + stores);
+    *thread = time + s->config->step_us + move * copies;
     return *thread;
 }
 
-/* Run the next step of a lane, and queue the lanes that may have waited for it. */
-static void actor_run(struct simulation *s, struct event event)
+/* Send and receive the chunks of a step. */
+static void chunks_move(struct simulation *s, const struct gpuring_plan_process *process,
+                        const struct gpuring_step *step, const struct actor *actor, double start,
+                        double done)
 {
-    const struct gpuring_plan_process *process = &s->network.processes[event.process];
-    struct actor *actor = &s->actors[event.process];
-    uint32_t chunk;
-    const struct gpuring_step *step = gpuring_lane_step(process->plan, actor->step, &chunk);
     const uint16_t *refs = process->plan->refs + step->refs;
-    uint64_t bytes = actor_bytes(actor, chunk);
-    double done = step_end(s, process->rank, step, bytes, event.time);
-    double start = s->config->host ? done : event.time;
 
-    actor->queued = 0;
-    actor->clock = done;
-    actor->step++;
-    actor_skip(s, event.process);
-    for (uint32_t i = 0; i < step->nsends; i++) {
-        chunk_send(s, process->sends[refs[step->noperands + i]], bytes, start, done);
-    }
-    for (uint32_t i = 0; i < step->noperands; i++) {
-        if (!gpuring_ref_own(refs[i])) {
+    for (uint32_t i = 0; i < (uint32_t) step->noperands + step->nsends; i++) {
+        uint64_t bytes = ref_bytes(process->plan, actor, i);
+
+        if (i >= step->noperands && bytes > 0) {
+            chunk_send(s, process->sends[refs[i]], bytes, start, done);
+        } else if (i < step->noperands && !gpuring_ref_own(refs[i]) && bytes > 0) {
             uint32_t wire = process->recvs[refs[i]];
             struct line *line = &s->lines[wire];
 
             *slot_time(s, s->releases, wire, line->received++) = done + line->link.latency_us;
         }
     }
+}
+
+/* Run the next step of a lane, and queue the lanes that may have waited for it. */
+static void actor_run(struct simulation *s, struct event event)
+{
+    const struct gpuring_plan_process *process = &s->network.processes[event.process];
+    struct actor *actor = &s->actors[event.process], before = *actor;
+    uint32_t chunk;
+    const struct gpuring_step *step = gpuring_lane_step(process->plan, actor->step, &chunk);
+    const uint16_t *refs = process->plan->refs + step->refs;
+    double done = step_end(s, process->rank, step, step_bytes(process->plan, actor), event.time);
+    double start = s->config->host ? done : event.time;
+
+    actor->queued = 0;
+    actor->clock = done;
+    actor->step++;
+    actor_skip(s, event.process);
+    chunks_move(s, process, step, &before, start, done);
     actor_queue(s, event.process);
     for (uint32_t i = 0; i < step->nsends; i++) {
         actor_queue(s, s->lines[process->sends[refs[step->noperands + i]]].receiver);

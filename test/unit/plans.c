@@ -134,7 +134,6 @@ static void build_all(struct test_plans *plans, enum gpuring_collective collecti
                                            .nrings = nchannels,
                                            .ntrees = nchannels,
                                            .ndirect = nchannels,
-                                           .nstripes = nchannels,
                                            .in_order = in_order,
                                            .direct_lanes = 1 + (uint32_t) nranks % 4,
                                            .order = orders,

@@ -14,7 +14,7 @@ struct test_plans {
     struct gpuring_plan **plans; /* [nranks] */
 };
 
-/* Build plans of `algorithm` on `nchannels` channels (stripes for two-shot, ignored by direct).
+/* Build plans of `algorithm` on `nchannels` channels (stripes for direct and two-shot).
  * Fail the test if a builder refuses. */
 void test_plans_build(struct test_plans *plans, enum gpuring_algorithm algorithm, int nranks,
                       uint32_t nchannels);

@@ -34,7 +34,7 @@ static struct memory {
     struct gpuring_fifo_head recv_heads[PEERS], send_heads[PEERS];
     struct gpuring_fifo_end recvs[PEERS];
     struct gpuring_fifo_end sends[PEERS];
-    struct gpuring_step steps[2];
+    struct gpuring_step steps[2 * FEW_PEERS + 1];
     uint16_t refs[2 * PEERS + 2];
     struct gpuring_lane lanes[2];
     struct gpuring_lane_state states[2];
@@ -127,34 +127,39 @@ static void connect_peers(uint32_t protocol, uint32_t bytes)
                                         .launch_seq = TURN};
 }
 
-/* Prepare a direct exchange. The data of the peers, all ones, has already arrived. */
-static void exchange(uint32_t protocol, uint32_t bytes)
+/* Let data of a peer, all ones, arrive in a slot. */
+static void arrived(uint32_t protocol, uint32_t bytes, int p, uint32_t number_of_slot)
 {
     const float one = 1;
+    uint8_t *slot = memory.received[p].slots + number_of_slot * SLOT_BYTES;
     uint32_t word;
 
-    connect_peers(protocol, bytes);
     memcpy(&word, &one, sizeof word);
+    if (gpuring_fifo_is_short((enum gpuring_protocol) protocol, &memory.recvs[p], bytes)) {
+        slot = gpuring_fifo_short(&memory.recvs[p]);
+    }
+    for (uint32_t i = 0; i < bytes / 4; i++) {
+        if (protocol == GPURING_PROTOCOL_LL) {
+            ((uint32_t *) (void *) slot)[2 * i] = word;
+            ((uint32_t *) (void *) slot)[2 * i + 1] = number_of_slot + 1;
+        } else if (protocol == GPURING_PROTOCOL_LL128) {
+            uint8_t *line = slot + i / 30 * 128;
+
+            memcpy(line + i % 30 * 4, &word, 4);
+            line[120] = (uint8_t) (number_of_slot + 1);
+        } else {
+            memcpy(slot + 4 * i, &word, 4);
+        }
+    }
+}
+
+/* Prepare a direct exchange. The data of the peers has already arrived. */
+static void exchange(uint32_t protocol, uint32_t bytes)
+{
+    connect_peers(protocol, bytes);
     for (int p = 0; p < npeers; p++) {
-        uint8_t *slot = memory.received[p].slots;
-
         memory.recv_tails[p].tail = protocol == GPURING_PROTOCOL_SIMPLE;
-        if (gpuring_fifo_is_short((enum gpuring_protocol) protocol, &memory.recvs[p], bytes)) {
-            slot = gpuring_fifo_short(&memory.recvs[p]);
-        }
-        for (uint32_t i = 0; i < bytes / 4; i++) {
-            if (protocol == GPURING_PROTOCOL_LL) {
-                ((uint32_t *) (void *) slot)[2 * i] = word;
-                ((uint32_t *) (void *) slot)[2 * i + 1] = 1;
-            } else if (protocol == GPURING_PROTOCOL_LL128) {
-                uint8_t *line = slot + i / 30 * 128;
-
-                memcpy(line + i % 30 * 4, &word, 4);
-                line[120] = 1;
-            } else {
-                memcpy(slot + 4 * i, &word, 4);
-            }
-        }
+        arrived(protocol, bytes, p, 0);
         memory.refs[1 + p] = memory.refs[npeers + 1 + p] = (uint16_t) p;
     }
     for (uint32_t i = 0; i < bytes / 4; i++) {
@@ -201,6 +206,84 @@ static void need_program(void **state)
 {
     if (program == NULL) {
         skip();
+    }
+}
+
+/* Count one step in each of `windows` windows. Each chunk has `bytes` bytes. */
+static struct ptx_counts count_windows(const struct gpuring_step *step, uint32_t protocol,
+                                       uint32_t bytes, uint32_t windows)
+{
+    struct ptx_counts counts = {0};
+    uint32_t nchunks = (step->flags & GPURING_STEP_EACH) != 0 ? (uint32_t) npeers + 1 : 1, n = 0;
+    struct gpuring_lane *lane;
+
+    connect_peers(protocol, bytes);
+    for (int p = 0; p < npeers; p++) {
+        memory.recv_tails[p].tail = protocol == GPURING_PROTOCOL_SIMPLE ? windows : 0;
+        for (uint32_t s = 0; s < windows; s++) {
+            arrived(protocol, bytes, p, s);
+        }
+    }
+    lane = &memory.lanes[number];
+    memory.steps[0] = *step;
+    for (uint16_t i = 0; i < step->noperands; i++) { /* received ones, then the input */
+        bool input = i + 1 == step->noperands && (step->flags & GPURING_STEP_INPUT) != 0;
+
+        memory.refs[n++] = input ? GPURING_REF_INPUT : i;
+    }
+    for (uint16_t i = 0; i < step->nsends; i++) {
+        memory.refs[n++] = i;
+    }
+    lane->nsteps = lane->nstored = 1;
+    lane->nchunks = nchunks;
+    memory.work.count = bytes / 4 * nchunks * windows;
+    assert_true(memory.work.count <= VECTOR / 4);
+    assert_int_equal(run(NULL, &counts), GPURING_LANE_DONE);
+    return counts;
+}
+
+/* Count what one more step costs the longest warp. */
+static uint64_t count_step(const char *name, const struct gpuring_step *step, uint32_t protocol,
+                           uint32_t bytes)
+{
+    struct ptx_counts one = count_windows(step, protocol, bytes, 1);
+    struct ptx_counts two = count_windows(step, protocol, bytes, 2);
+
+    print_message("protocol %u, %u bytes, one more step that %s: %llu instructions of the longest "
+                  "warp, %llu of all, %llu fences, %llu waits for loads\n",
+                  protocol, bytes, name, (unsigned long long) (two.longest - one.longest),
+                  (unsigned long long) (two.instructions - one.instructions),
+                  (unsigned long long) (two.fences - one.fences),
+                  (unsigned long long) (two.waits - one.waits));
+    return two.longest - one.longest;
+}
+
+/* A step that exchanges a chunk with each of 7 peers takes little longer than one for one peer. */
+static void test_each(void **state)
+{
+    const struct gpuring_step ring = {.noperands = 2, .nsends = 1, .flags = GPURING_STEP_INPUT};
+    const struct gpuring_step fold = {.noperands = FEW_PEERS + 1,
+                                      .nsends = FEW_PEERS,
+                                      .flags = GPURING_STEP_INPUT | GPURING_STEP_STORE};
+    const struct gpuring_step send = {.chunk = 1,
+                                      .noperands = 1,
+                                      .nsends = FEW_PEERS,
+                                      .flags = GPURING_STEP_INPUT | GPURING_STEP_EACH};
+    const struct gpuring_step receive = {
+        .chunk = 1, .noperands = FEW_PEERS, .flags = GPURING_STEP_STORE | GPURING_STEP_EACH};
+
+    need_program(state);
+    for (uint32_t protocol = 0; protocol < GPURING_PROTOCOL_COUNT; protocol++) {
+        uint64_t one = count_step("folds one and sends it", &ring, protocol, 128);
+
+        (void) count_step("folds 7 and sends them", &fold, protocol, 128);
+        assert_true(count_step("sends to each of 7", &send, protocol, 128) < one + BUDGET_EACH);
+        assert_true(count_step("receives from each of 7", &receive, protocol, 128) <
+                    one + BUDGET_EACH);
+        (void) count_step("folds one and sends it", &ring, protocol, 15360);
+        (void) count_step("folds 7 and sends them", &fold, protocol, 15360);
+        (void) count_step("sends to each of 7", &send, protocol, 15360);
+        (void) count_step("receives from each of 7", &receive, protocol, 15360);
     }
 }
 
@@ -312,6 +395,78 @@ static void test_patience(void **state)
     assert_true(ends_at_once(64, 4 * enough));
 }
 
+/* Add a step to the lane, with the operands or destinations `first` to `end` - 1. */
+static void add_step(uint32_t chunk, uint16_t flags, uint16_t first, uint16_t end, bool sends)
+{
+    struct gpuring_lane *lane = &memory.lanes[number];
+    struct gpuring_step *step = &memory.steps[lane->nsteps++];
+    uint16_t *refs = memory.refs + lane->nrefs;
+    uint16_t n = 0;
+
+    if ((flags & GPURING_STEP_INPUT) != 0) {
+        refs[n++] = GPURING_REF_INPUT;
+    }
+    for (uint16_t i = first; i < end; i++) {
+        refs[n++] = i;
+    }
+    *step = (struct gpuring_step){.chunk = chunk,
+                                  .refs = lane->nrefs,
+                                  .noperands = (uint16_t) (sends ? 1 : n),
+                                  .nsends = (uint16_t) (sends ? n - 1 : 0),
+                                  .flags = flags | GPURING_STEP_SINGLE_USE};
+    lane->nrefs += n;
+    lane->nstored = lane->nsteps;
+}
+
+/* Count an alltoall of one rank of eight, in three steps, or in one for each peer. */
+static struct ptx_counts count_alltoall(uint32_t protocol, uint32_t bytes, bool each)
+{
+    uint16_t n = FEW_PEERS, in = GPURING_STEP_INPUT, out = GPURING_STEP_STORE;
+    struct ptx_counts counts = {0};
+
+    connect_peers(protocol, bytes);
+    for (int p = 0; p < npeers; p++) {
+        memory.recv_tails[p].tail = protocol == GPURING_PROTOCOL_SIMPLE;
+        arrived(protocol, bytes, p, 0);
+    }
+    memory.lanes[number].nsteps = memory.lanes[number].nrefs = 0;
+    memory.lanes[number].nchunks = (uint32_t) npeers + 1;
+    memory.work.has_blocks = 1;
+    memory.work.in = memory.work.out = (struct gpuring_blocks){.stride = bytes, .count = bytes / 4};
+    for (uint16_t i = 0; i < (each ? 1 : n); i++) {
+        add_step(1u + i, in | (each ? GPURING_STEP_EACH : 0), i, each ? n : i + 1, true);
+    }
+    add_step(0, in | out, 0, 0, false);
+    for (uint16_t i = 0; i < (each ? 1 : n); i++) {
+        add_step(1u + i, out | (each ? GPURING_STEP_EACH : 0), i, each ? n : i + 1, false);
+    }
+    assert_int_equal(run(NULL, &counts), GPURING_LANE_DONE);
+    for (uint32_t i = bytes / 4; i < bytes / 4 * (FEW_PEERS + 1u); i++) {
+        assert_true(memory.output[i] == 1);
+    }
+    print_message("protocol %u, alltoall of %u bytes, %u steps: %llu fences, %llu waits for loads, "
+                  "%llu instructions of warps, %llu of the longest\n",
+                  protocol, bytes, memory.lanes[number].nsteps, (unsigned long long) counts.fences,
+                  (unsigned long long) counts.waits, (unsigned long long) counts.instructions,
+                  (unsigned long long) counts.longest);
+    return counts;
+}
+
+/* One step for all peers costs less than one for each of them. */
+static void test_alltoall(void **state)
+{
+    need_program(state);
+    for (uint32_t protocol = 0; protocol < GPURING_PROTOCOL_COUNT; protocol++) {
+        for (uint32_t bytes = 8; bytes <= 2048; bytes *= 16) {
+            struct ptx_counts steps = count_alltoall(protocol, bytes, false);
+            struct ptx_counts each = count_alltoall(protocol, bytes, true);
+
+            assert_true(each.longest < steps.longest && each.fences <= steps.fences);
+            assert_true(protocol != GPURING_PROTOCOL_SIMPLE || each.fences <= BUDGET_FENCES_EACH);
+        }
+    }
+}
+
 static int load(void **state)
 {
     const char *folder = getenv("top_builddir");
@@ -346,9 +501,14 @@ static int unload(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fences),          cmocka_unit_test(test_loads_before_store),
-        cmocka_unit_test(test_loads_in_flight), cmocka_unit_test(test_instructions),
-        cmocka_unit_test(test_many_peers),      cmocka_unit_test(test_patience),
+        cmocka_unit_test(test_fences),
+        cmocka_unit_test(test_loads_before_store),
+        cmocka_unit_test(test_loads_in_flight),
+        cmocka_unit_test(test_instructions),
+        cmocka_unit_test(test_many_peers),
+        cmocka_unit_test(test_patience),
+        cmocka_unit_test(test_each),
+        cmocka_unit_test(test_alltoall),
     };
 
     return cmocka_run_group_tests_name("kernel_counts", tests, load, unload);

@@ -290,7 +290,7 @@ static void test_channels_of_connections(void **state)
 {
     struct gpuring_channel channels[3];
     struct gpuring_plan_input input = {
-        .nranks = 2, .channels = channels, .nrings = 3, .ntrees = 3, .ndirect = 3, .nstripes = 3};
+        .nranks = 2, .channels = channels, .nrings = 3, .ntrees = 3, .ndirect = 3};
     struct gpuring_plan *plan = NULL;
 
     memset(channels, 0, sizeof channels);
@@ -314,9 +314,9 @@ static void test_channels_of_connections(void **state)
     }
     gpuring_plan_free(plan);
     assert_int_equal(gpuring_plan_build(GPURING_ALGORITHM_TWO_SHOT, &input, &plan), 0);
-    assert_int_equal(plan->nsends, 6); /* of each stripe one part to the owner, one from it */
-    for (uint32_t i = 0; i < 6; i++) {
-        assert_int_equal(gpuring_plan_channel(plan, plan->sends[i].key), i / 2);
+    assert_int_equal(plan->nsends, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(gpuring_plan_channel(plan, plan->sends[i].key), i);
     }
     gpuring_plan_free(plan);
 }

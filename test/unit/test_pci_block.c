@@ -95,9 +95,8 @@ static void test_blocks(void **state)
     assert_close(parts.us[PCI_PART_DATA], 2.0 * 7 / 8 * 256 * MIB / 360e3, 1e-9);
     assert_true(parts.channels > 12 && parts.channels <= 32);
     /* Large vectors are not for direct: eight stripes have memory, and each block loads much. */
-    assert_int_equal(pci_direct_stripes(DIRECT, 8, 32), 8);
-    assert_int_equal(pci_direct_stripes(TWO_SHOT, 8, 32), 2);
-    assert_int_equal(pci_direct_stripes(TWO_SHOT, 16, 1), 1);
+    assert_int_equal(pci_direct_stripes(8, 32), 8);
+    assert_int_equal(pci_direct_stripes(16, 1), 1);
     assert_int_equal(pci_direct_lanes(8, 32), 4);
     assert_int_equal(pci_direct_lanes(8, 26), 4);
     assert_int_equal(pci_direct_lanes(64, 26), 26);

@@ -56,7 +56,18 @@ static void test_tree(void **state)
 
 static void test_two_shot(void **state)
 {
+    struct test_plans plans;
+    char text[256] = "";
+
     accepts_all(GPURING_ALGORITHM_TWO_SHOT, GPURING_STEP_REFS / 2, 4);
+    /* A connection carries two chunks of a window. */
+    test_plans_build(&plans, GPURING_ALGORITHM_TWO_SHOT, 3, 1);
+    assert_int_equal(test_plans_check(&plans, 1, text, sizeof text), GPURING_ERR_DATA);
+    assert_non_null(strstr(text, "deadlock"));
+    assert_int_equal(plans.plans[0]->nlanes, 1);
+    assert_int_equal(plans.plans[0]->lanes[0].nsteps, 3);
+    assert_int_equal(plans.plans[0]->nsends, 2);
+    test_plans_free(&plans);
 }
 
 static void test_direct(void **state)
@@ -101,13 +112,13 @@ static void test_bad_arguments(void **state)
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) { /* one rank; a rank that is none */
         enum gpuring_algorithm algorithm = (enum gpuring_algorithm) i;
 
-        input.nrings = input.ntrees = input.ndirect = input.nstripes = 1;
+        input.nrings = input.ntrees = input.ndirect = 1;
         input.nranks = 1;
         assert_int_equal(gpuring_plan_build(algorithm, &input, &plan), GPURING_ERR_ARG);
         input.nranks = input.rank = 2;
         assert_int_equal(gpuring_plan_build(algorithm, &input, &plan), GPURING_ERR_ARG);
         input.rank = 0;
-        input.nrings = input.ntrees = input.ndirect = input.nstripes = 0;
+        input.nrings = input.ntrees = input.ndirect = 0;
         assert_int_equal(gpuring_plan_build(algorithm, &input, &plan), GPURING_ERR_ARG);
     }
     input.nranks = 1 << 16;
@@ -376,25 +387,49 @@ static void direct_same_other_order(struct test_plans *plans)
     }
 }
 
-/* Two-shot, 3 ranks: lane 0 is that of the own part, lanes 1 and 2 those of the next rank's. */
+/* Two-shot, 3 ranks: step 0 sends a chunk to each peer, step 1 folds, step 2 receives from each. */
 static void two_shot_owner_does_not_store(struct test_plans *plans)
 {
-    step_of(plans, 1, 0, 0)->flags = 0;
+    step_of(plans, 1, 0, 1)->flags = 0;
 }
 
 static void two_shot_same_operand(struct test_plans *plans)
 {
-    refs_of(plans, 1, 0, 0)[2] = refs_of(plans, 1, 0, 0)[0];
+    refs_of(plans, 1, 0, 1)[2] = refs_of(plans, 1, 0, 1)[0];
+}
+
+static void two_shot_same_peer(struct test_plans *plans)
+{
+    refs_of(plans, 1, 0, 0)[2] = refs_of(plans, 1, 0, 0)[1];
 }
 
 static void two_shot_input_stored(struct test_plans *plans)
 {
-    step_of(plans, 1, 1, 0)->flags = GPURING_STEP_STORE;
+    step_of(plans, 1, 0, 0)->flags |= GPURING_STEP_STORE;
 }
 
 static void two_shot_not_sent_back(struct test_plans *plans)
 {
-    step_of(plans, 1, 0, 0)->nsends--;
+    step_of(plans, 1, 0, 1)->nsends--;
+}
+
+/* Ranks send the chunks of each other's peers. */
+static void two_shot_wrong_chunks(struct test_plans *plans)
+{
+    step_of(plans, 1, 0, 0)->chunk = 1;
+}
+
+/* All chunks are sent to all peers, as if the step had one chunk. */
+static void two_shot_one_chunk(struct test_plans *plans)
+{
+    step_of(plans, 1, 0, 0)->flags &= (uint16_t) ~GPURING_STEP_EACH;
+}
+
+static void two_shot_received_first(struct test_plans *plans)
+{
+    for (int rank = 0; rank < plans->nranks; rank++) {
+        steps_swap(plans, rank, 0, 2);
+    }
 }
 
 /* Every rank sends twice to the next rank, with one key. */
@@ -496,8 +531,12 @@ static const struct mutation {
     DIRECT(direct_conn_twice, "twice"),
     TWO_SHOT(two_shot_owner_does_not_store, "not stored"),
     TWO_SHOT(two_shot_same_operand, "uses a connection twice"),
-    TWO_SHOT(two_shot_input_stored, "without the contribution"),
+    TWO_SHOT(two_shot_same_peer, "uses a connection twice"),
+    TWO_SHOT(two_shot_input_stored, "neither sends a chunk to each peer nor receives"),
     TWO_SHOT(two_shot_not_sent_back, "waits for data"),
+    TWO_SHOT(two_shot_wrong_chunks, "sends another chunk"),
+    TWO_SHOT(two_shot_one_chunk, "sends another chunk"),
+    TWO_SHOT(two_shot_received_first, "deadlock"),
     TREE(tree_down_reads_input, "without the contribution"),
     TREE(tree_child_missing, "without the contribution"),
     TREE(tree_down_not_sent, "waits for data"),

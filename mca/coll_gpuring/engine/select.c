@@ -51,7 +51,7 @@ bool gpuring_select_eligible(enum gpuring_algorithm algorithm, int nranks, int n
     case GPURING_ALGORITHM_DIRECT:
         return nranks <= GPURING_DIRECT_MAX_RANKS;
     case GPURING_ALGORITHM_TWO_SHOT:
-        /* It has two connections and lanes for each other rank and stripe: only on request. */
+        /* It has as many connections as direct: only if a choice names it. */
         return (wanted & 1u << algorithm) != 0 && nnodes == 1 &&
                nranks <= GPURING_DIRECT_MAX_VECTOR_RANKS;
     case GPURING_ALGORITHM_RING:

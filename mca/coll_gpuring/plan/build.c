@@ -6,7 +6,7 @@
 #include "mca/coll_gpuring/util/status.h"
 
 /* Return the number of parts of a channel, and set *channels. Trees are in pairs, and a stripe of
- * two-shot has one part for each rank of a node. */
+ * two-shot between nodes has one part for each rank of a node. */
 static uint32_t parts_of(enum gpuring_algorithm algorithm, const struct gpuring_plan_input *input,
                          uint32_t *channels)
 {
@@ -21,8 +21,8 @@ static uint32_t parts_of(enum gpuring_algorithm algorithm, const struct gpuring_
         *channels = input->ndirect;
         return 1;
     default:
-        *channels = input->nstripes;
-        return (uint32_t) (input->nnodes > 1 ? input->nranks / input->nnodes : input->nranks);
+        *channels = input->ndirect;
+        return input->nnodes > 1 ? (uint32_t) (input->nranks / input->nnodes) : 1;
     }
 }
 

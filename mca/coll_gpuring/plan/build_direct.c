@@ -13,11 +13,12 @@
  *
  * This trades n - 1 times the traffic for one hop of latency, which pays for small vectors.
  *
- * Each stripe covers its part of all blocks and has one lane. If a rank has separate steps for each
- * peer, a stripe may have several lanes, each for some of the peers: a thread block moves far less
- * data than the links can, and additional lanes need no memory for connections, unlike additional
- * stripes. With MPI_IN_PLACE, the lane that sends a block to a peer is also the lane that
- * overwrites this block with the peer's data.
+ * Blocks are exchanged in steps with GPURING_STEP_EACH, one to send and one to receive. Each stripe
+ * covers its part of all blocks and has one lane. If each peer has its own block, a stripe may have
+ * several lanes, each for some of the peers: a thread block moves far less data than the links can,
+ * and additional lanes need no memory for connections, unlike additional stripes. With
+ * MPI_IN_PLACE, the lane that sends a block to a peer is also the lane that overwrites this block
+ * with the peer's data.
  *
  * This cannot deadlock. In each window a rank sends first. Its sends in window w need the slots of
  * window w - slots. The receiver has read these slots before it sends its own window
@@ -36,15 +37,16 @@
  *
  * A reduce-scatter between more ranks than a step can have operands folds in several steps.
  *
- * two-shot: a reduce-scatter followed by an allgather. Each stripe of the vector has one part per
- * rank. That rank, the owner of the part, folds it for all ranks:
+ * two-shot: a reduce-scatter followed by an allgather. A window has one chunk per rank, which that
+ * rank folds for all ranks. There is one lane per stripe:
  *
- *   one lane, own part:            recv 0 + .. + input + .. + recv n-1 > output, send to all others
- *   two lanes, each other part:    input > send to the owner;  recv from the owner > output
+ *   input > send the chunk of each other rank to this rank
+ *   recv 0 + .. + input + .. + recv n-1 > output, send to all others
+ *   recv the chunk of each other rank > output
  *
- * This takes two hops and 2 (n - 1) / n times the traffic, which is the minimum. MPI_IN_PLACE is
- * safe although two lanes access a chunk, because the owner sends the chunk back only after it has
- * folded this rank's input.
+ * This takes two hops and 2 (n - 1) / n times the traffic, which is the minimum. A connection
+ * carries two chunks per window, so it needs two slots: with one, two ranks whose second chunk
+ * waits for the slot of the first would wait for each other.
  */
 #include "mca/coll_gpuring/plan/build.h"
 
@@ -65,14 +67,16 @@ static int count_lanes(const struct gpuring_plan_input *input)
     return count < most ? count : most;
 }
 
-/* Begin lane `number` of the stripe's `count`. It uses each connection once. */
+/* Begin lane `number` of the stripe's `count`. It uses each connection once, except in two-shot. */
 static struct lane begin(struct gpuring_writer *writer, uint32_t stripe, int number, int count)
 {
     const struct gpuring_plan *plan = writer->plan;
-    bool blocks = gpuring_collective_has_blocks(plan->collective);
+    bool twice = plan->algorithm == GPURING_ALGORITHM_TWO_SHOT;
+    bool chunks = twice || gpuring_collective_has_blocks(plan->collective);
+    bool once = !twice && plan->nranks <= GPURING_ONCE_MOST + 1;
     int others = plan->nranks - 1;
 
-    gpuring_writer_lane(writer, stripe, stripe + 1, blocks ? plan->nranks : 1);
+    gpuring_writer_lane(writer, stripe, stripe + 1, chunks ? plan->nranks : 1);
     return (struct lane){.writer = writer,
                          .key = gpuring_plan_key(plan, stripe, false),
                          .rank = plan->rank,
@@ -80,7 +84,7 @@ static struct lane begin(struct gpuring_writer *writer, uint32_t stripe, int num
                          .root = plan->root,
                          .first = 1 + number * others / count,
                          .end = 1 + (number + 1) * others / count,
-                         .single_use = others <= GPURING_ONCE_MOST ? GPURING_STEP_SINGLE_USE : 0};
+                         .single_use = once ? GPURING_STEP_SINGLE_USE : 0};
 }
 
 static void add_step(const struct lane *lane, int block, uint32_t flags)
@@ -151,18 +155,29 @@ static void copy_block(const struct lane *lane)
     }
 }
 
+/* Send each peer of the lane its block, in as many steps as that takes. */
 static void send_blocks(const struct lane *lane)
 {
-    for (int i = lane->first; i < lane->end; i++) {
-        send_block(lane, behind(lane, i), behind(lane, i));
+    for (int first = lane->first, end; first < lane->end; first = end) {
+        end = lane->end - first > MOST_SENDS ? first + MOST_SENDS : lane->end;
+        add_step(lane, behind(lane, first), GPURING_STEP_EACH);
+        gpuring_writer_input(lane->writer);
+        for (int i = first; i < end; i++) {
+            gpuring_writer_to(lane->writer, behind(lane, i), lane->key);
+        }
     }
 }
 
-/* Start with the predecessor (rank - 1), because it sends to this rank first. */
+/* Receive the block of each peer. Start with the last peers, because they send to this rank first.
+ */
 static void receive_blocks(const struct lane *lane)
 {
-    for (int i = lane->end - 1; i >= lane->first; i--) {
-        receive_block(lane, behind(lane, i), behind(lane, i));
+    for (int end = lane->end, first; end > lane->first; end = first) {
+        first = end - lane->first > GPURING_STEP_REFS ? end - GPURING_STEP_REFS : lane->first;
+        add_step(lane, behind(lane, first), GPURING_STEP_EACH | GPURING_STEP_STORE);
+        for (int i = first; i < end; i++) {
+            gpuring_writer_from(lane->writer, behind(lane, i), lane->key);
+        }
     }
 }
 
@@ -396,29 +411,19 @@ bool gpuring_direct_in_order(enum gpuring_collective collective, int nranks)
     }
 }
 
-/* Add this rank's lanes for one part of a stripe: to its owner, and back from it. */
-static void add_part(struct gpuring_writer *writer, uint32_t number)
+static void add_two_shot(struct gpuring_writer *writer, uint32_t stripe)
 {
-    uint32_t n = (uint32_t) writer->plan->nranks;
-    int owner = (int) (((uint32_t) writer->plan->rank + number) % n);
-    uint32_t part = number - number % n + (uint32_t) owner;
-    uint32_t down = gpuring_plan_key(writer->plan, part, true);
-    struct lane lane = begin(writer, part, 0, 1);
+    struct lane lane = begin(writer, stripe, 0, 1);
 
-    if (owner == lane.rank) {
-        list_recvs(&lane);
-        fold_block(&lane, 0, lane.nranks);
-        for (int i = 1; i < lane.nranks; i++) {
-            gpuring_writer_to(writer, behind(&lane, i), down);
-        }
-    } else {
-        send_block(&lane, 0, owner);
-        lane = begin(writer, part, 0, 1);
-        lane.key = down;
-        receive_block(&lane, 0, owner);
+    send_blocks(&lane);
+    list_recvs(&lane);
+    fold_block(&lane, lane.rank, lane.nranks);
+    for (int i = 1; i < lane.nranks; i++) {
+        gpuring_writer_to(writer, behind(&lane, i), lane.key);
     }
+    receive_blocks(&lane);
 }
 
 gpuring_builder *const gpuring_two_shot_builders[GPURING_COLLECTIVE_COUNT] = {
-    [GPURING_COLLECTIVE_ALLREDUCE] = add_part,
+    [GPURING_COLLECTIVE_ALLREDUCE] = add_two_shot,
 };

@@ -136,10 +136,10 @@ struct gpuring_plan_input {
     int rank, nranks;                       /* nranks >= 2 */
     const struct gpuring_channel *channels; /* max(nrings, ntrees) elements */
     uint32_t nrings, ntrees;
-    uint32_t ndirect, nstripes; /* stripes of direct and of two-shot: equal cuts of the vector. A
-                                   stripe of two-shot has one part per rank of a node. */
-    uint32_t direct_lanes;      /* lanes per stripe of direct in plans with separate steps for each
-                                   peer; 0 means 1 */
+    uint32_t ndirect;      /* stripes of direct and of two-shot: equal cuts of the vector. Between
+                              nodes, one of two-shot has one part per rank of a node. */
+    uint32_t direct_lanes; /* lanes per stripe of direct in plans with a block for each peer;
+                              0 means 1 */
 
     bool in_order; /* fold in rank order: build chains instead of the channels' trees */
 

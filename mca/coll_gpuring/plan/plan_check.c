@@ -413,16 +413,13 @@ static int value_store(struct check *check, uint32_t index, uint64_t chunk, bool
     return GPURING_OK;
 }
 
-static int step_run(struct check *check, uint32_t index)
+/* Fold the operands of one chunk, and store and send the value. */
+static int chunk_run(struct check *check, uint32_t index, const struct gpuring_step *step,
+                     const uint16_t *refs, const uint16_t *sends, uint64_t chunk)
 {
     const struct gpuring_plan_process *process = &check->network.processes[index];
-    uint32_t chunk;
-    const struct gpuring_step *step = gpuring_lane_step(process->plan, check->at[index], &chunk);
-    const uint16_t *refs = process->plan->refs + step->refs;
-    int status;
+    int status = operand_fetch(check, index, refs[0], chunk, check->value);
 
-    check->nsteps++;
-    status = operand_fetch(check, index, refs[0], chunk, check->value);
     for (uint32_t i = 1; status == GPURING_OK && i < step->noperands; i++) {
         status = operand_fetch(check, index, refs[i], chunk, check->operand);
         if (status == GPURING_OK) {
@@ -433,14 +430,48 @@ static int step_run(struct check *check, uint32_t index)
         status = value_store(check, index, chunk, (step->flags & GPURING_STEP_PARTIAL) != 0);
     }
     for (uint32_t i = 0; status == GPURING_OK && i < step->nsends; i++) {
-        uint16_t ref = refs[step->noperands + i];
-        uint32_t wire = process->sends[ref];
+        uint32_t wire = process->sends[sends[i]];
 
-        status = wire_touch(check, index, ref, wire, check->queues[wire].tail);
+        status = wire_touch(check, index, sends[i], wire, check->queues[wire].tail);
         memcpy(wire_value(check, wire, check->queues[wire].tail++), check->value,
                check->words * sizeof *check->value);
     }
     return status;
+}
+
+/* Run a step with GPURING_STEP_EACH as one step for each peer. It sends the input, or it receives
+ * what it stores. */
+static int each_run(struct check *check, uint32_t index, const struct gpuring_step *step,
+                    const uint16_t *refs)
+{
+    uint32_t nchunks = check->network.processes[index].plan->nchunks;
+    bool sends = step->nsends > 0, stores = (step->flags & GPURING_STEP_STORE) != 0;
+    const struct gpuring_step one = {
+        .noperands = 1, .nsends = sends, .flags = step->flags & GPURING_STEP_STORE};
+    int status = GPURING_OK;
+
+    if (sends == stores || (sends && (step->noperands > 1 || refs[0] != GPURING_REF_INPUT)) ||
+        (step->flags & GPURING_STEP_PARTIAL) != 0 || gpuring_step_peers(step) > nchunks) {
+        return step_violation(check, index, "neither sends a chunk to each peer nor receives one");
+    }
+    for (uint32_t i = 0; status == GPURING_OK && i < gpuring_step_peers(step); i++) {
+        status = chunk_run(check, index, &one, refs + (sends ? 0 : i), refs + 1 + i,
+                           gpuring_step_chunk(step->chunk, i, nchunks));
+    }
+    return status;
+}
+
+static int step_run(struct check *check, uint32_t index)
+{
+    const struct gpuring_plan_process *process = &check->network.processes[index];
+    uint32_t chunk;
+    const struct gpuring_step *step = gpuring_lane_step(process->plan, check->at[index], &chunk);
+    const uint16_t *refs = process->plan->refs + step->refs;
+
+    check->nsteps++;
+    return (step->flags & GPURING_STEP_EACH) != 0
+               ? each_run(check, index, step, refs)
+               : chunk_run(check, index, step, refs, refs + step->noperands, chunk);
 }
 
 static int all_run(struct check *check)

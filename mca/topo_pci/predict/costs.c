@@ -92,17 +92,17 @@ static const char executor_table[] =
     "gpu sm80 * 4.0 0.65 1.0 0.33 0.19 0.03 90 1730 108\n"
     "gpu sm86 * 4.0 0.65 1.0 0.33 0.19 0.03 109 590 84\n"
     "gpu sm89 * 3.7 0.65 1.0 0.22 0.11 0.02 160 735 142\n"
-    "gpu sm90 * 3.7 0.65 1.0 0.28 0.16 0.03 112 2850 132\n"
-    "gpu sm100 * 3.7 0.65 1.0 0.40 0.19 0.03 120 6800 148\n"
-    "gpu sm120 * 3.7 0.65 1.0 0.34 0.14 0.02 167 1520 170\n"
+    "gpu sm90 * 4.55 2.0 1.25 0.28 0.145 0.03 112 2850 132\n"
+    "gpu sm100 * 4.55 2.0 1.25 0.40 0.19 0.03 120 6800 148\n"
+    "gpu sm120 * 4.55 2.0 1.25 0.34 0.14 0.02 167 1520 170\n"
     /*   store fence */
-    "way local * 0.20 0.50\n"
+    "way local * 0.16 0.52\n"
     "way nvlink * 0.41 0.83\n"
     "way pci * 0.60 1.20\n"
-    /*   chunk batch operands round step polls fences expand slices ahead */
-    "executor simple * 524288 35840 2 0 2 2.5 1 1 4 1\n"
-    "executor ll * 8192 4096 4 1 2 0.5 0 2 1 0\n"
-    "executor ll128 * 15360 15360 1 1 2 0.5 0 1.0666667 1 0\n"
+    /*   chunk batch operands round step polls fences expand slices ahead work item each */
+    "executor simple * 524288 35840 2 0 2 2.5 1 1 4 1 0.46 0.22 0.05\n"
+    "executor ll * 8192 4096 4 1 2 0.5 0 2 1 0 0.90 0.06 0.25\n"
+    "executor ll128 * 15360 15360 0.5 1 2 0.5 0 1.0666667 1 0 0.97 0.18 0.50\n"
     /*   entry host-loads loads barriers fetch fences */
     "call * 0.8 0 1 3 1.0 1\n";
 

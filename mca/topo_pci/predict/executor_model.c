@@ -16,8 +16,9 @@
 /* Steps of one kind in a window. */
 struct step {
     double times;
-    double operands, sends, stores;
-    double hops; /* number of these steps that wait for data that a peer has just stored */
+    double operands, sends, stores; /* of each chunk */
+    double hops;  /* number of these steps that wait for data that a peer has just stored */
+    double peers; /* 0: one chunk; otherwise chunks that groups of threads move simultaneously */
 };
 
 struct shape { /* of a plan */
@@ -86,7 +87,15 @@ static void add(struct shape *shape, double times, double operands, double sends
                 double hops)
 {
     if (times > 0) {
-        shape->step[shape->nsteps++] = (struct step){times, operands, sends, stores, hops};
+        shape->step[shape->nsteps++] = (struct step){times, operands, sends, stores, hops, 0};
+    }
+}
+
+/* Add a step that exchanges a chunk with each peer. */
+static void add_each(struct shape *shape, double peers, double sends)
+{
+    if (peers > 0) {
+        shape->step[shape->nsteps++] = (struct step){1, 1, sends, 1 - sends, 1 - sends, peers};
     }
 }
 
@@ -141,10 +150,9 @@ static void direct_links(const struct pci_job *job, double to_each, struct shape
 /* Maximum number of connections per direction for a rank's stripes of direct. */
 #define DIRECT_CONNECTIONS 56u
 
-uint32_t pci_direct_stripes(enum pci_algorithm algorithm, uint32_t ranks, uint32_t channels)
+uint32_t pci_direct_stripes(uint32_t ranks, uint32_t channels)
 {
-    uint32_t most = algorithm == PCI_ALGORITHM_TWO_SHOT ? channels / (2 * ranks - 1)
-                                                        : DIRECT_CONNECTIONS / (ranks - 1);
+    uint32_t most = DIRECT_CONNECTIONS / (ranks - 1);
 
     most = most < channels ? most : channels;
     return most > 0 ? most : 1;
@@ -152,7 +160,7 @@ uint32_t pci_direct_stripes(enum pci_algorithm algorithm, uint32_t ranks, uint32
 
 uint32_t pci_direct_lanes(uint32_t ranks, uint32_t channels)
 {
-    uint32_t stripes = pci_direct_stripes(PCI_ALGORITHM_DIRECT, ranks, channels);
+    uint32_t stripes = pci_direct_stripes(ranks, channels);
     uint32_t lanes = (channels + stripes - 1) / stripes;
 
     lanes = lanes < ranks - 1 ? lanes : ranks - 1;
@@ -186,18 +194,18 @@ static void direct_shape(const struct pci_job *job, double bytes, struct shape *
     case PCI_COLLECTIVE_ALLGATHER:
         shape->lanes *= lanes;
         add(shape, 1, 1, n - 1, 1, 0);
-        add(shape, peers, 1, 0, 1, 1);
+        add_each(shape, peers, 0);
         break;
     case PCI_COLLECTIVE_REDUCE_SCATTER:
-        add(shape, n - 1, 1, 1, 0, 0);
+        add_each(shape, n - 1, 1);
         add(shape, 1, n, 0, 1, 1);
         break;
     default: /* alltoall sends and receives, scatter sends, gather receives */
         shape->lanes *= lanes;
         shape->fill = job->collective != PCI_COLLECTIVE_ALLTOALL;
-        add(shape, job->collective != PCI_COLLECTIVE_GATHER ? peers : 0, 1, 1, 0, 0);
+        add_each(shape, job->collective != PCI_COLLECTIVE_GATHER ? peers : 0, 1);
         add(shape, 1, 1, 0, 1, 0);
-        add(shape, job->collective != PCI_COLLECTIVE_SCATTER ? peers : 0, 1, 0, 1, 1);
+        add_each(shape, job->collective != PCI_COLLECTIVE_SCATTER ? peers : 0, 0);
         break;
     }
     shape->lane_bytes /= vectors ? 1 : n;
@@ -208,12 +216,12 @@ static void two_shot_shape(const struct pci_job *job, double bytes, struct shape
 {
     double n = job->ranks;
 
-    shape->chunks = 1;
-    shape->lane_bytes = bytes / n / shape->lanes;
-    shape->fill = 2;
-    shape->beside = 4 * (n - 1) / n;
+    shape->chunks = n;
+    shape->lane_bytes = bytes / shape->lanes;
     direct_links(job, 2 / n, shape);
+    add_each(shape, n - 1, 1);
     add(shape, 1, n, n - 1, 1, 1);
+    add_each(shape, n - 1, 0);
 }
 
 static struct shape shape_of(const struct pci_job *job, enum pci_algorithm algorithm, double lanes,
@@ -233,14 +241,23 @@ static double step_wait(const struct scene *scene, const struct step *step)
 {
     const double *executor = scene->executor;
 
-    return executor[PCI_EXECUTOR_STEP] * scene->gpu[PCI_GPU_BARRIER] +
+    return executor[PCI_EXECUTOR_STEP] * scene->gpu[PCI_GPU_BARRIER] + executor[PCI_EXECUTOR_WORK] +
+           (step->peers > 0 ? executor[PCI_EXECUTOR_EACH] : 0) +
+           executor[PCI_EXECUTOR_ITEM] * (step->operands + step->sends + step->stores) +
            (step->hops > 0 ? executor[PCI_EXECUTOR_POLLS] * scene->gpu[PCI_GPU_L2] : 0) +
-           (step->sends > 0 ? executor[PCI_EXECUTOR_FENCES] * scene->way[PCI_WAY_FENCE] : 0);
+           (step->sends + step->hops > 0 ? executor[PCI_EXECUTOR_FENCES] * scene->way[PCI_WAY_FENCE]
+                                         : 0);
 }
 
-static double step_move(const struct scene *scene, const struct step *step, double bytes)
+static double step_chunks(const struct step *step)
+{
+    return step->peers > 0 ? step->peers : 1;
+}
+
+static double step_move(const struct scene *scene, const struct step *step, double chunk)
 {
     const double *executor = scene->executor;
+    double bytes = chunk * step_chunks(step);
     double batches = fmax(1, bytes / executor[PCI_EXECUTOR_BATCH]);
     bool lines = step->hops > 0 && scene->protocol != PCI_PROTOCOL_SIMPLE;
     double round = ceil(step->operands / executor[PCI_EXECUTOR_OPERANDS]) *
@@ -294,7 +311,8 @@ static struct sums sums_of(const struct scene *scene, const struct shape *shape,
         sums.later += slices > 1 ? step->times * fmax(move, slices * wait)
                                  : step->times * (wait + move) + step->hops * store;
         first += step->times * move / slices;
-        sums.touched += step->times * (step->operands + step->sends + step->stores);
+        sums.touched +=
+            step->times * step_chunks(step) * (step->operands + step->sends + step->stores);
     }
     sums.move = fmax(first, sums.later - sums.wait);
     /* Add the steps before the last rank begins, which are all alike. */
@@ -360,8 +378,7 @@ static uint32_t most_channels(const struct pci_job *job, enum pci_algorithm algo
         channels /= 4; /* a channel of trees has up to four lanes */
         return channels > job->tree.channels ? channels : job->tree.channels;
     }
-    return algorithm == PCI_ALGORITHM_RING ? channels
-                                           : pci_direct_stripes(algorithm, job->ranks, channels);
+    return algorithm == PCI_ALGORITHM_RING ? channels : pci_direct_stripes(job->ranks, channels);
 }
 
 /* The model uses latencies of idle memory, which are two to three times as long under load. When it
@@ -402,7 +419,7 @@ void pci_block_parts(const struct pci_costs *costs, const struct pci_job *job,
 uint32_t pci_lanes(const struct pci_costs *costs, int sm, uint32_t blocks, uint32_t found,
                    double gbps)
 {
-    const struct step fold = {1, 2, 1, 0, 1};
+    const struct step fold = {1, 2, 1, 0, 1, 0};
     const struct scene scene = {.gpu = costs->gpu[capability_of(sm)],
                                 .way = costs->way[PCI_WAY_NVLINK],
                                 .executor = costs->executor[PCI_PROTOCOL_SIMPLE],

@@ -95,10 +95,13 @@
     X(ROUND, "round", "barriers of the block for each batch")                            \
     X(STEP, "step", "barriers of the block for each step")                               \
     X(POLLS, "polls", "loads, one after the other, until a step has seen its data")      \
-    X(FENCES, "fences", "system fences of a step that sends")                            \
+    X(FENCES, "fences", "system fences of a step with peers")                            \
     X(EXPAND, "expand", "bytes in a slot for each byte of data")                         \
     X(SLICES, "slices", "parts of a chunk; waiting, moving and posting of them overlap") \
-    X(AHEAD, "ahead", "1: a batch is loaded while the one before is stored")
+    X(AHEAD, "ahead", "1: a batch is loaded while the one before is stored")             \
+    X(WORK, "work", "us of instructions for each step")                                  \
+    X(ITEM, "item", "us of instructions for each operand, destination and store")        \
+    X(EACH, "each", "us of instructions to find the chunks if each peer has its own")
 /* Figures of a call, before its first step and after its last one. */
 #define PCI_CALL_FIGURES(X)                                                              \
     X(ENTRY, "entry", "us of the host's side: entry, classification of buffers, driver") \
@@ -322,9 +325,9 @@ uint32_t pci_lanes(const struct pci_costs *costs, int sm, uint32_t blocks, uint3
                    double gbps);
 uint32_t pci_sms(const struct pci_costs *costs, int sm);
 
-/* Return the number of stripes of a direct exchange if `channels` lanes are wanted: as many as the
- * memory of their connections and their lanes (two-shot: 2n - 1 per stripe) allow, at least 1. */
-uint32_t pci_direct_stripes(enum pci_algorithm algorithm, uint32_t ranks, uint32_t channels);
+/* Return the number of stripes of an exchange between all ranks if `channels` lanes are wanted: as
+ * many as the memory of their connections allows, at least 1. */
+uint32_t pci_direct_stripes(uint32_t ranks, uint32_t channels);
 
 /* Return the number of lanes of a stripe of direct, each for some of the peers, for collectives
  * with separate steps for each peer: the ratio of channels to stripes. */
