@@ -189,3 +189,57 @@ int test_plans_check(const struct test_plans *plans, uint32_t slots, char *text,
     return gpuring_plan_check((const struct gpuring_plan *const *) plans->plans, plans->nranks,
                               slots, text, size);
 }
+
+static void *lists[256];
+static size_t nlists;
+
+void *test_plans_list(size_t count, size_t size)
+{
+    assert_true(nlists < sizeof lists / sizeof *lists);
+    lists[nlists] = calloc(count, size);
+    assert_non_null(lists[nlists]);
+    return lists[nlists++];
+}
+
+void test_plans_lists_free(void)
+{
+    while (nlists > 0) {
+        free(lists[--nlists]);
+    }
+}
+
+static void store_steps(struct gpuring_plan_lane *lane)
+{
+    struct gpuring_step *steps = test_plans_list(lane->nsteps, sizeof *steps);
+    uint16_t *refs = test_plans_list(3 * (size_t) lane->nsteps, sizeof *refs);
+
+    lane->nrefs = 0;
+    for (uint32_t k = 0; k < lane->nsteps; k++) {
+        uint32_t chunk, used;
+        const struct gpuring_step *step = gpuring_lane_step(lane, k, &chunk);
+
+        steps[k] = *step;
+        steps[k].chunk = chunk;
+        steps[k].refs = lane->nrefs;
+        steps[k].flags &= (uint16_t) ~GPURING_STEP_RING;
+        used = (uint32_t) step->noperands + step->nsends;
+        memcpy(refs + lane->nrefs, lane->refs + step->refs, used * sizeof *refs);
+        lane->nrefs += used;
+    }
+    lane->steps = steps;
+    lane->refs = refs;
+}
+
+void test_plans_store_steps(struct test_plans *plans)
+{
+    for (int rank = 0; rank < plans->nranks; rank++) {
+        for (uint32_t l = 0; l < plans->plans[rank]->nlanes; l++) {
+            struct gpuring_plan_lane *lane = &plans->plans[rank]->lanes[l];
+
+            if (gpuring_steps_stored(lane->steps, lane->nsteps) < lane->nsteps ||
+                (lane->steps[0].flags & GPURING_STEP_RING)) {
+                store_steps(lane);
+            }
+        }
+    }
+}

@@ -30,6 +30,12 @@ void test_plans_build_on(struct test_plans *plans, enum gpuring_collective colle
                          bool in_order);
 void test_plans_free(struct test_plans *plans);
 
+/* Store the steps of rings one by one with separate references, so that each can be changed. */
+void test_plans_store_steps(struct test_plans *plans);
+/* Allocate a list that replaces one of a plan's until test_plans_lists_free frees all of them. */
+void *test_plans_list(size_t count, size_t size);
+void test_plans_lists_free(void);
+
 /* Return the result of the checker. */
 int test_plans_check(const struct test_plans *plans, uint32_t slots, char *text, size_t size);
 

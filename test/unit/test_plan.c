@@ -126,62 +126,6 @@ static void test_bad_arguments(void **state)
     assert_null(plan);
 }
 
-/* Lists that take the place of a plan's, until the test is over. */
-static void *lists[256];
-static size_t nlists;
-
-static void *list(size_t count, size_t size)
-{
-    assert_true(nlists < sizeof lists / sizeof *lists);
-    lists[nlists] = calloc(count, size);
-    assert_non_null(lists[nlists]);
-    return lists[nlists++];
-}
-
-static void lists_free(void)
-{
-    while (nlists > 0) {
-        free(lists[--nlists]);
-    }
-}
-
-/* Store the steps of a ring one by one with separate references, so that each can be changed. */
-static void store_steps(struct gpuring_plan_lane *lane)
-{
-    struct gpuring_step *steps = list(lane->nsteps, sizeof *steps);
-    uint16_t *refs = list(3 * (size_t) lane->nsteps, sizeof *refs);
-
-    lane->nrefs = 0;
-    for (uint32_t k = 0; k < lane->nsteps; k++) {
-        uint32_t chunk, used;
-        const struct gpuring_step *step = gpuring_lane_step(lane, k, &chunk);
-
-        steps[k] = *step;
-        steps[k].chunk = chunk;
-        steps[k].refs = lane->nrefs;
-        steps[k].flags &= (uint16_t) ~GPURING_STEP_RING;
-        used = (uint32_t) step->noperands + step->nsends;
-        memcpy(refs + lane->nrefs, lane->refs + step->refs, used * sizeof *refs);
-        lane->nrefs += used;
-    }
-    lane->steps = steps;
-    lane->refs = refs;
-}
-
-static void store_all_steps(struct test_plans *plans)
-{
-    for (int rank = 0; rank < plans->nranks; rank++) {
-        for (uint32_t l = 0; l < plans->plans[rank]->nlanes; l++) {
-            struct gpuring_plan_lane *lane = &plans->plans[rank]->lanes[l];
-
-            if (gpuring_steps_stored(lane->steps, lane->nsteps) < lane->nsteps ||
-                (lane->steps[0].flags & GPURING_STEP_RING)) {
-                store_steps(lane);
-            }
-        }
-    }
-}
-
 /* A mutation changes the plans (which are ours, freshly built) in one place. */
 typedef void (*mutation_fn)(struct test_plans *plans);
 
@@ -467,7 +411,7 @@ static void tree_down_not_sent(struct test_plans *plans)
 static void tree_late_read(struct test_plans *plans)
 {
     struct gpuring_plan_lane *up = &plans->plans[1]->lanes[0], *down = &plans->plans[1]->lanes[1];
-    struct gpuring_step *steps = list(2, sizeof *steps);
+    struct gpuring_step *steps = test_plans_list(2, sizeof *steps);
 
     assert_int_equal(down->nsteps, 1);
     steps[0] = steps[1] = up->steps[0];
@@ -559,7 +503,7 @@ static void test_mutations(void **state)
 
         test_plans_build(&plans, mutation->algorithm, mutation->nranks, 1);
         assert_int_equal(test_plans_check(&plans, 4, text, sizeof text), GPURING_OK);
-        store_all_steps(&plans);
+        test_plans_store_steps(&plans);
         mutation->mutate(&plans);
         status = test_plans_check(&plans, 4, text, sizeof text);
         if (status != GPURING_ERR_DATA || strstr(text, mutation->words) == NULL) {
@@ -567,7 +511,7 @@ static void test_mutations(void **state)
             failures++;
         }
         test_plans_free(&plans);
-        lists_free();
+        test_plans_lists_free();
     }
     assert_int_equal(failures, 0);
 }
@@ -579,10 +523,10 @@ static void test_slots(void **state)
     char text[256];
 
     test_plans_build(&plans, GPURING_ALGORITHM_RING, 2, 1);
-    store_all_steps(&plans);
+    test_plans_store_steps(&plans);
     for (int rank = 0; rank < 2; rank++) {
         struct gpuring_plan_lane *lane = &plans.plans[rank]->lanes[0];
-        struct gpuring_step *steps = list(6, sizeof *steps);
+        struct gpuring_step *steps = test_plans_list(6, sizeof *steps);
 
         /* As direct, with two chunks: both are sent, then both folded. */
         steps[0] = steps[1] = lane->steps[0];
@@ -611,7 +555,7 @@ static void test_slots(void **state)
     assert_int_equal(test_plans_check(&plans, 1, text, sizeof text), GPURING_ERR_DATA);
     assert_non_null(strstr(text, "free slot"));
     test_plans_free(&plans);
-    lists_free();
+    test_plans_lists_free();
 
     /* A step of the ring receives and sends: with one slot all wait for each other. */
     test_plans_build(&plans, GPURING_ALGORITHM_RING, 3, 1);

@@ -490,12 +490,18 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
 
-        cmocka_unit_test(test_ring_latency), cmocka_unit_test(test_ring_bandwidth),
-        cmocka_unit_test(test_contention),   cmocka_unit_test(test_tree),
-        cmocka_unit_test(test_direct),       cmocka_unit_test(test_two_shot),
-        cmocka_unit_test(test_errors),       cmocka_unit_test(test_part_bounds),
-        cmocka_unit_test(test_first_lanes),  cmocka_unit_test(test_many),
-        cmocka_unit_test(test_nodes),        cmocka_unit_test(test_doubling),
+        cmocka_unit_test(test_ring_latency),
+        cmocka_unit_test(test_ring_bandwidth),
+        cmocka_unit_test(test_contention),
+        cmocka_unit_test(test_tree),
+        cmocka_unit_test(test_direct),
+        cmocka_unit_test(test_two_shot),
+        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_part_bounds),
+        cmocka_unit_test(test_first_lanes),
+        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_nodes),
+        cmocka_unit_test(test_doubling),
         cmocka_unit_test(test_nodes_are_proven),
     };
 

@@ -50,7 +50,7 @@
  */
 #include "mca/coll_gpuring/plan/build.h"
 
-/* A lane of a stripe. Its peers are the ranks behind(first) .. behind(end - 1). */
+/* A lane of a stripe. Its peers are `first` to `end - 1` ranks after this one. */
 struct lane {
     struct gpuring_writer *writer;
     uint32_t key;
@@ -155,7 +155,7 @@ static void copy_block(const struct lane *lane)
     }
 }
 
-/* Send each peer of the lane its block, in as many steps as that takes. */
+/* Send each peer of the lane its block, in several steps if one is not enough. */
 static void send_blocks(const struct lane *lane)
 {
     for (int first = lane->first, end; first < lane->end; first = end) {
