@@ -60,7 +60,8 @@ check "the device tells of its port" says '\[port-down\] .*device rxe1 port 1'
 on-host vm1 "ip link set mv0 up"
 sleep 3
 
-# There are two channels, one on each port. In the second run, the second port never works.
+# There are two channels of rings, one on each port. In the second run, the second port never works.
+export OMPI_MCA_coll_gpuring_algorithm=ring
 before=$(sent rxe1)
 run 200 "$MPIRUN" --host vm0,vm1 -n 2 --mca coll_gpuring_min_channels 2 \
     "$programs/matrix" -n 0,1,1023,65537 -f 20 -s
