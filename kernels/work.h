@@ -113,13 +113,10 @@ struct gpuring_lane_state {
     uint32_t wait; /* enum gpuring_lane_wait: kind of the last wait without success */
     uint32_t wait_ref;
     uint32_t launch_seq; /* of the work; a kernel stores it at the lane's end, last, as a release */
-    union {
-        uint32_t begun; /* GPU: gpuring_begun while a work with launch_seq 0 runs, 0 otherwise */
-        uint32_t ahead; /* host: windows after the current one whose first steps have run, see
-                           GPURING_STEP_AHEAD */
-    };
-    uint32_t peer; /* host: finished peers of the current step with GPURING_STEP_EACH */
-    uint32_t reserved;
+    uint32_t begun;      /* GPU: gpuring_begun while a work with launch_seq 0 runs, 0 otherwise */
+    uint32_t peer;       /* host: finished peers of the current step with GPURING_STEP_EACH */
+    uint32_t ahead;      /* host: windows after the current one whose first steps have run, see
+                            GPURING_STEP_AHEAD */
 };
 
 /*
