@@ -161,6 +161,10 @@ void gpuring_engine_freed(const struct gpuring_engine *engine);
 
 void gpuring_engine_destroy(struct gpuring_engine *engine); /* NULL is allowed */
 
+/* Publish the operation and this rank's activity on the status pages of all connections, so that
+ * each page has all operations. */
+void gpuring_engine_publish(const struct gpuring_engine *engine, enum gpuring_activity activity);
+
 /*
  * ---- Engines of freed communicators, for later communicators of the same processes ----
  *

@@ -132,18 +132,6 @@ static void fill_work(struct gpuring_work *work, const void *input, void *output
     work->resumed = 0;
 }
 
-/* Publish the operation and this rank's activity on the status pages of all connections, so that
- * each page has all operations. */
-static void publish(struct gpuring_engine *engine, enum gpuring_activity activity)
-{
-    struct gpuring_transport *transport;
-
-    GPURING_ENGINE_EACH(i, transport, engine)
-    {
-        gpuring_transport_publish(transport, engine->operation, activity);
-    }
-}
-
 /* Begin the operation for the other ranks and for the network. */
 static void begin(struct gpuring_engine *engine)
 {
@@ -171,7 +159,7 @@ static void end(struct gpuring_engine *engine, enum gpuring_activity activity)
         gpuring_transport_end(engine->program->transport, engine->driven);
         engine->running = false;
     }
-    publish(engine, activity);
+    gpuring_engine_publish(engine, activity);
 }
 
 static bool needs_copy(const struct gpuring_engine *engine,
@@ -354,7 +342,7 @@ int gpuring_operation_enqueue(struct gpuring_engine *engine, const struct gpurin
     {
         gpuring_transport_make(transport, engine->operation, engine->made);
     }
-    publish(engine, GPURING_ACTIVITY_QUEUED);
+    gpuring_engine_publish(engine, GPURING_ACTIVITY_QUEUED);
     return GPURING_OK;
 }
 

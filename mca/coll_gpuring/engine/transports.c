@@ -64,7 +64,7 @@ bool gpuring_engine_usable(const struct gpuring_engine *engine)
     return usable;
 }
 
-static void publish(const struct gpuring_engine *engine, enum gpuring_activity activity)
+void gpuring_engine_publish(const struct gpuring_engine *engine, enum gpuring_activity activity)
 {
     struct gpuring_transport *transport;
 
@@ -79,7 +79,7 @@ void gpuring_engine_rest(struct gpuring_engine *engine, uint64_t calls, uint64_t
     gpuring_bounce_clear(engine);
     engine->prepared = 0;
     gpuring_transport_continue(engine->transports[0], calls, votes);
-    publish(engine, GPURING_ACTIVITY_CLOSED);
+    gpuring_engine_publish(engine, GPURING_ACTIVITY_CLOSED);
 }
 
 void gpuring_engine_resume(const struct gpuring_engine *engine, struct ompi_communicator_t *comm)
@@ -90,7 +90,7 @@ void gpuring_engine_resume(const struct gpuring_engine *engine, struct ompi_comm
     {
         gpuring_transport_attach(transport, comm);
     }
-    publish(engine, GPURING_ACTIVITY_OUTSIDE);
+    gpuring_engine_publish(engine, GPURING_ACTIVITY_OUTSIDE);
 }
 
 uint32_t gpuring_engine_identity(const struct gpuring_engine *engine)
