@@ -261,6 +261,33 @@ static int class_of(int code)
     return class;
 }
 
+/* Use datatypes one after another, each of which may have the handle of a freed one. */
+static bool takes_types(void *stream, MPI_Comm comm)
+{
+    enum { UNIT = 100, TYPES = 4 };
+    int on_host[TYPES * UNIT];
+    bool good = true;
+
+    for (int ints = UNIT; ints <= TYPES * UNIT; ints += UNIT) {
+        MPI_Datatype type;
+
+        for (int i = 0; i < TYPES * UNIT; i++) {
+            on_host[i] = harness_rank == 0 ? i + ints : -1;
+        }
+        harness_write(data.in, on_host, sizeof on_host);
+        MPI_Type_contiguous(ints, MPI_INT, &type);
+        MPI_Type_commit(&type);
+        MPIX_Bcast_enqueue(data.in, 1, type, 0, comm);
+        MPI_Type_free(&type);
+        driver.stream_sync(stream);
+        harness_read(on_host, data.in, sizeof on_host);
+        for (int i = 0; i < TYPES * UNIT; i++) {
+            good = good && on_host[i] == (harness_rank == 0 || i < ints ? i + ints : -1);
+        }
+    }
+    return good;
+}
+
 /* Wrong arguments return errors, after which the communicator works. */
 static void test_errors(void)
 {
@@ -321,6 +348,7 @@ static void test_errors(void)
     harness_check(code == MPI_SUCCESS && error == MPI_SUCCESS &&
                       runs(ALLREDUCE, 100, false, stream, comm),
                   "the communicator works after all these errors");
+    harness_check(takes_types(stream, comm), "and takes a datatype for what it is");
     MPI_Op_free(&op);
     MPI_Type_free(&gaps);
     MPI_Comm_free(&comm);

@@ -150,16 +150,18 @@ static int describe_shape(const struct gpuring_stream_state *state, enum gpuring
     return status;
 }
 
-/* Return true if a call differs from the last one in addresses alone. */
+/* Return true if a call differs from the last one in addresses alone. Only predefined datatypes are
+ * compared, because MPI may give a new datatype the handle of one that was freed. */
 static bool has_last_shape(const struct gpuring_stream_state *state, enum gpuring_stream_call what,
                            const struct gpuring_stream_arguments *a)
 {
     const struct gpuring_stream_arguments *last = &state->arguments;
 
     return state->call.name != NULL && what == state->what && a->rcount == last->rcount &&
-           a->rtype == last->rtype && a->scount == last->scount && a->stype == last->stype &&
-           a->op == last->op && a->root == last->root &&
-           (a->sbuf == MPI_IN_PLACE) == (last->sbuf == MPI_IN_PLACE);
+           a->rtype == last->rtype && ompi_datatype_is_predefined(a->rtype) &&
+           a->scount == last->scount && a->stype == last->stype &&
+           (a->stype == NULL || ompi_datatype_is_predefined(a->stype)) && a->op == last->op &&
+           a->root == last->root && (a->sbuf == MPI_IN_PLACE) == (last->sbuf == MPI_IN_PLACE);
 }
 
 /* Find the addresses of the data. */
