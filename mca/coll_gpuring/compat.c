@@ -46,8 +46,9 @@ const char *gpuring_compat_host(struct ompi_communicator_t *comm, int rank)
     return name != NULL ? name : "unknown";
 }
 
-/* The key of an attribute, because MPI_Comm_free only calls the destructor of a communicator when
- * no request holds it any longer. */
+/* The key of an attribute whose delete function MPI_Comm_free calls. The destructor of the
+ * communicator is no substitute, because Open MPI calls it only when no request holds the
+ * communicator any longer. */
 static struct {
     pthread_mutex_t lock; /* guards the key */
     int key;
@@ -182,7 +183,8 @@ __asm__(".pushsection .rodata\n"
         ".popsection\n");
 extern const char gpuring_help_texts[];
 
-/* Copy the text of a topic, which is a format for printf. Empty if there is no such topic. */
+/* Copy the text of a topic, which is a format for printf. Store an empty string if there is no such
+ * topic. */
 static void help_format(const char *topic, char *format, size_t size)
 {
     const char *begin, *end;

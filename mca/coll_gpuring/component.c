@@ -129,7 +129,8 @@ static int component_open(void)
 
 #define UNMAP_MS 2000 /* peers reach this point at about the same time */
 
-/* At this time, modules of communicators that the program has leaked are destroyed, too. */
+/* Open MPI has already destroyed the modules of communicators that the program has leaked, unless a
+ * request still holds one of them. */
 static int component_close(void)
 {
     gpuring_p2p_close();

@@ -25,8 +25,8 @@ static void module_construct(mca_coll_gpuring_module_t *module)
     __atomic_fetch_add(&gpuring_process.modules, 1, __ATOMIC_RELAXED);
 }
 
-/* Give back all that a module has, locally and in bounded time, because other ranks may have
- * ended. */
+/* Release everything that the module owns. This is local work that takes bounded time, because
+ * other ranks may already have exited. */
 static void module_release(mca_coll_gpuring_module_t *module)
 {
     if (module->released) {
@@ -58,25 +58,25 @@ void gpuring_module_freed(void *self)
     mca_coll_gpuring_module_t *module = self;
     struct gpuring_engine *engine;
 
-    /* Partner: complete in wireup/wireup.c. Either this thread sees the engine, or that one sees
-     * `freed`. */
+    /* Partner: complete() in wireup/wireup.c. Either this thread sees the engine, or the thread in
+     * complete() sees `freed`. */
     __atomic_store_n(&module->freed, true, __ATOMIC_SEQ_CST);
     engine = __atomic_load_n(&module->engine, __ATOMIC_SEQ_CST);
     if (engine != NULL) {
         gpuring_engine_freed(engine);
     }
     /* Ranks may have failed while they exchanged messages. Receives that were posted hold the
-     * communicator, so its destructor would never be called. Messages that arrive later would be
-     * delivered to the next communicator with the same number. Keep the number, and nothing else.
-     */
+     * communicator, so its destructor would never be called, and messages that arrive later would
+     * be delivered to the next communicator with the same number. Retain the communicator, so that
+     * its number is not used again, and release everything else. */
     if (module->state == GPURING_STATE_FAILED && gpuring_serve_idle(module)) {
         OBJ_RETAIN(module->comm);
         module_release(module);
     }
 }
 
-/* Keep the functions that this component replaces. If the communicator lacks a function, do not
- * offer it either. */
+/* Save the functions that this component replaces. Do not offer functions that the communicator
+ * does not have. */
 static void save_previous(mca_coll_gpuring_module_t *module, struct ompi_communicator_t *comm)
 {
 #define GPURING_ACT(name)                                                                  \
@@ -94,8 +94,8 @@ static void save_previous(mca_coll_gpuring_module_t *module, struct ompi_communi
 
 static mca_coll_gpuring_module_t *world; /* the module of MPI_COMM_WORLD, while it is enabled */
 
-/* Append "NAME=COMPONENT ", and return its length. The component is part of the name of the
- * module's class, such as "mca_coll_tuned_module_t". */
+/* Write "NAME=COMPONENT " and return its length, or 0 if there is no room. The component is part of
+ * the name of the module's class, such as "mca_coll_tuned_module_t". */
 static size_t print_previous(char *text, size_t room, const char *name,
                              const mca_coll_base_module_t *previous)
 {
@@ -161,7 +161,7 @@ static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator
     return OMPI_SUCCESS;
 }
 
-/* Return a new module, or NULL without memory. */
+/* Create a module. serves: it serves collectives. Return NULL if memory is exhausted. */
 static mca_coll_gpuring_module_t *module_new(struct ompi_communicator_t *comm, bool serves)
 {
     mca_coll_gpuring_module_t *module = OBJ_NEW(mca_coll_gpuring_module_t);
@@ -181,8 +181,8 @@ static mca_coll_gpuring_module_t *module_new(struct ompi_communicator_t *comm, b
     return module;
 }
 
-/* Return true if the component of a module passes the calls that it has replaced on to the previous
- * component. */
+/* Return true if the component of this module forwards the calls that it has replaced to the
+ * previous component. */
 static bool passes_on(const mca_coll_base_module_t *module)
 {
     static const char *const names[] = {"coll/monitoring", "coll/sync", "coll/cuda",
@@ -198,9 +198,9 @@ static bool passes_on(const mca_coll_base_module_t *module)
 }
 
 /*
- * Warn if another component has calls of MPI_COMM_WORLD that this one offered to serve. The base
- * does not report this, but the table of MPI_COMM_WORLD is complete when the base begins to fill
- * the table of MPI_COMM_SELF.
+ * Warn if another component has the calls on MPI_COMM_WORLD that this component offered to serve.
+ * The base does not report this. Call this function when MPI_COMM_SELF is set up, because the table
+ * of MPI_COMM_WORLD is complete by then.
  */
 static void warn_if_outranked(void)
 {

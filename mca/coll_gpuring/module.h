@@ -47,7 +47,7 @@ struct gpuring_shape;
 struct gpuring_stream_state;
 struct gpuring_wireup;
 
-/* What is known about where the buffers of calls are (agree/agree.h). */
+/* The state of agreements on where the buffers of calls are (agree/agree.h). */
 struct gpuring_agree {
     bool connected; /* all ranks are READY: a call has ended here that needs all of them. All ranks
                        set this before their next call. */
@@ -70,7 +70,7 @@ struct mca_coll_gpuring_module_t {
     enum gpuring_state state; /* changed by the thread that progresses the queue */
     int failure;              /* in state FAILED: the gpuring_status that calls return */
     bool enabled;
-    bool released; /* by gpuring_module_freed */
+    bool released; /* resources were released early, by gpuring_module_freed */
     bool freed;    /* MPI_Comm_free was called; atomic */
     struct gpuring_previous previous;
     uint64_t calls;          /* number of calls so far of the functions that it may serve */
@@ -86,8 +86,8 @@ struct mca_coll_gpuring_module_t {
     uint64_t nshapes;             /* number of shapes that were kept so far */
     struct gpuring_agree agree;
     struct gpuring_staging staging;
-    struct gpuring_stream_state *stream; /* of calls in a stream of the application; then the engine
-                                            runs no other calls. Otherwise NULL */
+    struct gpuring_stream_state *stream; /* calls in a stream of the application; the engine then
+                                            runs no other calls. NULL if there are none */
 };
 typedef struct mca_coll_gpuring_module_t mca_coll_gpuring_module_t;
 OBJ_CLASS_DECLARATION(mca_coll_gpuring_module_t);

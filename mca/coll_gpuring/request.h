@@ -9,9 +9,10 @@
 #include "mca/coll_gpuring/compat.h"
 
 /*
- * construct: a persistent request holds a reference to its communicator. free: release the
- * reference and the request, or return MPI_ERR_REQUEST if the request is active. Other functions
- * that free a request must call it last.
+ * Construct, free or activate a request. A persistent request holds a reference to its
+ * communicator. gpuring_request_free releases this reference and the request, or returns
+ * MPI_ERR_REQUEST if the request is active. A free function of a particular kind of request must
+ * call it last.
  */
 void gpuring_request_construct(struct gpuring_collective_request *self,
                                struct ompi_communicator_t *comm, bool persistent,

@@ -6,7 +6,8 @@
 #include "mca/coll_gpuring/engine/engine.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define SMALLEST ((size_t) 64 << 10) /* smallest allocation that is kept; it grows by doubling */
+/* The smallest allocation that is kept. Larger ones are powers of two. */
+#define SMALLEST ((size_t) 64 << 10)
 
 /* Make the kept memory at least `bytes` large, without preserving its contents. */
 static int grow(const struct gpuring_engine *engine, struct gpuring_bounce *bounce, size_t bytes)
@@ -24,7 +25,7 @@ static int grow(const struct gpuring_engine *engine, struct gpuring_bounce *boun
     return status;
 }
 
-/* Get memory for a copy. */
+/* Get memory for a bounce buffer, from the kept memory if it is not too large for that. */
 static int take(const struct gpuring_engine *engine, struct gpuring_bounce *bounce, size_t bytes,
                 void **memory)
 {
@@ -42,7 +43,7 @@ static int take(const struct gpuring_engine *engine, struct gpuring_bounce *boun
     return status;
 }
 
-/* Start to copy between a user's buffer and its copy. */
+/* Start to copy between a user's buffer and its bounce buffer. in: to the bounce buffer. */
 static int copy(const struct gpuring_engine *engine, const struct gpuring_call_buffer *buffer,
                 const void *user, void *copied, bool in)
 {
@@ -59,7 +60,7 @@ int gpuring_bounce_start(struct gpuring_engine *engine, const struct gpuring_cal
                          bool copy_in, bool copy_out, const void **input, void **output)
 {
     bool in_place = call->input == call->output && call->in.runs == NULL && call->out.runs == NULL;
-    void *copied = NULL; /* gcc 14 does not see that it is set where it is used */
+    void *copied = NULL; /* initialized because gcc 14 warns otherwise */
     int status = GPURING_OK;
 
     engine->bounce_output.used = NULL;

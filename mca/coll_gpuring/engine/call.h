@@ -17,11 +17,12 @@
  * datatype.
  */
 struct gpuring_call_buffer {
-    struct gpuring_pointer at; /* where it is */
-    const void *sample;        /* address of its data that `at` describes; NULL: none */
-    uint64_t bytes;            /* range from its address that contains all data of the call; 0: the
-                                  buffer is not used */
-    struct gpuring_blocks blocks; /* for collectives with blocks; offsets within these bytes */
+    struct gpuring_pointer at; /* kind and location of the memory */
+    const void *sample;        /* address of data in the buffer that `at` describes; NULL: none */
+    /* All data of the call is within this number of bytes from the buffer's address. 0: the call
+     * does not use the buffer. */
+    uint64_t bytes;
+    struct gpuring_blocks blocks; /* for collectives with blocks; offsets within `bytes` */
     struct gpuring_runs *runs; /* pieces of the data, if the call works on a packed copy of `bytes`
                                   bytes; otherwise NULL */
 };
@@ -33,10 +34,10 @@ struct gpuring_call_memory {
 };
 
 /*
- * Connections are made in sets, when a call first needs one. Each algorithm has a set with its
- * number. One more set is for small calls. On GPUs it has connections of direct for LL: one stripe,
- * short slots, and no slots of other protocols. Between nodes of hosts with many ranks it has the
- * connections of allreduces by doubling.
+ * Connections are made in sets, when a call first needs them. Each algorithm has a set with the
+ * algorithm's number. GPURING_SET_SMALL is one more set, for small calls. On GPUs, it contains
+ * connections of direct for LL alone, with one stripe and short slots. Between nodes of hosts with
+ * many ranks, it contains the connections of allreduces by doubling.
  */
 #define GPURING_SET_SMALL ((int) GPURING_ALGORITHM_COUNT)
 #define GPURING_SET_COUNT (GPURING_SET_SMALL + 1)
@@ -51,10 +52,10 @@ struct gpuring_selection {
     enum gpuring_algorithm algorithm;
     int set; /* of connections, see GPURING_SET_SMALL */
     enum gpuring_protocol protocol;
-    uint32_t channels; /* of the plan, for gpuring_plan_first_lanes */
+    uint32_t channels; /* number of channels to use, see gpuring_plan_first_lanes */
     uint64_t chunk;    /* elements */
-    uint64_t slice;    /* elements of a slot if chunks are larger than a slot, otherwise 0:
-                          kernels/work.h */
+    uint64_t slice;    /* elements per slot if a chunk takes several slots, otherwise 0
+                          (kernels/work.h) */
 };
 
 /* A call of a collective. */
@@ -74,8 +75,8 @@ struct gpuring_call {
     bool selected;                      /* `choice` is set */
     struct gpuring_selection choice;
     uint64_t made;  /* word that must be equal on all ranks, see serve/differ.h; 0: unknown */
-    uint64_t shape; /* calls of a communicator with the same number differ in addresses alone; 0:
-                       it has none */
+    uint64_t shape; /* calls of a communicator with the same number differ only in addresses; 0:
+                       no number */
 };
 
 #define GPURING_COUNT_UNKNOWN UINT64_MAX

@@ -10,16 +10,17 @@
 #include "mca/coll_gpuring/util/status.h"
 
 /*
- * With LL, the slots of all lanes of a direct exchange contain LL_ROUND bytes of data together, so
- * that a call of this size needs one round.
+ * The LL slots of all lanes of a direct exchange together hold LL_ROUND bytes of data, so that a
+ * call of this size needs a single round.
  */
 #define LL_ROUND (32 << 10)
 
 /*
- * FIFOs of flagged lines in shared memory of hosts, for small vectors. A rank that sends more than
- * it receives can be ahead by as many calls as the FIFO has slots, which determines how often ranks
- * that share a core switch (doc/results/collectives.md). The distance of slots is not a power of
- * two, because their first lines would then use few sets of a cache.
+ * FIFOs of LL and LL128 in shared memory of hosts, for small vectors. A rank that sends more than
+ * it receives can be ahead by as many calls as the FIFO has slots. Therefore the number of slots
+ * determines how often ranks that share a core switch (doc/results/collectives.md). The size of a
+ * slot is not a power of two, because the first lines of all slots would then map to few sets of a
+ * cache.
  */
 static const struct {
     uint32_t nslots;
@@ -27,8 +28,8 @@ static const struct {
 } host_lines[] = {[GPURING_PROTOCOL_LL] = {GPURING_FIFO_MAX_SLOTS, 512 + 128},
                   [GPURING_PROTOCOL_LL128] = {64, (2 << 10) + 128}};
 
-/* Between nodes of hosts, the set has the connections of doubling, for small allreduces between
- * more ranks than can exchange directly. */
+/* Return true if the set for small calls has the connections of doubling: between nodes of hosts,
+ * for small allreduces between more ranks than can exchange directly. */
 static bool has_doubling(const struct gpuring_engine_config *config)
 {
     return config->input.node != NULL && config->select.nranks > GPURING_DIRECT_MAX_VECTOR_RANKS &&
@@ -74,11 +75,12 @@ static int build_plans(struct gpuring_engine *engine, const struct gpuring_engin
 }
 
 /*
- * Patience of a lane. On the host, it is a number of unsuccessful polls. The usual number takes
- * about a microsecond, so that small operations finish in the first call of poll. It is smaller if
- * the awaited rank may need the core, and between nodes, where data arrives when the caller
- * progresses the proxy after the poll; it is 1 if all other ranks are on other nodes. On a GPU, it
- * is in nanoseconds, and short if ranks share the GPU without MPS and cannot run simultaneously.
+ * Patience of a lane. On the host, it is the number of unsuccessful polls after which the lane
+ * returns. LOOKS polls take about a microsecond, so that small operations finish in the first call
+ * of poll. The number is smaller if the awaited rank may need the core. It is also smaller between
+ * nodes, because their data is received when the caller progresses the proxy after the poll, and 1
+ * if all other ranks are on other nodes. On a GPU, patience is in nanoseconds, and it is short if
+ * ranks share the GPU without MPS, because their kernels cannot run simultaneously.
  */
 #define LOOKS                256
 #define LOOKS_NETWORK        16
@@ -114,17 +116,18 @@ static bool is_exchange(enum gpuring_algorithm algorithm)
 }
 
 /*
- * Size of the slots. In shared memory of hosts, a connection of a ring has HOST_SHARE times
- * coll_gpuring_buffer_size, and so have all connections of a rank in an exchange together. This is
- * larger than the cache of one core, which chunks with rotating offsets require (kernels/fifo.h),
- * but not much larger. Slots of LEAST_HOST_BYTES are copied about as fast as larger ones.
+ * Size of the slots in shared memory of hosts. The connections of all channels of a ring together
+ * have HOST_SHARE times coll_gpuring_buffer_size, and so have all connections of a rank in an
+ * exchange. This is larger than the cache of one core, which chunks with rotating offsets require
+ * (kernels/fifo.h), but not much larger. Slots of LEAST_HOST_BYTES are copied about as fast as
+ * larger ones.
  */
 #define HOST_SHARE       2
 #define LEAST_HOST_BYTES (16 << 10)
 
-/* Between nodes, all connections of two-shot at a rank have NODES_SHARE times
- * coll_gpuring_buffer_size together. Slots have at least LEAST_NODES_BYTES, so that messages
- * between nodes are not short. */
+/* Between nodes, all connections of two-shot at a rank together have NODES_SHARE times
+ * coll_gpuring_buffer_size. Slots have at least LEAST_NODES_BYTES, so that messages between nodes
+ * are not short. */
 #define NODES_SHARE       16
 #define LEAST_NODES_BYTES (32 << 10)
 
@@ -149,12 +152,14 @@ static uint64_t host_slot(const struct gpuring_select_config *config,
 }
 
 /*
- * Inside a node of GPUs, the size decreases with the number of connections of the algorithm's
- * lanes, because they share the links. Rings have coll_gpuring_buffer_size, trees with their four
- * connections half of it, and exchanges with all ranks a quarter, which is still twice the data
- * that a connection has in flight (450 GB/s for 7 peers of 8 lanes, 4 us). LL128 has no slots if it
- * is not used. With many ranks, all connections of an exchange have a constant size together,
- * regardless of the number of ranks.
+ * Size of the slots inside a node of GPUs. It decreases with the number of connections of a lane,
+ * because these connections share the links. Connections of a ring have coll_gpuring_buffer_size.
+ * The four connections of a lane in a tree have half of it each. Connections of an exchange with
+ * all ranks have a quarter, which is still twice the data that a connection has in flight (450 GB/s
+ * over 7 peers with 8 lanes each, for 4 us). LL128 has no slots if it is not used.
+ *
+ * With many ranks, all connections of an exchange together have a constant size, regardless of the
+ * number of ranks.
  */
 #define SHARED_ROOM       64  /* connections of Simple: 64 MiB; slots of 8 KiB with 1024 ranks */
 #define SHARED_LINES      8   /* connections of LL and LL128 */
@@ -203,7 +208,8 @@ static void size_slots(struct gpuring_engine *engine, enum gpuring_algorithm alg
     }
 }
 
-/* Small calls on GPUs use LL. Doubling between hosts may use every protocol. */
+/* Set the sizes of slots of the set for small calls. On GPUs it uses LL alone. On hosts it serves
+ * doubling, which may use every protocol. */
 static void size_small_slots(struct gpuring_engine *engine)
 {
     uint64_t *slots = engine->choice_config.slot_bytes[GPURING_SET_SMALL];
@@ -218,8 +224,7 @@ static void size_small_slots(struct gpuring_engine *engine)
     }
 }
 
-/* Return true if kernels may wait for the next call: they must not keep the GPU from other ranks.
- */
+/* Return true if kernels may wait for the next call without keeping the GPU from other ranks. */
 static bool may_linger(const struct gpuring_engine_config *config)
 {
     return config->linger_us > 0 && config->select.nnodes == 1 &&
@@ -316,11 +321,11 @@ static struct gpuring_fifo_config fifos_of(const struct gpuring_select_config *c
 }
 
 /*
- * Enlarge the slots of an algorithm if the net accesses any host memory and all connections are
- * between nodes. Most long chunks then need no slot, and an unused slot has no pages. All ranks
- * have the same net.
+ * Enlarge the slots of a set if the net accesses any host memory and all connections are between
+ * nodes. Most long chunks then need no slot, and a slot that is never used takes no memory. All
+ * ranks have the same net, so they get the same sizes.
  */
-#define ANY_MEMORY_SLOTS 8 /* times the usual size: 1 MiB by default */
+#define ANY_MEMORY_SLOTS 8 /* factor on the usual size: 1 MiB by default */
 
 static void enlarge_slots(struct gpuring_select_config *config, int set)
 {
@@ -350,7 +355,8 @@ uint32_t gpuring_engine_together(const struct gpuring_engine *engine, int set)
     return sets_of(engine) & ((late & 1u << set) != 0 ? late : ~late);
 }
 
-/* Ranks can vote only if they are all connected with each other, as in the set for small calls. */
+/* The set for small calls is among them if it exists, because ranks can vote only if each rank is
+ * connected with all others. */
 uint32_t gpuring_engine_first_sets(const struct gpuring_engine *engine)
 {
     uint32_t small = sets_of(engine) & 1u << GPURING_SET_SMALL;
@@ -402,7 +408,7 @@ int gpuring_engine_transport(struct gpuring_engine *engine, uint32_t sets,
     return status;
 }
 
-/* Return true if the transport, which is new, has the connections of a set. */
+/* Return true if this new transport has the connections of a set. */
 static bool binds(const struct gpuring_engine *engine, int set,
                   const struct gpuring_transport *transport)
 {
@@ -415,13 +421,14 @@ int gpuring_engine_bind(struct gpuring_engine *engine, const struct gpuring_tran
     int status = GPURING_OK;
 
     for (int i = 0; i < GPURING_SET_COUNT && status == GPURING_OK; i++) {
-        /* Also of sets that are not connected, while nothing runs yet. */
+        /* The first call does this for all sets, even if they are not connected yet, because no
+         * operation is running at that time. */
         if (engine->base[i].plan != NULL) {
             status = gpuring_program_states(engine, engine->base[i].plan);
         }
         if (binds(engine, i, transport) &&
             gpuring_transport_tears_lines(transport, engine->base[i].index)) {
-            /* A thread that selects the set at this moment does not keep its choice. */
+            /* If another thread selects the set at this moment, it does not keep its selection. */
             engine->choice_config.slot_bytes[i][GPURING_PROTOCOL_LL128] = 0;
         }
     }
@@ -451,8 +458,8 @@ void gpuring_engine_destroy(struct gpuring_engine *engine)
         gpuring_operation_drain(engine);
     }
     if (engine->stream != NULL) {
-        engine->device_ops->stream_destroy(
-            engine->stream); /* nothing uses the memory freed below afterwards */
+        /* After this, nothing uses the memory that is freed below. */
+        engine->device_ops->stream_destroy(engine->stream);
     }
     gpuring_bounce_clear(engine);
     gpuring_programs_destroy(engine);

@@ -24,7 +24,8 @@ static uint64_t longest_block(const struct gpuring_call_buffer *buffer, int nran
     return longest;
 }
 
-/* Assign a share of every block to each lane. Keep only lanes that may have data, at least one. */
+/* Assign a share of each block to each lane. Keep only the lanes that may have data, but at least
+ * one. */
 static void begin_blocks(const struct gpuring_plan *plan, const struct gpuring_call *call,
                          struct gpuring_work *work)
 {
@@ -41,7 +42,7 @@ static void begin_blocks(const struct gpuring_plan *plan, const struct gpuring_c
     work->count = share < longest ? share : longest;
 }
 
-/* Place tables of blocks in memory of the executor. */
+/* Copy tables of blocks to memory that the executor can read. */
 static int place_tables(struct gpuring_engine *engine, struct gpuring_work *work)
 {
     struct gpuring_blocks *blocks[] = {&work->in, &work->out};
@@ -78,8 +79,8 @@ static int find_program(struct gpuring_engine *engine, const struct gpuring_call
     return gpuring_program_find(engine, call->collective, set, call->root, &engine->program);
 }
 
-/* Fill in plan and work, which depend only on the call's shape. Store the members one by one,
- * because a copy of the whole work would wait for earlier stores. */
+/* Find the program and fill in the members of the work that depend only on the call's shape. Store
+ * them one by one, because a copy of the whole work would wait for earlier stores. */
 static int prepare(struct gpuring_engine *engine, const struct gpuring_call *call)
 {
     const struct gpuring_selection *choice = &call->choice;
@@ -120,8 +121,8 @@ static int prepare(struct gpuring_engine *engine, const struct gpuring_call *cal
                                                            : place_tables(engine, work);
 }
 
-/* Fill in the data of an individual call: buffers that the executor can access, and the status of
- * the lanes. */
+/* Fill in the members of the work that each call sets: buffers that the executor can access, and
+ * the status of the lanes. */
 static void fill_work(struct gpuring_work *work, const void *input, void *output)
 {
     for (uint32_t i = 0; i < work->nlanes; i++) {
@@ -132,7 +133,7 @@ static void fill_work(struct gpuring_work *work, const void *input, void *output
     work->resumed = 0;
 }
 
-/* Begin the operation for the other ranks and for the network. */
+/* Announce the operation to the other ranks and to the network. */
 static void begin(struct gpuring_engine *engine)
 {
     struct gpuring_transport *transport;
@@ -149,7 +150,7 @@ static void begin(struct gpuring_engine *engine)
     engine->program->used = engine->operation;
 }
 
-/* End the operation. Also called if the call has failed before it began. */
+/* End the operation. This is also called if the call failed before the operation began. */
 static void end(struct gpuring_engine *engine, enum gpuring_activity activity)
 {
     if (engine->running) {
@@ -170,7 +171,7 @@ static bool needs_copy(const struct gpuring_engine *engine,
             !gpuring_device_reaches(engine->device_ops, engine->device, &buffer->at));
 }
 
-/* Get the buffers that the executor works on: those of the call, or copies. */
+/* Get the buffers that the executor works on: those of the call, or bounce buffers. */
 static int find_buffers(struct gpuring_engine *engine, const struct gpuring_call *call,
                         const void **input, void **output)
 {
@@ -210,10 +211,10 @@ int gpuring_operation_start(struct gpuring_engine *engine, const struct gpuring_
 }
 
 /*
- * Compare this rank's call with that of the rank from which the first lane receives. Flagged lines
- * contain no size, so a rank with a smaller count than its sender would finish without an error.
- * This costs nothing while a kernel runs for microseconds. On the host it would take as long as a
- * small call.
+ * Compare this rank's call with that of the rank from which the first lane receives. Lines of LL
+ * and LL128 contain no size, so a rank with a smaller count than its sender would finish without an
+ * error. On a GPU this costs nothing, because the kernel runs for microseconds meanwhile. It is not
+ * done on the host, where it would take as long as a small call.
  */
 static int compare(struct gpuring_engine *engine)
 {
@@ -232,14 +233,16 @@ static int compare(struct gpuring_engine *engine)
 
 /*
  * Run the lanes, and progress their network connections. If anything was received, run the lanes
- * again, because the caller progresses MPI between two polls, which takes as long as a message.
+ * again immediately, because the caller progresses MPI between two polls, which takes as long as a
+ * message.
  *
- * If the lanes wait for the network alone, running them takes longer than looking at the network.
- * They run in the first poll and after each event. They also run in one of POLLS_PER_RUN polls,
- * because an event that another thread receives while a lane stores its tail may count as none.
+ * If the lanes wait for the network alone, running them takes longer than checking the network.
+ * They then run in the first poll and after each event of the network. They also run in every
+ * POLLS_PER_RUN-th poll, because an event that another thread receives while a lane stores its tail
+ * may not be counted.
  */
 #define POLLS_PER_RUN 16
-#define RUNS_PER_POLL 8 /* at most, so that the caller progresses MPI */
+#define RUNS_PER_POLL 8 /* limit, so that the caller can progress MPI */
 
 static int run_lanes(struct gpuring_engine *engine)
 {
@@ -285,15 +288,17 @@ void gpuring_operation_fail(struct gpuring_engine *engine)
     end(engine, GPURING_ACTIVITY_FAILED);
 }
 
-/* Launch an operation, and publish it. The driver copies the work. The states of the lanes are only
- * written at the end of a launch, in the order of the stream. All counters of connections are in
- * memory of the device. */
+/*
+ * Launch an operation in the application's stream. The driver copies the work. A kernel writes the
+ * states of its lanes only when it ends, and the stream runs one launch after another. All counters
+ * of connections are in memory of the device.
+ */
 static int launch_queued(struct gpuring_engine *engine, bool captured)
 {
     struct gpuring_work work = engine->work;
     int status;
 
-    if (captured) { /* it may run any number of times, so it is not counted */
+    if (captured) { /* The launch may run any number of times, so it is not counted. */
         work.states = engine->captured;
         work.launch_seq = 0;
         work.linger = gpuring_capture_number(engine->captures + 1);
@@ -346,7 +351,8 @@ int gpuring_operation_enqueue(struct gpuring_engine *engine, const struct gpurin
     return GPURING_OK;
 }
 
-/* Allocate states for launches in graphs. All plans have as many lanes as those built so far. */
+/* Allocate states for launches in graphs. No later plan has more lanes than the plans built so
+ * far. */
 static int alloc_captured(struct gpuring_engine *engine)
 {
     void *states = NULL;
@@ -357,8 +363,8 @@ static int alloc_captured(struct gpuring_engine *engine)
     return status;
 }
 
-/* Build the plans of the collectives that can be enqueued, with root 0. Those with other roots have
- * as many lanes, so the states have their final size. */
+/* Build the plans of the collectives that can be enqueued, with root 0. Plans for other roots have
+ * the same number of lanes, so the lane states get their final size here. */
 int gpuring_engine_enqueues(struct gpuring_engine *engine, void *stream)
 {
     static const enum gpuring_collective collectives[] = {
@@ -385,8 +391,8 @@ uint64_t gpuring_operation_progress(const struct gpuring_engine *engine)
 {
     uint64_t sum = engine->operation << 32;
 
-    /* Lanes of a kernel store their states when the kernel ends. Until then, slots that move
-     * between nodes show its progress. */
+    /* A kernel stores the states of its lanes when it ends. Until then, the number of slots moved
+     * between nodes shows its progress. */
     sum += engine->program != NULL ? gpuring_transport_moved(engine->program->transport) : 0;
 
     for (uint32_t i = 0; i < engine->work.nlanes; i++) {
@@ -403,7 +409,8 @@ int gpuring_operation_waiting(const struct gpuring_engine *engine, enum gpuring_
     for (uint32_t i = 0; i < engine->work.nlanes; i++) {
         const struct gpuring_lane_state *state = &engine->work.states[i];
 
-        if (state->status != GPURING_LANE_DONE) { /* a stopped one still has its position */
+        if (state->status != GPURING_LANE_DONE) { /* a lane that was stopped still has its
+                                                     position */
             *wait = (enum gpuring_lane_wait) state->wait;
             *ref = state->wait_ref;
             *peer = gpuring_transport_peer_rank(engine->program->transport, engine->program->index,

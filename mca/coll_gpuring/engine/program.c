@@ -86,8 +86,8 @@ bool gpuring_programs_offer(const struct gpuring_engine *engine, enum gpuring_co
             engine->others->order != NULL);
 }
 
-/* Wait for the operations in a stream of the application, because memory that they use will be
- * freed. Other operations are not running at this time. */
+/* Wait for the operations in a stream of the application before memory that they use is freed.
+ * Other operations are not running at this time. */
 static void settle(const struct gpuring_engine *engine)
 {
     if (engine->enqueues) {
@@ -150,7 +150,7 @@ static void positions_of(const struct gpuring_plan_input *input, int rank,
     }
 }
 
-/* Build another rank's plan that corresponds to this one. */
+/* Build the plan of another rank that corresponds to this rank's plan. */
 static int build_other(const struct gpuring_programs *programs, const struct gpuring_plan *own,
                        int rank, struct gpuring_channel *channels, struct gpuring_plan **plan)
 {
@@ -173,7 +173,8 @@ static int build_other(const struct gpuring_programs *programs, const struct gpu
     return status;
 }
 
-/* With coll_gpuring_check=plans, prove a plan and those of all other ranks before it is used. */
+/* Prove that a plan and those of all other ranks are correct, before it is used. Only with
+ * coll_gpuring_check=plans. */
 static int prove(const struct gpuring_programs *programs, const struct gpuring_plan *own)
 {
     const struct gpuring_plan_input *input = &programs->input;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The end of operations in a stream of the application; see engine.h. The launches of an engine run
- * one after another, and each stores its number in the states of its lanes, which are in pinned
- * memory. The last launch has ended if all of its lanes have its number.
+ * Detects the end of operations in a stream of the application; see engine.h. The launches of an
+ * engine run one after another. Each stores its number in the states of its lanes, which are in
+ * pinned memory, so the last launch has ended when all of its lanes have its number.
  */
 #include "mca/coll_gpuring/engine/engine.h"
 #include "mca/coll_gpuring/util/backoff.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* Return the number of the last launch that has ended in a lane. */
+/* Return the number of the last launch that has ended in this lane. */
 static uint32_t ended(const struct gpuring_engine *engine, uint32_t lane)
 {
     /* This acquire pairs with the fence at the kernel's end. */
@@ -67,8 +67,9 @@ bool gpuring_operation_corrupt(const struct gpuring_engine *engine)
     return false;
 }
 
-/* Return true if nothing runs on the GPU any more, because the context was lost or a kernel has
- * faulted. The engine's own stream is idle, so it only returns such errors. */
+/* Return true if nothing can run on the GPU any longer, because the context was lost or a kernel
+ * has faulted. The engine's own stream is idle, so synchronizing with it returns only such
+ * errors. */
 static bool is_broken(const struct gpuring_engine *engine)
 {
     return engine->device_ops->lost(engine->device) ||

@@ -8,13 +8,13 @@
 /*
  * The built-in limits, in bytes:
  *
- *   hop     the bytes that can be copied in the time of one more hop. Measured on the host device
- *           (2 and 4 ranks of one machine). Estimated for GPUs (about 1 us at 60 GB/s) and for
- *           networks (about 10 us at 6 GB/s).
+ *   hop     number of bytes that can be copied in the time of one more hop. Measured on the host
+ *           device (2 and 4 ranks of one machine). Estimated for GPUs (about 1 us at 60 GB/s) and
+ *           for networks (about 10 us at 6 GB/s).
  *   direct  largest size of the direct exchange on GPUs, where it loads n vectors in few blocks
  *   ll      largest size of LL, which saves a round of counters but doubles the bytes
- *   ll128   largest size of LL128, beyond LL; 0: never. Measured on the host device. On GPUs only
- *           the topology knows where LL128 works.
+ *   ll128   largest size of LL128, if it is above that of LL; 0: never. Measured on the host
+ *           device. On GPUs, LL128 is used only if the topology shows that it works.
  */
 struct limits {
     uint64_t hop, direct, ll, ll128;
@@ -26,18 +26,18 @@ static const struct limits gpu_limits = {
 static const struct limits net_limits = {
     .hop = 64 << 10, .direct = UINT64_MAX, .ll = 0, .ll128 = 0};
 
-/* Number of bytes that are worth another channel. Its block on a GPU has 512 threads with Simple,
- * and each needs 64 bytes. */
+/* Number of bytes for which another channel is worthwhile. With Simple, the block of a channel on a
+ * GPU has 512 threads, and each thread should have 64 bytes. */
 static const uint64_t channel_bytes[GPURING_PROTOCOL_COUNT] = {[GPURING_PROTOCOL_SIMPLE] = 32768,
                                                                [GPURING_PROTOCOL_LL] = 4096,
                                                                [GPURING_PROTOCOL_LL128] = 5120};
 
-#define HALF_FOLDED 4 /* half of a vector is folded in the time in which a 4th of it is copied */
+#define HALF_FOLDED 4 /* folding half of a vector takes as long as copying a quarter of it */
 
 #define DOUBLING_BYTES (64 << 10)
 #define RING_BYTES     (16 << 10)
 #define NODE_BYTES     (4 << 10)
-#define TREE_RANKS     5 /* with fewer, a tree is no shallower than a ring is long */
+#define TREE_RANKS     5 /* with fewer ranks, a tree is at least as deep as a ring is long */
 
 static const struct limits *limits_of(const struct gpuring_select_config *config)
 {
@@ -51,7 +51,8 @@ bool gpuring_select_eligible(enum gpuring_algorithm algorithm, int nranks, int n
     case GPURING_ALGORITHM_DIRECT:
         return nranks <= GPURING_DIRECT_MAX_RANKS;
     case GPURING_ALGORITHM_TWO_SHOT:
-        /* It has as many connections as direct: only if a choice names it. */
+        /* It needs as many connections as direct, so it is built only if a parameter, a rule or the
+         * model names it. */
         return (wanted & 1u << algorithm) != 0 && nnodes == 1 &&
                nranks <= GPURING_DIRECT_MAX_VECTOR_RANKS;
     case GPURING_ALGORITHM_RING:
@@ -69,15 +70,16 @@ static bool exists(const struct gpuring_select_config *config, enum gpuring_coll
            (config->plans[collective] & 1u << algorithm) != 0;
 }
 
-/* Return true if two-shot between nodes serves large vectors, as all cores and network devices of a
- * node then work at the same time. */
+/* Return true if two-shot serves large vectors between nodes, because all cores and network devices
+ * of a node then work at the same time. */
 static bool is_nodewise(const struct gpuring_select_config *config,
                         enum gpuring_collective collective)
 {
     return config->nnodes > 1 && exists(config, collective, GPURING_ALGORITHM_TWO_SHOT);
 }
 
-/* On GPUs LL128 needs 128-byte stores that stay whole; what asks for it does not make them so. */
+/* Return true if an algorithm can use a protocol. On GPUs, LL128 requires 128-byte stores that are
+ * not torn, so it is refused elsewhere even if a parameter or a rule selects it. */
 static bool has_protocol(const struct gpuring_select_config *config,
                          enum gpuring_algorithm algorithm, int protocol)
 {
@@ -88,10 +90,11 @@ static bool has_protocol(const struct gpuring_select_config *config,
            (protocol != GPURING_PROTOCOL_LL128 || whole);
 }
 
-/* The call to select for. Rules count the bytes of a vector, or of all ranks' blocks together. */
+/* The call to select for. `bytes` is the size of the vector or of one block, and `all` is the size
+ * of the vector or of all ranks' blocks together, which rules compare with their limits. */
 struct request {
     enum gpuring_collective collective;
-    uint64_t bytes, all;                     /* of the vector or of a block; as rules count them */
+    uint64_t bytes, all;
     const struct gpuring_model_entry *model; /* NULL: not used */
 };
 
@@ -106,26 +109,29 @@ static uint64_t max_of(uint64_t a, uint64_t b)
 }
 
 /*
- * Largest size, as rules count it, at which the direct exchange is the best algorithm as far as
- * known.
+ * Return the largest size, as rules count it, at which the direct exchange is known to be the best
+ * algorithm.
  *
- * Allreduce: one hop, and n - 1 times the vector over each rank's links, where a ring has 2 (n - 1)
- * hops and 2 (n - 1) / n times the vector. With two ranks of a node the bytes are equal, but in the
- * exchange each rank folds the whole vector, and on a ring half of it.
+ * Allreduce: The exchange takes one hop, and sends n - 1 times the vector over each rank's links. A
+ * ring takes 2 (n - 1) hops and sends 2 (n - 1) / n times the vector. Between two ranks of a node
+ * these bytes are equal, but in the exchange each rank folds the whole vector, and on a ring half
+ * of it.
  *
  * Doubling between nodes takes log2 N hops, but the leader of a node of r ranks copies the vector r
  * times in each direction (doc/results/scale.md).
  *
- * Between nodes that have r ranks each, two-shot has 2 (N - 1) hops between N nodes, and a node
- * sends 2 (N - 1) / N times the vector, where all ranks of an exchange send it r r (N - 1) times.
+ * Two-shot between N nodes of r ranks each takes 2 (N - 1) hops, and a node sends 2 (N - 1) / N
+ * times the vector. In an exchange, all ranks of a node together send it r r (N - 1) times.
  *
- * Other vectors pass n - 2 more ranks on a ring, but each rank sends them once, where the root of
- * an exchange sends or receives them n - 1 times. Blocks cost the same traffic either way if all
- * ranks reach each other equally well. Between nodes of r ranks, a ring takes each block out of a
- * node once, and an exchange r times.
+ * Other collectives on vectors pass n - 2 more ranks on a ring. There each rank sends the vector
+ * once, whereas the root of an exchange sends or receives it n - 1 times.
  *
- * Reductions in order have a chain instead of a ring, which carries blocks and the results of calls
- * with a root to its end and back. They go directly as far as possible.
+ * Collectives on blocks cause the same traffic with both algorithms if all ranks reach each other
+ * equally well. Between nodes of r ranks, a ring sends each block out of a node once, and an
+ * exchange r times.
+ *
+ * Reductions in order have a chain instead of a ring. It carries blocks, and the results of calls
+ * with a root, to its end and back. Therefore they use the exchange as far as possible.
  */
 static uint64_t direct_limit(const struct gpuring_select_config *config,
                              enum gpuring_collective collective)
@@ -158,11 +164,14 @@ static uint64_t direct_limit(const struct gpuring_select_config *config,
     return n == 2 ? UINT64_MAX : hop;
 }
 
-/* The same for trees and sizes beyond the exchange; 0: at no size. Trees have about 2 log2 n hops
- * in an allreduce, and half of that in other collectives, and are worth it while a hop costs more
- * than a chunk of V / n. On hosts between nodes, the thread of a rank copies the whole vector in a
- * tree. The model of doc/results/scale.md has the same time for a ring at about RING_BYTES for each
- * rank, and for two-shot at about NODE_BYTES for each node. */
+/*
+ * Return the largest size at which a tree is the best algorithm for sizes above direct_limit; 0: at
+ * no size. A tree takes about 2 log2 n hops in an allreduce, and half of that in other collectives.
+ * It is faster than a ring while a hop costs more than a chunk of V / n bytes. Between nodes of
+ * hosts, the thread of a rank copies the whole vector in a tree. According to the model of
+ * doc/results/scale.md, a tree then takes as long as a ring at about RING_BYTES for each rank, and
+ * as long as two-shot at about NODE_BYTES for each node.
+ */
 static uint64_t tree_limit(const struct gpuring_select_config *config,
                            enum gpuring_collective collective)
 {
@@ -182,11 +191,11 @@ static uint64_t tree_limit(const struct gpuring_select_config *config,
 }
 
 /*
- * Staging copies at the root and at the other ranks, and kernels must be launched on all ranks.
- * Measured with 2 and 4 ranks on an H200 with MPS (doc/results/gpu.md): a staged bcast takes 0.65
- * of the time at 8 bytes, 0.74 to 0.82 at 1 KiB and twice the time at 128 KiB, so the times are
- * equal at about 8 KiB. Gather and scatter take 0.83 to 0.95 of the time up to 512 bytes, and 1.0
- * to 1.1 of it at 4 KiB. Reduce is never faster staged.
+ * A staged call copies at the root and at the other ranks. A served call launches kernels on all
+ * ranks. Measured with 2 and 4 ranks on an H200 with MPS (doc/results/gpu.md): a staged bcast takes
+ * 0.65 of the time of a served one at 8 bytes, 0.74 to 0.82 at 1 KiB and twice the time at 128 KiB,
+ * so the times are equal at about 8 KiB. Staged gathers and scatters take 0.83 to 0.95 of the time
+ * up to 512 bytes, and 1.0 to 1.1 of it at 4 KiB. Reduce is never faster staged.
  */
 uint64_t gpuring_select_small_limit(enum gpuring_collective collective, uint64_t agree_size)
 {
@@ -200,15 +209,15 @@ uint64_t gpuring_select_small_limit(enum gpuring_collective collective, uint64_t
 }
 
 /*
- * Largest size at which the previous component is faster; 0: at no size.
+ * Return the largest size at which the previous component is faster; 0: at no size.
  *
- * Ranks that take turns on a GPU need 146 us for each turn, whatever is done in it, and several
- * turns for a call. The previous component copies without waiting, but folds slowly on the host,
- * and vectors of allreduce take twice as many turns. Measured with 2, 4 and 8 ranks on an H200:
- * doc/results/gpu.md.
+ * Ranks that take turns on a GPU need 146 us for each turn, whatever they do in it, and several
+ * turns for a call. The previous component copies without waiting for turns, but it folds slowly on
+ * the host. Therefore the limit of reductions is lower, except for allreduce, whose vectors take
+ * twice as many turns. Measured with 2, 4 and 8 ranks on an H200: doc/results/gpu.md.
  *
- * Where only rings exist, all data passes many ranks. On the host, trees are no faster than those
- * of other components.
+ * If a collective has only rings, its data passes through many ranks. Trees on the host do not
+ * change this, because they are no faster than those of other components.
  */
 static uint64_t previous_limit(const struct gpuring_select_config *config,
                                enum gpuring_collective collective)
@@ -228,13 +237,13 @@ static uint64_t previous_limit(const struct gpuring_select_config *config,
     return max_of(max_of(turns, ranks), small > 0 ? small - 1 : 0);
 }
 
-/* A rule for the size of a request. -1: it names no algorithm, or no protocol. */
+/* The choice of one rule for a request. -1: the rule names no algorithm, or no protocol. */
 struct rule {
     int algorithm; /* GPURING_SELECT_PREVIOUS delegates the call */
     int protocol;
 };
 
-/* The rules for a request, in the order in which they count. */
+/* The rules for a request, in the order of their precedence. */
 struct rules {
     struct rule rule[10];
     int count;
@@ -247,8 +256,8 @@ static void add_rule(struct rules *rules, bool applies, int algorithm, int proto
     }
 }
 
-/* Find the cost model's entry for a request. Between nodes the model knows no direct exchange and
- * no chain, so it is not used where these are best. */
+/* Find the cost model's entry for a request. Return NULL if there is no model. Between nodes the
+ * model has no direct exchange and no chain, so return NULL where these are best. */
 static const struct gpuring_model_entry *model_of(const struct gpuring_select_config *config,
                                                   const struct request *request, bool direct)
 {
@@ -288,7 +297,7 @@ static void list_rules(const struct gpuring_select_config *config, struct reques
     request->model = model;
     rules->count = 0;
     add_rule(rules, true, config->algorithm, config->protocol);
-    /* auto is 0 in a file, and the other names follow in the order of the core */
+    /* In a file auto is 0. The other values are 1 more than in the engine's enumerations. */
     add_rule(rules, true, file->algorithm - 1, file->protocol - 1);
     add_rule(rules,
              file->algorithm == GPURING_PARAM_ALGORITHM_AUTO &&
@@ -304,9 +313,9 @@ static void list_rules(const struct gpuring_select_config *config, struct reques
     add_rule(rules, !modelled && request->bytes <= limits->ll128, -1, GPURING_PROTOCOL_LL128);
 }
 
-/* Choose the algorithm of the first rule that names an existing one. The call is delegated if a
- * rule before that delegates it. Reductions in order are not delegated, because other components
- * have other orders. */
+/* Choose the algorithm of the first rule that names an existing one. The call is delegated if an
+ * earlier rule delegates it. Reductions in order are delegated only if they have no plan, because
+ * other components fold in other orders. */
 static void choose_algorithm(const struct gpuring_select_config *config,
                              enum gpuring_collective collective, const struct rules *rules,
                              struct gpuring_selection *choice)
@@ -322,14 +331,14 @@ static void choose_algorithm(const struct gpuring_select_config *config,
     }
     choice->algorithm = i < rules->count ? (enum gpuring_algorithm) rules->rule[i].algorithm
                                          : GPURING_ALGORITHM_DIRECT; /* exists if no ring does */
-    /* A protocol that a parameter names overrides `previous` in a tuning file. */
+    /* A parameter that selects the protocol overrides `previous` in a tuning file. */
     choice->delegated =
         config->plans[collective] == 0 ||
         (!kept && previous >= 0 &&
          !(previous == 1 && has_protocol(config, choice->algorithm, config->protocol)));
 }
 
-/* Choose the protocol of the first rule that names one that the algorithm has. */
+/* Choose the protocol of the first rule that names a protocol which the algorithm has. */
 static enum gpuring_protocol choose_protocol(const struct gpuring_select_config *config,
                                              enum gpuring_algorithm algorithm,
                                              const struct rules *rules)
@@ -342,9 +351,12 @@ static enum gpuring_protocol choose_protocol(const struct gpuring_select_config 
     return GPURING_PROTOCOL_SIMPLE;
 }
 
-/* Return the number of channels: that of the cost model if its algorithm and protocol were chosen,
- * otherwise as many as the vector fills. On one node of hosts all are used, because empty lanes
- * cost nothing. Between nodes the caller would look at the links of all lanes. */
+/*
+ * Return the number of channels: that of the cost model if its algorithm and protocol were chosen,
+ * otherwise as many as the vector fills. On one node of hosts, all channels are used, because lanes
+ * without data cost nothing there. Between nodes they would, because the caller checks the links of
+ * all lanes.
+ */
 static uint32_t choose_channels(const struct gpuring_select_config *config,
                                 const struct gpuring_selection *choice,
                                 const struct request *request)
@@ -365,10 +377,12 @@ static uint32_t choose_channels(const struct gpuring_select_config *config,
                                                                   : 1;
 }
 
-/* Return true if chunks of Simple are cut into slices. In ordinary memory slices are worth it
- * between two ranks of a node: one reads a slice while the other writes the next. In an exchange
- * both ranks have work all the time, so a vector, a block, or a rank's part of a vector on a ring
- * is sent whole if it fits a slot. */
+/*
+ * Return true if chunks of Simple are cut into slices. On hosts this helps only between two ranks
+ * of a node, if one reads a slice while the other writes the next one. In an exchange both ranks
+ * are always busy, so a vector, a block, or a rank's part of a vector on a ring is sent as a whole
+ * if it fits into a slot.
+ */
 static bool has_slices(const struct gpuring_select_config *config,
                        enum gpuring_collective collective, uint64_t bytes, uint64_t slot)
 {
@@ -384,16 +398,18 @@ static bool has_slices(const struct gpuring_select_config *config,
 }
 
 /*
- * Return the largest size of chunks in bytes. `bytes`: of the vector or of a rank's part. MPI sends
- * short messages without an answer of the receiver, and long ones without copying them. Measured
- * with TCP between two ranks (doc/results/ucx.md): from WHOLE_BYTES on, long messages are faster.
- * Only nodes of one rank have slots for them (engine.c).
+ * Return the largest size of chunks in bytes. bytes: size of the vector, or of a rank's part of it.
+ * MPI sends short messages without waiting for the receiver, and long ones without copying them. As
+ * measured with TCP between two ranks (doc/results/ucx.md), long messages are faster from
+ * WHOLE_BYTES on. Only nodes of one rank have slots for them (engine.c).
  */
 #define WHOLE_BYTES (192 << 10)
 
-/* Ranks of a tree forward each chunk, so that both trees of a vector need several chunks to keep
- * all ranks at work. A direct exchange folds a chunk while the next ones are transferred. Shorter
- * chunks take more messages than that is worth (doc/results/scale.md). */
+/*
+ * The ranks of a tree forward each chunk, so each of the two parts of a vector needs several chunks
+ * to keep all ranks busy. A direct exchange folds one chunk while the next ones are transferred.
+ * Shorter chunks would cost more in messages than they save (doc/results/scale.md).
+ */
 #define DIRECT_CHUNKS      4
 #define DIRECT_CHUNK_BYTES (64 << 10)
 #define TREE_CHUNKS        8
@@ -420,8 +436,8 @@ static uint64_t chunk_limit(const struct gpuring_select_config *config,
                : limit;
 }
 
-/* Return true if a call runs on the connections for small calls: it needs one chunk of them, or it
- * is an allreduce by doubling. */
+/* Return true if a call runs on the connections for small calls, because it needs only one of their
+ * chunks, or because it is an allreduce by doubling. */
 static bool is_small(const struct gpuring_select_config *config, enum gpuring_collective collective,
                      const struct gpuring_selection *choice, uint64_t bytes, uint32_t type_size)
 {

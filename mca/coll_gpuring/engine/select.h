@@ -16,7 +16,7 @@
 #include "mca/coll_gpuring/engine/tuning.h"
 #include "mca/coll_gpuring/topology/model_choice.h"
 
-/* An algorithm to ask for: none, the previous component serves. */
+/* Value of the member `algorithm` below that delegates all calls to the previous component. */
 #define GPURING_SELECT_PREVIOUS ((int) GPURING_ALGORITHM_COUNT)
 
 struct gpuring_select_config {
@@ -25,36 +25,41 @@ struct gpuring_select_config {
     int nranks, nnodes;
     bool host;                                /* plans run on the CPU */
     uint64_t agree_size;                      /* see gpuring_select_small_limit */
-    uint32_t plans[GPURING_COLLECTIVE_COUNT]; /* that exist: bits 1 << algorithm */
-    bool in_order; /* reductions fold in the order of the ranks: by the plans that exist then */
-    int time_sliced_ranks; /* ranks that take turns on a GPU, the most on any; 0: none do */
-    uint32_t channels[GPURING_ALGORITHM_COUNT];                     /* that the plan has */
-    uint32_t min_channels;                                          /* that are used, 0: by size */
+    uint32_t plans[GPURING_COLLECTIVE_COUNT]; /* plans that exist: bits 1 << algorithm */
+    bool in_order; /* reductions fold in the order of the ranks; `plans` contains only plans that
+                      do */
+    int time_sliced_ranks; /* largest number of ranks that take turns on one GPU; 0: none do */
+    uint32_t channels[GPURING_ALGORITHM_COUNT];                     /* number of channels in the
+                                                                       plan */
+    uint32_t min_channels;                                          /* lower limit of the
+                                                                       channels that are used; 0:
+                                                                       by size */
     uint64_t slot_bytes[GPURING_SET_COUNT][GPURING_PROTOCOL_COUNT]; /* 0: no slots */
     uint64_t chunk_bytes;                                           /* upper limit, 0: by size */
     bool doubling;   /* direct performs allreduces by doubling, with the set for small calls */
     bool any_memory; /* the net accesses any host memory: GPURING_FIFO_NET_ANY */
 
     const struct gpuring_tuning *tuning; /* the rules for this communicator; NULL: none */
-    struct gpuring_model_choice model;   /* on the topology, if that is known */
+    struct gpuring_model_choice model;   /* predictions, if the topology is known */
 };
 
 /*
  * Select how a collective runs on a vector, or on blocks, of `count` elements of `type_size` bytes.
- * GPURING_COUNT_UNKNOWN counts as the largest size. One ordered list of rules decides: parameters,
- * the tuning file, sizes at which the previous component is faster, the cost model if the topology
- * of GPUs is known (on the host device it selects only the algorithm, because it does not model the
- * time that a CPU takes for a protocol), and the built-in limits by size in select.c. An algorithm
- * or protocol that does not exist here is passed over. A delegated call also gets an algorithm,
- * because a call that was started on request can no longer be delegated.
+ * GPURING_COUNT_UNKNOWN is treated as the largest size. The first rule that applies decides, in
+ * this order: parameters, the tuning file, sizes at which the previous component is faster, the
+ * cost model if the topology of GPUs is known, and the built-in limits by size in select.c. On the
+ * host device the cost model selects only the algorithm, because it does not model the time that a
+ * CPU takes for a protocol. Rules that name an algorithm or protocol that does not exist here are
+ * skipped. A delegated call also gets an algorithm, because a persistent call that has been started
+ * can no longer be delegated.
  */
 void gpuring_select(const struct gpuring_select_config *config, enum gpuring_collective collective,
                     uint64_t count, uint32_t type_size, struct gpuring_selection *choice);
 
 /*
  * Return the number of bytes, of all ranks' blocks together, below which a call with a root on GPU
- * memory is faster staged than served; 0 for other collectives. agree_size: a lower limit that the
- * user has set, coll_gpuring_agree_size; 0: none.
+ * memory is faster staged than served. Return 0 if staging is not faster at any size. agree_size:
+ * the value of coll_gpuring_agree_size, which can lower the limit; 0: it is not set.
  */
 uint64_t gpuring_select_small_limit(enum gpuring_collective collective, uint64_t agree_size);
 

@@ -45,7 +45,8 @@ __attribute__((format(printf, 2, 3))) static int complain(const struct line *lin
     return GPURING_ERR_ARG;
 }
 
-/* Find the number of a name. `wrong` is the beginning of the message for an unknown word. */
+/* Find the index of a word in `names`. `wrong` is the beginning of the message for an unknown
+ * word. */
 static int parse_name(const struct line *line, const char *wrong, const char *const *names,
                       const char *word, int *found)
 {
@@ -63,7 +64,7 @@ static int parse_name(const struct line *line, const char *wrong, const char *co
     return complain(line, "%s '%s' is unknown; known are %s", wrong, word, known);
 }
 
-/* Copy a line up to the first #. */
+/* Copy a line up to the first #. Refuse characters that are not ASCII. */
 static int line_start(struct line *line, const char *text, size_t length)
 {
     const char *comment = memchr(text, '#', length);
@@ -209,7 +210,7 @@ int gpuring_tuning_line(const char *text, size_t length, struct gpuring_tuning_r
     return status == 0 ? 1 : status;
 }
 
-/* Check the first line with words, which must be the version. */
+/* Check the first line that contains words, which must be the version line. */
 static int parse_version(const char *text, size_t length, bool *found, char *error, size_t size)
 {
     struct line line = {.error = error, .size = size};
@@ -228,7 +229,8 @@ static int parse_version(const char *text, size_t length, bool *found, char *err
     return status;
 }
 
-/* Parse the rules into an array of GPURING_TUNING_MAX_RULES. *line: the number of the last line. */
+/* Parse the rules into an array of GPURING_TUNING_MAX_RULES. *line is set to the number of the last
+ * line read. */
 static int parse_lines(const char *text, size_t bytes, struct gpuring_tuning *tuning,
                        unsigned *line, char *error, size_t size)
 {

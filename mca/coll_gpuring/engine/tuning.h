@@ -55,28 +55,29 @@ int gpuring_tuning_parse(const char *text, size_t bytes, struct gpuring_tuning *
 int gpuring_tuning_read(const char *path, struct gpuring_tuning *tuning, char *error, size_t size);
 void gpuring_tuning_clear(struct gpuring_tuning *tuning);
 
-/* Return the contents of a file with a final NUL, which the caller frees. NULL: *error has the
- * reason. */
+/* Read a file. Return its contents with a terminating NUL, which the caller frees, or NULL and the
+ * reason in *error. */
 char *gpuring_tuning_load(const char *path, size_t *bytes, char *error, size_t size);
 
-/* Parse one line without its newline. Return 1 and the rule, 0 if there is none, or a negative
- * value and *error. */
+/* Parse one line without its newline. Return 1 and the rule, 0 if the line contains no rule, or a
+ * negative gpuring_status and *error. */
 int gpuring_tuning_line(const char *text, size_t length, struct gpuring_tuning_rule *rule,
                         char *error, size_t size);
 
-/* Write the rule as a line of a file, without a newline. Return the number of characters, as
- * snprintf. */
+/* Write a rule as a line of a tuning file, without a newline. Return the number of characters, as
+ * snprintf does. */
 int gpuring_tuning_text(const struct gpuring_tuning_rule *rule, char *text, size_t size);
 
 #define GPURING_TUNING_VERSION_LINE "gpuring-tuning 1"
 
 /* Return a fingerprint that is equal for equal rules, regardless of other contents of the files. */
-#define GPURING_TUNING_NONE   UINT64_C(0)                                 /* no file was given */
-#define GPURING_TUNING_BROKEN UINT64_C(1)                                 /* it cannot be used */
+#define GPURING_TUNING_NONE   UINT64_C(0) /* no file was given */
+#define GPURING_TUNING_BROKEN UINT64_C(1) /* the file cannot be used */
 uint64_t gpuring_tuning_fingerprint(const struct gpuring_tuning *tuning); /* neither of these */
 
-/* Get the rules for a kind of memory and a number of nodes and ranks, usually few, in their order.
- * Return 0 or GPURING_ERR_NOMEM. gpuring_tuning_clear frees them. */
+/* Select the rules that apply to a kind of memory and a number of nodes and ranks, in the order of
+ * the file. Usually there are few. Return 0 or GPURING_ERR_NOMEM. Free the result with
+ * gpuring_tuning_clear. */
 int gpuring_tuning_match(const struct gpuring_tuning *tuning, enum gpuring_tuning_memory memory,
                          uint64_t nodes, uint64_t ranks, struct gpuring_tuning *matching);
 
