@@ -49,11 +49,13 @@ struct gpuring_wireup;
 
 /* The state of agreements on where the buffers of calls are (agree/agree.h). */
 struct gpuring_agree {
-    bool connected; /* all ranks are READY: a call has ended here that needs all of them. All ranks
-                       set this before their next call. */
-    /* Ranks that are not connected do not agree on calls with lower numbers than these. Atomic. */
-    uint64_t next;        /* of calls of less than coll_gpuring_agree_size */
-    uint64_t next_of_any; /* of all calls; 0 if all processes have a driver */
+    /* All ranks are READY, because a call has ended here that needs all of them. All ranks set this
+     * before their next call. */
+    bool connected;
+    /* Ranks that are not connected do not agree before calls with lower numbers than these.
+     * Atomic. */
+    uint64_t next;        /* applies to calls of less than coll_gpuring_agree_size */
+    uint64_t next_of_any; /* applies to all calls; 0 if all processes have a driver */
     uint64_t votes;       /* number of calls so far in which the ranks voted */
 };
 

@@ -13,15 +13,15 @@ bool gpuring_can_vote_locally(const mca_coll_gpuring_module_t *module)
 }
 
 /* Return true if the user has disabled serving with coll_gpuring_algorithm=previous. With
- * coll_gpuring_deterministic reductions are served even so. */
+ * coll_gpuring_deterministic, reductions are served nevertheless. */
 static bool serves_none(void)
 {
     return gpuring_params.algorithm == GPURING_PARAM_ALGORITHM_PREVIOUS &&
            !gpuring_params.deterministic;
 }
 
-/* Return true if ranks that are not connected must not agree before the call with the number
- * *next. */
+/* Return true if the ranks are not connected, and do not agree before this call because its number
+ * is below *next. */
 static bool is_before(const mca_coll_gpuring_module_t *module, uint64_t number,
                       const uint64_t *next)
 {
@@ -36,9 +36,9 @@ bool gpuring_agree_possible(const mca_coll_gpuring_module_t *module, uint64_t nu
             module->state != GPURING_STATE_DEAD && module->state != GPURING_STATE_FAILED);
 }
 
-/* Return true if an agreement is short compared with the call, or must precede it. Reductions
- * whose order coll_gpuring_deterministic promises are always worth one. bytes: as is_small() counts
- * them; 0: not known. */
+/* Return true if an agreement takes little time compared with the call, or is needed in any case.
+ * Reductions whose order coll_gpuring_deterministic promises always need one. bytes: from
+ * gpuring_agree_bytes. */
 static bool is_worth_asking(const struct gpuring_call *call, uint64_t bytes)
 {
     return bytes == 0 || bytes >= gpuring_params.agree_size ||
@@ -58,9 +58,11 @@ uint64_t gpuring_agree_bytes(const mca_coll_gpuring_module_t *module,
                : bytes;
 }
 
-/* Return true if this rank stages the call without asking. Once the ranks are connected, their
- * common rules (engine/select.h) have delegated the calls that are faster staged. Reductions whose
- * order coll_gpuring_deterministic promises are never small. */
+/*
+ * Return true if this rank stages the call without asking the others. Once the ranks are connected,
+ * their common rules (engine/select.h) have already delegated the calls that are faster staged.
+ * Reductions whose order coll_gpuring_deterministic promises are never small.
+ */
 static bool is_small(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
                      uint64_t number)
 {
@@ -82,7 +84,8 @@ static enum gpuring_vote own_vote(const struct gpuring_call *call)
                                                          : GPURING_VOTE_HOST;
 }
 
-/* Return the reason for delegating a call: this one if the call must be staged here. */
+/* Return the reason for delegating a call: `reason` if the call must be staged here, or MEMORY if
+ * its buffers are in host memory. */
 static enum gpuring_reason reason_if_staged(const struct gpuring_call *call,
                                             enum gpuring_reason reason)
 {

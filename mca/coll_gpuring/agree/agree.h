@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Finding out whether all ranks have GPU buffers in a call. In most collectives they do, or none
- * has. But a root may broadcast from host memory to GPU arrays or gather these into a host array,
- * and in MPI_Alltoallv and MPI_Alltoallw a rank may have no data. A rank alone does not know
- * whether all ranks can work on GPUs. There are three cases, and all ranks know which one applies:
+ * Find out whether all ranks have GPU buffers in a call. In most calls, either all ranks have them
+ * or none has. But a root may broadcast from host memory to GPU arrays, or gather GPU arrays into a
+ * host array, and in MPI_Alltoallv and MPI_Alltoallw a rank may have no data. A rank cannot know
+ * alone whether all ranks can work on GPUs. There are three cases, and all ranks know which one
+ * applies:
  *
- *   small calls   No rank asks. Ranks with GPU buffers stage the call, which is right wherever the
- *                 buffers of the others are. Small are calls with a root that are faster staged
- *                 (engine/select.h), and between nodes all below coll_gpuring_agree_size.
- *   votes         Ranks of one node that are connected vote through their status pages
- *                 (transport/votes.c). A rank with host buffers delegates the call immediately. On
- *                 the other ranks the call waits in the queue until all ranks have voted.
- *   agreements    Other ranks exchange a round of small messages (oob/oob.h). The call waits in the
- *                 queue for that.
+ *   small calls   No rank asks. Ranks with GPU buffers stage the call, which is correct wherever
+ * the buffers of the other ranks are. Calls with a root are small if they are faster staged
+ * (engine/select.h). Between nodes, all calls below coll_gpuring_agree_size are small. votes Ranks
+ * of one node that are connected vote through their status pages (transport/votes.c). A rank with
+ * host buffers delegates the call immediately. On the other ranks the call waits in the queue until
+ * all ranks have voted. agreements    Other ranks exchange a round of small messages (oob/oob.h)
+ * while the call waits in the queue.
  *
- * The first call in which all ranks have GPU buffers connects them. Until then the ranks agree
- * before each call of coll_gpuring_agree_size or more, because an agreement costs little beside it.
- * They agree before smaller ones only in calls 1, 3, 7, 15 ... of the communicator, and stage the
- * others. If a process has no CUDA driver, this holds for calls of any size, so that programs whose
- * buffers are in host memory pay for 20 rounds in a million calls.
+ * The first call in which all ranks have GPU buffers connects them. Until then, the ranks agree
+ * before each call of coll_gpuring_agree_size bytes or more, because an agreement costs little
+ * compared with such a call. Before smaller calls they agree only in calls 1, 3, 7, 15 ... of the
+ * communicator, and they stage the others. If a process has no CUDA driver, this holds for calls of
+ * any size, so that programs whose buffers are in host memory pay for 20 rounds in a million calls.
  *
- * With coll_gpuring_agree=always the ranks agree before every call of every collective.
+ * With coll_gpuring_agree=always, the ranks agree before every call of every collective.
  */
 #ifndef GPURING_AGREE_AGREE_H
 #define GPURING_AGREE_AGREE_H
@@ -34,7 +34,7 @@
 #include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/reason.h"
 
-/* The number of a persistent call, on which the ranks agree when it is created. */
+/* The number of every persistent call. The ranks agree on such a call when it is created. */
 #define GPURING_AGREE_PERSISTENT UINT64_MAX
 
 /* Return true if the ranks of this communicator vote: they are on one node, they are connected, and
@@ -42,33 +42,35 @@
 bool gpuring_can_vote_locally(const struct mca_coll_gpuring_module_t *module);
 
 /* Return true if the ranks vote or agree in the call with this number. All ranks get the same
- * answer, except while an earlier call waits for an agreement; see gpuring_agree_ask. */
+ * answer, unless an earlier call still waits for an agreement; see gpuring_agree_ask. */
 bool gpuring_agree_possible(const struct mca_coll_gpuring_module_t *module, uint64_t number);
 
-/* Return the number of bytes that pass through the root of a call, or that a call without a root
- * has, which either all ranks know or none. 0: not known, or none. */
+/* Return the number of bytes of the call's vector, or of all ranks' blocks together. Either all
+ * ranks know this number, or none does. 0: it is unknown, or there is no data. */
 uint64_t gpuring_agree_bytes(const struct mca_coll_gpuring_module_t *module,
                              const struct gpuring_call *call);
 
 /*
- * Begin to ask where the buffers of a call are. All ranks call this for the same calls in the same
- * order. number: module->calls, or GPURING_AGREE_PERSISTENT. queued: the call waits for other
- * calls. Returns the reason for delegating the call, which all ranks will do. Returns NONE if the
- * call is served, or if it must wait in the queue for pending->asks.
+ * Begin to find out where the buffers of a call are. All ranks call this for the same calls in the
+ * same order. number: module->calls, or GPURING_AGREE_PERSISTENT. queued: the call waits for other
+ * calls. Returns the reason for delegating the call, if it is already known that all ranks will
+ * delegate or stage it. Returns NONE if the call is served, or if it must wait in the queue for
+ * pending->asks.
  */
 enum gpuring_reason gpuring_agree_begin(struct mca_coll_gpuring_module_t *module,
                                         const struct gpuring_call *call,
                                         struct gpuring_pending *pending, uint64_t number,
                                         bool queued);
 
-/* Decide whether the ranks agree on a call, after all earlier ones have been agreed on. Returns
- * NONE if they do, otherwise the reason for delegating the call. */
+/* Decide whether the ranks will agree on a call. Called when all earlier calls have been agreed on.
+ * Returns NONE if they will, otherwise the reason for delegating the call. */
 enum gpuring_reason gpuring_agree_ask(const struct mca_coll_gpuring_module_t *module,
                                       const struct gpuring_call *call,
                                       struct gpuring_pending *pending);
 
-/* word: return the bits that this rank contributes to an agreement. take: use the result, which has
- * the bits of all ranks. Returns NONE or the reason for delegating the call. */
+/* gpuring_agree_word returns the bits that this rank contributes to an agreement.
+ * gpuring_agree_take applies the result, which combines the bits of all ranks. It returns NONE or
+ * the reason for delegating the call. */
 uint64_t gpuring_agree_word(const struct gpuring_call *call);
 enum gpuring_reason gpuring_agree_take(struct mca_coll_gpuring_module_t *module,
                                        const struct gpuring_pending *pending, uint64_t word);

@@ -7,19 +7,20 @@
 
 #include <stdint.h>
 
-/* How this rank must still find out where the buffers of the other ranks are (agree.h). */
+/* How this rank can still find out where the buffers of the other ranks are (agree.h). */
 enum gpuring_asks {
     GPURING_ASKS_NOBODY,
-    GPURING_ASKS_TURN,     /* it decides that when the call is the next one */
+    GPURING_ASKS_TURN,     /* not decided until the call is the next one */
     GPURING_ASKS_PAGES,    /* the ranks vote on their status pages */
     GPURING_ASKS_MESSAGES, /* the ranks agree by messages */
 };
 
 struct gpuring_pending {
     enum gpuring_asks asks;
-    uint64_t vote;   /* while it asks, its number: among the votes if it asks PAGES, otherwise
-                        among all calls, or GPURING_AGREE_PERSISTENT */
-    uint64_t number; /* of the call on its communicator (mixed_memory.c); 0: not counted */
+    /* Number of the call while this rank asks: among the votes if it asks PAGES, otherwise among
+     * all calls, or GPURING_AGREE_PERSISTENT. */
+    uint64_t vote;
+    uint64_t number; /* number of the call on its communicator (mixed_memory.c); 0: not counted */
 };
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The functions that Open MPI calls, which serve, stage or delegate each call. Internal to calls/.
+ * The functions that Open MPI calls. They serve, stage or delegate each call. Internal to calls/.
  *
  * A non-blocking call returns its request before this rank knows whether the call is served,
  * because the ranks may still connect, agree or vote. Therefore the request supports both outcomes:
@@ -10,7 +10,8 @@
  * queue, because the previous module must get the calls of a communicator in the same order on all
  * ranks.
  *
- * Whether a persistent call is served is decided when it is created, which waits for other ranks.
+ * The decision on a persistent call is made when the call is created. Therefore its creation waits
+ * for other ranks.
  */
 #ifndef GPURING_CALLS_CALLS_H
 #define GPURING_CALLS_CALLS_H
@@ -32,7 +33,7 @@ struct gpuring_served {
     enum gpuring_collective collective;
     const char *name; /* NULL: it is always staged */
     bool reduces;
-    bool votes; /* some ranks may use GPU buffers and others host buffers or none: agree.h */
+    bool votes; /* some ranks may have GPU buffers, and others host buffers or none: agree.h */
     enum gpuring_call_sizes sizes;
 };
 
@@ -51,7 +52,7 @@ static inline bool gpuring_call_is_served(const mca_coll_gpuring_module_t *modul
     return module->serve != NULL && gpuring_served[what].name != NULL;
 }
 
-/* Return the number by which agree/ knows the call that this rank makes now. */
+/* Return the number of the call that this rank makes now, as agree/ expects it. */
 static inline uint64_t gpuring_agree_number(const mca_coll_gpuring_module_t *module,
                                             enum gpuring_form form)
 {
@@ -71,11 +72,12 @@ static inline bool gpuring_call_bypasses(const mca_coll_gpuring_module_t *module
 /* ---- calls_begin.c ---- */
 
 /*
- * Describe a call to the engine, and decide as much about it as this rank knows now. Returns NONE,
+ * Describe a call to the engine, and decide what this rank can decide about it now. Returns NONE,
  * or the reason for delegating the call. On entry *call points to memory for the call. On return it
- * points to the call, which is in that memory or belongs to the module; the module keeps it until
- * the next call of the same collective. Sets *status to 0, or to GPURING_ERR_NOMEM (logged) if this
- * rank cannot take part. The caller must release the call in all cases. Sets *pending, too.
+ * points to the call, which is either in that memory or belongs to the module. In the second case
+ * it is valid until the next call of the same collective. Sets *status to 0, or to
+ * GPURING_ERR_NOMEM (logged) if this rank cannot take part, and sets *pending. The caller must
+ * release the call in all cases.
  */
 enum gpuring_reason gpuring_call_begin(struct gpuring_description *description,
                                        struct gpuring_call **call, struct gpuring_pending *pending,
@@ -98,7 +100,7 @@ static inline bool gpuring_reason_on_host(enum gpuring_reason reason)
 /* Where the data of a call is, relative to the user's buffers. */
 struct gpuring_layout {
     bool plain;                /* the arguments alone define it, in any kind of memory */
-    ptrdiff_t in_low, out_low; /* from the user's buffer to the call's */
+    ptrdiff_t in_low, out_low; /* offsets of the call's buffers from the user's, in bytes */
     bool reads_send;           /* the input is the send buffer; otherwise the receive buffer */
 };
 
@@ -113,7 +115,7 @@ enum gpuring_reason gpuring_call_describe(struct gpuring_description *descriptio
 /* Make a non-blocking or persistent call. */
 int gpuring_call_request(struct gpuring_description *description, ompi_request_t **request);
 
-/* Delegate such a call. The caller has counted it if it must be counted. */
+/* Delegate a non-blocking or persistent call. The caller must already have counted it. */
 int gpuring_call_delegate(struct gpuring_description *description, enum gpuring_reason reason,
                           ompi_request_t **request);
 

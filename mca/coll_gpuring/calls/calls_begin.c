@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The description of a call, and the decision whether it is served, as far as this rank knows. */
+/* Describe a call, and decide as far as this rank can whether it is served. */
 #include "mca/coll_gpuring/calls/calls.h"
 
 #include <stdlib.h>
@@ -10,10 +10,10 @@
 typedef mca_coll_gpuring_module_t module_t;
 
 /*
- * Programs repeat the same calls in loops. Therefore the descriptions of the last two calls of each
- * collective are kept. A call of the same shape differs only in the addresses and in their kind of
- * memory. A shape is kept if the arguments alone define the layout: predefined types, counts passed
- * by value, and no block packed or omitted.
+ * Programs repeat the same calls in loops. Therefore the descriptions of the last two shapes of
+ * calls of each collective are kept. Calls of the same shape differ only in the addresses of their
+ * buffers and in the kind of memory. A shape is kept if the arguments alone define the layout:
+ * predefined types, counts passed by value, and no block packed or omitted.
  */
 #define SHAPES        2
 #define BARRIER_SHAPE UINT64_MAX /* other shapes have numbers from 1 */
@@ -72,7 +72,7 @@ static struct gpuring_shape *find_shape(const struct gpuring_description *d)
     return NULL;
 }
 
-/* Describe a call of a kept shape: set its addresses, and find out where they are. */
+/* Describe a call of a kept shape: set its addresses, and determine their kind of memory. */
 static enum gpuring_reason describe_alike(struct gpuring_shape *shape,
                                           const struct gpuring_arguments *a)
 {
@@ -114,7 +114,7 @@ static enum gpuring_reason describe_barrier(struct gpuring_serve *serve, struct 
     return gpuring_eligible_memory(*call);
 }
 
-/* Describe a call, or find its kept description. Result and pointers are those of
+/* Describe a call, or find its kept description. The result, *call and *status are those of
  * gpuring_call_begin. */
 static enum gpuring_reason describe(struct gpuring_description *d, struct gpuring_call **call,
                                     int *status)
@@ -139,13 +139,14 @@ static enum gpuring_reason describe(struct gpuring_description *d, struct gpurin
 }
 
 /*
- * Many communicators are created for a few small calls, which take less time in another component
- * than connecting the ranks. Therefore the first calls are delegated, unless they are large. This
- * depends only on the call's number and on a size that all ranks know. MPI_COMM_WORLD is excepted,
- * because it exists once, and most programs use it. Calls with a count for each rank are excepted,
- * because coll/tuned hangs in MPI_Allgatherv if datatypes of different sizes have one signature.
+ * Many communicators are created for a few small calls. These take less time in another component
+ * than connecting the ranks would. Therefore the first calls are delegated, unless they are large.
+ * The decision depends only on the number of the call and on a size that all ranks know.
+ * MPI_COMM_WORLD is excepted, because it exists once and most programs use it. Calls with a count
+ * for each rank are excepted, because coll/tuned hangs in MPI_Allgatherv if ranks use datatypes of
+ * different sizes with the same signature.
  */
-#define EARLY_BYTES 1024 /* that count as much as a call */
+#define EARLY_BYTES 1024 /* count like one call */
 
 static bool is_early(const module_t *self, const struct gpuring_served *served,
                      const struct gpuring_call *call, uint64_t number)
@@ -158,10 +159,10 @@ static bool is_early(const module_t *self, const struct gpuring_served *served,
 }
 
 /*
- * Persistent calls run when all ranks have started them. With the previous component, ranks of a
- * call with a root may run ahead of others, which on host memory is faster. Only large vectors are
- * folded faster here. Measured with 2 ranks: doc/results/collectives.md. The user's choice of an
- * algorithm, or of an order of reductions, overrides this.
+ * A persistent call runs when all ranks have started it. With the previous component, ranks of a
+ * call with a root may run ahead of the others, which is faster on host memory. Only reductions of
+ * large vectors are faster here. Measured with 2 ranks: doc/results/collectives.md. The user's
+ * choice of an algorithm, or of an order of reductions, overrides this.
  */
 #define AHEAD_REDUCE_BYTES (64 << 10)
 
@@ -181,8 +182,9 @@ static bool is_ahead(const module_t *self, const struct gpuring_call *call)
                          gpuring_agree_bytes(self, call) >= AHEAD_REDUCE_BYTES));
 }
 
-/* Vote in a call in which some ranks may use GPU buffers and others host buffers. Returns NONE, or
- * the reason for delegating it. The ranks vote in every call in which all of them are able to. */
+/* Vote in a call in which some ranks may use GPU buffers and others host buffers. The ranks vote in
+ * every call in which all of them are able to. Returns NONE, or the reason for delegating the
+ * call. */
 static enum gpuring_reason vote(module_t *self, struct gpuring_call *call,
                                 struct gpuring_pending *pending, enum gpuring_reason reason,
                                 uint64_t number)
@@ -216,7 +218,7 @@ enum gpuring_reason gpuring_call_begin(struct gpuring_description *d, struct gpu
                                                                        : GPURING_ASKS_NOBODY};
     if (votes && !served->reduces && !gpuring_agree_possible(self, number)) {
         (*call)->memory = NULL;
-        return GPURING_REASON_UNKNOWN; /* independent of where the buffers are */
+        return GPURING_REASON_UNKNOWN; /* holds wherever the buffers are */
     }
     reason = describe(d, call, status);
     if (*status == GPURING_OK &&

@@ -3,13 +3,13 @@
 #include "mca/coll_gpuring/calls/calls.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* The request of a non-blocking or persistent call. If the call is served, `item` performs it. If
- * it is delegated, `stage` does. A persistent call with this request is always served. */
+/* The request of a non-blocking or persistent call. `item` performs the call if it is served, and
+ * `stage` if it is delegated. A persistent call that has this kind of request is always served. */
 struct queued_request {
     struct gpuring_stage_request stage;
     struct gpuring_item item;
     struct gpuring_description description; /* of a call that may be delegated later */
-    bool already_counted; /* the pvar `fallbacks` included the call when it was made */
+    bool already_counted;                   /* the pvar `fallbacks` already includes the call */
 };
 typedef struct queued_request queued_request_t;
 static OBJ_CLASS_INSTANCE(queued_request_t, ompi_request_t, NULL, NULL);
@@ -84,7 +84,7 @@ static int request_restart(size_t count, ompi_request_t **requests)
     return OMPI_SUCCESS;
 }
 
-/* Return a new request that is not started, or NULL without memory (logged). */
+/* Create a request that is not started. Return NULL if memory is exhausted (logged). */
 static queued_request_t *create(const struct gpuring_description *d, enum gpuring_form form,
                                 const struct gpuring_call *call)
 {
@@ -125,7 +125,7 @@ static int queue_call(const struct gpuring_description *d, struct gpuring_call *
     return MPI_SUCCESS;
 }
 
-/* Make a request for a call that was started with this result. */
+/* Make the request of a call that has already been started. status: the result of starting it. */
 static int request_started(const struct gpuring_description *d, struct gpuring_call *call,
                            const struct gpuring_pending *pending, int status,
                            ompi_request_t **request)
@@ -150,10 +150,10 @@ static int request_started(const struct gpuring_description *d, struct gpuring_c
 }
 
 /*
- * Make a non-blocking call that is served as far as this rank knows. If nothing is before it, start
- * it immediately. Most small calls then end, and share Open MPI's complete request. Some versions
- * of Open MPI store references to user-defined types in any request, also behind the end of that
- * one, but calls with a kept shape have no such types.
+ * Make a non-blocking call that is served as far as this rank knows. If no other call is before it,
+ * start it immediately. Most small calls end there, and return the request that Open MPI shares
+ * among completed calls. Some versions of Open MPI store references to user-defined types in any
+ * request, even beyond the end of the shared one. Calls with a kept shape have no such types.
  */
 static int nonblocking_call(const struct gpuring_description *d, struct gpuring_call *call,
                             const struct gpuring_pending *pending, ompi_request_t **request)
@@ -190,7 +190,7 @@ static int persistent_call(const struct gpuring_description *d, struct gpuring_c
     return MPI_SUCCESS;
 }
 
-/* Return true if a delegated call must wait, because an earlier call may still be delegated. */
+/* Return true if a delegated call must wait because an earlier call may still be delegated. */
 static bool waits(const mca_coll_gpuring_module_t *module)
 {
     return module->serve != NULL && OPAL_UNLIKELY(gpuring_queue_undecided(&module->serve->queue));

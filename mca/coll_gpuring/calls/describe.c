@@ -128,7 +128,8 @@ static struct gpuring_blocks table_of(const struct source *source, struct gpurin
     return (struct gpuring_blocks){.table = extents};
 }
 
-/* Like table_of, if there is a single block, or all lengths and distances are equal. */
+/* Return the blocks as a count and a stride instead of a table. There is a single block, or all
+ * lengths and distances are equal. */
 static struct gpuring_blocks stride_of(const struct source *source)
 {
     uint64_t element = source->element > 0 ? source->element : 1;
@@ -154,8 +155,8 @@ static bool reached(const struct gpuring_pointer *at)
            (gpuring_process.gpu >= 0 && gpuring_device_reaches(ops, gpuring_process.device, at));
 }
 
-/* Return the address of one byte of the data, to find out where the buffer is. With MPI_BOTTOM the
- * data may be in several kinds of memory; then a byte on a GPU is preferred. */
+/* Return the address of one byte of the data, which shows where the buffer is. With MPI_BOTTOM the
+ * data may be in several kinds of memory. A byte on a GPU is then preferred. */
 static const void *sample_of(const struct source *source)
 {
     const void *found = source->part->user == MPI_BOTTOM && gpuring_memory_possible()
@@ -253,7 +254,7 @@ static int adapt(const struct gpuring_description *d, struct sources *sources,
     int status;
 
     if (call->collective == GPURING_COLLECTIVE_EXSCAN && module->rank == 0) {
-        /* its location was needed, but nothing is stored */
+        /* rank 0 stores nothing; only the location of its output was needed */
         sources->out.span = (struct gpuring_span){.bytes = 0};
     }
     sources->in.pack = must_pack(&sources->in, &call->in);
@@ -299,7 +300,8 @@ static bool is_plain(const struct source *source)
 static bool has_plain_layout(const mca_coll_gpuring_module_t *module, const struct sources *sources,
                              const struct gpuring_call *call)
 {
-    /* It writes nothing; only the location of its output matters (see adapt). */
+    /* Rank 0 of an exclusive scan writes nothing; only the location of its output matters (see
+     * adapt). */
     bool exscan_first = call->collective == GPURING_COLLECTIVE_EXSCAN && module->rank == 0;
 
     return !sources->tables && !sources->keeps && !exscan_first && is_plain(&sources->in) &&

@@ -24,8 +24,9 @@
 #include "mca/coll_gpuring/reason.h"
 
 enum gpuring_decision {
-    GPURING_RUN,      /* now, by the engine */
-    GPURING_WAIT,     /* in the queue: for calls before it, an agreement, or the wire-up */
+    GPURING_RUN,      /* the engine runs the call now */
+    GPURING_WAIT,     /* the call waits in the queue for earlier calls, an agreement, or the
+                         wire-up */
     GPURING_DELEGATE, /* the previous module runs it; staged if a buffer is on a GPU */
     GPURING_REFUSE,   /* the module has failed, and the call returns its error */
 };
@@ -35,16 +36,16 @@ struct gpuring_circumstances {
     enum gpuring_form form;
     enum gpuring_state state;   /* of the module */
     enum gpuring_reason reason; /* not NONE: not eligible, or the ranks agreed to delegate it */
-    bool must_agree;            /* the ranks must still agree on where the buffers are */
-    bool tuned;                 /* its size is delegated, which all ranks know */
+    bool must_agree;            /* the ranks must still find out where the buffers are */
+    bool tuned;                 /* calls of this size are delegated, and all ranks know it */
     bool unconnected;           /* READY, but it needs connections that do not exist yet */
     bool unconnectable;         /* these connections could not be established */
-    bool busy;                  /* other calls are before it, or its result must be checked */
+    bool busy;                  /* earlier calls have not ended, or the result must be checked */
 };
 
-/* Decide on a call. Sets *reason only if the call is delegated. RUN for the creation of a
- * persistent call means that it can be started. Inline, because callers know some of the facts at
- * compile time. */
+/* Decide on a call. Sets *reason only if the call is delegated. For the creation of a persistent
+ * call, RUN means that the call can be started later. Inline, because callers know some of the
+ * facts at compile time. */
 static inline enum gpuring_decision gpuring_decide(const struct gpuring_circumstances *known,
                                                    enum gpuring_reason *reason)
 {

@@ -122,10 +122,10 @@ static int look_at_operation(const mca_coll_gpuring_module_t *module)
 }
 
 /*
- * Compare the next item, which waits for the vote of another rank, with an operation that this rank
- * has not started but the other rank has. If the other rank had made the call of the item before
+ * Compare the next item, which waits for the vote of another rank, with an operation that the other
+ * rank has started and this rank has not. If the other rank had made the call of the item before
  * that operation, its vote would be visible now. With persistent calls this conclusion would be
- * wrong, because their order on the queue is not the order of the program.
+ * wrong, because their order in the queue is not the order in the program.
  */
 static int look_at_vote(mca_coll_gpuring_module_t *module)
 {
@@ -148,8 +148,8 @@ static int look_at_vote(mca_coll_gpuring_module_t *module)
     return gpuring_differ_report(module, item->call.made, rank, other);
 }
 
-/* Compare the next item, whose connections are being made, with the operation that another rank has
- * started in this place. The creation of a persistent call is not an operation. */
+/* Compare the next item, whose connections are being made, with the operation of the same number
+ * that another rank has started. The creation of a persistent call is not an operation. */
 static int look_at_wireup(const mca_coll_gpuring_module_t *module)
 {
     const struct gpuring_engine *engine = module->engine;

@@ -18,14 +18,14 @@
 enum representation { SIGNED, UNSIGNED, LOGICAL, FLOATING, COMPLEX, REPRESENTATIONS };
 
 /*
- * The MPI types by representation. Together with the size this identifies the type, so that one
- * entry is enough for all sizes of a type (MPI_LOGICAL of any width). A Fortran type that Open MPI
- * was built without has size 0 and no name in mpi.h.
+ * The MPI types by representation. Representation and size together identify a type of the kernels,
+ * so one entry is enough for a handle that may have different sizes, such as MPI_LOGICAL. If Open
+ * MPI was built without a Fortran type, the type has size 0 and no name in mpi.h.
  */
 #define PREDEFINED(name) ((MPI_Datatype) (void *) &ompi_mpi_##name)
 
-/* MPIX_C_FLOAT16, also called MPIX_SHORT_FLOAT. NULL if the Open MPI at run time has no extension
- * shortfloat, even if the one at build time had it. */
+/* MPIX_C_FLOAT16, also called MPIX_SHORT_FLOAT. The address is NULL if the Open MPI at run time has
+ * no extension shortfloat, even if the one at build time had it. */
 extern struct ompi_predefined_datatype_t ompi_mpi_short_float __attribute__((weak));
 static const MPI_Datatype sized_types[REPRESENTATIONS][20] = {
     [SIGNED] = {MPI_CHAR, MPI_SIGNED_CHAR, MPI_SHORT, MPI_INT, MPI_LONG, MPI_LONG_LONG, MPI_INT8_T,

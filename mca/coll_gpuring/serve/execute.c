@@ -6,10 +6,10 @@
 #include "mca/coll_gpuring/util/status.h"
 
 /*
- * Other operations of this process, and one-sided operations of other processes, may wait for the
- * progress of MPI. A call that waits for more than 20 us progresses it (execute_wait.c). One in
- * CALLS_PER_MPI calls progresses it at its end even so. While calls follow each other, MPI
- * therefore waits for about CALLS_PER_MPI times 20 us at most, which is 5 ms.
+ * Other operations of this process, and one-sided operations of other processes, may depend on this
+ * process to progress MPI. A call that waits for more than 20 us progresses MPI (execute_wait.c).
+ * In addition, one in CALLS_PER_MPI calls progresses it at its end. Therefore, while calls follow
+ * each other, MPI waits for at most about CALLS_PER_MPI times 20 us, which is 5 ms.
  */
 #define CALLS_PER_MPI 256
 
@@ -66,7 +66,8 @@ static int end_operation(mca_coll_gpuring_module_t *module, const struct gpuring
 
 void gpuring_execute_progress_mpi(void)
 {
-    static unsigned calls; /* of the process, relaxed: a lost count does no harm */
+    static unsigned calls; /* number of calls of the process; relaxed, because a lost count does
+                              no harm */
     unsigned count = __atomic_load_n(&calls, __ATOMIC_RELAXED) + 1;
 
     __atomic_store_n(&calls, count, __ATOMIC_RELAXED);

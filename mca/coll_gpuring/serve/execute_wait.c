@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The wait of a blocking call for its operation. The calling thread runs the lanes, and progresses
- * the network (net/proxy/proxy.h), MPI and the watchdog. In which order, depends on the time:
+ * How a blocking call waits for its operation. The calling thread runs the lanes, and progresses
+ * the network (net/proxy/proxy.h), MPI and the watchdog. What it does between two polls of the
+ * operation depends on how long it has waited:
  *
- *   20 us   the operation alone, because opal_progress takes as long as a small call or message
- *   later   also MPI: after each look if the network needs that, otherwise after some looks
- *   late    naps between looks: after 10 ms inside a node, after 100 ms between nodes
+ *   20 us   nothing else, because opal_progress takes as long as a small call or message
+ *   later   progress MPI: after each poll if the network needs that, otherwise after some polls
+ *   late    also nap: after 10 ms inside a node, after 100 ms between nodes
  *
- * If ranks share cores, the thread yields between looks from the beginning.
+ * If the network consists of MPI messages, or if ranks share cores, the first stage is omitted. If
+ * ranks share cores, the thread also yields from the beginning.
  */
 #include <sched.h>
 
@@ -19,13 +21,13 @@
 #define ALONE_NS        20000
 #define LOOKS_PER_CLOCK 4 /* during ALONE_NS */
 #define LOOKS_PER_MPI   8
-#define LOOKS_PER_CORE  16 /* looks between checks whether a peer shares our core */
+#define LOOKS_PER_CORE  16 /* polls between checks whether a peer shares our core */
 
 /*
- * Between nodes, a nap ends when the network reports an event, or after NAP_NS. Waking takes up to
- * 0.1 ms where other components keep the core, so a nap must cost little of the time that the
- * thread has waited. Naps are short if no descriptor reports what the thread waits for: messages of
- * MPI, ranks of its node, or a GPU.
+ * Between nodes, a nap ends when the network reports an event, or after NAP_NS. Waking up takes up
+ * to 0.1 ms if other components keep the core busy, so a nap must cost little of the time that the
+ * thread has waited. Naps are shorter if no file descriptor reports what the thread waits for:
+ * messages of MPI, ranks of its node, or a GPU.
  */
 #define LATE_NS      UINT64_C(100000000)
 #define NAP_NS       500000
@@ -61,7 +63,7 @@ static struct wait wait_begin(struct gpuring_engine *engine)
                          .crowded = crowded};
 }
 
-/* Return true if MPI must be progressed before the next look. */
+/* Return true if MPI must be progressed before the next poll. */
 static bool mpi_is_due(struct wait *wait)
 {
     unsigned look = wait->looks++;
@@ -73,7 +75,7 @@ static bool mpi_is_due(struct wait *wait)
     return wait->each_look || wait->pause.late || look % LOOKS_PER_MPI == 0;
 }
 
-/* Give the core to other threads if that is due. */
+/* Let other threads use the core if that is due. */
 static void pause_thread(struct wait *wait, bool yielded)
 {
     uint64_t progress = gpuring_operation_progress(wait->engine);

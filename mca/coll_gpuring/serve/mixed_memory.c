@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Detect calls in which some ranks pass GPU buffers and others host buffers although the ranks do
- * not ask for that (agree/agree.h). Some ranks would wait in kernels for ranks that wait in another
- * component. Therefore each rank counts its calls on a communicator, and records on its status page
- * where the buffers of the last calls were. A waiting rank reads these pages. If it finds such a
- * call, the call fails with GPURING_ERR_MIXED. The rank takes part in the other component's call
- * even so, which ends the wait of the other ranks. Between nodes the wait is reported like any
- * other wait (watchdog.c).
+ * Detect calls in which some ranks pass GPU buffers and others pass host buffers, although the
+ * ranks neither vote nor agree on such calls (agree/agree.h). Ranks with GPU buffers would wait in
+ * kernels for ranks that wait in another component. Therefore each rank counts its calls on a
+ * communicator, and publishes on its status page where the buffers of its last calls were. A rank
+ * that waits reads these pages. If another rank has used host buffers in the same call, the call
+ * fails with GPURING_ERR_MIXED. The failing rank still takes part in the other component's call,
+ * which ends the wait of the other ranks. Between nodes, the wait is reported like any other wait
+ * (watchdog.c).
  */
 #include "mca/coll_gpuring/serve/serve.h"
 

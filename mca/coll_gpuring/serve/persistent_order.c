@@ -9,7 +9,8 @@ enum {
     MADE,  /* number of persistent calls that it has created */
     LIVE,  /* number of these that it has not freed */
     COUNT, /* number of calls that it has to report, which may be more than the room */
-    CALLS, /* the numbers of the calls that it has started, ascending; 0 is its next item */
+    CALLS, /* numbers of the calls that it has started, ascending; 0 is the next item of the
+              common order */
 };
 
 uint32_t gpuring_persistent_make(struct gpuring_queue *queue)
@@ -87,8 +88,8 @@ static bool all_have(const uint32_t *const *reports, int nranks, uint32_t number
     return true;
 }
 
-/* Return true if all ranks have created `made` persistent calls and freed all of them. From then on
- * the common order applies again. */
+/* Return true if all ranks have created `made` persistent calls and freed all of them. The common
+ * order then applies to all later calls. */
 static bool all_gone(const uint32_t *const *reports, int nranks, uint32_t made)
 {
     for (int r = 0; r < nranks; r++) {
@@ -141,7 +142,7 @@ void gpuring_persistent_order(struct gpuring_queue *queue, const uint32_t *const
         queue->room = most; /* all ranks set the same value */
         return;
     }
-    /* From the last call to the first, because each is moved in front of the others. */
+    /* Begin with the last call, because each call is moved in front of those moved before. */
     for (uint32_t i = words[COUNT]; i-- > 0;) {
         uint32_t number = words[CALLS + i];
 

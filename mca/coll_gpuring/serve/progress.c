@@ -10,9 +10,9 @@
 #include "mca/coll_gpuring/wireup/wireup.h"
 
 /*
- * Gather reports on started calls from the status pages. Look for the time of a small call, because
- * the other ranks often start their calls at the same time. Returns 0 after applying the reports,
- * or GPURING_AGAIN.
+ * Gather reports on started calls from the status pages. Poll for about the time of a small call,
+ * because the other ranks often start their calls at the same time. Returns 0 after applying the
+ * reports, or GPURING_AGAIN.
  */
 #define LOOKS_PER_GATHERING 256
 
@@ -65,7 +65,7 @@ static int messages_progress(mca_coll_gpuring_module_t *module)
         return status;
     }
     reports = gpuring_oob_take(module->oob);
-    if (reports.nranks == 0) { /* a failure, of which other ranks may learn later */
+    if (reports.nranks == 0) { /* this rank has failed; other ranks may learn of it later */
         return GPURING_ERR_NOMEM;
     }
     for (int rank = 0; rank < reports.nranks; rank++) {
@@ -76,8 +76,9 @@ static int messages_progress(mca_coll_gpuring_module_t *module)
     return GPURING_OK;
 }
 
-/* Make sure that the next item is the next one on all ranks. Returns 0 if it is, GPURING_AGAIN
- * while the ranks gather, or an error with which the module must fail. */
+/* Make sure that the next item of the queue is also the next one on all other ranks. Returns 0 if
+ * it is, GPURING_AGAIN while the ranks gather reports, or an error with which the module must
+ * fail. */
 static int order_progress(mca_coll_gpuring_module_t *module)
 {
     struct gpuring_queue *queue = &module->serve->queue;
@@ -95,7 +96,7 @@ static int order_progress(mca_coll_gpuring_module_t *module)
     return status != GPURING_OK || gpuring_persistent_ordered(queue) ? status : GPURING_AGAIN;
 }
 
-/* Advance the agreement of the ranks on a call, which is one small exchange before the call. */
+/* Advance the agreement of the ranks on a call. It is one small exchange before the call. */
 static int agree_progress(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
 {
     struct gpuring_oob *oob = module->oob;
@@ -145,9 +146,11 @@ static bool vote_progress(mca_coll_gpuring_module_t *module, struct gpuring_item
     return known;
 }
 
-/* Return 0 if it is the turn of the next item, GPURING_AGAIN, or an error. Served calls run in the
- * same order on all ranks. A call that a vote or an agreement delegates does not wait for that
- * order, because other ranks may have no item for it. */
+/*
+ * Check whether it is the turn of the next item. Returns 0 if it is, GPURING_AGAIN, or an error.
+ * Served calls run in the same order on all ranks. A call that a vote or an agreement delegates
+ * does not wait for that order, because other ranks may have no item for it.
+ */
 static int turn_progress(mca_coll_gpuring_module_t *module)
 {
     struct gpuring_queue *queue = &module->serve->queue;
@@ -167,8 +170,8 @@ static int turn_progress(mca_coll_gpuring_module_t *module)
 
 #define DELEGATED (GPURING_AGAIN + 1)
 
-/* Advance the next item. Returns its status, GPURING_AGAIN, or DELEGATED if its function `delegate`
- * must be called. */
+/* Advance the next item. Returns its status, GPURING_AGAIN, or DELEGATED if the caller must call
+ * item->delegate. */
 static int next_progress(mca_coll_gpuring_module_t *module)
 {
     enum gpuring_decision decision;
@@ -206,8 +209,8 @@ static void finish_next(struct gpuring_serve *serve, int status, struct gpuring_
     gpuring_queue_finish(&serve->queue, status, finished);
 }
 
-/* Advance a queue until its next item has to wait. Appends items to `finished` that must be
- * completed. Returns the number of items that have left the queue. With the lock. */
+/* Advance a queue until its next item has to wait. Appends the items that must be completed to
+ * `finished`. Returns the number of items that have left the queue. The caller holds the lock. */
 static int advance_items(mca_coll_gpuring_module_t *module, struct gpuring_list *finished)
 {
     struct gpuring_serve *serve = module->serve;
@@ -239,7 +242,8 @@ static int advance_items(mca_coll_gpuring_module_t *module, struct gpuring_list 
     return count;
 }
 
-/* The same without the lock. Does nothing if another thread advances this queue. */
+/* Call advance_items with the lock. Do nothing if another thread holds it, because that thread
+ * advances the queue. */
 static int queue_progress(mca_coll_gpuring_module_t *module, struct gpuring_list *finished)
 {
     int count = 0;
@@ -251,7 +255,7 @@ static int queue_progress(mca_coll_gpuring_module_t *module, struct gpuring_list
     return count;
 }
 
-/* Add an item, and advance the queue in the thread that makes the call. */
+/* Add an item, and advance the queue in the calling thread. */
 static void add_item(struct gpuring_item *item, enum gpuring_phase phase)
 {
     struct gpuring_queue *queue = &item->module->serve->queue;

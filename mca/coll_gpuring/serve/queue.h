@@ -65,19 +65,21 @@ struct gpuring_item {
 };
 
 struct gpuring_queue {
-    pthread_mutex_t lock; /* guards all except `length`, items' phases and the module's state */
+    pthread_mutex_t lock; /* guards everything except `length`, the phases of items and the state
+                             of the module */
     struct gpuring_list items, unordered;
-    uint32_t length;     /* of both lists; atomic, see gpuring_queue_empty */
+    uint32_t length;     /* number of items in both lists; atomic, see gpuring_queue_empty */
     uint32_t made, live; /* number of persistent calls created so far, and not freed yet */
     uint32_t gone;       /* all ranks have freed the persistent calls up to this number */
-    uint32_t room;       /* number of calls that fit into a report; the same on all ranks. At first
-                            a report fits onto a status page. */
-    bool gathering;      /* the ranks gather which persistent calls each has started */
-    uint32_t undecided;  /* number of items with a `delegate`; atomic, like `length` */
-    uint64_t finished;   /* number of items that have finished so far */
+    /* Number of calls that fit into a report. It is the same on all ranks. With the initial value,
+     * a report fits onto a status page. */
+    uint32_t room;
+    bool gathering;     /* the ranks are gathering reports on started persistent calls */
+    uint32_t undecided; /* number of items with a `delegate`; atomic, like `length` */
+    uint64_t finished;  /* number of items that have finished so far */
 };
 
-/* Set the phase, which a waiting thread may read at the same time. */
+/* Set the phase. A waiting thread may read it at the same time. */
 static inline void gpuring_item_enter(struct gpuring_item *item, enum gpuring_phase phase)
 {
     __atomic_store_n(&item->phase, phase, __ATOMIC_RELAXED);
@@ -102,8 +104,9 @@ static inline bool gpuring_queue_undecided(const struct gpuring_queue *queue)
 /* Record that the item is served or refused, and can no longer be delegated. With the lock. */
 void gpuring_queue_decide(struct gpuring_queue *queue, struct gpuring_item *item);
 
-/* Add an item whose call, pending, form, module, complete, delegate, persistent and reason are set,
- * in phase QUEUED, or RUNNING if the queue is empty. With the lock. */
+/* Add an item. Its members call, pending, form, module, complete, delegate, persistent and reason
+ * must be set. Its phase becomes QUEUED, or RUNNING if the call is running already and the queue is
+ * empty. With the lock. */
 void gpuring_queue_add(struct gpuring_queue *queue, struct gpuring_item *item,
                        enum gpuring_phase phase);
 

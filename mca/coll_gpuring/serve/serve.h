@@ -30,22 +30,23 @@ struct gpuring_serve {
     struct gpuring_queue queue;
     struct gpuring_task task;     /* advances the queue in opal_progress */
     struct gpuring_backoff pause; /* of the task */
-    uint64_t progress; /* gpuring_watchdog_progress when a thread last left the queue; atomic, used
-                          to choose the length of pauses */
+    /* gpuring_watchdog_progress at the time when a thread last left the queue. Atomic. It
+     * determines the length of pauses. */
+    uint64_t progress;
     struct gpuring_watchdog watchdog;
-    uint64_t on_gpu;             /* the number of the last call on a GPU (mixed_memory.c) */
-    uint64_t running;            /* the number of the call that runs, or that ran last */
-    int missing;                 /* a rank whose vote or report the next item waits for */
-    uint8_t barrier_byte;        /* that barriers reduce */
+    uint64_t on_gpu;             /* number of the last call on a GPU (mixed_memory.c) */
+    uint64_t running;            /* number of the call that is running or ran last */
+    int missing;                 /* rank whose vote or report the next item waits for */
+    uint8_t barrier_byte;        /* the data that barriers reduce */
     struct gpuring_call barrier; /* the description of all barriers; its name is NULL before the
                                     first one */
-    const uint32_t *reports[];   /* of all ranks on started calls, while they are applied */
+    const uint32_t *reports[];   /* reports of all ranks on started calls, while they are applied */
 };
 
 /*
  * Create the module's queue, its out-of-band messages and its wire-up. The memory of the wire-up is
- * allocated here, so that a wire-up cannot fail on a single rank for want of memory. Returns 0 or
- * GPURING_ERR_NOMEM. Call close even after an open that failed.
+ * allocated here, so that a lack of memory on one rank cannot make a wire-up fail. Returns 0 or
+ * GPURING_ERR_NOMEM. Call gpuring_serve_close even if gpuring_serve_open has failed.
  */
 int gpuring_serve_open(struct mca_coll_gpuring_module_t *module);
 void gpuring_serve_close(struct mca_coll_gpuring_module_t *module);
@@ -55,32 +56,36 @@ bool gpuring_serve_idle(const struct mca_coll_gpuring_module_t *module);
 
 /* ---- execute.c: run calls on a READY module, immediately or from the queue ---- */
 
-/* Run a call, which has this number (pending.h), immediately. Returns 0, or the error with which
- * the module has failed. start: begin a non-blocking call. The result may also be GPURING_AGAIN;
- * the call must then be queued in phase RUNNING. The queue is empty. */
+/*
+ * Run a call immediately. The queue must be empty. number: of the call, see pending.h. Returns 0,
+ * or the error with which the module has failed. gpuring_execute_start begins a non-blocking call.
+ * It may also return GPURING_AGAIN; the call must then be queued in phase RUNNING.
+ */
 int gpuring_execute_blocking(struct mca_coll_gpuring_module_t *module,
                              const struct gpuring_call *call, uint64_t number);
 int gpuring_execute_start(struct mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
                           uint64_t number);
 
-/* Progress MPI now and then, after a call that has not waited for it. */
+/* Progress MPI in one of many calls. Called at the end of calls that may not have waited for
+ * MPI. */
 void gpuring_execute_progress_mpi(void);
 
-/* Advance the next item of the queue. Returns its outcome, or GPURING_AGAIN. With the queue's lock.
- */
+/* Advance the next item of the queue. The caller holds the queue's lock. Returns the outcome of the
+ * item, or GPURING_AGAIN. */
 int gpuring_execute_item(struct mca_coll_gpuring_module_t *module, struct gpuring_item *item);
 
 /*
- * ---- progress.c: advance queues. Threads that wait for an item do so, and a task
- * (progress/task.h) does so for items with requests. Queues of different communicators are
- * independent.
- * ----
+ * ---- progress.c: advance queues ----
+ *
+ * A thread that waits for an item advances its queue. A task (progress/task.h) advances the queues
+ * that have items with requests. Queues of different communicators are independent.
  */
 
-/* Queue an item (see gpuring_queue_add) that the task advances. */
+/* Queue an item (see gpuring_queue_add), and let the task advance it. */
 void gpuring_progress_start(struct gpuring_item *item, enum gpuring_phase phase);
 
-/* Return true if the ranks report on their status pages which calls they have started. */
+/* Return true if the ranks report on their status pages which persistent calls they have started,
+ * instead of sending messages. */
 static inline bool gpuring_serve_reports_on_pages(const struct mca_coll_gpuring_module_t *module)
 {
     return gpuring_persistent_words(&module->serve->queue) <= GPURING_REPORT_WORDS &&
@@ -93,7 +98,7 @@ int gpuring_progress_call(struct mca_coll_gpuring_module_t *module, const struct
                           const struct gpuring_pending *pending, enum gpuring_form form,
                           enum gpuring_reason *reason);
 
-/* Wait until the queue has no call that may still be delegated. Called before a persistent call is
+/* Wait until no call of the queue may still be delegated. Call this before a persistent call is
  * delegated, because the previous module must get earlier calls first. */
 void gpuring_progress_decide(struct mca_coll_gpuring_module_t *module);
 
@@ -102,18 +107,20 @@ void gpuring_progress_init(struct gpuring_serve *serve);
 
 /* ---- mixed_memory.c ---- */
 
-/* Publish on the status page where the buffers of the module's last call are, if they decide
- * whether it is served. Sets pending->number. reason is NONE if a GPU will serve the call. */
+/* Record where the buffers of the module's latest call are, if this decides whether the call is
+ * served, and publish it on the status page. Sets pending->number. reason: NONE if a GPU will serve
+ * the call. */
 void gpuring_mixed_memory_note(struct mca_coll_gpuring_module_t *module, enum gpuring_reason reason,
                                struct gpuring_pending *pending);
 
-/* Check whether another rank uses host buffers in the call that runs, or that is the next to run.
+/* Check whether another rank uses host buffers in the call that is running, or that is next to run.
  * Returns 0, or GPURING_ERR_MIXED after printing a help text. */
 int gpuring_mixed_memory_look(const struct mca_coll_gpuring_module_t *module);
 
 /* ---- eligible.c ---- */
 
-/* Return true if the location of its buffers decides whether a call is served. */
+/* Return true if the location of a call's buffers on this rank decides whether the call is
+ * served. */
 static inline bool gpuring_buffers_decide(void)
 {
     return gpuring_process.device_ops->kind != GPURING_DEVICE_HOST &&
@@ -131,8 +138,8 @@ static inline bool gpuring_always_agree(void)
 void gpuring_eligible_init(void);
 
 /*
- * Return true if this process could serve any call now. Otherwise all calls are delegated for
- * NO_DRIVER. Entry functions check this first; it is all that an idle component costs a call.
+ * Return true if this process can serve any call now. If not, all calls are delegated with reason
+ * NO_DRIVER. Entry functions check this first, so that an idle component costs a call nothing else.
  */
 static inline bool gpuring_eligible_any(void)
 {
@@ -156,16 +163,17 @@ static inline enum gpuring_reason gpuring_eligible_memory(struct gpuring_call *c
 
 /* ---- check.c: coll_gpuring_check=data ---- */
 
-/* prepare: save the input of an allreduce that is about to run. progress: compare its result after
- * it has run. They return 0, GPURING_AGAIN, or an error. The caller frees item->check. */
+/* gpuring_check_prepare saves the input of an allreduce that is about to run.
+ * gpuring_check_progress compares its result after it has run. Both return 0, GPURING_AGAIN, or an
+ * error. The caller frees item->check. */
 int gpuring_check_prepare(struct gpuring_item *item);
 int gpuring_check_progress(struct mca_coll_gpuring_module_t *module, struct gpuring_item *item);
 
 /* ---- watchdog.c ---- */
 
 /*
- * Check a wait. Called after each poll without progress; cheap. Returns 0, or the error with which
- * the module must fail, after the reason was reported.
+ * Check a wait. Call this after each poll without progress; it is cheap. Returns 0, or the error
+ * with which the module must fail, after reporting the reason.
  */
 int gpuring_watchdog_look(struct mca_coll_gpuring_module_t *module);
 
@@ -195,7 +203,8 @@ static inline void gpuring_call_release(struct gpuring_call *call)
 /* Log the first call of the module that is delegated for this reason. */
 void gpuring_serve_log_reason(struct mca_coll_gpuring_module_t *module, enum gpuring_reason reason);
 
-/* Warn if coll_gpuring_deterministic promises the order of this reduction, which is delegated. */
+/* Warn if coll_gpuring_deterministic promises an order for this reduction, and another component
+ * now folds it in its own order. */
 void gpuring_serve_order_lost(const struct mca_coll_gpuring_module_t *module,
                               enum gpuring_reason reason, const char *name);
 
@@ -209,9 +218,11 @@ static inline void gpuring_serve_delegated(struct mca_coll_gpuring_module_t *mod
     }
 }
 
-/* Select how a call runs, as soon as this rank can know it: when it is wired up, the ranks have
- * compared their rules and know the number of nodes. Calls wait for that in the queue. Returns true
- * if the choice is known. If its connections do not exist yet, the choice is not kept.
+/*
+ * Select how a call runs, if this rank already knows enough. It does once an engine exists: the
+ * ranks have then compared their rules, and know the number of nodes. Until then, calls wait in the
+ * queue. Returns true if call->choice is set. call->selected remains false if the connections of
+ * this choice do not exist yet.
  */
 static inline bool gpuring_serve_select(const struct mca_coll_gpuring_module_t *module,
                                         struct gpuring_call *call)
@@ -229,9 +240,11 @@ static inline bool gpuring_serve_select(const struct mca_coll_gpuring_module_t *
     return true;
 }
 
-/* Decide on a call, and select how it runs. busy: calls before it have not ended, or its result
- * must be checked. On entry *reason is NONE, or the reason for delegating the call; the result may
- * be another reason. */
+/*
+ * Decide whether a call runs, waits or is delegated, and select how it runs. busy: earlier calls
+ * have not ended, or the result of this one must be checked. On entry *reason is NONE, or the
+ * reason for delegating the call. On return it may be another reason.
+ */
 static inline enum gpuring_decision gpuring_serve_decide(
     const struct mca_coll_gpuring_module_t *module, struct gpuring_call *call,
     const struct gpuring_pending *pending, enum gpuring_form form, bool busy,
@@ -254,7 +267,7 @@ static inline enum gpuring_decision gpuring_serve_decide(
     return gpuring_decide(&known, reason);
 }
 
-/* Return true if a call must wait in the queue even if nothing else is unknown about it. */
+/* Return true if a call must wait in the queue even if all other facts about it are known. */
 static inline bool gpuring_serve_busy(const struct gpuring_serve *serve)
 {
     return !gpuring_queue_empty(&serve->queue) || gpuring_persistent_exist(&serve->queue) ||

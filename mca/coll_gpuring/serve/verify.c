@@ -28,8 +28,8 @@
     F(COMPLEX_LONG_DOUBLE, long double, 2, LDBL_EPSILON) \
     QUAD_REALS(F)
 
-/* Return the number of components of an element, which is 0 if the type is not a floating or
- * complex one, and their precision. */
+/* Return the number of components of an element, and their precision. The number is 0 if the type
+ * is neither a floating nor a complex one. */
 static struct precision {
     int components;
     long double epsilon;

@@ -9,15 +9,17 @@
 #include <stdint.h>
 
 /*
- * Return true if folding the same contributions in two orders may differ in the last bits. This is
- * so for sums and products of floating and complex types. All other results must be equal.
+ * Return true if folding the same contributions in two orders may give results that differ in the
+ * last bits. This is the case for sums and products of floating and complex types. All other
+ * results must be equal.
  */
 bool gpuring_verify_rounds(uint32_t type, uint32_t op);
 
 /*
- * For these results, fold the magnitudes (|re| + |im|) of one rank's contribution into scale[count]
- * with the same operation. first: this is the contribution of the first rank. Rounding errors are
- * proportional to this scale, even if terms cancel in the result.
+ * Fold the magnitudes (|re| + |im|) of one rank's contribution into scale[count] with the same
+ * operation. Only for results whose rounding may differ (gpuring_verify_rounds). first: this is the
+ * contribution of the first rank. Rounding errors are proportional to this scale, even if terms
+ * cancel in the result.
  */
 void gpuring_verify_scale(double *scale, const void *block, uint64_t count, uint32_t type,
                           uint32_t op, bool first);

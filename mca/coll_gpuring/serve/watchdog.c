@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The watchdog: checks, about once per millisecond of waiting, whether the ranks that this one
- * waits for are alive and make the same call. After coll_gpuring_timeout seconds without progress
- * it logs what this rank waits for, and the call fails. With timeout 0 it never gives up,
+ * The watchdog. About once per millisecond of waiting, it checks whether the ranks that this rank
+ * waits for are alive and make the same call. After coll_gpuring_timeout seconds without progress,
+ * it logs what this rank waits for, and the call fails. With a timeout of 0 it never gives up,
  * because a rank may legally make the call hours later, but it reports once after 300 seconds.
  */
 #include "mca/coll_gpuring/serve/serve.h"
@@ -23,7 +23,7 @@
 #define LOOKS_PER_CLOCK 64            /* a look takes 0.1 to 10 us */
 #define LOOK_INTERVAL   1000000u      /* nanoseconds between looks at the peers */
 #define STALE           5000000000ull /* nanoseconds without a look, after which a new wait begins */
-#define HINT_SECONDS    5             /* of wire-up */
+#define HINT_SECONDS    5             /* of a wire-up, before a possible reason is printed */
 
 /* The texts that describe a wait. */
 struct report {
