@@ -51,7 +51,7 @@
 #define GPURING_INLINE static inline
 #endif
 
-/* Maximum number of operands and destinations of a step, whose addresses a thread block stores. */
+/* Maximum number of operands and destinations of a step. A thread block stores their addresses. */
 #define GPURING_STEP_REFS 64
 
 #define GPURING_REF_INPUT  0xffffu /* operand: this rank's input buffer */
@@ -68,15 +68,17 @@ GPURING_INLINE int gpuring_ref_own(uint32_t ref)
 enum {
     GPURING_STEP_STORE = 1, /* write the value to the output buffer */
     GPURING_STEP_RING = 2,  /* on a lane's first step: the lane follows a ring, see below */
-    GPURING_STEP_INPUT = 4, /* an operand is the input, or the block has the size of the input
-                               block */
-    GPURING_STEP_PARTIAL =
-        8, /* the stored value is not the final result; only the checker uses it */
-    GPURING_STEP_AHEAD = 32, /* one of the first steps of a lane, which only send the input, while
-                                its other steps send nothing: they may run some windows ahead */
-    GPURING_STEP_SINGLE_USE = 16, /* on a lane's first step: the lane uses each connection at most
-                              once per window and has at most GPURING_ONCE_MOST in each direction */
-    GPURING_STEP_EACH = 64        /* each peer has its own chunk, see above */
+    /* An operand is the input, or the chunk has the length of the input's block. */
+    GPURING_STEP_INPUT = 4,
+    /* The stored value is not the final result. Only the checker uses this flag. */
+    GPURING_STEP_PARTIAL = 8,
+    /* One of the first steps of a lane, if these only send the input and its other steps send
+     * nothing. Such steps may run some windows ahead. */
+    GPURING_STEP_AHEAD = 32,
+    /* On a lane's first step: the lane uses each connection at most once per window, and has at
+     * most GPURING_ONCE_MOST connections in each direction. */
+    GPURING_STEP_SINGLE_USE = 16,
+    GPURING_STEP_EACH = 64 /* each peer has its own chunk, see above */
 };
 
 /*
@@ -129,7 +131,7 @@ GPURING_INLINE uint32_t gpuring_step_peers(const struct gpuring_step *step)
     return step->nsends > 0 ? step->nsends : step->noperands;
 }
 
-/* Return the chunk of peer i of such a step, which is in no ring. */
+/* Return the chunk of peer i of such a step. Lanes that follow a ring have no such steps. */
 GPURING_INLINE uint32_t gpuring_step_chunk(uint32_t chunk, uint32_t i, uint32_t nchunks)
 {
     return chunk + i < nchunks ? chunk + i : chunk + i - nchunks;
@@ -142,9 +144,9 @@ GPURING_INLINE uint32_t gpuring_steps_stored(const struct gpuring_step *steps, u
 }
 
 /*
- * The algorithms: X(v, NAME, id, text, help). The user of the list chooses v (nothing, or a macro)
- * and gets it back in each row. text is the value in parameters and files, help the name in help
- * texts.
+ * The algorithms: X(v, NAME, id, text, help). The macro that expands the list passes v (nothing, or
+ * a macro), which each row gets back. text is the value in parameters and files, and help is the
+ * name in help texts.
  */
 #define GPURING_ALGORITHMS(X, v)                      \
     X(v, RING, ring, "ring", "rings")                 \

@@ -164,7 +164,7 @@ static uint64_t host_slot(const struct gpuring_select_config *config,
 #define SHARED_ROOM       64  /* connections of Simple: 64 MiB; slots of 8 KiB with 1024 ranks */
 #define SHARED_LINES      8   /* connections of LL and LL128 */
 #define HOST_SHARED_SLOTS 64  /* of LL and LL128 on hosts, instead of host_lines */
-#define LEAST_SLOT_BYTES  512 /* eight per page; a chunk of 128 bytes needs as many */
+#define LEAST_SLOT_BYTES  512 /* with room for a chunk of 128 bytes with every protocol */
 
 static bool shares_room(const struct gpuring_select_config *config,
                         enum gpuring_algorithm algorithm)

@@ -45,7 +45,8 @@ bool gpuring_direct_in_order(enum gpuring_collective collective, int nranks);
  * down, and is unique among the connections from one rank to another. */
 uint32_t gpuring_plan_key(const struct gpuring_plan *plan, uint32_t part, bool down);
 
-/* Create a plan without lanes that has the connections of the base plan. parts: of a channel. */
+/* Create a plan without lanes that has the connections of the base plan. parts: number of parts of
+ * a channel. */
 void gpuring_writer_open(struct gpuring_writer *writer, enum gpuring_collective collective,
                          enum gpuring_algorithm algorithm, uint32_t channels, uint32_t parts,
                          bool in_order);
@@ -68,8 +69,8 @@ void gpuring_writer_output(struct gpuring_writer *writer);
 void gpuring_writer_from(struct gpuring_writer *writer, int peer, uint32_t key);
 void gpuring_writer_to(struct gpuring_writer *writer, int peer, uint32_t key);
 
-/* Give the lane a receive connection before its steps use it. This fixes the order of the list if
- * the steps use the connections in another order. */
+/* Give the lane a receive connection before its steps use it. This determines the position of the
+ * connection in the lane's list if the steps use the connections in another order. */
 void gpuring_writer_recv(struct gpuring_writer *writer, int peer, uint32_t key);
 
 #endif

@@ -63,7 +63,7 @@ static void fold_up(struct gpuring_writer *writer, uint32_t tree, int block)
     }
 }
 
-/* Receive a result from rank + 1. Store it if this rank is its root, or else pass it down. */
+/* Receive a result from rank + 1. Store it if this rank is its root, otherwise send it down. */
 static void pass_down(struct gpuring_writer *writer, uint32_t tree, int block)
 {
     bool stores = root_of(writer->plan, block) == writer->plan->rank;

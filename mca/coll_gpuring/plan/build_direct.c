@@ -251,9 +251,10 @@ static void add_scan_by_doubling(struct gpuring_writer *writer, uint32_t stripe)
 {
     struct lane lane = begin(writer, stripe, 0, 1);
     bool before = writer->plan->collective == GPURING_COLLECTIVE_EXSCAN;
-    int rank = lane.rank, nranks = before ? lane.nranks - 1 : lane.nranks; /* ranks that sum */
+    int rank = lane.rank, nranks = before ? lane.nranks - 1 : lane.nranks; /* number of ranks that
+                                                                              compute sums */
 
-    lane.single_use = before ? 0 : lane.single_use; /* the scan also goes to rank + 1 */
+    lane.single_use = before ? 0 : lane.single_use; /* the scan is also sent to rank + 1 */
     if (rank + 1 < nranks) {
         add_step(&lane, 0, rank == 0 && !before ? GPURING_STEP_STORE : 0);
         gpuring_writer_input(writer);
@@ -297,7 +298,7 @@ static void add_allgather(struct gpuring_writer *writer, uint32_t stripe)
     }
 }
 
-/* Fold this rank's block in several steps, because a step cannot have enough operands. */
+/* Fold this rank's block in several steps, because a single step cannot have that many operands. */
 static void fold_block_in_steps(const struct lane *lane)
 {
     for (int i = lane->nranks - 1, room = 0; i > 0; i--, room--) {

@@ -15,8 +15,8 @@
  *   step    node > send    recv+node > send    recv+node > out+send    recv > out+send
  *
  *   node    the values of all ranks of the node
- *   send    to the owner on the next node, and once there is an output also to the node's ranks;
- *           the last step does not send to the next node
+ *   send    to the owner on the next node, except in the last step; if the step has a result, also
+ *           to the other ranks of the node
  *
  * A rank has two more lanes for each part that it does not own:
  *
@@ -24,13 +24,14 @@
  *   recv from the owner > output, in the order of its steps N-1 .. 2N-2
  *
  * An allreduce takes 2 N hops, of which 2 (N-1) are between nodes, and each node sends and receives
- * 2 (N-1) / N times the vector. MPI_IN_PLACE is safe for the same reason as in build_direct.c.
+ * 2 (N-1) / N times the vector. MPI_IN_PLACE is safe for the same reason as in build_tree.c.
  *
  * Doubling serves small vectors. The first rank of each node is its leader, which sums the vectors
- * of its node. With P nodes, P a power of two, the leader on node a then exchanges sums with those
- * on the nodes a xor 1, a xor 2, a xor 4 .. The sum of the lower node is always the left operand,
- * so that all leaders have the same bits. The leader of a further node P + a adds its sum to that
- * on node a, and gets the result from it.
+ * of its node. Let P be the largest power of two that is at most the number of nodes. The leader on
+ * node a < P exchanges sums with those on the nodes a xor 1, a xor 2, a xor 4 .. The sum of the
+ * lower node is always the left operand, so that all leaders have the same bits. If there is a
+ * further node P + a, its leader sends its sum to the leader on node a, and gets the result from
+ * it.
  *
  *   leader  node [+ recv P+a] > out, send to a^1 | recv a^1 + out > out, send to a^2 | ..
  *           the last step sends to the ranks of the node and to P+a
@@ -41,9 +42,11 @@
  */
 #include "mca/coll_gpuring/plan/build.h"
 
-/* A sum and its destinations. Where one step has no room for all of them, several steps follow each
- * other, and the output has the value in the meantime. The first operand is the input if that is an
- * operand, because the output may overwrite it. */
+/*
+ * A sum and its destinations. If a single step has no room for all of them, the sum takes several
+ * consecutive steps, and the output holds the value between them. If the input is an operand, it is
+ * the first one, because the output may overwrite it.
+ */
 struct sum {
     struct gpuring_writer *writer;
     uint32_t chunk;
@@ -51,7 +54,7 @@ struct sum {
     bool split; /* there are several steps */
 };
 
-/* What happens to a sum, in addition to its destinations. */
+/* What is done with a sum, in addition to sending it to its destinations. */
 enum fate { SUM_SENT, SUM_PARTIAL, SUM_STORED };
 
 static struct sum begin_sum(struct gpuring_writer *writer, int chunk)
@@ -217,7 +220,8 @@ void gpuring_nodes_allreduce(struct gpuring_writer *writer, uint32_t number)
     }
     part.node = position / part.size;
     part.own = position % part.size;
-    part.owner = (part.own + (int) number) % part.size; /* not all ranks begin with the same one */
+    part.owner = (part.own + (int) number) % part.size; /* so that ranks begin with different
+                                                           owners */
     part.number = number - number % (uint32_t) part.size + (uint32_t) part.owner;
     if (part.owner == part.own) {
         add_ring(&part);
@@ -282,7 +286,8 @@ static void end_node_sum(const struct node *node, struct sum *sum)
     end_sum(sum, SUM_STORED);
 }
 
-/* Add the leader's steps if it exchanges sums. `further` is the leader of another node, or -1. */
+/* Add the steps of a leader that exchanges sums. further: the leader on node P + a, or -1 if there
+ * is no such node. */
 static void add_exchanges(const struct node *node, int power, int further)
 {
     struct sum sum = begin_node_sum(node);
@@ -310,7 +315,7 @@ static void add_exchanges(const struct node *node, int power, int further)
     end_node_sum(node, &sum);
 }
 
-/* Add the steps of a rank that sends its sum, or its input, to another one and gets the result. */
+/* Add the steps of a rank that sends its sum, or its input, to another rank and gets the result. */
 static void add_request(const struct node *node, int to, bool leads)
 {
     struct sum sum = leads ? begin_node_sum(node) : begin_sum(node->writer, 0);

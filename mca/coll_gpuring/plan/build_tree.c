@@ -30,8 +30,9 @@ struct tree {
     int to_root; /* the neighbour nearer to the root, or -1 if this rank is the root */
 };
 
-/* Return the neighbour nearer to the root: the child on the root's path to the top if that path
- * passes through this rank, or else the parent. -1 if this rank is the root. */
+/* Return the neighbour that is nearer to the root, or -1 if this rank is the root. If the root's
+ * path to the top passes through this rank, this is the child on that path, otherwise the
+ * parent. */
 static int next_to_root(const struct gpuring_plan_input *input, uint32_t tree)
 {
     const uint16_t *parents = input->order + (input->nrings + tree) * (size_t) input->nranks;

@@ -54,9 +54,11 @@ static int conns_valid(const struct gpuring_plan *plan, uint32_t index)
            (uint64_t) lane->first_send + lane->nsends <= plan->nsends;
 }
 
-/* Return true if the steps that may run ahead of their window are the first ones of the lane, if
- * they only read the input, which no earlier window overwrites, and if no other step sends. Each
- * connection then has the same chunks in the same order as without running ahead. */
+/*
+ * Check the steps that may run ahead of their window. They must be the first steps of the lane and
+ * read nothing but the input, which no earlier window overwrites, and no other step of the lane may
+ * send. Each connection then carries the same chunks in the same order as without running ahead.
+ */
 static int ahead_valid(const struct gpuring_plan_lane *lane, uint32_t stored)
 {
     bool ahead = true;
@@ -158,7 +160,7 @@ static void ends_collect(const struct gpuring_plan *const *plans, int nranks, bo
     }
 }
 
-/* Pair the sorted ends. If two differ, the smaller one has no partner. */
+/* Pair the sorted ends. If two of them differ, the smaller one has no counterpart. */
 static int ends_match(const struct end *sends, size_t nsends, const struct end *recvs,
                       size_t nrecvs, struct gpuring_network *network, char *text, size_t size)
 {

@@ -136,15 +136,18 @@ struct gpuring_plan_input {
     int rank, nranks;                       /* nranks >= 2 */
     const struct gpuring_channel *channels; /* max(nrings, ntrees) elements */
     uint32_t nrings, ntrees;
-    uint32_t ndirect;      /* stripes of direct and of two-shot: equal cuts of the vector. Between
-                              nodes, one of two-shot has one part per rank of a node. */
-    uint32_t direct_lanes; /* lanes per stripe of direct in plans with a block for each peer;
-                              0 means 1 */
+    /* Stripes of direct and of two-shot, which are equal parts of the vector. Between nodes, a
+     * stripe of two-shot has one part per rank of a node. */
+    uint32_t ndirect;
+    /* Lanes per stripe of direct in plans with a block for each peer; 0 means 1. */
+    uint32_t direct_lanes;
 
     bool in_order; /* fold in rank order: build chains instead of the channels' trees */
 
     /* For nodes of hosts. Only gpuring_plan_build reads the lists, which have nranks elements. */
-    int nnodes;         /* if all have the same number of ranks, for two-shot; up to 1: otherwise */
+    /* Number of nodes if all nodes have the same number of ranks, for two-shot; otherwise 0 or
+     * 1. */
+    int nnodes;
     const int *by_node; /* ranks by node */
     const int *node;    /* node of each rank */
     bool doubling;      /* let the plan of direct be an allreduce by doubling */

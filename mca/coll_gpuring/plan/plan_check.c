@@ -257,8 +257,9 @@ static int output_read(struct check *check, uint32_t index, uint64_t chunk, uint
     return GPURING_OK;
 }
 
-/* Record that a step uses a wire, which it may do only once. If the lane's first step says so, the
- * lane may use it only once, too; `uses` is the number of times that it has. */
+/* Record that a step uses a wire, which it may do only once. A lane with GPURING_STEP_SINGLE_USE
+ * may use it once per window, and only if its index is below GPURING_ONCE_MOST. uses: number of
+ * times that the wire was used before. */
 static int wire_touch(struct check *check, uint32_t index, uint16_t ref, uint32_t wire,
                       uint64_t uses)
 {
@@ -439,8 +440,8 @@ static int chunk_run(struct check *check, uint32_t index, const struct gpuring_s
     return status;
 }
 
-/* Run a step with GPURING_STEP_EACH as one step for each peer. It sends the input, or it receives
- * what it stores. */
+/* Run a step with GPURING_STEP_EACH as one step for each peer. It either sends the input or stores
+ * what it receives. */
 static int each_run(struct check *check, uint32_t index, const struct gpuring_step *step,
                     const uint16_t *refs)
 {
