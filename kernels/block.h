@@ -131,7 +131,7 @@ BLOCK_FN void block_store(uint8_t *p, struct exec_pack pack, uint64_t bytes)
     }
 }
 
-/* Return true if the step does not store close to its input. */
+/* Return true if the step does not store within 4 bytes of its input. */
 EXEC_FN int block_apart(const EXEC *x, const struct exec_piece *piece)
 {
     uint64_t input = (uintptr_t) x->work->input + piece->input;
@@ -147,7 +147,7 @@ EXEC_FN struct exec_pack block_operand_pack(const EXEC *x, const struct exec_pie
 {
     const uint8_t *p = exec_operand(x, piece, index) + at;
     uint32_t ref = piece->operands[index];
-    /* In the output, and in place, other threads store the adjacent bytes. */
+    /* If the operand is the output, or in place, other threads store the adjacent bytes. */
     int interior =
         ref == GPURING_REF_INPUT && block_apart(x, piece) && at >= 4 && piece->bytes - at >= 20;
 
@@ -264,8 +264,8 @@ EXEC_FN void block_simple_fold(EXEC *x, const struct exec_piece *piece)
                 sum[k] = exec_fold(x, sum[k], next[0][k]);
             }
         }
-        /* Compute the operands again in each round, so that they occupy no registers. Otherwise
-         * sm_120 would spill. */
+        /* Compute the addresses of operands again in each round, so that they occupy no registers.
+         * Otherwise kernels for sm_120 would spill. */
         block_round_load(exec_operand(x, piece, 0), at + round, end, stride, next[0], BLOCK_PACKS);
         block_round_load(exec_operand(x, piece, 1), at + round, end, stride, next[1], BLOCK_PACKS);
         block_round_send(x, piece, at, sum, BLOCK_PACKS);

@@ -3,11 +3,11 @@
 /*
  * The data phase of steps with GPURING_STEP_EACH in a block of threads: a part of block.h. The
  * threads form groups of equal size, one for each peer, which copy the chunks of all peers
- * simultaneously. If there are more peers than groups, a group has several peers, one after
+ * simultaneously. If there are more peers than groups, each group serves several peers, one after
  * another.
  *
- * A step can start again at any time, also in place. It only copies, from memory that it does not
- * write to, and no slot is posted or given back before the end of the step.
+ * A step can start again at any time, also in place. It only copies from memory that it does not
+ * write to, and it posts slots and gives them back only at its end.
  */
 #ifndef GPURING_BLOCK_EACH_H
 #define GPURING_BLOCK_EACH_H
@@ -95,8 +95,9 @@ EXEC_FN int block_simple_each(const EXEC *x, const struct exec_piece *piece)
     return EXEC_OK;
 }
 
-/* Copy the chunk of a peer over LL, a unit of each thread at a time. All threads make the same
- * number of passes, because they meet before received units are stored (see brief lanes). */
+/* Copy the chunk of a peer with LL, one unit per thread at a time. All threads of the block make
+ * the same number of passes, because they meet at a barrier before received units are stored (see
+ * brief lanes in block_ll.h). */
 EXEC_FN int block_ll_chunk(EXEC *x, const struct block_group *group, const struct exec_piece *own,
                            uint32_t peer, uint64_t most)
 {
@@ -130,7 +131,7 @@ EXEC_FN int block_ll_chunk(EXEC *x, const struct block_group *group, const struc
     return EXEC_OK;
 }
 
-/* The same over LL128. */
+/* Copy the chunk of a peer with LL128. */
 EXEC_FN int block_ll128_chunk(EXEC *x, const struct block_group *group,
                               const struct exec_piece *own, uint32_t peer, uint64_t most)
 {

@@ -167,7 +167,7 @@ EXEC_FN void block_ll_clean(const EXEC *x, const struct exec_piece *piece)
     }
 }
 
-/* Bytes of a unit for each thread. */
+/* Return the bytes of a batch, in which each thread has one unit. */
 EXEC_FN uint64_t block_ll_batch(const EXEC *x)
 {
     return 8 * block_unit_words(x) * exec_nthreads(x);
@@ -193,8 +193,8 @@ EXEC_FN void block_unit_post(const EXEC *x, const struct exec_piece *piece, uint
                     (uint32_t) (x->lane->sends[piece->sends[i]].step + 1));
 }
 
-/* Return true if a step only sends the input. Its threads need not meet, because none of them can
- * lack an operand or overwrites what others read. */
+/* Return true if a step only sends the input. Its threads need not meet at a barrier, because no
+ * operand can be missing and nothing is overwritten that other threads read. */
 BLOCK_FN int block_only_sends(const struct exec_piece *piece)
 {
     return piece->step->noperands == 1 && piece->operands[0] == GPURING_REF_INPUT &&
@@ -223,7 +223,8 @@ EXEC_FN int block_spreads(const EXEC *x, const struct exec_piece *piece, uint32_
     uint32_t most = noperands > nsends ? noperands : nsends;
     uint64_t unit = 8 * block_unit_words(x);
 
-    /* A thread must have stored an operand in the output itself, see brief lanes. */
+    /* If the output is an operand, a thread may read only what it has stored itself, see brief
+     * lanes. */
     if ((noperands <= 2 && nsends <= 1) || most * piece->bytes > BLOCK_ITEMS * unit ||
         (noperands > 1 && (piece->step->flags & GPURING_STEP_INPUT) == 0)) {
         return 0;

@@ -70,14 +70,14 @@ struct block_shared {
 
 /* One thread's view of its lane. R is the reduction of the kernel. */
 template <class R> struct block {
-    const struct gpuring_work *work; /* this, lane and state are in struct block_shared */
+    const struct gpuring_work *work; /* `work`, `lane` and `state` point into struct block_shared */
     const struct gpuring_lane *lane;
     const struct gpuring_lane_state *state;
     struct gpuring_lane_state *home;
-    struct exec_list *lists; /* this and units are also in struct block_shared */
+    struct exec_list *lists; /* `lists` and `units` also point into struct block_shared */
     struct exec_pack *units;
     uint64_t type_size, line_bytes, first, rest, bytes;
-    uint32_t deadline, last_cycle; /* ends of the wait on both clocks */
+    uint32_t deadline, last_cycle; /* end of the current wait on both clocks */
     uint32_t step, slices, polls, brief, turn;
     uint64_t used_recvs, used_sends; /* for brief lanes, see block_ll.h */
     uint32_t code;                   /* code of the reduction if R does not define it */
@@ -97,8 +97,8 @@ EXEC_FN uint32_t exec_thread(const EXEC *)
     return threadIdx.x;
 }
 
-/* Return the number of threads that move data, which the compiler knows except for LL. Only these
- * threads call it. Their thread 0 ends a lane. */
+/* Return the number of threads that move data. It is known at compile time except for LL. Only
+ * these threads call this function. Thread 0 among them ends a lane. */
 EXEC_FN uint32_t exec_nthreads(const EXEC *)
 {
     return R::protocol == GPURING_PROTOCOL_LL ? blockDim.x
@@ -257,8 +257,9 @@ BLOCK_FN uint32_t block_clock()
  */
 #define BLOCK_CYCLES 4
 
-/* The same for a lingering kernel, which an application may wait for. A GPU of 2 GHz that has no
- * precise clock ends after the wanted time, and a slower one later. */
+/* The same factor for a lingering kernel, for which an application may be waiting. If the first
+ * clock is not precise, the kernel ends after the requested time on a GPU of 2 GHz, and later on a
+ * slower one. */
 #define BLOCK_LINGER_CYCLES 2
 
 BLOCK_FN uint32_t block_cycles()

@@ -109,8 +109,8 @@ EXEC_FN uint32_t host_first_step(const struct exec *x)
 #define MANY_SLOTS 64
 
 /* If there are many slots, give them back in groups whose short slots share a cache line. Otherwise
- * the sender, which is one ring ahead, could write into the line that is read next. The sender may
- * have three slots fewer because of this. */
+ * the sender, which is up to one round of slots ahead, could write into the line that is read next.
+ * Because of this, the sender may have up to three slots fewer. */
 EXEC_FN int exec_gives_back(const struct exec *x, const struct gpuring_fifo_end *from)
 {
     (void) x;
@@ -137,7 +137,7 @@ EXEC_FN int exec_poll(struct exec *x)
     return 1;
 }
 
-/* Progress does not restore polls, because lanes take turns in this thread. */
+/* Do not restore the polls after progress, because lanes take turns in this thread. */
 EXEC_FN void exec_progress(struct exec *x)
 {
     (void) x;
@@ -181,8 +181,8 @@ EXEC_FN int exec_each(struct exec *x, const struct exec_piece *each)
     return EXEC_OK;
 }
 
-/* Defined by each protocol: copy the bytes [at, at + bytes) of a piece into the slot of a
- * connection; and store a value in the output, unless it is already there. */
+/* Defined by each protocol. host_send copies the bytes [at, at + bytes) of a piece into the slot of
+ * a connection. host_store stores a value in the output, unless it is already there. */
 EXEC_FN void host_send(const struct exec *x, const struct exec_piece *piece,
                        const struct gpuring_fifo_end *send, uint64_t at, const uint8_t *value,
                        uint64_t bytes);
@@ -204,15 +204,16 @@ EXEC_FN int host_wait_sends(struct exec *x, const struct exec_piece *piece)
     return EXEC_OK;
 }
 
-/* Return true if a lane receives a piece at the address that it stores in the head. */
+/* Return true if the lane chooses where a piece is received, and stores this address in the head
+ * (fifo.h). */
 EXEC_FN int host_wants(const struct gpuring_fifo_end *recv, uint64_t used)
 {
     return EXEC_PROTOCOL == GPURING_PROTOCOL_SIMPLE && used > GPURING_FIFO_WANTED &&
            recv->local == GPURING_FIFO_NET_ANY;
 }
 
-/* Return where a wanted piece is received: in the output, if the step only stores it there or only
- * folds it with an input that is elsewhere. Otherwise in its slot. */
+/* Return the address at which a wanted piece is received: the output, if the step only stores the
+ * piece there, or only folds it with an input that is elsewhere. Otherwise the slot. */
 EXEC_FN uint8_t *host_wanted_at(const struct exec *x, const struct exec_piece *piece,
                                 const struct gpuring_fifo_end *recv)
 {
@@ -234,7 +235,8 @@ EXEC_FN int host_wait_recv(struct exec *x, const struct exec_piece *piece, uint3
     if (host_wants(recv, used) && recv->head->wanted != recv->step + 1) {
         recv->head->to = host_wanted_at(x, piece, recv);
         recv->head->room = used;
-        exec_store_release(&recv->head->wanted, recv->step + 1); /* partner: the net's look */
+        exec_store_release(&recv->head->wanted, recv->step + 1); /* partner: the net, which polls
+                                                                    `wanted` */
     }
     result = exec_wait_recv(x, recv, used);
     if (result != EXEC_OK) {
@@ -257,7 +259,7 @@ EXEC_FN int host_wait(struct exec *x, const struct exec_piece *piece, uint64_t u
     return result;
 }
 
-/* Shorter chunks are copied, because MPI completes the send of a short message at once. */
+/* Shorter chunks are copied, because MPI completes the send of a short message immediately. */
 #define LEAST_BY_ADDRESS (32 << 10)
 
 /* Return the memory from which the net can send the value of a piece, or NULL if the value must be
@@ -340,10 +342,10 @@ EXEC_FN int host_run_own(struct exec *x, const struct exec_piece *piece, uint64_
 
 /*
  * While a lane between nodes waits for data, it sends its input for up to MOST_AHEAD more windows,
- * so that the network transfers them while this thread folds. Earlier sends read their input no
- * later than before, so MPI_IN_PLACE stays safe. They use connections that no other step of the
- * lane sends on, so each connection has the same chunks in the same order. A lane with many such
- * steps would look for room too often.
+ * so that the network transfers them while this thread folds. These sends read their input earlier
+ * than they would otherwise, so MPI_IN_PLACE stays safe. They use connections on which no other
+ * step of the lane sends, so each connection carries the same chunks in the same order. A lane with
+ * more than MOST_LEADING such steps does not run ahead, because it would check for room too often.
  */
 #define MOST_AHEAD   4
 #define MOST_LEADING 64
@@ -408,10 +410,10 @@ static inline void run_ahead(struct exec *x)
 }
 
 /*
- * Pauses of a lane that sends nothing, for example on the last ranks of a bcast. It polls less
- * often, because each poll takes the cache line from the sender, which may still write to it. Of 1,
- * 3, 5 and 9 pauses, 3 is the lowest number with which successive small bcasts became faster. With
- * 9 pauses, a single bcast took longer.
+ * Pauses after each poll of a lane that sends nothing, for example on the last ranks of a bcast.
+ * Such a lane polls less often, because each poll takes the cache line from the sender, which may
+ * still be writing to it. Of 1, 3, 5 and 9 pauses, 3 is the smallest number with which successive
+ * small bcasts became faster. With 9 pauses, a single bcast took longer.
  */
 #define PAUSES_ALONE 3
 

@@ -14,7 +14,8 @@
 EXEC_FN int lines_unpack(struct exec *x, const uint8_t *lines, uint64_t flag, uint8_t *to,
                          uint64_t bytes);
 
-/* Prepare the slot of a connection for a piece of `bytes` bytes; pack some of them. */
+/* lines_begin prepares the slot of a connection for a piece of `bytes` bytes. lines_pack packs some
+ * of these bytes into lines. */
 EXEC_FN void lines_begin(const struct gpuring_fifo_end *send, uint64_t bytes);
 EXEC_FN void lines_pack(const struct exec *x, uint8_t *lines, uint64_t flag, const uint8_t *from,
                         uint64_t bytes);

@@ -5,8 +5,8 @@
 #include "kernels/exec_host_lines.h"
 
 /*
- * Load lines of {data32, flag32}. Each line is loaded and stored in one access. Relaxed order is
- * enough, because one load returns both flag and data.
+ * Load and store lines of {data32, flag32}, each in one access. Relaxed order is enough, because
+ * one load returns both flag and data.
  */
 static int ll_load(const uint64_t *lines, uint32_t flag, uint8_t *to)
 {
@@ -29,9 +29,9 @@ static void ll_store(uint64_t *lines, uint32_t flag, const uint8_t *from, uint64
 }
 
 /*
- * Load and store four lines in two vectors. These processors access each half of a vector
- * atomically, too. This needs only half as many stores: 512 bytes between two cores take 0.12 us
- * instead of 0.6 us.
+ * Load and store four lines in two vectors. These processors also access each half of a vector
+ * atomically. This needs only half as many stores: 512 bytes between two cores take 0.12 us instead
+ * of 0.6 us.
  */
 #if (defined(__x86_64__) || defined(__AARCH64EL__)) && !defined(__SANITIZE_THREAD__)
 #if defined(__clang__)

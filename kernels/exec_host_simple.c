@@ -114,7 +114,7 @@ static int has_many(const struct gpuring_blocks *blocks)
     return blocks->table != NULL || blocks->stride > 0;
 }
 
-/* Return true if the call has more data than the caches hold. All lanes count, also if several of
+/* Return true if the call has more data than the caches hold. All lanes count, even if several of
  * them have the same part. For blocks this is an upper bound, because lanes only know their share
  * of the longest block. */
 static int is_beyond(const struct gpuring_work *work, uint64_t type_size)

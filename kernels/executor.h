@@ -7,12 +7,12 @@
  * execution header:
  *
  *   EXEC_FN                         prefix of each function
- *   EXEC_SLOW                       prefix of functions that do not use EXEC, not to be inlined
+ *   EXEC_SLOW                       prefix of functions that do not use EXEC and are not inlined
  *   EXEC                            type of one thread's view, with at least these members:
  *       const struct gpuring_work *work; const struct gpuring_lane *lane; const struct
  *       gpuring_lane_state *state (at the launch); all three in fast memory;
  *       struct gpuring_lane_state *home (the state itself);
- *       uint64_t type_size, line_bytes (gpuring_line_bytes of it); and the running state:
+ *       uint64_t type_size, line_bytes (gpuring_line_bytes of type_size); and the running state:
  *       uint64_t first, rest, bytes; uint32_t step
  *       (In C++ it is a template of the reduction, and EXEC_FN begins with template <...>.)
  *   exec_thread(x), exec_nthreads(x), exec_protocol(x)      for the threads that move data
@@ -20,15 +20,16 @@
  *                                   warp; threads with greater numbers do neither
  *   exec_agree(x, ok)               nonzero if ok on all threads that wait, or on all threads
  *   exec_posted(x)                  orders earlier accesses of owners before their later ones
- *   exec_gives_back(x, from)        nonzero: give slots back now and not later
+ *   exec_gives_back(x, from)        nonzero: give slots back now, not later
  *   exec_overlaps(x)                nonzero: different threads wait, move and post, see overlap.h
  *   exec_copies_step(x)             nonzero: copy each step, because reading its table takes longer
  *   exec_begin(x), exec_end(x)      begin and end of a lane
- *   exec_brief(x)                   nonzero: there is always room, and exec_end counts the steps,
- *                                   which exec_note_brief(x, piece) records
+ *   exec_brief(x)                   nonzero: all destinations have room from the beginning, and
+ *                                   exec_note_brief(x, piece) only records a step, which exec_end
+ *                                   counts
  *   exec_run(x, piece)              waits, moves and posts: exec_in_turn or a faster equivalent;
  *                                   declared before this header
- *   exec_first_step(x)              first step of the next window; defined if it may not be 0
+ *   exec_first_step(x)              first step of the next window; defined only if it may not be 0
  *   exec_serial(x)                  nonzero: exec_each(x, piece), which is declared before this
  *                                   header, runs a step with GPURING_STEP_EACH peer by peer
  *   exec_barrier(x)                 barrier of all threads of the lane; orders memory accesses
@@ -42,7 +43,7 @@
  *   exec_poll(x)                    called after a poll without success: 1: poll again, 0: stop
  *   exec_progress(x)                called after progress; restarts patience
  *   exec_aborted(x)                 reads the abort word
- *   exec_note(p, v)                 relaxed 32-bit store for later readers of the lane
+ *   exec_note(p, v)                 relaxed 32-bit store for later readers of the lane's state
  *   exec_data(x, piece)             moves and folds one chunk; EXEC_OK or EXEC_WAIT, equal on all
  *                                   threads; declared before this header, defined after it
  *
@@ -52,7 +53,7 @@
  * warp, so that they wait and publish in parallel, and one fence of that warp is enough. A thread
  * finds its connections from their positions in the step without reading the others, because each
  * instruction here adds to the time of a small call. All values that decide the control flow are
- * equal on all threads: they are from the plan, the arguments, or the result of a barrier.
+ * equal on all threads, because they come from the plan, the arguments, or the result of a barrier.
  */
 #ifndef GPURING_EXECUTOR_H
 #define GPURING_EXECUTOR_H
@@ -62,7 +63,7 @@
 enum exec_result {
     EXEC_OK,
     EXEC_WAIT,    /* data or room is missing, and patience is over or the abort word is set */
-    EXEC_CORRUPT, /* a slot has another size */
+    EXEC_CORRUPT, /* a slot has a size other than expected */
 };
 
 /* A step with a chunk of this window, or with a slice of it. */
@@ -72,16 +73,16 @@ struct exec_piece {
     uint64_t input, output; /* offsets of the chunk in the user's buffers, in bytes */
     uint64_t count;         /* elements */
     uint64_t bytes;
-    /* Nonzero: GPURING_STEP_EACH. count and bytes are those of the longest possible chunk, also for
-     * each of its slices, and the offsets are not used: see exec_peer_of. */
+    /* Nonzero: the step has GPURING_STEP_EACH. count and bytes are those of the longest possible
+     * chunk, also for each of its slices, and the offsets are not used: see exec_peer_of. */
     int each;
 };
 
 /*
  * Return chunk `number` of a lane whose window begins at element `first`, with `rest` elements left
- * and chunks of at most `chunk` elements. If slices fit into `slot` elements, return the slice of
- * the chunk at which the longest chunk has `done` finished bytes. `reads`: the block has the size
- * of the input block.
+ * and chunks of at most `chunk` elements. If chunks are cut into slices of at most `slot` elements,
+ * return the slice at which the longest chunk has `done` finished bytes. reads: use the blocks of
+ * the input, otherwise those of the output.
  */
 EXEC_SLOW struct exec_peer exec_peer_at(const struct gpuring_work *work,
                                         const struct gpuring_lane *lane, uint32_t number, int reads,
@@ -380,8 +381,8 @@ EXEC_FN uint64_t exec_find_chunk(const EXEC *x, uint32_t number, uint64_t chunk,
     return window - begin < chunk ? window - begin : chunk;
 }
 
-/* The same for blocks: find the next chunk in the lane's share of block `number`. If a step reads
- * and stores, its block has the same size in both buffers. */
+/* Find the next chunk in the lane's share of block `number`, and return its number of elements. If
+ * a step reads and stores, its block has the same size in both buffers. */
 EXEC_FN uint64_t exec_find_block(const EXEC *x, uint32_t number, uint64_t chunk,
                                  struct exec_piece *piece)
 {
@@ -445,7 +446,7 @@ EXEC_FN int exec_slices(EXEC *x, const struct exec_piece *chunk)
     return EXEC_OK;
 }
 
-/* Run a step with a chunk. */
+/* Run a step on one chunk, or on the chunks of all its peers. */
 EXEC_FN int exec_step(EXEC *x, const struct exec_piece *chunk)
 {
     int cut =
@@ -479,8 +480,8 @@ EXEC_FN int exec_step_each(EXEC *x, struct exec_piece *piece, uint64_t chunk)
     return exec_serial(x) ? exec_each(x, piece) : exec_step(x, piece);
 }
 
-/* Run the steps of one window, beginning with x->step. `chunk` is the number of elements of a
- * chunk, and `window` that of the window. */
+/* Run the steps of one window, beginning with x->step. chunk: number of elements of a chunk.
+ * window: number of elements of the window. */
 EXEC_FN int exec_window(EXEC *x, uint64_t chunk, uint64_t window)
 {
     for (; x->step < x->lane->nsteps; x->step++) {
@@ -507,7 +508,8 @@ EXEC_FN int exec_window(EXEC *x, uint64_t chunk, uint64_t window)
     return EXEC_OK;
 }
 
-/* Return the number of elements of the next window, and set that of each of its chunks. */
+/* Return the number of elements of the next window, and set *chunk to that of each of its
+ * chunks. */
 EXEC_FN uint64_t exec_next_window(const EXEC *x, uint64_t *chunk)
 {
     uint64_t nchunks =

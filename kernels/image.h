@@ -5,17 +5,16 @@
  * for every architecture of --with-cuda-arch, embedded in the component. kernels/local.mk builds
  * it.
  *
- * Every kernel has the signature
- *     extern "C" __global__ void NAME(struct gpuring_work work)
- * It runs lane i of the work in block i with gpuring_kernel_threads(work) threads, and ends when
- * every lane is final or has waited for the work's patience, in nanoseconds. work.lanes are in
- * memory of the GPU, and work.states in pinned host memory. Each block stores its lane's state
- * there, state.launch_seq last, and accesses nothing afterwards, unless the work has a command.
+ * Every kernel has the signature extern "C" __global__ void NAME(struct gpuring_work work). Block i
+ * runs lane i of the work with gpuring_kernel_threads(work) threads. A kernel ends when every lane
+ * is final or has waited for the work's patience, in nanoseconds. work.lanes are in memory of the
+ * GPU, and work.states in pinned host memory. Each block stores its lane's state there,
+ * state.launch_seq last, and accesses nothing afterwards, unless the work has a command.
  *
- * A GPU has the parameters immediately, while a block that loads its lane waits for that before it
- * can load the tables. Small calls have one lane, so that is also a parameter. The others are not,
- * because a launch with 4000 bytes of parameters takes 1.2 us longer than one with 1000 bytes
- * (doc/results/gpu.md).
+ * A kernel can read its parameters immediately. A block that loads its lane must wait for it before
+ * it can load the lane's tables. Small calls have one lane, so the first lane is also a parameter.
+ * The other lanes are not, because a launch with 4000 bytes of parameters takes 1.2 us longer than
+ * one with 1000 bytes (doc/results/gpu.md).
  */
 #ifndef GPURING_IMAGE_H
 #define GPURING_IMAGE_H
@@ -26,13 +25,13 @@
 
 /*
  * Maximum number of threads of a block. The bandwidth of a block of Simple or LL128 grows with its
- * threads, and 512 threads use the registers of a whole multiprocessor. The last two warps of
+ * number of threads, and 512 threads use all registers of a multiprocessor. The last two warps of
  * Simple move no data: one waits, and one posts.
  *
- * A block of LL has a thread for every 8 bytes of its largest chunk, so that it takes one batch,
- * but at least GPURING_LL_THREADS. Fewer threads meet sooner at a barrier, and the block can start
- * in a part of a multiprocessor, next to kernels of the application. Slots do not depend on the
- * number of threads, so peers may have different numbers.
+ * A block of LL has a thread for every 8 bytes of its largest chunk, so that the chunk takes one
+ * batch, but at least GPURING_LL_THREADS threads. With fewer threads, barriers are faster, and the
+ * block fits on a part of a multiprocessor next to kernels of the application. Slots do not depend
+ * on the number of threads, so peers may use different numbers.
  */
 #define GPURING_KERNEL_THREADS 512u
 #define GPURING_KERNEL_CONTROL 64
@@ -44,7 +43,7 @@ static_assert(sizeof(struct gpuring_work) == 232, "a warp copies it, a word per 
 _Static_assert(sizeof(struct gpuring_work) == 232, "a warp copies it, a word per thread");
 #endif
 
-/* Return the number of threads of each block that runs this work. All of its lanes have as many
+/* Return the number of threads of each block that runs this work. All lanes have the same number of
  * parts and chunks as the first one, and the last lane is the longest. */
 uint32_t gpuring_kernel_threads(const struct gpuring_work *work);
 

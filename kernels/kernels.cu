@@ -156,9 +156,9 @@ template <uint32_t PROTOCOL, class F> struct kind : F {
 
 /*
  * Wait for the next call of a kernel that lingers (struct gpuring_command). Called by the first
- * warp. Every thread acquires one word, which orders everything that the host has seen to be
- * complete before this block's accesses after its next barrier. Return true if all words have the
- * next launch number, after storing the buffers and that number in the work.
+ * warp. Each thread reads one word with acquire. This orders everything that the host has seen to
+ * be complete before the accesses that this block makes after its next barrier. Return true if all
+ * words have the next launch number, after storing the buffers and that number in the work.
  */
 static __device__ __forceinline__ bool block_take_command(struct gpuring_work *work)
 {
@@ -175,7 +175,7 @@ static __device__ __forceinline__ bool block_take_command(struct gpuring_work *w
                block_over(block_cycles(), last_cycle);
         taken = __all_sync(BLOCK_WARP, command >> 32 == next);
     } while (!taken && __all_sync(BLOCK_WARP, !over));
-    __syncwarp(); /* until all threads have read the work */
+    __syncwarp(); /* all threads have read the work before it is changed */
     if (taken && threadIdx.x < GPURING_COMMAND_WORDS) {
         reinterpret_cast<uint32_t *>(&work->input)[threadIdx.x] = static_cast<uint32_t>(command);
     }
@@ -185,13 +185,13 @@ static __device__ __forceinline__ bool block_take_command(struct gpuring_work *w
     return taken;
 }
 
-/* Wait for the next call after a lane with this status. Return true if there is one, whose lane has
- * been started. Otherwise the block accesses nothing afterwards. */
+/* Wait for the next call after a lane with this status. If there is one, start its lane and return
+ * true. Otherwise return false; the block then accesses nothing any longer. */
 template <class R>
 static __device__ __forceinline__ bool block_lingers(struct block<R> *x,
                                                      struct block_shared *shared, uint32_t status)
 {
-    bool taken = true; /* of the warps that do not poll */
+    bool taken = true; /* for the warps that do not poll */
 
     if (R::protocol != GPURING_PROTOCOL_LL || shared->work.command == nullptr ||
         status != GPURING_LANE_DONE) {
@@ -222,7 +222,8 @@ template <class R> static __device__ __forceinline__ void block_run(const struct
 
     block_take(&shared, work);
     __syncthreads();
-    if (work->resumed == 0 && threadIdx.x == GPURING_LL_THREADS - 1) { /* copies little */
+    if (work->resumed == 0 && threadIdx.x == GPURING_LL_THREADS - 1) { /* this thread copies
+                                                                          little */
         gpuring_lane_start(&shared.work, &shared.lane, R::size(shared.work.type), &shared.state);
         if (work->launch_seq == 0) {
             exec_store_size(&work->states[blockIdx.x].begun,
@@ -234,7 +235,8 @@ template <class R> static __device__ __forceinline__ void block_run(const struct
     if (threadIdx.x == 0) {
         block_turn_to_copies(&shared);
     }
-    x.deadline = x.last_cycle = 0; /* only for compilers: set before they are read */
+    x.deadline = x.last_cycle = 0; /* for compilers alone: they are set again before they are
+                                      read */
     x.brief = x.turn = 0;
     x.used_recvs = x.used_sends = 0;
     __syncthreads();
@@ -250,7 +252,7 @@ template <class R> static __device__ __forceinline__ void block_run(const struct
     do {
         status = exec_lane(&x);
         if (exec_overlaps(&x)) {
-            __syncthreads(); /* until the other threads have updated their counters */
+            __syncthreads(); /* wait until the other threads have updated their counters */
         }
         block_counters(&shared);
         __syncthreads();
@@ -265,7 +267,8 @@ template <class R> static __device__ __forceinline__ void block_run(const struct
     } while (block_lingers(&x, &shared, status));
 }
 
-/* Limit registers to GPURING_KERNEL_THREADS threads per multiprocessor, so that none spill. */
+/* Limit registers so that GPURING_KERNEL_THREADS threads fit on a multiprocessor, and no more, so
+ * that no kernel spills. */
 #define KERNEL(PROTOCOL, name, ...)                                         \
     extern "C" __global__ void __launch_bounds__(GPURING_KERNEL_THREADS, 1) \
         gpuring_##name(const __grid_constant__ struct gpuring_work work)    \

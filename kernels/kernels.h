@@ -140,8 +140,8 @@ enum kernels_representation {
     X(MIN, min, f32, 4)  \
     X(MIN, min, f64, 8)
 
-/* Protocols: X(PROTOCOL, its part of names, further arguments of the user of the list). Each has
- * separate kernels, so that a kernel that is not in the instruction cache is short. */
+/* Protocols: X(PROTOCOL, name in lower case, further arguments of KERNELS_PROTOCOLS). Each protocol
+ * has separate kernels, so that a kernel that is not in the instruction cache is short. */
 #define KERNELS_PROTOCOLS(X, ...) \
     X(SIMPLE, simple, __VA_ARGS__) X(LL, ll, __VA_ARGS__) X(LL128, ll128, __VA_ARGS__)
 

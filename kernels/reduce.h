@@ -159,9 +159,9 @@ static __device__ __noinline__ struct exec_pack reduce_any(uint32_t code, struct
     }
 }
 
-/* Reductions of kernels: one that is known at compile time, or any reduction of elements up to
- * SIZE. Each defines the packs in flight (block.h), as many as fit into the registers. Calls need
- * registers, too. */
+/* Reductions of kernels: one that is known at compile time, or any reduction of elements of up to
+ * SIZE bytes. Each defines the number of packs in flight (block.h), as many as fit into the
+ * registers. folding_any has fewer, because its function calls need registers, too. */
 template <uint32_t CODE, unsigned SIZE> struct folding_one {
     static constexpr unsigned line_bytes = 120;
     static constexpr int packs = 5;

@@ -42,9 +42,9 @@ struct gpuring_extent {
 /* The blocks of a buffer: a table, or blocks of the same size at equal distances. */
 struct gpuring_blocks {
     const struct gpuring_extent *table; /* NULL: use stride and count */
-    uint64_t stride;                    /* distance of blocks in bytes; 0: all numbers mean the
-                                           same single block */
-    uint64_t count;                     /* elements of each block */
+    /* Distance of blocks in bytes. 0: all numbers denote the same block. */
+    uint64_t stride;
+    uint64_t count; /* elements of each block */
 };
 
 GPURING_INLINE struct gpuring_extent gpuring_block_at(const struct gpuring_blocks *blocks,
@@ -91,7 +91,7 @@ GPURING_INLINE void gpuring_block_share(uint64_t elements, uint32_t part, uint32
     *count = elements - *first < each ? elements - *first : each;
 }
 
-/* The constant part of a lane, which has the size of a cache line. */
+/* The constant part of a lane. It has the size of a cache line. */
 struct gpuring_lane {
     const struct gpuring_step *steps;
     const uint16_t *refs;
@@ -103,7 +103,8 @@ struct gpuring_lane {
                                                 so they are not copied */
 };
 
-/* The state of a lane, which executors change. The position is only defined if it is RUNNING. */
+/* The state of a lane, which executors change. The position is only defined while the lane is
+ * RUNNING. */
 struct gpuring_lane_state {
     uint64_t first; /* first element of the window, in the vector or in the share of each block */
     uint64_t rest;  /* elements from there to the end of the lane */
@@ -112,18 +113,21 @@ struct gpuring_lane_state {
     uint32_t status;
     uint32_t wait; /* enum gpuring_lane_wait: kind of the last wait without success */
     uint32_t wait_ref;
-    uint32_t launch_seq; /* of the work; a kernel stores it at the lane's end, last, as a release */
-    uint32_t begun;      /* GPU: gpuring_begun while a work with launch_seq 0 runs, 0 otherwise */
-    uint32_t peer;       /* host: finished peers of the current step with GPURING_STEP_EACH */
-    uint32_t ahead;      /* host: windows after the current one whose first steps have run, see
-                            GPURING_STEP_AHEAD */
+    /* launch_seq of the work. A kernel stores it at the end of the lane, after everything else
+     * (release). */
+    uint32_t launch_seq;
+    uint32_t begun; /* GPU: gpuring_begun while a work with launch_seq 0 runs, 0 otherwise */
+    uint32_t peer;  /* host: finished peers of the current step with GPURING_STEP_EACH */
+    uint32_t ahead; /* host: windows after the current one whose first steps have run, see
+                       GPURING_STEP_AHEAD */
 };
 
 /*
- * Works in graphs of the application run any number of times, and no host writes their states in
- * between. They have launch_seq 0, no command, and a number from 1 to 0xffff in `linger`. A kernel
- * stores this value in the state of its lane when it begins, and 0 when it ends, so that the host
- * learns which one runs. clock: in any unit of about a microsecond, so that two runs differ.
+ * Return the value that identifies a run of a work in a graph of the application. Such a work runs
+ * any number of times, and no host writes its states in between. It has launch_seq 0, no command,
+ * and a number from 1 to 0xffff in `linger`. A kernel stores the value in the member `begun` of its
+ * lane's state when it begins, and 0 when it ends, so that the host learns which work runs. clock:
+ * in units of about a microsecond, so that two runs get different values.
  */
 GPURING_INLINE uint32_t gpuring_begun(uint32_t number, uint32_t clock)
 {
@@ -136,11 +140,12 @@ GPURING_INLINE uint32_t gpuring_begun(uint32_t number, uint32_t clock)
 
 /*
  * A line in pinned memory through which a lingering kernel receives its next call. Each word has 4
- * bytes of data in its lower half and a flag in its upper half, so that a word is either old or new
- * and one read of the GPU gets all of them. The host writes the words. Flag n is the call with
- * launch number n, and flag n + GPURING_COMMAND_LEAVE tells a kernel that has run call n - 1 to
+ * bytes of data in its lower half and a flag in its upper half, so that a word is either old or
+ * new, and one read of the GPU gets all of them. The host writes the words. Flag n marks the call
+ * with launch number n. Flag n + GPURING_COMMAND_LEAVE requests a kernel that has run call n - 1 to
  * end. The kernel stores the number of its last call in `left` when it decides to end, and does not
- * read the words again: it has either run a command when it stores `left`, or it never will.
+ * read the words again. Therefore, once `left` is stored, a command has either been run or never
+ * will be.
  */
 #define GPURING_COMMAND_WORDS 4 /* input, then output, each low half first */
 #define GPURING_COMMAND_LEAVE UINT32_C(0x80000000)
@@ -151,7 +156,7 @@ struct gpuring_command {
     uint32_t left; /* in a cache line of its own, which the kernel writes */
 };
 
-/* This is also the only parameter of a kernel. */
+/* One operation. It is also the only parameter of a kernel. */
 struct gpuring_work {
     const void *input; /* may be equal to the output (in place) */
     void *output;
@@ -178,7 +183,7 @@ struct gpuring_work {
                         without a command, see gpuring_begun */
     struct gpuring_command *command; /* NULL: it does not wait */
     struct gpuring_blocks in, out;   /* blocks of input and output, if there are any */
-    struct gpuring_lane first;       /* lanes[0], which a kernel has without a load */
+    struct gpuring_lane first;       /* copy of lanes[0], which a kernel can read without a load */
 };
 
 /*
@@ -226,7 +231,7 @@ GPURING_INLINE void gpuring_lane_range(const struct gpuring_work *work,
                        gpuring_chunk_align(type_size), first, count);
 }
 
-/* Let a NEW lane start. */
+/* Initialize the state of a NEW lane, which is then RUNNING. */
 GPURING_INLINE void gpuring_lane_start(const struct gpuring_work *work,
                                        const struct gpuring_lane *lane, uint64_t type_size,
                                        struct gpuring_lane_state *state)
@@ -260,8 +265,8 @@ GPURING_INLINE uint64_t gpuring_window_chunk(uint64_t rest, uint64_t nchunks, ui
 
 /*
  * A chunk may be larger than a slot. It is then sent slice by slice, so that waiting for a slice,
- * moving a slice and posting a slice overlap. If a plan needs K slots for chunks, it needs K times
- * the number of slices per chunk, which is at most GPURING_SLICES.
+ * moving a slice and posting a slice overlap. A plan that needs K slots for whole chunks needs K
+ * times the number of slices per chunk, which is at most GPURING_SLICES.
  */
 #define GPURING_SLICES          4
 #define GPURING_SLICE_MIN_BYTES (32 << 10) /* a smaller slice takes longer to post than to move */
