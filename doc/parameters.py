@@ -20,24 +20,30 @@ HEAD = """# Parameters and performance variables
 
 <!-- Made by doc/parameters.py from params.h and pvars.h. Change these, then run the script. -->
 
-All names begin with `coll_gpuring_`. Set a parameter by `--mca NAME VALUE`, by the environment
-(`OMPI_MCA_NAME=VALUE`), or in Open MPI's parameter files. Sizes may end in k, m or g.
-`ompi_info --param coll gpuring --level 9` prints the same table.
+All names begin with `coll_gpuring_`. You can set the timeout, for example, in one of these ways:
 
-Level: 1-3 for every user, 4-6 to tune, 7-9 for developers. "Equal": the value must be the same on all
-ranks of a communicator; that is checked when the communicator is connected. An MPI_T tool may set
-`algorithm` and `protocol` before a communicator's first call; nothing else changes after MPI_Init.
+    gpuring-run -n 4 --mca coll_gpuring_timeout 60 ./app       (or mpirun)
+    export OMPI_MCA_coll_gpuring_timeout=60                    in the environment
+    coll_gpuring_timeout = 60                                  in ~/.openmpi/mca-params.conf
 
-| Parameter | Default | Values | Level | Equal | |
+Sizes may end in k, m or g. `ompi_info --param coll gpuring --level 9` prints the same table; [Install](install.md) describes
+how ompi_info finds a component below a prefix.
+
+Level: 1 to 3 are for all users, 4 to 6 for tuning, 7 to 9 for developers. "Equal": the value must be the same on all ranks of a
+communicator, which is checked when the communicator is connected. An MPI_T tool may set `algorithm` and `protocol` before a
+communicator's first call. No other parameter can change after MPI_Init.
+
+| Parameter | Default | Values | Level | Equal | Meaning |
 |---|---|---|---|---|---|
 """
 
 PVAR_HEAD = """
 ## Performance variables
 
-MPI_T tools read them. All count from MPI_Init in this process, except those marked as levels.
+MPI_T tools can read these variables, whose names begin with `coll_gpuring_`, too. They count events in this process since
+MPI_Init, except those marked as levels (current values) and texts.
 
-| Variable | |
+| Variable | Meaning |
 |---|---|
 """
 
@@ -123,7 +129,7 @@ def page():
     text = HEAD + "".join(row(lines, entry) for entry in table) + PVAR_HEAD
     lines = definitions(PVARS, set())
     for name, note in (("GPURING_PVARS", ""), ("GPURING_NET_PVARS", ""),
-                       ("GPURING_LEVEL_PVARS", " (level)")):
+                       ("GPURING_LEVEL_PVARS", " (level)"), ("GPURING_TEXT_PVARS", " (text)")):
         for entry in entries(expand(lines, name + "(X)"), ["X"]):
             text += "| `%s` | %s%s |\n" % (entry[1], entry[2], note)
     return text
