@@ -71,9 +71,8 @@
  * the next one. Both ends know the size from the call.
  */
 #define GPURING_FIFO_ADDRESS 0x80000000u
-#define GPURING_FIFO_WANTED                                              \
-    (65536 - 128) /* what MPI sends by TCP without an answer, by default \
-                   */
+/* MPI over TCP sends messages of up to this number of bytes eagerly, by default. */
+#define GPURING_FIFO_WANTED (65536 - 128)
 
 /*
  * Shared counters of one protocol of one connection. The two halves are on separate cache lines,
@@ -92,8 +91,8 @@ struct gpuring_fifo_tail { /* in the receiver's memory (network: also a local on
 
 struct gpuring_fifo_head { /* in the sender's memory (network: also a local one at the receiver) */
     uint64_t head;
-    /* Only at the receiver of GPURING_FIFO_NET_ANY, written by the lane, `wanted` last (release):
-     */
+    /* Only at the receiver of GPURING_FIFO_NET_ANY. The lane writes these, `wanted` last
+     * (release). */
     uint64_t wanted; /* 1 + the step that the lane wants */
     uint8_t *to;
     uint64_t room; /* bytes */
@@ -107,12 +106,12 @@ struct gpuring_fifo_end {
     struct gpuring_fifo_tail *tail; /* counter of posted chunks */
     struct gpuring_fifo_head *head; /* counter of chunks given back */
     uint64_t step;                  /* chunks sent or received so far */
-    uint64_t posted;                /* chunks posted or given back; may be less in a kernel */
-    uint64_t seen;                  /* last value of the head (sender) or the tail (receiver) */
-    uint64_t slot_bytes;            /* room of a slot: payload for Simple, lines for LL and LL128 */
-    uint32_t nslots; /* power of two, <= GPURING_FIFO_MAX_SLOTS; with sizes <= .._MAX_SIZES */
-    uint16_t local;  /* GPURING_FIFO_NET, .._NET_ANY, or 0 */
-    uint16_t spread; /* 1: hosts rotate small chunks of Simple over the whole slot */
+    uint64_t posted;     /* chunks posted or given back; may be less than `step` in a kernel */
+    uint64_t seen;       /* last value of the head (sender) or the tail (receiver) */
+    uint64_t slot_bytes; /* room of a slot: payload for Simple, lines for LL and LL128 */
+    uint32_t nslots;     /* power of two, <= GPURING_FIFO_MAX_SLOTS; with sizes <= .._MAX_SIZES */
+    uint16_t local;      /* GPURING_FIFO_NET, .._NET_ANY, or 0 */
+    uint16_t spread;     /* 1: hosts rotate small chunks of Simple over the whole slot */
 };
 
 /* Return the bytes of all short slots, which are in front of the slots of LL. */

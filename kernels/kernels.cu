@@ -267,8 +267,8 @@ template <class R> static __device__ __forceinline__ void block_run(const struct
     } while (block_lingers(&x, &shared, status));
 }
 
-/* Limit registers so that GPURING_KERNEL_THREADS threads fit on a multiprocessor, and no more, so
- * that no kernel spills. */
+/* Allow as many registers as a multiprocessor has for GPURING_KERNEL_THREADS threads, so that no
+ * kernel spills. */
 #define KERNEL(PROTOCOL, name, ...)                                         \
     extern "C" __global__ void __launch_bounds__(GPURING_KERNEL_THREADS, 1) \
         gpuring_##name(const __grid_constant__ struct gpuring_work work)    \

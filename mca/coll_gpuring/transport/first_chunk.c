@@ -8,8 +8,9 @@
  *   0        16     20   24       28    32
  *   | id[2]  | from | to | plan   | key |
  *
- * A rank that has finished keeps its progress thread active until all ranks have. A peer may not
- * know yet that its chunk has arrived here, and needs an answer if its path has failed.
+ * A rank that has finished keeps its progress thread active until all ranks have finished, because
+ * a peer may not know yet that its chunk has been received, and needs an answer if its path has
+ * failed.
  */
 #include <stdio.h>
 #include <string.h>
@@ -19,9 +20,9 @@
 #include "mca/coll_gpuring/util/status.h"
 
 /*
- * Longer than the timeouts of the nets, whose messages contain more information. verbs abandons a
- * path after its timeout times its tries, 1.07 s x 7 by default, and then uses a spare. Devices may
- * wait four times as long.
+ * Longer than the nominal timeouts of the nets, whose messages contain more information. verbs
+ * abandons a path after its timeout times its tries, about 4.3 s x 7 by default, and then uses a
+ * spare. A device may wait four times as long; this limit then ends the wait first.
  */
 #define TRY_SECONDS 60.0
 

@@ -69,8 +69,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the next two 
 static struct verdict *verdicts;
 static size_t nverdicts;
 
-/* Add to the verdict on the peer's GPU, and return it. Without memory for it, the GPU is tested
- * again for the next communicator. */
+/* Add to the verdict on the peer's GPU, and return it. If there is no memory for it, the GPU is
+ * tested again for the next communicator. */
 static struct verdict add_verdict(const struct gpuring_peer *peer, uint32_t tested, uint32_t wrong)
 {
     struct verdict verdict = {.tested = 0};
@@ -124,7 +124,8 @@ bool gpuring_lines_wrong(const struct gpuring_peer *peer, enum gpuring_protocol 
     return (add_verdict(peer, 0, 0).wrong >> protocol & 1) != 0;
 }
 
-/* Return true if lines of the current protocol are tested with the peer. Both ranks agree. */
+/* Return true if lines of the current protocol are tested with the peer. Both ranks get the same
+ * result. */
 static bool tests(const struct gpuring_transport *transport, const struct gpuring_peer *peer)
 {
     return peer->proven &&
@@ -178,8 +179,9 @@ static size_t data_words(enum gpuring_protocol protocol)
     return protocol == GPURING_PROTOCOL_LL ? LL_WORDS : LL128_WORDS;
 }
 
-/* Launch the kernel for the next protocol that is tested with a peer: for each, a lane that sends
- * and one that receives. Returns GPURING_AGAIN, GPURING_OK if nothing is left, or an error. */
+/* Launch the kernel that tests the next protocol. It has two lanes for each peer with which the
+ * protocol is tested: one sends, and one receives. Returns GPURING_AGAIN, GPURING_OK if no protocol
+ * is left, or an error. */
 static int launch_next(struct gpuring_transport *transport)
 {
     struct gpuring_line_test *test = transport->line_test;
@@ -233,7 +235,7 @@ static int launch_next(struct gpuring_transport *transport)
     return status == GPURING_OK ? GPURING_AGAIN : status;
 }
 
-/* late: the lines have not all arrived in time, so they may also be right. */
+/* Warn about wrong lines. late: not all lines were received in time, so they need not be wrong. */
 static void warn_wrong(const struct gpuring_transport *transport, const struct gpuring_peer *peer,
                        bool late)
 {

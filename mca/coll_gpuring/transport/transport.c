@@ -28,7 +28,7 @@ static void add_ends(struct gpuring_transport *transport, int plan,
     }
 }
 
-/* List the plans, all ends of their connections, and the tables of these. */
+/* List the plans and all ends of their connections, and allocate the tables for them. */
 static int list_plans(struct gpuring_transport *transport, const struct gpuring_plan *const *plans)
 {
     uint32_t nrecvs = 0, nsends = 0, total;

@@ -55,9 +55,9 @@ struct gpuring_transport_config {
     const struct gpuring_net_ops *net_ops; /* NULL if all ranks are of one node */
     struct gpuring_net *net;
     bool own_net; /* the transport closes the net and destroys the proxy, even if create fails */
-    /* Which of the net's devices a connection with this rank and channel of the plan uses, and
-     * whether that may reach the device's memory directly, to send from it or to receive into it.
-     * Read during create only. NULL: the first one, and it may not. */
+    /* Return the index of the net's device for a connection with this rank and channel of the plan.
+     * Set *direct if that device may access the GPU's memory directly, to send from it or to
+     * receive into it. Called during create only. NULL: device 0, without direct access. */
     int (*net_device)(void *context, enum gpuring_algorithm algorithm, int peer, uint32_t channel,
                       enum gpuring_net_direction direction, bool *direct);
     void *net_device_context;
@@ -145,8 +145,8 @@ int gpuring_transport_try(struct gpuring_transport *transport, char *text, size_
  */
 void gpuring_transport_wired(struct gpuring_transport *transport);
 
-/* Give a work the plan's lanes with this protocol's connections. Returns GPURING_ERR_UNSUPPORTED if
- * the protocol has no slots. */
+/* Let a work run the plan's lanes on the connections of this protocol. Returns
+ * GPURING_ERR_UNSUPPORTED if the protocol has no slots. */
 int gpuring_transport_bind(struct gpuring_transport *transport, int plan,
                            enum gpuring_protocol protocol, struct gpuring_work *work);
 
@@ -170,7 +170,7 @@ void gpuring_transport_peer_text(const struct gpuring_transport *transport, int 
                                  enum gpuring_lane_wait wait, uint32_t ref, char *text,
                                  size_t size);
 
-/* Return the other end's rank, or -1. */
+/* Return the rank at the other end of the connection that a lane waits for, or -1. */
 int gpuring_transport_peer_rank(const struct gpuring_transport *transport, int plan, uint32_t lane,
                                 enum gpuring_lane_wait wait, uint32_t ref);
 
@@ -197,8 +197,8 @@ void gpuring_transport_make(struct gpuring_transport *transport, uint64_t operat
 uint64_t gpuring_transport_made(const struct gpuring_transport *transport, int rank,
                                 uint64_t operation);
 
-/* Return the first rank whose word for an operation is known and differs, and *other, its word; or
- * -1. */
+/* Return the first rank whose word for an operation is known and differs from `word`, and set
+ * *other to that word. Return -1 if there is none. */
 int gpuring_transport_differs(const struct gpuring_transport *transport, uint64_t operation,
                               uint64_t word, uint64_t *other);
 
@@ -210,11 +210,16 @@ void gpuring_transport_note_call(struct gpuring_transport *transport, uint64_t c
 int gpuring_transport_on_hosts(const struct gpuring_transport *transport, uint64_t call);
 
 /*
- * The transport of a freed communicator, which another communicator of the same ranks may use.
- * reusable: return true if all peers are alive, nothing has failed, no port has been replaced by
- * another one, and no message holds the communicator. continue: called when the communicator is
- * freed, with the numbers of its calls (gpuring_transport_note_call) and votes, because those of
- * the next communicator are numbered from 1 again. attach: begin to use the next communicator.
+ * Reuse of the transport of a freed communicator by another communicator of the same ranks.
+ *
+ * reusable: Return true if all peers are alive, nothing has failed, no port has been replaced by
+ * another one, and no message holds the communicator.
+ *
+ * continue: Called when the communicator is freed, with the numbers of its calls
+ * (gpuring_transport_note_call) and votes, because those of the next communicator are numbered from
+ * 1 again.
+ *
+ * attach: Begin to use the next communicator.
  */
 bool gpuring_transport_reusable(struct gpuring_transport *transport);
 void gpuring_transport_attach(struct gpuring_transport *transport,
@@ -300,14 +305,14 @@ bool gpuring_transport_help(struct gpuring_transport *transport, bool ran);
 /* Sleep until the network reports an event, at most for `ns` nanoseconds. */
 void gpuring_transport_nap(struct gpuring_transport *transport, uint64_t ns);
 
-/* Return a number that grows when the network has moved slots. */
+/* Return a number that grows whenever the network moves slots. */
 uint64_t gpuring_transport_moved(const struct gpuring_transport *transport);
 
-/* Return true if the operation must not end yet, because the network has no thread that sends what
- * is left. Progresses the network. */
+/* Return true if the operation must not end yet, because data is left to send and no progress
+ * thread will send it. Progresses the network. */
 bool gpuring_transport_unsent(struct gpuring_transport *transport);
 
-/* Let no message of the network hold the communicator, which was freed. */
+/* Called when the communicator was freed, so that no message of the network holds it any longer. */
 void gpuring_transport_freed(struct gpuring_transport *transport);
 
 /* Return true if any connection is between nodes. */
@@ -329,8 +334,8 @@ void gpuring_transport_name(const struct gpuring_transport *transport, char *tex
  */
 void gpuring_transport_destroy(struct gpuring_transport *transport);
 
-/* Wait at most this time until peers have unmapped the memory of destroyed transports, and free it.
- * Call this before the device is closed, when no other thread uses a transport. */
+/* Wait until peers have unmapped the memory of destroyed transports, at most for this time, and
+ * free it. Call this before the device is closed, when no other thread uses a transport. */
 void gpuring_transport_finish(unsigned int milliseconds);
 
 #endif

@@ -55,8 +55,8 @@ static inline struct gpuring_fifo_tail *gpuring_block_tail(uint8_t *block, unsig
  *   0         16      20         24          32         40       48     52
  *   | id[2]   | abort | activity | operation | on_hosts | on_gpu | core | mappings |
  *
- *   56      64          72           80                         592 1104 | voted | last_open |
- * last_known | ballots[GPURING_BALLOTS] | made[GPURING_OPERATIONS_KEPT] |
+ *   56      64          72           80                         592
+ *   | voted | last_open | last_known | ballots[GPURING_BALLOTS] | made[GPURING_OPERATIONS_KEPT] |
  *   1152
  *   | reports[2] |
  */
@@ -136,7 +136,7 @@ struct gpuring_plan_ends {
     const struct gpuring_step *steps; /* of all lanes, uploaded */
     const uint16_t *refs;
     const struct gpuring_lane *lanes[GPURING_PROTOCOL_COUNT]; /* NULL: no slots */
-    void *tables; /* that hold these, of a plan that was added later */
+    void *tables; /* memory of these tables if the plan was added later */
 };
 
 /* The connections that the network progresses; see gpuring_transport_use. */
@@ -178,14 +178,14 @@ struct gpuring_transport {
     uint32_t torn_plans;        /* bits 1 << plan, for plans with a pair that uses staged regions,
                                    or does not keep 128-byte stores whole */
     uint8_t *marks; /* this rank's part of a report of the probe: a bit per local rank */
-    struct gpuring_line_test *line_test; /* while the stage lasts */
+    struct gpuring_line_test *line_test; /* NULL unless the test is running */
     uint8_t *net_region;
     size_t net_region_bytes;
     uint8_t *direct_region; /* NULL: all slots are in the net region */
     size_t direct_bytes;
     uint32_t ndirect;                     /* ends with slots in direct_region */
     struct gpuring_device_nic direct_nic; /* during create only */
-    double try_until; /* limit of gpuring_transport_try; 0: not begun, or over on all ranks */
+    double try_until; /* time limit of gpuring_transport_try; 0: not begun, or ended on all ranks */
     struct gpuring_device *host; /* for the status page; equal to the device if that is the host */
     bool own_host;
     struct gpuring_status_page *page;
@@ -303,9 +303,9 @@ void gpuring_remote_destroy(struct gpuring_transport *transport);
 int gpuring_remote_health(struct gpuring_transport *transport, char *text, size_t size);
 /* Return true if new links would be no better than these (net.h). */
 bool gpuring_remote_whole(const struct gpuring_transport *transport);
-/* Let the proxy look at no connection until gpuring_transport_use. */
+/* Stop the proxy from looking at the connections, until gpuring_transport_use. */
 void gpuring_remote_rest(struct gpuring_transport *transport);
-/* Report to the ranks of other nodes that this one gives up. */
+/* Report to the ranks of other nodes that this rank gives up. */
 void gpuring_remote_abort(struct gpuring_transport *transport, int status);
 
 /* tables.c: lanes, steps and connections in memory of the executors */
