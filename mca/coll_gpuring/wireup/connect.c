@@ -10,7 +10,8 @@
 #include "mca/coll_gpuring/wireup/plans.h"
 #include "mca/coll_gpuring/wireup/state.h"
 
-#define TRY_SPARE_SECONDS 10.0 /* if another network may replace it */
+/* time limit of the first chunks if another network may replace this one */
+#define TRY_SPARE_SECONDS 10.0
 
 /* Log that the selected algorithm or protocol is not available. */
 static void log_not_offered(const mca_coll_gpuring_module_t *module,
@@ -152,14 +153,14 @@ int gpuring_wireup_engine(mca_coll_gpuring_module_t *module, struct gpuring_wire
 }
 
 /* The devices of the net that carry the connections, and those that may access GPU memory directly.
- * The transport queries these. */
+ * The transport gets them through device_of_channel. */
 struct devices {
     struct gpuring_channel_nics channels;
     bool one_net; /* true: exchanges may use each rank's own device; false: the channels' devices */
     const struct gpuring_nic_select *routes;
     const struct gpuring_net_devices *all;
     const struct gpuring_node_map *map;
-    struct gpuring_nic_turns turns; /* if no topology has NICs; otherwise ndevices is 0 */
+    struct gpuring_nic_turns turns; /* used if no topology has NICs; otherwise ndevices is 0 */
 };
 
 /* Return the number of earlier ranks of the same node. */
@@ -173,7 +174,8 @@ static int local_of(const struct gpuring_node_map *map, int rank)
     return at - first;
 }
 
-/* If the device is not in the topology, its distance is unknown. */
+/* Return the device of a connection (gpuring_transport_config). If the device is not in the
+ * topology, its distance from the GPU is unknown. */
 static int device_of_channel(void *context, enum gpuring_algorithm algorithm, int peer,
                              uint32_t channel, enum gpuring_net_direction direction, bool *direct)
 {
@@ -307,7 +309,7 @@ int gpuring_wireup_connect(mca_coll_gpuring_module_t *module, struct gpuring_wir
     int status = GPURING_OK;
 
     for (int i = 0; status == GPURING_OK && i < gpuring_transport_neighbours(transport); i++) {
-        /* each pair begins with the received one */
+        /* each pair of connect infos begins with the received one */
         status = gpuring_transport_connect(transport, i, connect_info[2 * i].data,
                                            connect_info[2 * i].bytes);
     }

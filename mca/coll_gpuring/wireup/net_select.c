@@ -23,13 +23,13 @@
 #define CLOSE_SECONDS 2.0 /* for transfers in flight when the process ends */
 #define NETWORKS      (GPURING_NET_KIND_UCX + 1)
 
-/* By kind; under gpuring_process.lock. */
+/* The open nets, by kind. Guarded by gpuring_process.lock. */
 static struct {
     struct gpuring_net_base *net; /* NULL: not open */
-    bool driven;                  /* by the proxy */
+    bool driven;                  /* the proxy drives the net */
 } networks[NETWORKS];
 static bool proven; /* gpuring_network_prove has tried to open verbs */
-static bool failed; /* atomic; RDMA, for an earlier communicator */
+static bool failed; /* atomic: RDMA has failed to connect an earlier communicator */
 static struct gpuring_gate gate = GPURING_GATE_INIT;
 
 /* Log that RDMA emulated by software is often slower than TCP. */
@@ -236,7 +236,7 @@ static int open_messages(const mca_coll_gpuring_module_t *module,
                          const struct gpuring_wireup *wireup,
                          struct gpuring_transport_config *transport)
 {
-    /* Nobody waits in MPI for calls in a stream, so they need a thread. */
+    /* No thread waits in MPI for calls in a stream, so they need a progress thread. */
     const struct gpuring_proxy_config proxy_config = {.progress = gpuring_message_mpi.progress,
                                                       .threaded = module->stream != NULL &&
                                                                   gpuring_process.threads,
@@ -283,7 +283,7 @@ int gpuring_network_open(const mca_coll_gpuring_module_t *module,
     return status;
 }
 
-/* Keep the component loaded, because the progress thread hangs in a library. */
+/* Keep the component loaded, because the progress thread has not ended. */
 static void stay_loaded(void)
 {
     Dl_info info;

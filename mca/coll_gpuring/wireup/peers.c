@@ -57,7 +57,7 @@ static const char *device_text(uint32_t word, char text[32])
     return text;
 }
 
-/* One line at rank 0 and one at the rank that differs from it. */
+/* Log the difference, at rank 0 and at the rank that differs from it. */
 static void report(struct ompi_communicator_t *comm, int rank, uint32_t first, uint32_t other)
 {
     uint32_t differ = EFFECT(first) ^ EFFECT(other);

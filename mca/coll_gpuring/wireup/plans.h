@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* From the channels of a communicator to the engine of one rank. No MPI. */
+/* Derive the configuration of one rank's engine from the channels of a communicator. No MPI. */
 #ifndef GPURING_WIREUP_PLANS_H
 #define GPURING_WIREUP_PLANS_H
 
 #include "mca/coll_gpuring/engine/engine.h"
 #include "mca/coll_gpuring/topology/channels.h"
 
-/* Facts from AllGather 1 that a rank's engine needs. Collected before the blocks are trimmed. */
+/* Facts from AllGather 1 that a rank's engine needs. Collect them before the blocks are
+ * compacted. */
 struct gpuring_plans_facts {
     int algorithm, protocol; /* as compared by AllGather 1; the parameters may have changed since */
     bool oversubscribed, shared_gpu, mps;

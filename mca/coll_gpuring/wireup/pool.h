@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The pool of a process: connections of freed communicators, which the next communicator of the
- * same processes in the same order takes over. All of its ranks must offer the same connections.
- * The ranks agree on that with one word each (oob.h), so a reuse costs one agreement. No MPI.
+ * The pool of a process: connections of freed communicators. The next communicator of the same
+ * processes in the same order takes them over, if all of its ranks offer the same connections. The
+ * ranks agree on that with one word each (oob.h), so a reuse costs one agreement. No MPI.
  *
  * Connections that were offered and not taken are destroyed, because one rank does not have them.
  * Therefore ranks whose pools differ, for example because one of them was full, have equal pools
- * again after an offer. Among several of the same processes, each rank offers those with the lowest
- * identity, so ranks that have freed communicators in different orders make the same offer.
+ * again after an offer. If a pool has several connections of the same processes, it offers those
+ * with the lowest identity, so that ranks that have freed communicators in different orders make
+ * the same offer.
  *
  * Threads: any.
  */
@@ -57,7 +58,7 @@ void gpuring_pool_put(struct gpuring_pool *pool, struct gpuring_pooled *pooled, 
  * that no longer work. */
 struct gpuring_pooled *gpuring_pool_take(struct gpuring_pool *pool, uint64_t key);
 
-/* Destroy all. */
+/* Destroy all connections of the pool. */
 void gpuring_pool_clear(struct gpuring_pool *pool);
 
 static inline unsigned gpuring_pool_count(const struct gpuring_pool *pool)
@@ -66,9 +67,10 @@ static inline unsigned gpuring_pool_count(const struct gpuring_pool *pool)
 }
 
 /*
- * Return the word with which a rank offers connections, or nothing (NULL), and true if the bitwise
- * OR of the words of all ranks means that all offer the same ones. A word has an identity and its
- * complement: if two identities differ in a bit, the OR has this bit in both halves.
+ * gpuring_pool_word returns the word with which a rank offers connections (NULL: none).
+ * gpuring_pool_agreed returns true if the bitwise OR of the words of all ranks means that all offer
+ * the same connections. A word consists of an identity and its complement: if two identities differ
+ * in a bit, the OR has this bit in both halves.
  */
 uint64_t gpuring_pool_word(const struct gpuring_pooled *offer);
 bool gpuring_pool_agreed(uint64_t word);

@@ -25,8 +25,8 @@ bool gpuring_ranks_may_leave_node(struct ompi_communicator_t *comm)
     return false;
 }
 
-/* Fill in one port per network. Returns their number or GPURING_ERR_NOMEM. Opening the devices
- * takes milliseconds, which jobs on one node need not spend. */
+/* Fill in one port per network. Returns 0 or GPURING_ERR_NOMEM. Opening the devices takes
+ * milliseconds, so they are only opened if ranks may be on other nodes. */
 static int fill_nics(struct ompi_communicator_t *comm, struct gpuring_rank_info *rank_info)
 {
     struct gpuring_nic found[GPURING_NICS_MAX];

@@ -45,7 +45,7 @@ static uint64_t key_of(const mca_coll_gpuring_module_t *module)
 int gpuring_reuse_offer(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     wireup->key = key_of(module);
-    /* An engine whose operations are in a stream of the application begins with its first one. */
+    /* An engine for operations in a stream of the application must not have run others before. */
     wireup->offer = module->stream == NULL ? gpuring_pool_take(&pool, wireup->key) : NULL;
     count_pooled();
     gpuring_oob_agree(module->oob, gpuring_pool_word(wireup->offer));

@@ -20,22 +20,26 @@ struct gpuring_wireup {
     int stage;
     bool test_lines; /* some pair of ranks has not been tested; the same on all ranks */
     bool late;       /* this wire-up is for further connections of a READY module */
-    uint32_t sets;   /* bits 1 << set, that it connects; known with the engine */
-    uint64_t made;   /* describes the call that begins it; equal on all ranks */
+    uint32_t sets;   /* bits 1 << set of the sets that it connects; set when there is an engine */
+    uint64_t made;   /* word that describes the call that begins the wire-up; equal on all ranks */
     gpuring_wireup_differs *differs;
-    const void *buffer; /* of the first call, on this rank's GPU if it has one */
+    const void *buffer; /* a buffer of the first call, on this rank's GPU if it has one */
     uint64_t id[2];
     uint64_t key;                 /* of the communicator, see pool.h */
-    struct gpuring_pooled *offer; /* which it may use instead of being wired up, or NULL */
-    bool cleared;                 /* all ranks have cleared their pools for want of memory */
+    struct gpuring_pooled *offer; /* connections that may be used instead of a wire-up; NULL:
+                                     none */
+    bool cleared;                 /* all ranks have cleared their pools, because one lacked
+                                     memory */
     struct gpuring_survey survey;
-    struct gpuring_net_choice net;       /* with several nodes, or parts of them */
-    struct gpuring_engine *engine;       /* the module's at the end, or if `late` from the start */
-    struct gpuring_transport *transport; /* the engine's at the end */
+    struct gpuring_net_choice net;       /* the chosen net, if there are several nodes or parts
+                                            of nodes */
+    struct gpuring_engine *engine;       /* passes to the module at the end; if `late`, it is the
+                                            module's */
+    struct gpuring_transport *transport; /* passes to the engine at the end */
 };
 
-/* Return the number of the transport that a wire-up makes, which no other one of the communicator
- * has: 0, and later 1 + the first set. */
+/* Return the number of the transport that a wire-up makes, which is unique in the communicator: 0
+ * for the first wire-up, later 1 + the first set. */
 static inline uint32_t gpuring_wireup_number(const struct gpuring_wireup *wireup)
 {
     return wireup->late ? 1 + (uint32_t) __builtin_ctz(wireup->sets) : 0;
@@ -51,11 +55,11 @@ void gpuring_wireup_free(struct gpuring_wireup *wireup); /* NULL is allowed */
 
 /* Begin an agreement on the connections that this rank offers, which may be none. */
 int gpuring_reuse_offer(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
-/* End it. If all ranks offer the same connections, wireup->offer remains, and wireup->engine has
- * them. */
+/* End the agreement. If all ranks offer the same connections, wireup->offer remains, and
+ * wireup->engine has the connections. */
 int gpuring_reuse_take(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
-/* Return the wire-up that makes the late connections of a communicator that has taken an offer, or
- * NULL. The offer ends. */
+/* End the offer that a communicator has taken. Return the wire-up that can make its late
+ * connections, or NULL. */
 struct gpuring_wireup *gpuring_reuse_wireup(struct gpuring_wireup *wireup);
 /* Destroy the offer, if there is one. */
 void gpuring_reuse_withdraw(struct gpuring_wireup *wireup);
@@ -90,20 +94,21 @@ int gpuring_views_unite(const mca_coll_gpuring_module_t *module,
 
 /* ---- net_select.c: the process's networks ---- */
 
-/* Keep those of `count` ports that make reliable connections, and return their number. The first
- * call of the process opens the net verbs for this, unless coll_gpuring_net excludes it. */
+/* Keep those of `count` ports that can make reliable connections, and return their number. The
+ * first call of the process opens the net verbs for this, unless coll_gpuring_net excludes it. */
 int gpuring_network_prove(struct gpuring_nic *nics, int count);
 
 /*
  * Choose the net for a communicator with ranks on several nodes: the one that coll_gpuring_net
- * selects, or the best one. All ranks decide in the same way. why: the reason why the net that was
- * chosen before has failed, or NULL. Rank 0 logs the choice. Returns GPURING_ERR_UNSUPPORTED
- * (logged by rank 0) if no network connects them.
+ * selects, or the best one. All ranks choose the same. why: the reason why the net that was chosen
+ * before has failed, or NULL. Rank 0 logs the choice. Returns GPURING_ERR_UNSUPPORTED (logged by
+ * rank 0) if no network connects the ranks.
  */
 int gpuring_network_choose(struct gpuring_wireup *wireup, int rank, const char *why);
 
-/* Remember for all further communicators of this process, or return, that RDMA has failed to
- * connect the ranks of a communicator, as they have agreed. */
+/* gpuring_network_fail records, for all further communicators of this process, that RDMA has failed
+ * to connect the ranks of a communicator. All ranks have agreed on that. gpuring_network_has_failed
+ * returns true if it was recorded. */
 void gpuring_network_fail(void);
 bool gpuring_network_has_failed(void);
 
@@ -128,8 +133,8 @@ int gpuring_network_open(const mca_coll_gpuring_module_t *module,
 /* Create the engine with the plans and FIFO sizes of this rank, without connections. */
 int gpuring_wireup_engine(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
 
-/* Create the transport, this rank's ends of the connections, and prepare the connect infos with
- * their handles to and from all neighbours. */
+/* Create the transport with this rank's ends of the connections. Prepare the connect infos for the
+ * handles to and from all neighbours. */
 int gpuring_wireup_transport(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
 
 /* Connect, after the connect infos are complete. */

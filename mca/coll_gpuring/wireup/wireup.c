@@ -277,7 +277,7 @@ static const struct stage {
     const char *text;
 } stages[] = {STAGES(STAGE_OF)};
 
-/* Return the kind of messages in flight. After a failure, the ranks that know it only gather. */
+/* Return the kind of messages in flight. After a failure, the ranks that know of it only gather. */
 static enum travels under_way(const mca_coll_gpuring_module_t *module)
 {
     return gpuring_oob_troubled(module->oob) ? GATHERING : stages[module->wireup->stage].travels;
@@ -293,8 +293,8 @@ static void complete(mca_coll_gpuring_module_t *module, struct gpuring_wireup *w
         gpuring_engine_own(wireup->engine, wireup->transport);
         wireup->transport = NULL;
     }
-    /* For readers see serve.h. The order of engine and `freed` has a partner: gpuring_module_freed.
-     */
+    /* Partners: the readers in serve.h, and gpuring_module_freed for the order of engine and
+     * `freed`. */
     __atomic_store_n(&module->engine, wireup->engine, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&module->freed, __ATOMIC_SEQ_CST)) {
         gpuring_engine_freed(wireup->engine);
@@ -312,7 +312,7 @@ static void complete(mca_coll_gpuring_module_t *module, struct gpuring_wireup *w
     gpuring_pvar_add(GPURING_PVAR_wireups, wireup->late ? 0 : 1);
 }
 
-/* Begin the first stage, from this one on, whose condition holds. */
+/* Begin the first stage whose condition holds, from `stage` on. */
 static int stage_begin(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup, int stage)
 {
     int status = GPURING_OK;
@@ -413,8 +413,8 @@ static void give_up(mca_coll_gpuring_module_t *module, const struct gpuring_fail
 }
 
 /* Return true if another network may replace the failed one, or if whole nodes can do without it.
- * Not possible if a rank failed before it connected, because it may not even know the other ranks.
- */
+ * This is not possible if a rank failed before it began to connect, because it may not even know
+ * the other ranks. */
 static bool has_spare(const struct gpuring_wireup *wireup, const struct gpuring_failure *failure)
 {
     return !wireup->late && (wireup->net.spare || wireup->survey.whole.nranks > 0) &&
@@ -457,14 +457,14 @@ static int use_spare(mca_coll_gpuring_module_t *module, struct gpuring_wireup *w
     return status == GPURING_OK ? stage_begin(module, wireup, stage) : status;
 }
 
-/* Return true if a rank lacks memory that all ranks together can free: the connections that it
- * keeps, which its peers have mapped. */
+/* Return true if a rank is out of memory, and all ranks together can free some: the connections
+ * that it keeps in its pool, which its peers have mapped. */
 static bool may_clear(const struct gpuring_failure *failure)
 {
     return failure->status == GPURING_ERR_NOMEM && (failure->mark & MARK_KEEPS) != 0;
 }
 
-/* Free the connections that are kept, and connect again when all ranks have done so. */
+/* Free the connections in the pool, and connect again when all ranks have done so. */
 static int clear(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup,
                  const struct gpuring_failure *failure)
 {
@@ -479,8 +479,8 @@ static int clear(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireu
 }
 
 /*
- * Continue with the next stage. A rank that cannot continue, or that knows a failed rank, takes
- * part in the next gathering, whichever it is. After it all ranks know the failure (oob.h).
+ * Continue with the next stage. A rank that cannot continue, or that knows of a failed rank, takes
+ * part in the next gathering, whichever it is. After it, all ranks know of the failure (oob.h).
  */
 static void stage_next(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
