@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Byte runs: the bytes of a buffer to copy. Adjacent pieces, and pieces at regular distances,
+ * Runs: the bytes of a buffer that are copied. Adjacent pieces, and pieces at regular distances,
  * become one run, which the driver copies in one operation.
  */
 #ifndef GPURING_DEVICE_RUNS_H

@@ -155,7 +155,7 @@ static CUresult follow(struct gpuring_stream *stream, const struct way *way)
     return result;
 }
 
-/* Do the same with the device's context entered, and leave it after an error. */
+/* Call follow in the device's context, which has been entered. Leave the context after an error. */
 static int follow_entered(struct gpuring_stream *stream, const struct way *way)
 {
     struct gpuring_device *device = stream->device;

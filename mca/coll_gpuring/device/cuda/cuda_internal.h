@@ -163,10 +163,10 @@ void gpuring_cuda_graph_destroy(const struct gpuring_stream *stream);
 /* device/cuda/linger.c */
 
 int gpuring_cuda_linger(struct gpuring_stream *stream, struct gpuring_command *command, int us);
-/* Tell a kernel that lingers to end, because other work of the stream follows. */
+/* Request a kernel that lingers to end, because other work of the stream follows. */
 void gpuring_cuda_linger_leave(struct gpuring_stream *stream);
-/* Start the work on a kernel that lingers. Return false if there is none, or if it does not fit:
- * then the work must be launched. */
+/* Start the work on a kernel that lingers. Return false if there is none, or if the work does not
+ * fit. The work must then be launched. */
 bool gpuring_cuda_linger_command(struct gpuring_stream *stream, struct gpuring_work *work);
 /* Return true if the kernel has ended without running the last command, and never will. */
 bool gpuring_cuda_linger_missed(const struct gpuring_stream *stream);

@@ -3,14 +3,14 @@
 /*
  * Order between the application's work on the default stream and our work. Our streams are
  * non-blocking: they do not wait for other streams, and no stream waits for them. MPI requires that
- * a buffer is ready when a call is made. But programs that launch kernels on the legacy default
- * stream and call MPI without synchronising have always worked with an Open MPI built with CUDA,
- * whose streams are blocking.
+ * a buffer is ready when a call is made. However, programs that launch kernels on the legacy
+ * default stream and call MPI without synchronising have always worked with an Open MPI built with
+ * CUDA, whose streams are blocking.
  *
  *   - wait: before a kernel or the first of several copies, record an event on the legacy stream,
- * and let our stream wait for it. The event also follows all blocking streams, including per-thread
- *     default streams.
- *   - warn: query the legacy stream in the first calls, and report work that is still running once.
+ *     and let our stream wait for it. The event also follows all blocking streams, including
+ *     per-thread default streams.
+ *   - warn: query the legacy stream in the first calls, and warn once if its work is still running.
  *   - none: do nothing.
  *
  * Blocking streams would cost less, but the application's kernels on the legacy stream would then
@@ -18,7 +18,7 @@
  *
  * While a blocking stream is captured into a graph, the driver refuses any use of the legacy
  * stream, and the refusal invalidates the capture. Only cuStreamIsCapturing is allowed. It is
- * therefore called first, and if it fails, we neither wait nor report.
+ * therefore called first, and if it fails, we neither wait nor warn.
  */
 #include "mca/coll_gpuring/device/cuda/cuda_internal.h"
 #include "mca/coll_gpuring/util/log.h"

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Works in a stream of the application. The kernels are those of launch.c. Nobody polls for their
- * end, and nobody launches them again, so their patience never ends. Order before and after them is
- * that of the stream, so they do not follow the default stream.
+ * Works in a stream of the application. The kernels are those of launch.c. No host thread polls for
+ * their end or launches them again, so their patience never ends. The stream orders them before and
+ * after its other work, so they do not follow the default stream.
  */
 #include "kernels/image.h"
 #include "mca/coll_gpuring/device/cuda/cuda_internal.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* Return the handle of a stream. NULL may mean one default stream or another, depending on how the
- * program was compiled, but a program that gives it means the legacy one. */
+/* Return the handle of a stream. In CUDA programs, NULL is the legacy or the per-thread default
+ * stream, depending on how the program was compiled. Here it is the legacy one. */
 static CUstream explicit_stream(void *stream)
 {
     return stream != NULL ? (CUstream) stream : CU_STREAM_LEGACY;

@@ -120,7 +120,7 @@ int gpuring_cuda_launch(struct gpuring_stream *stream, struct gpuring_work *work
                                                      : enter_and_launch(stream, work, true);
 }
 
-/* Return true if the last launch's kernel has finished with all lanes. */
+/* Return true if all lanes of the last launch have ended. */
 static bool lanes_left(const struct gpuring_work *work)
 {
     for (uint32_t i = 0; i < work->nlanes; i++) {

@@ -29,10 +29,12 @@ struct gpuring_linger {
     uint64_t ns;
     uint64_t ended;           /* time at which the last call ended */
     struct gpuring_work last; /* the last work that was launched or commanded */
-    bool lingers;             /* its kernel was asked to linger, and was not told to end */
+    bool lingers;             /* its kernel was launched to linger, and not requested to end */
     bool commanded;           /* the current call is a command */
     uint32_t served;          /* commands since the last launch */
-    uint32_t doubled, paused; /* kernels in vain, one after another; launches without lingering */
+    /* Number of successive kernels that lingered in vain (up to MOST_DOUBLED), and number of
+     * launches that will still be made without lingering. */
+    uint32_t doubled, paused;
 };
 
 int gpuring_cuda_linger(struct gpuring_stream *stream, struct gpuring_command *command, int us)
@@ -84,7 +86,7 @@ void gpuring_cuda_linger_leave(struct gpuring_stream *stream)
     }
 }
 
-/* Return true if the works differ in nothing that a command cannot carry. */
+/* Return true if the works differ only in what a command carries, or in the launch itself. */
 static bool same_shape(const struct gpuring_work *work, const struct gpuring_work *last)
 {
     struct gpuring_work same = *last;
