@@ -41,7 +41,7 @@ static int log_memory(const char *function, size_t bytes)
     return gpuring_compat_error(GPURING_ERR_NOMEM);
 }
 
-/* Log a failed copy, at full level once in the process. */
+/* Log a failed copy, as an error the first time in the process, and later as information. */
 static int log_copy(const char *function, int status, const char *consequence)
 {
     static bool logged;
@@ -90,7 +90,7 @@ static int end(void *handle, bool out)
     return code;
 }
 
-/* What a failed copy means for the call. */
+/* Return the consequence of a failed copy for the call, for the log line. */
 static const char *consequence_of(unsigned use)
 {
     if ((use & GPURING_AWARE_COLLECTIVE) == 0) {

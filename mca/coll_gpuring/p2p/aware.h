@@ -27,10 +27,10 @@ enum gpuring_aware_use {
 struct gpuring_aware {
     int version;
 
-    /* Return true if point-to-point calls and collectives take GPU buffers in this process. */
+    /* Return true if point-to-point calls and collectives accept GPU buffers in this process. */
     bool (*serves)(void);
 
-    /* Return true if the buffer is on a GPU and Open MPI does not take it. */
+    /* Return true if the buffer is on a GPU and Open MPI itself does not accept it. */
     bool (*on_gpu)(const void *buffer, size_t count, MPI_Datatype type);
 
     /*
@@ -44,8 +44,8 @@ struct gpuring_aware {
      */
     int (*begin)(const char *function, const void *buffer, size_t count, MPI_Datatype type,
                  unsigned use, void **handle, void **host);
-    /* Copy out the data that the call has written if `out`, and release the handle. Return
-     * MPI_SUCCESS or an MPI error (logged). */
+    /* If `out`, copy the data that the call has written to the user's buffer. Release the handle.
+     * Return MPI_SUCCESS or an MPI error (logged). */
     int (*end)(void *handle, bool out);
 };
 

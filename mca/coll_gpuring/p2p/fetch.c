@@ -25,7 +25,7 @@ enum phase {
     SLOTS,
     CHUNKS,
     OWN,  /* copied from a buffer of this process; the answer follows */
-    ENDED /* until the answer has left */
+    ENDED /* until the send of the answer has completed */
 };
 
 struct gpuring_p2p_fetch {
@@ -36,13 +36,13 @@ struct gpuring_p2p_fetch {
     char *landing; /* host memory for all bytes */
     char *own;     /* `landing`, if the user's type has gaps */
     enum phase phase;
-    int status; /* not GPURING_OK: the data are lost */
+    int status; /* not GPURING_OK: the data is lost */
 
     struct gpuring_stream *stream;
     ompi_request_t *receives[WINDOW];
     size_t begun, arrived;                 /* bytes */
     const struct gpuring_p2p_slots *slots; /* the sender's, mapped; NULL: not used */
-    int32_t buffer;                        /* of these; -1: none */
+    int32_t buffer;                        /* index of a buffer in `slots`; -1: none */
     uint64_t taken;                        /* number of slots that were copied */
     bool copying;
     struct gpuring_p2p_watch watch;
@@ -186,7 +186,7 @@ static void open_stream(struct gpuring_p2p_fetch *self)
     }
 }
 
-/* Answer the offer, in chunks when it is this message's turn. */
+/* Answer the offer. If the data is sent in chunks, do this when it is the message's turn. */
 static enum phase answer(struct gpuring_p2p_fetch *self)
 {
     if (!self->answer.slots) {
@@ -361,7 +361,7 @@ static enum phase take_slots(struct gpuring_p2p_fetch *self)
     }
 }
 
-/* Answer the own process, which then needs to send nothing, when its message was copied. */
+/* When a message of this process was copied, answer its offer, so that the sender sends nothing. */
 static enum phase end_own(struct gpuring_p2p_fetch *self)
 {
     if (!copied(self)) {

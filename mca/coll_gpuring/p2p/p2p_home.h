@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What a process tells its peers about itself, and which memory can carry messages between two
- * processes. Threads: any.
+ * The description of a process that it sends to its peers, and the choice of the memory that
+ * carries messages between two processes. Threads: any.
  */
 #ifndef GPURING_P2P_HOME_H
 #define GPURING_P2P_HOME_H
@@ -30,9 +30,9 @@ void gpuring_p2p_home(struct gpuring_p2p_home *home);
 enum gpuring_p2p_place gpuring_p2p_best_place(const struct gpuring_p2p_home *sender,
                                               const char *gpu);
 
-/* Return false if a process of the node has ended (logged). Call it while an answer of the process
- * or its progress in a flow is awaited. One of 64 calls reads the clock, and looks if the last look
- * was 10 ms ago. */
+/* Return false if a process of the node has ended (logged). Call this while an answer of the
+ * process or its progress in a flow is awaited. Only one of 64 calls reads the clock, and it checks
+ * the process if the last check was at least 10 ms ago. */
 struct gpuring_p2p_watch {
     uint64_t looked; /* ns */
     uint32_t calls;

@@ -29,7 +29,8 @@ struct gpuring_p2p_message {
     struct gpuring_stream *stream; /* while copies run */
 };
 
-/* Return true if the buffer is on a GPU. The message need not be released yet. */
+/* Return true if the buffer is on a GPU. The message holds no resources yet and need not be
+ * released. */
 static inline bool gpuring_p2p_message_find(struct gpuring_p2p_message *message, const void *user,
                                             size_t count, struct ompi_datatype_t *type)
 {

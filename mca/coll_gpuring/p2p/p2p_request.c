@@ -153,7 +153,7 @@ int gpuring_p2p_request_new(const struct gpuring_p2p_message *message,
     return code;
 }
 
-/* Cancel a blocking receive from any rank that Open MPI has stopped to wait for, because a rank has
+/* Cancel a blocking receive from any rank that Open MPI no longer waits for, because a rank has
  * died. The receive ends with that error unless a message has arrived. */
 static void give_up(p2p_request_t *self)
 {

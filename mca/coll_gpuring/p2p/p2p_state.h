@@ -35,8 +35,8 @@ struct gpuring_p2p_state {
     /* Atomic: */
     int blocking_probes;  /* of the PML, in progress */
     bool unseen_sends;    /* the PML may start sends without calling this component */
-    bool unseen_receives; /* receives that may match an offer, but are not checked */
-    bool consented;       /* to offers, at least once */
+    bool unseen_receives; /* there may be receives that could match an offer, but are not checked */
+    bool consented;       /* this process has consented to offers at least once */
 };
 extern struct gpuring_p2p_state gpuring_p2p;
 

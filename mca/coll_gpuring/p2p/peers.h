@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Consent to offers (p2p/offer.h) between processes of this job. An offer arrives in a receive that
- * expects the program's data. Therefore a process may get offers only if it checks every receive in
- * which one could arrive. A sender asks before its first message from a GPU, of any length. The
- * receiver answers when that message has arrived on its GPU, or a large one in host memory. A yes
- * is valid until MPI_Finalize. The question contains the sender's node and GPU,
- * and the answer the best place of slots (shared.h) between the two processes. Threads: any.
+ * Consent to offers (p2p/offer.h) between processes of this job. An offer is received where the
+ * program expects its data. Therefore a process may get offers only if it checks every receive that
+ * an offer could match. A sender asks for consent before its first message from a GPU, of any
+ * length. The receiver answers when it has received a message of this sender on its GPU, or a large
+ * one in host memory. A yes is valid until MPI_Finalize. The question contains the sender's node
+ * and GPU, and the answer the best place of slots (shared.h) between the two processes. Threads:
+ * any.
  */
 #ifndef GPURING_P2P_PEERS_H
 #define GPURING_P2P_PEERS_H
@@ -25,8 +26,9 @@ int gpuring_p2p_peer_of(struct ompi_communicator_t *comm, int rank);
 bool gpuring_p2p_peer_takes(const struct gpuring_p2p_message *message,
                             const struct gpuring_p2p_envelope *to, int *peer);
 
-/* Return or record the report of a process that has consented: the best place of slots for the next
- * messages to it, and its process number. */
+/* gpuring_p2p_peer_place and gpuring_p2p_peer_pid return what a process that has consented has
+ * reported: the best place of slots for the next messages to it, and its process id.
+ * gpuring_p2p_peer_set_place records another place. */
 enum gpuring_p2p_place gpuring_p2p_peer_place(int peer);
 int gpuring_p2p_peer_pid(int peer);
 void gpuring_p2p_peer_set_place(int peer, enum gpuring_p2p_place place);

@@ -31,7 +31,7 @@ enum phase {
     LEAVING, /* the receiver does not use the slots, but the last copy to them is still running */
     SLOTS,
     CHUNKS,
-    ENDED /* until its own messages have left */
+    ENDED /* until its sends have completed */
 };
 
 struct gpuring_p2p_sending {
@@ -44,8 +44,8 @@ struct gpuring_p2p_sending {
     enum phase phase;
     ompi_request_t *offered; /* MPI_REQUEST_NULL when the offer has left */
 
-    /* A process may answer offers in any order. Each answer names its offer. If the receive of
-     * another offer gets it, the two offers exchange their receives. */
+    /* A process may answer offers in any order. Each answer names its offer. If the receive that
+     * belongs to another offer gets the answer, the two offers exchange their receives. */
     struct awaited *awaited; /* NULL when the offer was answered */
     struct gpuring_p2p_answer answer;
 
