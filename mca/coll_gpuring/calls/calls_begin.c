@@ -158,28 +158,18 @@ static bool is_early(const module_t *self, const struct gpuring_served *served,
            gpuring_agree_bytes(self, call) < (first - number + 1) * EARLY_BYTES;
 }
 
-/*
- * A persistent call runs when all ranks have started it. With the previous component, ranks of a
- * call with a root may run ahead of the others, which is faster on host memory. Only reductions of
- * large vectors are faster here. Measured with 2 ranks: doc/results/collectives.md. The user's
- * choice of an algorithm, or of an order of reductions, overrides this.
- */
-#define AHEAD_REDUCE_BYTES (64 << 10)
-
+/* Return true if a persistent call is left to the previous component, unless the user's choice of
+ * an algorithm, or of an order of reductions, says otherwise. */
 static bool is_ahead(const module_t *self, const struct gpuring_call *call)
 {
     /* Partner: complete in wireup.c. */
     const struct gpuring_engine *engine = __atomic_load_n(&self->engine, __ATOMIC_ACQUIRE);
     bool by_size = engine != NULL ? engine->choice_config.algorithm < 0
                                   : gpuring_params.algorithm == GPURING_PARAM_ALGORITHM_AUTO;
-    bool reduces = call->collective == GPURING_COLLECTIVE_REDUCE;
-    bool rooted = reduces || call->collective == GPURING_COLLECTIVE_BCAST ||
-                  call->collective == GPURING_COLLECTIVE_GATHER ||
-                  call->collective == GPURING_COLLECTIVE_SCATTER;
 
-    return gpuring_process.device_ops->kind == GPURING_DEVICE_HOST && by_size && rooted &&
-           !(reduces && (gpuring_params.deterministic ||
-                         gpuring_agree_bytes(self, call) >= AHEAD_REDUCE_BYTES));
+    return gpuring_process.device_ops->kind == GPURING_DEVICE_HOST && by_size &&
+           !(gpuring_params.deterministic && gpuring_collective_reduces(call->collective)) &&
+           gpuring_agree_bytes(self, call) < gpuring_select_ahead_limit(call->collective);
 }
 
 /* Vote in a call in which some ranks may use GPU buffers and others host buffers. The ranks vote in

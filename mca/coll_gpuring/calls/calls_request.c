@@ -168,7 +168,7 @@ static int nonblocking_call(const struct gpuring_description *d, struct gpuring_
         /* A call that only waits for the calls before it cannot be delegated. */
         return queue_call(d, call, pending, GPURING_REASON_NONE, !runs, request);
     }
-    status = gpuring_execute_start(module, call, pending->number);
+    status = gpuring_execute_call(module, call, GPURING_NONBLOCKING, pending->number);
     if (status == GPURING_OK && call->shape != 0) {
         *request = &ompi_request_empty;
         return MPI_SUCCESS;

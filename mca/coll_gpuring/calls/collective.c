@@ -19,7 +19,7 @@ static int serve_blocking(module_t *self, struct gpuring_call *call,
     switch (gpuring_serve_decide(self, call, pending, GPURING_BLOCKING,
                                  gpuring_serve_busy(self->serve), reason)) {
     case GPURING_RUN:
-        status = gpuring_execute_blocking(self, call, pending->number);
+        status = gpuring_execute_call(self, call, GPURING_BLOCKING, pending->number);
         break;
     case GPURING_WAIT:
         status = gpuring_progress_call(self, call, pending, GPURING_BLOCKING, reason);

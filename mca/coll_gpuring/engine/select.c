@@ -209,6 +209,23 @@ uint64_t gpuring_select_small_limit(enum gpuring_collective collective, uint64_t
 }
 
 /*
+ * A persistent call runs when all ranks have started it. With the previous component, ranks of a
+ * call with a root may run ahead of the others, which is faster on host memory. Only reductions of
+ * large vectors are faster here. Measured with 2 ranks: doc/results/collectives.md.
+ */
+uint64_t gpuring_select_ahead_limit(enum gpuring_collective collective)
+{
+    static const uint64_t limits[GPURING_COLLECTIVE_COUNT] = {
+        [GPURING_COLLECTIVE_BCAST] = UINT64_MAX,
+        [GPURING_COLLECTIVE_REDUCE] = 64 << 10,
+        [GPURING_COLLECTIVE_GATHER] = UINT64_MAX,
+        [GPURING_COLLECTIVE_SCATTER] = UINT64_MAX,
+    };
+
+    return limits[collective];
+}
+
+/*
  * Return the largest size at which the previous component is faster; 0: at no size.
  *
  * Ranks that take turns on a GPU need 146 us for each turn, whatever they do in it, and several

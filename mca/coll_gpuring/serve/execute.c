@@ -76,29 +76,19 @@ void gpuring_execute_progress_mpi(void)
     }
 }
 
-int gpuring_execute_start(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
-                          uint64_t number)
+int gpuring_execute_call(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
+                         enum gpuring_form form, uint64_t number)
 {
+    bool blocking = form == GPURING_BLOCKING;
     int status;
 
     module->serve->running = number;
-    status = gpuring_operation_start(module->engine, call, false);
-    gpuring_execute_progress_mpi();
-    return status == GPURING_AGAIN ? GPURING_AGAIN : end_operation(module, call, status);
-}
-
-int gpuring_execute_blocking(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
-                             uint64_t number)
-{
-    int status;
-
-    module->serve->running = number;
-    status = gpuring_operation_start(module->engine, call, true);
-    if (status == GPURING_AGAIN) {
+    status = gpuring_operation_start(module->engine, call, blocking);
+    if (status == GPURING_AGAIN && blocking) {
         status = gpuring_execute_wait(module, call);
     }
     gpuring_execute_progress_mpi();
-    return end_operation(module, call, status);
+    return status == GPURING_AGAIN ? GPURING_AGAIN : end_operation(module, call, status);
 }
 
 /* Return true if the next item is a barrier that all ranks have reported (persistent_order.h). */

@@ -58,13 +58,12 @@ bool gpuring_serve_idle(const struct mca_coll_gpuring_module_t *module);
 
 /*
  * Run a call immediately. The queue must be empty. number: of the call, see pending.h. Returns 0,
- * or the error with which the module has failed. gpuring_execute_start begins a non-blocking call.
- * It may also return GPURING_AGAIN; the call must then be queued in phase RUNNING.
+ * or the error with which the module has failed. A call of another form than GPURING_BLOCKING is
+ * only started. The result may then also be GPURING_AGAIN, and the caller must queue the call in
+ * phase RUNNING.
  */
-int gpuring_execute_blocking(struct mca_coll_gpuring_module_t *module,
-                             const struct gpuring_call *call, uint64_t number);
-int gpuring_execute_start(struct mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
-                          uint64_t number);
+int gpuring_execute_call(struct mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
+                         enum gpuring_form form, uint64_t number);
 
 /* Progress MPI in one of many calls. Called at the end of calls that may not have waited for
  * MPI. */
