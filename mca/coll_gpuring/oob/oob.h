@@ -89,14 +89,15 @@ struct gpuring_oob {
     struct ompi_communicator_t *comm;
     int rank, nranks;
     uint64_t steps; /* changes with every message */
-    uint64_t word;  /* result of an agreement: bitwise OR over all ranks; invalid after a failure */
-    uint64_t mark;  /* is stored in this rank's failures from now on */
+    uint64_t word;  /* result of an agreement: the bitwise OR over all ranks; invalid after a
+                       failure */
+    uint64_t mark;  /* stored in failures of this rank from now on */
     struct gpuring_message *connect_info; /* in the order in which the caller added them */
     int connect_infos;
 
     /* Internal to oob.c: */
     uint64_t number; /* number of the current or last gathering */
-    int distance;    /* of the round; 0 if there is no gathering */
+    int distance;    /* distance of the current round; 0 if there is no gathering */
     bool started;    /* the round's messages are in flight */
     struct gpuring_failure failure;
     struct gpuring_oob_header in, out;
@@ -157,10 +158,10 @@ struct gpuring_failure gpuring_oob_failure(struct gpuring_oob *oob);
 
 /* ---- Connect infos ---- */
 
-/* Add a connect info to send, whose data is copied, or, with data NULL, a connect info to receive
- * of at most `bytes` bytes. There may be one connect info per pair of ranks and direction. All
- * connect infos must be added before any rank relies on them. Returns 0 or GPURING_ERR_NOMEM
- * (logged). */
+/* Add a connect info. If `data` is not NULL, it is copied and sent. If it is NULL, a connect info
+ * of at most `bytes` bytes is received. There may be one connect info per pair of ranks and
+ * direction. All connect infos must be added before any rank relies on them. Returns 0 or
+ * GPURING_ERR_NOMEM (logged). */
 int gpuring_connect_infos_add(struct gpuring_oob *oob, int peer, const void *data, size_t bytes);
 
 /* Start and progress all connect infos. Returns 0 when they are complete, GPURING_AGAIN, or an

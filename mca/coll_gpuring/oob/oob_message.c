@@ -91,8 +91,8 @@ static void message_progress(void)
 
 /*
  * Non-blocking collectives count their tags down from about -30. They reach the lowest tag that the
- * PML transmits only after as many calls on one communicator as there are tags, when they would
- * collide with the tags of the application anyway.
+ * PML transmits only after as many calls on one communicator as there are tags. By then they would
+ * have collided with other tags anyway.
  */
 static int message_lowest_tag(void)
 {

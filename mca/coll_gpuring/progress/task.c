@@ -67,8 +67,8 @@ static void advance_tasks(struct gpuring_list *taken, struct gpuring_list *ended
     }
 }
 
-/* Return tasks that have not ended: before newer requests, but after the other queues. Call with
- * the lock held. */
+/* Return tasks that have not ended to the list: requests before newer requests, and a queue after
+ * the other queues. Call with the lock held. */
 static void return_tasks(struct lane *lane, struct gpuring_list *taken)
 {
     struct gpuring_task *task;

@@ -93,8 +93,8 @@ static void pinning_failed(size_t bytes)
     }
 }
 
-/* Return true if a buffer should be pinned. If few of its bytes will be touched, kept buffers give
- * way to it, and those in use do not. With the lock. */
+/* Return true if a buffer should be pinned. If probably none of its bytes will be touched, kept
+ * buffers are freed to make room for it, but buffers in use are not. With the lock. */
 static bool is_worth_pinning(size_t bytes, size_t touched, struct gpuring_list *old)
 {
     size_t in_use = pool.pinned_bytes - pool.kept_bytes;

@@ -2,9 +2,8 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * Resources that all staged calls of a process share: bounce buffers, and streams for copies. A
- * bounce buffer is pinned host memory. After a call it is kept for later ones. Up to 256 MiB are
- * kept, and the buffers that were not used for the longest time are freed first.
- * Threads: any.
+ * bounce buffer is pinned host memory. After a call it is kept for later calls. At most 256 MiB are
+ * kept, and the least recently used buffers are freed first. Threads: any.
  */
 #ifndef GPURING_STAGE_BUFFERS_H
 #define GPURING_STAGE_BUFFERS_H
@@ -24,7 +23,7 @@ struct gpuring_stage_bounce {
 };
 
 /*
- * Return a buffer of at least `bytes` bytes, of which a GPU copies at most `touched`, or probably
+ * Return a buffer of at least `bytes` bytes. A GPU copies at most `touched` of them, or probably
  * none if `touched` is 0. The memory is pageable instead of pinned
  *
  *   - if pinned memory is not available (one warning per process),
@@ -33,7 +32,7 @@ struct gpuring_stage_bounce {
  *     longer than the message (doc/results/gpu.md),
  *   - or while no GPU is attached.
  *
- * Returns NULL without host memory, which the caller logs.
+ * Returns NULL if there is no host memory. The caller logs that.
  */
 struct gpuring_stage_bounce *gpuring_stage_bounce_get(size_t bytes, size_t touched);
 void gpuring_stage_bounce_put(struct gpuring_stage_bounce *bounce); /* NULL is allowed */

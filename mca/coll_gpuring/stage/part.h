@@ -30,7 +30,7 @@ struct gpuring_part {
     struct ompi_datatype_t *const *types;
 };
 
-/* Return the part that a message of `count` elements is. */
+/* Return the part that consists of a message of `count` elements. */
 static inline struct gpuring_part gpuring_part_elements(const void *user, size_t count,
                                                         struct ompi_datatype_t *type)
 {
@@ -50,12 +50,12 @@ static inline ptrdiff_t gpuring_part_distance(const struct gpuring_part *part)
 }
 
 /* A block of a part, touched or not. gpuring_part_next sets it to the next block, or returns false
- * at the end. The caller zeroes it before the first. */
+ * at the end. The caller zeroes it before the first call. */
 struct gpuring_block {
     int next;
     size_t count;
     const struct ompi_datatype_t *type;
-    ptrdiff_t offset; /* of its first element; meaningless without elements */
+    ptrdiff_t offset; /* of its first element; undefined if there are no elements */
 };
 bool gpuring_part_next(const struct gpuring_part *part, struct gpuring_block *block);
 

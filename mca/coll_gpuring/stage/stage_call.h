@@ -50,7 +50,7 @@ struct gpuring_stage_buffer {
     const char *user;
     const struct gpuring_part *in, *out; /* blocks that the call reads and writes, which may
                                             overlap; NULL: none */
-    const void *on_gpu;                  /* one byte of these that is on a GPU, or NULL */
+    const void *on_gpu;                  /* a byte of these blocks that is on a GPU, or NULL */
 
     /* Passed to the previous module instead of `user`: `user`, or an address in `bounce`. */
     const char *address;
@@ -63,8 +63,9 @@ struct gpuring_stage_buffer {
 bool gpuring_stage_buffer_init(struct gpuring_stage_buffer *buffer, const void *user,
                                const struct gpuring_part *in, const struct gpuring_part *out);
 
-/* If the buffer is on a GPU, get its bounce buffer and set `address`. GPURING_ERR_NOMEM: `*lacking`
- * bytes of host memory could not be allocated. The buffer must be released even so. */
+/* If the buffer is on a GPU, get its bounce buffer and set `address`. Returns GPURING_ERR_NOMEM if
+ * `*lacking` bytes of host memory could not be allocated. The buffer must be released in this case,
+ * too. */
 int gpuring_stage_buffer_reserve(struct gpuring_stage_buffer *buffer, size_t *lacking);
 
 /* Start to copy the part `in` to the bounce buffer, or the part `out` from it. Do nothing if the
@@ -105,16 +106,17 @@ struct gpuring_arguments {
     struct ompi_communicator_t *comm;
 };
 
-/* A call of a collective. Its entry makes the only description of it; serving and staging read it,
- * and the parts are found when one of them first needs them. */
+/* A call of a collective. The entry function makes this description once. Serving and staging read
+ * it, and the parts are found when one of them first needs them. */
 struct gpuring_description {
     mca_coll_gpuring_module_t *module;
     enum gpuring_staged what;
     enum gpuring_form form;
     struct ompi_info_t *info;           /* of a persistent call */
     struct gpuring_arguments arguments; /* for the previous module */
-    bool has_parts;                     /* what it reads in the send buffer, and reads and writes in
-                                           the receive buffer: */
+    /* The parts are known: what the call reads in the send buffer, and reads and writes in the
+     * receive buffer. */
+    bool has_parts;
     struct gpuring_part send, receive_in, receive_out;
 };
 
@@ -128,7 +130,7 @@ struct gpuring_stage {
     /* Used while the previous module may wait for other ranks (gpuring_stage_watch). Times are in
      * nanoseconds. */
     struct gpuring_task task;
-    uint64_t since, last; /* time at which the wait began, and of the last look at the clock */
+    uint64_t since, last; /* when the wait began, and when the clock was last read */
     unsigned looks;
     bool reported; /* the long wait was logged */
 };
@@ -141,29 +143,30 @@ void gpuring_description_parts(struct gpuring_description *description);
  */
 bool gpuring_stage_init(struct gpuring_stage *stage, struct gpuring_description *description);
 
-/* Get the bounce buffers, and put them into the description's arguments. GPURING_ERR_NOMEM
- * (logged): this rank cannot take part, and nothing has to be released. A GPU that fails is not an
- * error here; gpuring_stage_copy_in records it in stage->failed. */
+/* Get the bounce buffers, and put them into the description's arguments. Returns GPURING_ERR_NOMEM
+ * (logged) if this rank cannot take part. Nothing has to be released then. A GPU that fails is not
+ * an error here; gpuring_stage_copy_in records it in stage->failed. */
 int gpuring_stage_reserve(struct gpuring_stage *stage, struct gpuring_description *description);
 
-/* Start the call, or a persistent call again: attach the GPU, copy in, and wait for the copies. If
- * that fails (logged), stage->failed has the reason and all bytes to be copied are set to 0xff. */
+/* Start the call, or start a persistent call again: attach the GPU, copy in, and wait for the
+ * copies. If that fails (logged), stage->failed contains the reason, and the bytes that should have
+ * been copied are set to 0xff. */
 void gpuring_stage_copy_in(struct gpuring_stage *stage);
 
 /* Start to copy out, and poll these copies. Poll returns GPURING_AGAIN while they run. */
 int gpuring_stage_start_out(struct gpuring_stage *stage);
 int gpuring_stage_poll_out(struct gpuring_stage *stage);
 
-/* Start the task of a call, with these functions, when the previous module may begin to wait for
- * other ranks. */
+/* Start the task of a call, with these functions. Call this before the previous module may begin to
+ * wait for other ranks. */
 void gpuring_stage_wait_begin(struct gpuring_stage *stage, gpuring_task_advance_t advance,
                               gpuring_task_complete_t complete);
 /* Called at each step of the task. Logs a wait of more than coll_gpuring_timeout, or of 300 seconds
  * if that parameter is 0. */
 void gpuring_stage_watch(struct gpuring_stage *stage);
 
-/* rest: return the stream to the pool. release: return the stream and the bounce buffers. No copy
- * may be running. */
+/* gpuring_stage_rest returns the stream to the pool. gpuring_stage_release returns the stream and
+ * the bounce buffers. No copy may be running. */
 void gpuring_stage_rest(struct gpuring_stage *stage);
 void gpuring_stage_release(struct gpuring_stage *stage);
 
@@ -176,7 +179,7 @@ int gpuring_stage_log_memory(mca_coll_gpuring_module_t *module, enum gpuring_sta
 int gpuring_stage_call_previous(const struct gpuring_description *description,
                                 ompi_request_t **request);
 
-/* Make a call, staged if it uses GPU memory. They return MPI error codes. */
+/* Make a call, staged if it uses GPU memory. Both functions return MPI error codes. */
 int gpuring_stage_blocking(struct gpuring_description *description);
 int gpuring_stage_request(struct gpuring_description *description, ompi_request_t **request);
 

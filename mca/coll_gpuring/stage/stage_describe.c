@@ -44,8 +44,9 @@ static bool is_served(arguments_t *a)
     return role == OTHER || (role == ROOT && !OMPI_COMM_IS_INTER(a->comm));
 }
 
-/* Set a part, which is zeroed, to n blocks that the arguments of the send or of the receive side
- * describe. The functions fill the part in place, because a copy would wait for the stores. */
+/* Set a part, which must be zeroed, to n blocks with the arguments of the send or of the receive
+ * side. The functions fill in the part in place, because copying it would have to wait for the
+ * stores. */
 static void sent(arguments_t *a, int n, struct gpuring_part *part)
 {
     part->blocks = part->end = n;
@@ -363,8 +364,8 @@ int gpuring_part_runs(const struct gpuring_part *part, struct gpuring_runs *runs
     return status;
 }
 
-/* Find a byte on a GPU in a part whose datatypes contain addresses. Without memory for the runs,
- * return the first byte: the call is then staged, and fails when it needs the runs. */
+/* Find a byte on a GPU in a part whose datatypes contain addresses. If there is no memory for the
+ * runs, return the first byte. The call is then staged, and fails when it needs the runs. */
 static const void *find_any(const struct gpuring_part *part, ptrdiff_t first)
 {
     struct gpuring_runs runs = {.count = 0};

@@ -34,8 +34,8 @@ enum gpuring_stream_call {
         GPURING_STREAM_COUNT
 };
 
-/* The arguments of a call. Unused ones are zero. A call with one count and datatype
- * for both buffers has them as rcount and rtype, and its only buffer as rbuf. */
+/* The arguments of a call. Unused ones are zero. If a call has one count and datatype for both
+ * buffers, these are rcount and rtype. If it has one buffer, this is rbuf. */
 struct gpuring_stream_arguments {
     const void *sbuf;
     size_t scount;
@@ -51,9 +51,9 @@ struct gpuring_stream_functions {
     int version;
 
     /*
-     * Collective over `comm`, which is used for nothing else until it is freed. Connect the
-     * ranks for calls in the streams that they pass, which are handles of the driver. All ranks
-     * return an error if any of them has one.
+     * Collective over `comm`, which must not be used for anything else until it is freed. Connect
+     * the ranks for calls in the streams that they pass, which are handles of the driver. If a rank
+     * has an error, all ranks return an error.
      */
     int (*connect)(MPI_Comm comm, void *stream);
 
@@ -72,8 +72,9 @@ struct gpuring_stream_functions {
 
 struct mca_coll_gpuring_module_t;
 
-/* For the component. close: wait until all calls of a module have ended, and free its state, if it
- * has one. Called before its engine is destroyed. finish: end the thread that watches calls. */
+/* For the component. gpuring_stream_close waits until all calls of a module have ended, and frees
+ * its state, if it has one. It must be called before the engine is destroyed. gpuring_stream_finish
+ * ends the thread that watches calls. */
 void gpuring_stream_close(struct mca_coll_gpuring_module_t *module);
 void gpuring_stream_finish(void);
 

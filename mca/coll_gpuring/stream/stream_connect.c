@@ -4,7 +4,7 @@
  * Connect the ranks of a communicator for calls in streams. Calls in a stream never wait for other
  * ranks on the host, so everything that needs an agreement happens here: the first wire-up, and a
  * late one for each further set of connections. The communicator makes no other calls, so its queue
- * stays empty, and this thread moves the wire-up itself.
+ * stays empty, and the calling thread progresses the wire-up itself.
  */
 #include "mca/coll_gpuring/stream/stream_connect.h"
 
@@ -67,7 +67,8 @@ static int attach(void *stream)
 /* Connect the ranks with the sets that a first call needs (set -1), or with a further set. */
 static int wire_up(mca_coll_gpuring_module_t *module, int set)
 {
-    static const uint8_t byte; /* no GPU has to be found from it, because it is attached */
+    static const uint8_t byte; /* the device is attached, so no GPU has to be found from this
+                                  address */
     struct gpuring_call call = {
         .name = "MPIX_Stream_comm_create", .made = 1, .in.sample = &byte, .choice.set = set};
     struct gpuring_backoff pause = {.looks = 0};
@@ -103,8 +104,8 @@ static int check_engine(const mca_coll_gpuring_module_t *module)
     return GPURING_OK;
 }
 
-/* Check that connections between nodes progress while the program waits for its stream. Depends on
- * the rank. */
+/* Check that connections between nodes progress while the program waits for its stream. The result
+ * may differ between ranks. */
 static int check_network(const struct gpuring_engine *engine)
 {
     const struct gpuring_transport *transport;
@@ -123,7 +124,7 @@ static int check_network(const struct gpuring_engine *engine)
     return GPURING_OK;
 }
 
-/* Make all connections. All ranks do the same, so all get an error if one does. */
+/* Make all connections. All ranks take the same steps, so all get an error if one does. */
 static int wire_up_all(mca_coll_gpuring_module_t *module)
 {
     uint32_t open;
@@ -144,7 +145,7 @@ static int wire_up_all(mca_coll_gpuring_module_t *module)
     return status;
 }
 
-/* Return the worst status of all ranks. */
+/* Return the lowest status of all ranks, which is an error if any rank has one. */
 static int agree(MPI_Comm comm, int status)
 {
     int worst = status;

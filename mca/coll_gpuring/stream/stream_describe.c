@@ -169,7 +169,8 @@ static void find_addresses(const struct gpuring_stream_state *state, enum gpurin
                            const struct gpuring_stream_arguments *a,
                            const struct gpuring_call *call, const void **input, void **output)
 {
-    size_t own = (size_t) state->module->rank * call->count; /* in place, of an allgather */
+    size_t own = (size_t) state->module->rank * call->count; /* offset of this rank's block in an
+                                                                allgather in place */
 
     *input = a->sbuf;
     *output = a->rbuf;

@@ -27,7 +27,7 @@ static int find_error(const struct gpuring_stream_state *state)
     return module->state == GPURING_STATE_FAILED ? module->failure : GPURING_OK;
 }
 
-/* Compare the call with those of the ranks that have made it already. */
+/* Compare the call with those of the ranks that have already made it. */
 static int compare(const mca_coll_gpuring_module_t *module)
 {
     const struct gpuring_engine *engine = module->engine;
@@ -41,8 +41,8 @@ static int compare(const mca_coll_gpuring_module_t *module)
     return rank < 0 ? GPURING_OK : gpuring_differ_report(module, engine->made, rank, other);
 }
 
-/* Launch the described call. If another rank has made another call, both would wait for ever, so
- * the communicator fails on all ranks. */
+/* Launch the described call. If another rank has made a different call, both would wait for ever,
+ * so the communicator fails on all ranks. */
 static int launch(struct gpuring_stream_state *state)
 {
     mca_coll_gpuring_module_t *module = state->module;
@@ -69,7 +69,8 @@ static int launch(struct gpuring_stream_state *state)
     return status;
 }
 
-/* The only rank of a communicator copies its data, also during a capture. */
+/* Copy the data of a call of a communicator with a single rank. This also works during a
+ * capture. */
 static int copy(const struct gpuring_stream_state *state)
 {
     const struct gpuring_call *call = &state->call;

@@ -33,13 +33,13 @@ struct gpuring_stream_state {
     struct gpuring_call call; /* its name is NULL before the first one */
     uint64_t shapes;          /* number of shapes so far */
 
-    /* By number of the launch, and by number of the captured launch. */
+    /* The last calls, by number of the launch, and by number of the captured launch. */
     struct gpuring_stream_record records[GPURING_STREAM_RECORDS], captured[GPURING_STREAM_RECORDS];
 
     struct gpuring_list node; /* stream_watch.c: in the list of all communicators */
-    uint64_t current;         /* the call that ran at the last look */
+    uint64_t current;         /* identifies the call that was running at the last look */
     uint64_t since;           /* time at which it was first seen, ns; 0: none is in flight */
-    bool reported;            /* that it takes long */
+    bool reported;            /* a report that it takes long was logged */
 };
 
 /* ---- stream_describe.c ---- */
@@ -57,8 +57,8 @@ const char *gpuring_stream_call_name(enum gpuring_stream_call what);
 
 /* ---- stream_watch.c: a thread that looks at the calls that have not ended ---- */
 
-/* Record the launch that the engine has just made. captured: into a graph. Called with the state's
- * lock. */
+/* Record the launch that the engine has just made. captured: it was captured into a graph. Called
+ * with the state's lock held. */
 void gpuring_stream_record(struct gpuring_stream_state *state, bool captured);
 
 /* Start to watch a communicator. Returns 0 or GPURING_ERR_NOMEM (logged). */

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The thread that looks at calls in streams. A program waits for them with functions of the driver,
- * such as cudaStreamSynchronize, so MPI cannot notice in its own waits that a rank has died, has
- * made another call, or does not make the call. Ten times per second, one thread of the process
- * looks at the oldest call of each communicator that has not ended, or at the call of a graph that
- * runs. It sleeps while there are no communicators with streams. If it finds an error, it logs the
- * error and sets the abort words of all ranks, on which their kernels end.
+ * The thread that watches calls in streams. A program waits for such calls with functions of the
+ * driver, such as cudaStreamSynchronize. Therefore no wait in MPI can notice that a rank has died,
+ * has made a different call, or does not make the call. Ten times per second, one thread of the
+ * process checks the oldest call of each communicator that has not ended, or the call of a graph
+ * that is running. It sleeps while there are no communicators with streams. If it finds an error,
+ * it logs the error and sets the abort words of all ranks, which end their kernels.
  *
- * It calls no MPI, because the program may have initialised MPI for a single thread. Exception: it
- * aborts connections of the net `mpi`, for which stream_connect.c requires MPI_THREAD_MULTIPLE.
+ * The thread does not call MPI, because the program may have initialised MPI for a single thread.
+ * Exception: it aborts connections of the net `mpi`, for which stream_connect.c requires
+ * MPI_THREAD_MULTIPLE.
  */
 #include "mca/coll_gpuring/stream/stream_state.h"
 
@@ -51,8 +52,8 @@ void gpuring_stream_record(struct gpuring_stream_state *state, bool captured)
     }
 }
 
-/* Return the record of the call that runs: in a graph, or the oldest one in the stream that has not
- * ended. NULL if it was replaced. */
+/* Return the record of the call that is running: in a graph, or the oldest call in the stream that
+ * has not ended. NULL if the record was replaced. */
 static const struct gpuring_stream_record *running(const struct gpuring_stream_state *state,
                                                    uint32_t replayed, uint32_t pending)
 {
@@ -84,8 +85,8 @@ static void describe_call(const struct gpuring_stream_record *record, char *text
              record->in_graph ? " in a CUDA graph" : "", (unsigned long long) record->operation);
 }
 
-/* Describe why a call may be waiting: a rank that has not made it, or a rank that cannot be seen,
- * or else work in the streams. */
+/* Describe why a call may be waiting: a rank has not made it, a rank cannot be seen, or there is
+ * other work in the streams. */
 static void describe_cause(const struct gpuring_stream_state *state,
                            const struct gpuring_stream_record *record, char *text, size_t size)
 {
@@ -161,7 +162,8 @@ static int find_error(const struct gpuring_stream_state *state, char *why, size_
     return GPURING_OK;
 }
 
-/* Report a call that has waited for long, once or with an error. Called with the state's lock. */
+/* Report a call that has waited for long. With a time limit, the communicator then fails; without
+ * one, the call is reported once. Called with the state's lock held. */
 static void look_at_time(struct gpuring_stream_state *state,
                          const struct gpuring_stream_record *record, uint64_t now)
 {

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* All zero: nothing has been waited for yet. */
+/* A wait. All zero: it has not begun. */
 struct gpuring_backoff {
     uint32_t looks;    /* since the last progress */
     bool late;         /* naps are due */
@@ -29,8 +29,8 @@ struct gpuring_backoff {
  */
 void gpuring_backoff(struct gpuring_backoff *pause, uint64_t progress, bool crowded);
 
-/* Only count the look. Return true if the caller has waited for `late_ns` nanoseconds without
- * progress, after which it must nap. */
+/* Count a look that found nothing, without yielding or napping. Return true if the caller has
+ * waited for `late_ns` nanoseconds without progress. It must then nap. */
 bool gpuring_backoff_late(struct gpuring_backoff *pause, uint64_t progress, uint64_t late_ns);
 
 #endif

@@ -24,9 +24,8 @@ struct gpuring_message {
     size_t bytes;                   /* of a receive: the room, then the number of bytes received */
     struct ompi_request_t *request; /* NULL: not started, or complete */
     /* A counter that is incremented when the message completes, unless it is a send that is
-     * complete when it has started. May miss messages that complete in another thread meanwhile.
-     * NULL: none.
-     */
+     * complete when it has started. Completions in another thread at that moment may not be
+     * counted. NULL: none. */
     uint64_t *completed;
 };
 

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Return false if there is no process with this number. One that has ended still counts until its
+/* Return false if there is no process with this number. A process that has ended exists until its
  * parent, such as mpirun, has waited for it. */
 static inline bool gpuring_pid_exists(pid_t pid)
 {
