@@ -26,14 +26,14 @@ struct gpuring_channels {
     uint32_t nrings, ntrees;
     uint32_t ndirect;                         /* stripes of direct and of two-shot */
     uint32_t direct_lanes;                    /* see struct gpuring_plan_input */
-    const struct gpuring_model_choice *model; /* with the engine's channels, or NULL */
+    const struct gpuring_model_choice *model; /* of the engine's channels, or NULL */
 };
 
 /*
- * Create the channels, which are equal on all ranks. wires: those of all ranks by rank. NULL
- * creates channels in rank order, and so do a rank without topology and a contradiction (logged).
- * model: the choices that all ranks agree on, or NULL. The caller keeps wires and model as long as
- * the channels.
+ * Create the channels, which are equal on all ranks. wires: the wires of all ranks, by rank, or
+ * NULL. Without wires, if a rank has no topology, or if the wires contradict each other (which is
+ * logged), the channels are in rank order. model: the choices that all ranks agree on, or NULL. The
+ * caller must keep wires and model as long as the channels.
  */
 void gpuring_channels_init(struct gpuring_channels *channels, const struct gpuring_gpu_parts *gpus,
                            const struct gpuring_node_map *map, const struct pci_wire *wires,
@@ -41,26 +41,28 @@ void gpuring_channels_init(struct gpuring_channels *channels, const struct gpuri
 void gpuring_channels_fini(struct gpuring_channels *channels);
 
 /*
- * Return the wires of all ranks by rank from the blocks of AllGather 2. They reuse the memory of
- * the blocks and must be freed. *same_model: all ranks have the same model choices.
+ * Take the wires of all ranks, by rank, from the blocks of AllGather 2. They reuse the memory of
+ * the blocks, and the caller frees them. Sets *same_model to true if all ranks have the same model
+ * choices.
  */
 struct pci_wire *gpuring_channels_gathered(struct gpuring_gathered *blocks, bool *same_model);
 
 /*
- * Give the nodes in the wires the numbers of the map. If nodes have parts, *parts is a map with
- * each part as a node, which replaces the map. Otherwise it has no ranks. Returns 0 or
+ * Replace the number of the part in each wire by the number of the rank's node in the map. If nodes
+ * have parts, *parts becomes a map in which each part is a node, the wires get its numbers, and the
+ * caller must use it instead of the map. Otherwise *parts has no ranks. Returns 0 or
  * GPURING_ERR_NOMEM.
  */
 int gpuring_channels_divide(const struct gpuring_node_map *map, struct pci_wire *wires,
                             struct gpuring_node_map *parts);
 
-/* Get the positions of `rank` in max(nrings, ntrees) channels. Rings and trees beyond their number
- * are not set. */
+/* Get the positions of `rank` in max(nrings, ntrees) channels. The last channels lack a ring or a
+ * tree if there are fewer of them. */
 void gpuring_channels_of(const struct gpuring_channels *channels, int rank,
                          struct gpuring_channel *result);
 
-/* Get the net's devices through which the channels of the topology engine enter and leave the node
- * of `rank`. */
+/* Get the network devices through which the topology engine's channels enter and leave the node of
+ * `rank`. */
 void gpuring_channels_nics(const struct gpuring_channels *channels, int rank,
                            const struct gpuring_nic_select *nics,
                            const struct gpuring_net_device *devices, int ndevices,

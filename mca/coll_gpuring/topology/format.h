@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The messages between the ranks of a communicator when it is wired up. This header uses none of
- * Open MPI's, so that tools can include it.
+ * The messages that the ranks of a communicator exchange during the wire-up. Tools can include this
+ * header, because it needs none of Open MPI's.
  *
- *   reuse           a word of each rank for the connections of a freed communicator that it offers;
- *                   if all are equal, nothing else follows (wireup/pool.h)
+ *   reuse           Each rank sends a word for the connections of a freed communicator that it
+ *                   offers. If all words are equal, nothing else follows (wireup/pool.h).
  *   AllGather 1     struct gpuring_rank_info of each rank: identity, location, capabilities, the
  *                   parameters that must be equal, and one port of each network that the process
- * may use (net/net_list.h) views           on nodes whose ranks have different views: each view,
- * sent to the ranks of the node that do not have it (node_topology.h) AllGather 2     if all ranks
- * have a topology of GPUs: struct gpuring_channel_block of each rank with its position in the
- * channels of its node (pci_connect.h); version 0: its topology cannot be used handles         with
- * each neighbour in the channels: how to reach the connections between the two ranks
- * (transport/transport_internal.h) probe           if peers' memory is probed (transport.h): two
- * reports of equal size agreements      before and after the handles: whether each rank can
- * continue
+ *                   may use (net/net_list.h).
+ *   views           If the ranks of a node have different views of it, each view is sent to the
+ *                   ranks of the node that do not have it (node_topology.h).
+ *   AllGather 2     If all ranks have a topology of GPUs: struct gpuring_channel_block of each rank
+ *                   with its position in the channels of its node (pci_connect.h). Version 0 means
+ *                   that the rank cannot use its topology.
+ *   handles         Each rank sends its neighbours in the channels the handles of the connections
+ *                   between them (transport/transport_internal.h).
+ *   probe           If the ranks probe the memory of their peers (transport.h), two reports of
+ *                   equal size.
+ *   agreements      Before and after the handles, the ranks agree whether all of them can continue.
  */
 #ifndef GPURING_WIREUP_FORMAT_H
 #define GPURING_WIREUP_FORMAT_H
@@ -39,16 +42,18 @@ enum gpuring_capability {
     GPURING_CAPABILITY_RDMA_FAILED = 16,
 };
 
-#define GPURING_HELLO_NICS 4 /* ports, one of each network; further ones are not announced */
+/* Ports of a rank that it announces, each on another network; it does not announce further ones. */
+#define GPURING_HELLO_NICS 4
 
 /*
- * In large jobs, these blocks need most of a rank's memory during the wire-up. Members after
- * hostname and ports are only used inside a node and for the comparison.
+ * In large jobs, these blocks need most of a rank's memory during the wire-up. The members from
+ * `device` on are only used inside a node and to compare the parameters. Then
  * gpuring_rank_info_compact() removes them.
  */
 struct gpuring_rank_info {
     uint64_t node;   /* hash of the node's identity: equal means memory can be shared */
-    uint64_t view;   /* fingerprint of its view of the node (node_topology.h); 0: it has none */
+    uint64_t view;   /* fingerprint of the rank's view of the node (node_topology.h); 0 if it has
+                        none */
     uint64_t tuning; /* fingerprint of the rules of its tuning file (engine/tuning.h) */
     uint32_t pid;
     uint32_t capabilities; /* enum gpuring_capability */
@@ -56,7 +61,7 @@ struct gpuring_rank_info {
     uint32_t nnics; /* entries of nics[] */
     char hostname[64];
     struct gpuring_nic nics[GPURING_HELLO_NICS];
-    uint64_t id[2]; /* unique; rank 0's is that of the wire-up */
+    uint64_t id[2]; /* random; the one of rank 0 also names this wire-up */
     struct gpuring_device_identity device;
     int64_t shared[GPURING_SHARED_COUNT]; /* parameters of scope SHARED, in the list's order */
 };

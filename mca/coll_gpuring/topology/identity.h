@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Identity and location of this process: the part of AllGather 1 that the system provides. No MPI.
+ * The identity and the location of this process, which is the part of AllGather 1 that the
+ * operating system provides. No MPI.
  */
 #ifndef GPURING_TOPOLOGY_IDENTITY_H
 #define GPURING_TOPOLOGY_IDENTITY_H
@@ -10,9 +11,9 @@
 #include <stdint.h>
 
 /*
- * Return the identity of the node. Processes with equal identities can share memory. It is a hash
- * of boot ID, host name, PID, user and IPC namespaces and user, or of `hostid` if that is not
- * empty.
+ * Return the identity of the node. Processes with equal identities can share memory. The identity
+ * is a hash of `hostid`, or if that is empty, of the boot ID, the host name, the effective user,
+ * and the PID, user and IPC namespaces.
  */
 uint64_t gpuring_identity_node(const char *hostid);
 

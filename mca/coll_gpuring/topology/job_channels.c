@@ -75,13 +75,14 @@ int gpuring_channels_divide(const struct gpuring_node_map *map, struct pci_wire 
     return status;
 }
 
-/* Rings between nodes of hosts: while the thread of a rank works for one of them, the network
- * transfers data of the other. More of them were not faster in the model (doc/results/scale.md). */
+/* Rings between nodes of hosts. While the thread of a rank works on one ring, the network transfers
+ * data of the other. More than two were not faster in the model (doc/results/scale.md). */
 #define HOST_RINGS 2
 
-/* Set the numbers of channels. They may exceed the number of found channels, which are then used
- * several times. A channel of trees has up to four lanes. Between nodes each lane also has a
- * connection of the network, except that the lanes of direct share those of their stripe. */
+/* Set the numbers of channels. If they exceed the number of channels that the engine has found,
+ * those are used several times. A channel of trees has up to four lanes. Between nodes, each lane
+ * has a network connection of its own, but the lanes of direct share the connections of their
+ * stripe. */
 static void count_lanes(struct gpuring_channels *channels, const struct gpuring_gpu_parts *gpus)
 {
     const struct pci_agreed *agreed = &channels->connect.agreed;
@@ -188,8 +189,8 @@ void gpuring_channels_nics(const struct gpuring_channels *channels, int rank,
                                 ndevices, result);
 }
 
-/* Write one ring in its order, or one tree as "rank<parent" pairs. `all`: the channels of all
- * ranks. */
+/* Write one ring in its order, or the parents of all ranks in the two trees of a channel. `all`:
+ * the channels of all ranks. */
 static void dump_channel(FILE *file, const struct gpuring_channel *all, int nranks, uint32_t stride,
                          uint32_t c, bool ring)
 {

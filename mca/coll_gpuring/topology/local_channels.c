@@ -59,8 +59,8 @@ struct gpus {
     int *of; /* [ranks]: number of the rank's GPU */
 };
 
-/* Find the GPUs by the driver's bus IDs. On the host device, ranks use a file's GPUs in their
- * order. */
+/* Find the GPUs by the driver's bus IDs. The host device has none, so there each rank gets a
+ * separate GPU: those of the topology file in their order. */
 static bool gpus_find(const struct gpuring_node_ranks *ranks, struct gpus *gpus)
 {
     *gpus = (struct gpus){.of = malloc((size_t) ranks->count * sizeof *gpus->of)};
@@ -76,7 +76,8 @@ static bool gpus_find(const struct gpuring_node_ranks *ranks, struct gpus *gpus)
     return gpus->of != NULL;
 }
 
-/* Give the document's GPUs the numbers of `gpus`. Return true if it contains all of them. */
+/* Give the document's GPUs the numbers of `gpus`. On the host device, the numbers in the file
+ * apply. Return true if the document contains all GPUs. */
 static bool number_gpus(struct pci_doc *doc, bool from_file, const struct gpuring_node_ranks *ranks,
                         const struct gpus *gpus)
 {
@@ -165,7 +166,8 @@ static int make_graph(struct pci_doc *doc, bool from_file, enum pci_peer peers,
     return status;
 }
 
-/* Return the number of the part that contains this rank's GPU, and the GPU's number in the part. */
+/* Return the number of the part that contains this rank's GPU, and in *gpu the GPU's number in this
+ * part. */
 static uint32_t part_of(const struct pci_chosen *chosen, int self, uint32_t *gpu)
 {
     for (uint32_t p = 0; p < chosen->nparts; p++) {
@@ -179,7 +181,7 @@ static uint32_t part_of(const struct pci_chosen *chosen, int self, uint32_t *gpu
     return 0;
 }
 
-/* Log the node's channels, on its first rank. */
+/* Log facts about the node's channels. Only the first rank of the node calls this. */
 static void log_channels(const struct pci_chosen *chosen)
 {
     if (pci_channels_no_nic(&chosen->part->ring)) {
@@ -253,7 +255,7 @@ bool gpuring_local_channels_may_map(const struct gpuring_local_channels *local, 
     }
 }
 
-/* Set the number of lanes for the model to that of the plans. */
+/* Let the model use as many lanes as the plans will. */
 static void set_lanes(const struct gpuring_node_ranks *ranks, const struct gpuring_node_map *map,
                       const struct pci_chosen *chosen, struct pci_job *job)
 {
@@ -308,7 +310,7 @@ static int take_chosen(const struct pci_costs *costs, struct pci_chosen *chosen,
 }
 
 /* Compute everything that depends on the document. Return 0 or a negative errno value with a text.
- * A node whose ranks share GPUs has no parts. */
+ * A node whose ranks share GPUs is not divided into parts. */
 static int find(struct pci_doc *doc, bool from_file, enum pci_peer peers, bool parts,
                 const struct gpuring_node_map *map, const struct gpuring_node_ranks *ranks,
                 const struct gpus *gpus, struct gpuring_local_channels *local,

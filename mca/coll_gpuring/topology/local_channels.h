@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The channels inside this node according to its topology, and derived data. No MPI. */
+/* The channels inside this node according to its topology, and the data derived from them. No
+ * MPI. */
 #ifndef GPURING_TOPOLOGY_LOCAL_CHANNELS_H
 #define GPURING_TOPOLOGY_LOCAL_CHANNELS_H
 
@@ -23,9 +24,10 @@ struct gpuring_local_channels {
 };
 
 /*
- * Search for channels on the node's topology, and modify the topology. peers: knowledge about peer
- * access between the node's GPUs. parts: a network may connect parts of the node. If the topology
- * cannot be used, report this, and leave all of *local zero except the model's fingerprint.
+ * Search for channels on the topology of the node, which this function modifies. peers: the
+ * knowledge about peer access between the node's GPUs. parts: the node may be divided into parts
+ * that a network connects. If the topology cannot be used, this is reported, and *local is zero
+ * except for the fingerprint of the model.
  */
 void gpuring_local_channels_find(const struct gpuring_gathered *rank_infos,
                                  const struct gpuring_node_map *map, int rank, struct pci_doc *doc,
@@ -36,12 +38,13 @@ void gpuring_local_channels_find(const struct gpuring_gathered *rank_infos,
  * PCI_LEVEL_AUTO. */
 int gpuring_level_class(int level);
 
-/* Return true if coll_gpuring_p2p_level lets this rank map GPU memory of another rank of its node.
- * If the topology is unknown, levels auto and SYS allow it. */
+/* Return true if coll_gpuring_p2p_level lets this rank map the GPU memory of another rank of its
+ * node. If the topology is unknown, only the levels auto and SYS allow it. */
 bool gpuring_local_channels_may_map(const struct gpuring_local_channels *local, int local_rank);
 
-/* Write a text to the file that a parameter names, which may be a device and is not replaced; and
- * write the topology to coll_gpuring_topo_dump_file. Failures are reported. */
+/* Write a text to the file that a parameter names. If the file is a device, it is written to and
+ * not replaced. gpuring_local_channels_dump() writes the topology to coll_gpuring_topo_dump_file.
+ * Failures are reported. */
 void gpuring_local_channels_write(const char *parameter, const char *path, const char *text,
                                   size_t size);
 void gpuring_local_channels_dump(const struct pci_doc *doc);

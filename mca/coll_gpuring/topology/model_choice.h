@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The cost model's best algorithm, protocol and number of channels for each collective and size on
- * a node's topology. Every rank computes them from the topology of its node. They are only used if
- * the fingerprints of all ranks are equal. No MPI.
+ * The algorithm, protocol and number of channels that the cost model considers best for each
+ * collective and size. Every rank computes them from the topology of its node, and they are only
+ * used if the fingerprints of all ranks are equal. No MPI.
  */
 #ifndef GPURING_TOPOLOGY_MODEL_CHOICE_H
 #define GPURING_TOPOLOGY_MODEL_CHOICE_H
@@ -20,21 +20,22 @@
 struct gpuring_model_entry {
     int8_t algorithm; /* enum gpuring_algorithm, -1: none */
     int8_t protocol;  /* enum gpuring_protocol, -1: none */
-    uint8_t channels; /* of the plan to use; 0: as many as the bytes fill */
+    uint8_t channels; /* of the plan to use; 0: as many as the number of bytes can fill */
 };
 
 struct gpuring_model_choice {
     bool known;    /* the table is filled */
-    uint8_t ll128; /* bits 1 << enum gpuring_algorithm: links that keep 128-byte stores whole */
+    uint8_t ll128; /* bit 1 << enum gpuring_algorithm: its links keep 128-byte stores whole */
     struct gpuring_model_entry entry[PCI_COLLECTIVE_COUNT][GPURING_MODEL_CHOICE_SIZES];
 };
 
-/* Compute the choices for a job that describes the node. in_order: reductions use plans in rank
- * order. The model covers chains in rank order, because trees inside a node are chains. */
+/* Compute the choices for a job that describes the node. in_order: reductions must add in rank
+ * order, so that they do not use the ring. The predictions for trees also hold for chains in rank
+ * order, because trees inside a node are chains. */
 void gpuring_model_choice_find(const struct pci_costs *costs, const struct pci_job *node,
                                bool in_order, struct gpuring_model_choice *choice);
 
-/* Return a fingerprint that is equal for equal choices, and never 0. */
+/* Return a fingerprint, which is equal for equal choices and never 0. */
 uint64_t gpuring_model_choice_fingerprint(const struct gpuring_model_choice *choice);
 
 #endif

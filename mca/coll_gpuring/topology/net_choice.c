@@ -29,9 +29,10 @@ static bool same_networks(const struct gpuring_rank_info *a, const struct gpurin
 }
 
 /*
- * Return true if all pairs of ranks on different nodes reach each other. Ranks with ports on the
- * same networks are equivalent, so only one of them is compared. Because `reaches` is transitive
- * for each port, this finds every failure.
+ * Return true if all pairs of ranks on different nodes reach each other. If not, *a and *b become
+ * a pair that does not. A rank with ports on the same networks as rank 0, but on another node, is
+ * not compared with all others: because `reaches` is transitive for each port, a pair with this
+ * rank that fails is found when rank 0 or the other rank of the pair is compared.
  */
 static bool all_reach(const struct gpuring_gathered *rank_infos, const int *node, int *a, int *b)
 {
@@ -51,7 +52,7 @@ static bool all_reach(const struct gpuring_gathered *rank_infos, const int *node
     return true;
 }
 
-/* Return true if verbs connects the ranks. why: the ports, or why it does not. */
+/* Return true if verbs can connect the ranks. why: their ports, or the reason why it cannot. */
 static bool verbs_possible(const struct gpuring_gathered *rank_infos, const int *node, char *why,
                            size_t size)
 {
@@ -116,7 +117,8 @@ static bool ucx_possible(const struct gpuring_gathered *rank_infos, char *why, s
     return true;
 }
 
-/* UCX, by an RDMA device: the same ports must reach each other as for verbs. */
+/* Return true if UCX can connect the ranks through RDMA devices. For this, the same ports must
+ * reach each other as for verbs. */
 static bool ucx_reaches(const struct gpuring_gathered *rank_infos, const int *node)
 {
     char why[160];
@@ -133,7 +135,8 @@ static bool ucx_reaches(const struct gpuring_gathered *rank_infos, const int *no
     return ucx_possible(rank_infos, why, sizeof why) && all_reach(rank_infos, node, &a, &b);
 }
 
-/* The network that the user has asked for, or none, with the reason. */
+/* Return the network that coll_gpuring_net selects, or none if it cannot be used, and the
+ * reason. */
 static enum gpuring_net_kind asked(int wish, const struct gpuring_gathered *rank_infos,
                                    const int *node, char *why, size_t size)
 {

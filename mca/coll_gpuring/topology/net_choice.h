@@ -25,8 +25,9 @@ struct gpuring_net_choice {
     char why[512]; /* for the log */
 };
 
-/* Choose the net. wish: a value of coll_gpuring_net. node: of each rank. failed: the reason why the
- * net that was chosen before did not connect the ranks (spare was true), or NULL. */
+/* Choose the net. wish: a value of coll_gpuring_net. node: the node of each rank. failed: NULL, or
+ * the reason why the net of the previous choice, which had `spare` set, did not connect the
+ * ranks. */
 void gpuring_net_choose(int wish, const struct gpuring_gathered *rank_infos, const int *node,
                         const char *failed, struct gpuring_net_choice *choice);
 

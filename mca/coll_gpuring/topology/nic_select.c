@@ -8,7 +8,7 @@
 #include "mca/coll_gpuring/net/cores.h"
 #include "mca/coll_gpuring/util/log.h"
 
-/* Find the NICs of channels. NICs have their numbers in the graph. */
+/* Get the NICs of the channels by their numbers in the graph. */
 static void find(const struct pci_channels *channels, uint32_t (*numbers)[GPURING_NIC_WAYS])
 {
     for (uint32_t c = 0; c < channels->nchannels && c < PCI_CHANNELS_MAX; c++) {
@@ -18,7 +18,8 @@ static void find(const struct pci_channels *channels, uint32_t (*numbers)[GPURIN
     }
 }
 
-/* Apply the engine's rules: GPU and NIC support it, and their path is within
+/* List the NICs, and find out which of them may access the memory of this rank's GPU. The rules are
+ * those of the engine: GPU and NIC support this, and the path between them is within
  * coll_gpuring_gdr_level. */
 static void find_reach(const struct pci_graph *graph, int local, struct gpuring_nic_select *nics)
 {
@@ -55,9 +56,10 @@ void gpuring_nic_select_find(const struct pci_graph *graph, int local,
 }
 
 /*
- * Compare a port of the topology with a device. Return 2 if it matches or its port is unknown (0),
- * 1 if only the name matches, and 0 otherwise. NCCL's files count the ports of all functions of a
- * card, each of which is a device with one port, so the port may differ.
+ * Compare a port of the topology with a device. Return 2 if the name and the port match, or the
+ * name matches and the topology does not know the port (0). Return 1 if only the name matches, and
+ * 0 otherwise. A different port may be the right one: NCCL's files count the ports of all functions
+ * of a card, but each function is a device with one port.
  */
 static int fit(const struct gpuring_net_device *device, const struct gpuring_nic_reach *nic)
 {
@@ -143,7 +145,7 @@ void gpuring_nic_select_channels(const struct gpuring_nic_select *nics, uint32_t
     }
 }
 
-/* Return true if the device is near these cores, or if it is unknown where it is. */
+/* Return true if the device is near these cores, or if its location is unknown. */
 static bool is_near(const char *root, const struct gpuring_net_device *device,
                     const cpu_set_t *cores)
 {

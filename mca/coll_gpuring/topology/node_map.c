@@ -54,7 +54,8 @@ static void order_ranks(struct rank_key *sorted, struct gpuring_node_map *map)
     }
 }
 
-/* Build the map from ranks with identities in any order, and free these. NULL: out of memory. */
+/* Build the map from the ranks with the identities of their nodes, in any order, and free these.
+ * sorted: NULL if they could not be allocated. */
 static int map_ranks(struct rank_key *sorted, int nranks, struct gpuring_node_map *map)
 {
     size_t n = (size_t) nranks;
@@ -228,7 +229,8 @@ enum gpuring_disagreement gpuring_node_map_compare(const struct gpuring_gathered
     return GPURING_AGREED;
 }
 
-/* Get a position in one of the two trees that the topology engine builds over nodes. */
+/* Get a position in one of the two trees that the topology engine builds over nodes. Here each rank
+ * is a node. */
 static void tree_position(const struct gpuring_node_map *map, int position, uint32_t which,
                           struct gpuring_tree_position *result)
 {

@@ -84,7 +84,7 @@ uint64_t gpuring_local_topology_fingerprint(const char *text, size_t bytes)
     return hash != 0 ? hash : 1;
 }
 
-/* Find the view. Called with the lock held. */
+/* Find the view. The caller holds the lock. */
 static void look(void)
 {
     struct pci_error error = {.text = ""};
@@ -131,7 +131,8 @@ void gpuring_local_topology_close(void)
 
 /* ---- All ranks of a node ---- */
 
-/* Reject views in which a PCI device differs, because they cannot be of one machine. */
+/* Reject views that describe a PCI device differently, because they cannot be of the same
+ * machine. */
 static int check_device(const struct pci_elem *here, const struct pci_elem *there,
                         struct pci_error *error)
 {
@@ -168,7 +169,8 @@ static int check_devices(const struct pci_doc *into, const struct pci_doc *from,
     return status;
 }
 
-/* Renumber duplicates in the order of the document, because each container counts from 0. */
+/* If two elements have the same number, renumber all of them in the order of the document, because
+ * each container counts from 0. */
 static int renumber(struct pci_doc *doc, const char *element, const char *key)
 {
     struct pci_elem *elem = NULL, *other;
@@ -192,9 +194,9 @@ static int renumber(struct pci_doc *doc, const char *element, const char *key)
     return 0;
 }
 
-/* Merge a view into the document. If views differ in a value that may change (the speed of a link),
- * the first view applies. Return a negative errno value if the view cannot be read or describes
- * another device. */
+/* Merge a view into the document. If the views differ in a value that may change, such as the speed
+ * of a link, the first view applies. Return a negative errno value if the view cannot be read or
+ * contradicts the document. */
 static int add_view(const struct gpuring_local_topology *view, struct pci_doc **doc,
                     struct pci_error *error)
 {
@@ -253,8 +255,8 @@ static void log_common(const struct gpuring_node_ranks *ranks, int count, const 
     }
 }
 
-/* Merge all different views of the node into one document. Return their number, or a negative errno
- * value. */
+/* Merge all different views of the node into one document. Return the number of views, or a
+ * negative errno value. */
 static int merge(const struct gpuring_node_ranks *ranks, const struct gpuring_local_topology *views,
                  struct pci_doc **doc, struct pci_error *error)
 {
