@@ -19,9 +19,11 @@ struct gpuring_net_count {
     struct gpuring_net_ring memory;
     uint32_t window;   /* steps that may be posted beyond the peer's head: nslots, unless the net
                           can store more at the peer */
-    uint64_t posted;   /* sending: given to the net by the proxy */
-    uint64_t done;     /* sending: slots before it are no longer read; receiving: have arrived */
-    uint64_t credit;   /* sending: the peer's head; receiving: our head, as last returned */
+    uint64_t posted;   /* sending: steps that the proxy has posted to the net */
+    uint64_t done;     /* sending: the net no longer reads the slots before it; receiving: slots
+                          before it have arrived */
+    uint64_t credit;   /* sending: the peer's head; receiving: the head that was last returned to
+                          the peer */
     uint64_t returned; /* sending: credit of the pair that the link had; see below */
     uint64_t early;    /* bits step % 64: steps done out of order */
 };
@@ -31,10 +33,10 @@ struct gpuring_net_base_link {
     uint64_t id; /* never used twice in a process; low 32 bits: index in the table */
     enum gpuring_net_direction direction;
     struct gpuring_net_count count[GPURING_PROTOCOL_COUNT];
-    int status; /* 0, or why it failed */
+    int status; /* 0, or why the link failed */
     char peer_name[128];
     char text[640];
-    /* Valid from gpuring_proxy_add to _remove: */
+    /* Valid from gpuring_proxy_add() to gpuring_proxy_remove(): */
     struct gpuring_list node;            /* in the group's list, links in use first */
     uint32_t used;                       /* bits 1 << protocol; see gpuring_proxy_use */
     struct gpuring_proxy_group *group;   /* NULL: the proxy does not have the link */
@@ -50,7 +52,7 @@ struct gpuring_net_base {
     struct gpuring_net_base_link **links; /* NULL: free entry */
     uint32_t nlinks;
     uint64_t created; /* links so far: high 32 bits of the next id */
-    int events;       /* since the last poll */
+    int events;       /* number of events since the last poll */
 };
 
 /* All links must be closed before destroy. */
@@ -58,7 +60,7 @@ void gpuring_net_base_init(struct gpuring_net_base *net, const struct gpuring_ne
                            const struct gpuring_net_config *config);
 void gpuring_net_base_destroy(struct gpuring_net_base *net);
 
-/* Give the link an id and an entry in the table. 0 or GPURING_ERR_NOMEM. */
+/* Give the link an id and an entry in the table. Returns 0 or GPURING_ERR_NOMEM. */
 int gpuring_net_base_add(struct gpuring_net_base *net, struct gpuring_net_base_link *link,
                          enum gpuring_net_direction direction,
                          const struct gpuring_net_memory *memory);
@@ -87,7 +89,7 @@ static inline uint64_t gpuring_net_base_returned(const struct gpuring_net_base_l
     return link->pair != NULL ? link->pair->count[protocol].credit : link->count[protocol].returned;
 }
 
-/* Record that the slot of this step has left, or that it has arrived and its data and size are
+/* Record that the slot of this step was sent, or that it has arrived and its data and size are
  * visible. Steps may be reported out of order. At most 63 are in flight. */
 void gpuring_net_base_done(struct gpuring_net_base_link *link, unsigned protocol, uint64_t step);
 

@@ -155,24 +155,24 @@ struct gpuring_net_ops {
      */
     void (*link_ready)(struct gpuring_net_link *link);
     /*
-     * Tell the peer that this end will be closed in good order, and complete all posts. Nothing may
-     * be posted afterwards. Returns 0 when this is done or impossible, or GPURING_AGAIN: call again
-     * after the net was polled. Gate. NULL if there is nothing to do.
+     * Notify the peer that this end will be closed in good order, and complete all posts. Nothing
+     * may be posted afterwards. Returns 0 when this is done or impossible. Returns GPURING_AGAIN if
+     * the caller must call again after the net was polled. Gate. NULL if there is nothing to do.
      */
     int (*link_leave)(struct gpuring_net_link *link);
-    /* Withdraw receives that nothing has arrived for, because each of them holds the communicator.
-     * The next look posts them again. Returns true if none is left. Gate. NULL if there are none.
-     */
+    /* Withdraw posted receives for which nothing has arrived, because each of them holds the
+     * communicator. The next call of look() posts them again. Returns true if no receive is left.
+     * Gate. NULL if the net posts none. */
     bool (*link_withdraw)(struct gpuring_net_link *link);
     /* Return true if the net may still access the link's memory after link_close, so that it must
      * not be freed. Called after link_leave, before link_close. Gate. NULL: never. */
     bool (*link_holds)(struct gpuring_net_link *link);
-    /* Return false if another communicator should not use the link while nothing is posted, because
-     * its peer has closed it, one of its ports has failed, or a message holds its communicator.
-     * Gate. NULL: it can be used. */
+    /* Return false if another communicator should not use the link while nothing is posted: its
+     * peer has closed it, one of its ports has failed, or a message holds its communicator. Gate.
+     * NULL: always true. */
     bool (*link_whole)(struct gpuring_net_link *link);
-    /* Use another communicator of the same ranks. No link has a message in flight. NULL: the net
-     * does not depend on a communicator. */
+    /* From now on, use another communicator of the same ranks. Called when no link has a message in
+     * flight. NULL: the net does not depend on a communicator. */
     void (*attach)(struct gpuring_net *net, struct ompi_communicator_t *comm);
     /* Destroy a link in any state. Posts that have not completed may be lost. NULL is allowed. */
     void (*link_close)(struct gpuring_net_link *link);
@@ -194,18 +194,18 @@ struct gpuring_net_ops {
     int (*post)(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t step,
                 uint32_t bytes, bool more, uint64_t head);
     int (*credit)(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t head);
-    /* Gate. Progress one protocol of a link that operations use. Called on a sending link while
-     * posts have not completed and no further post is possible, and on a receiving link in each
-     * pass. NULL: poll does everything. */
+    /* Progress one protocol of a link that operations use. The proxy calls it for a sending link
+     * while posts have not completed and no further post is possible, and for a receiving link in
+     * each pass. Gate. NULL: poll does everything. */
     void (*look)(struct gpuring_net_link *link, enum gpuring_protocol protocol);
-    /* Gate. Progress the network. Returns the number of events, 0 if nothing has happened. */
+    /* Progress the network. Returns the number of events. Gate. */
     int (*poll)(struct gpuring_net *net);
-    /* Return false if a pass would find nothing, because nothing has happened since the last call.
-     * A rare event may be missed. For the thread that drives the net's only group. NULL: unknown.
-     */
+    /* Return false if nothing has happened since the last call, so that a pass would find nothing.
+     * A rare event may be missed. For the thread that drives the net's only group. NULL:
+     * unknown. */
     bool (*changed)(struct gpuring_net *net);
-    /* Gate. Return 0 if all posts and credits leave without further polls of this process, and
-     * GPURING_AGAIN otherwise. NULL: always 0. */
+    /* Return 0 if all posts and credits are sent without further polls of this process, and
+     * GPURING_AGAIN otherwise. Gate. NULL: always 0. */
     int (*quiet)(struct gpuring_net *net);
     /* Gate. Call before each sleep. Sets *fd to a descriptor that becomes readable when poll has
      * work (-1: there is none). Returns GPURING_AGAIN if poll has work already. NULL: there is no

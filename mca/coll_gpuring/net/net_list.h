@@ -38,8 +38,8 @@ int gpuring_net_devices_ip(const char *root, const char *list, struct gpuring_ne
 int gpuring_net_devices_rdma(const char *root, const char *list,
                              struct gpuring_net_devices *devices);
 
-/* Read the first line of a file in /sys, without the newline; "" if there is none. The format makes
- * the path. */
+/* Read the first line of a file in /sys, without the newline; "" if there is none. The format and
+ * its arguments form the path. */
 void gpuring_net_line(char *line, int size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -47,7 +47,8 @@ void gpuring_net_line(char *line, int size, const char *format, ...)
  * software. */
 bool gpuring_net_only_software(const char *root);
 
-/* PCI bus id of ROOT/class/CLASS/NAME ("" if it is not a PCI device); room for 16 characters. */
+/* Store the PCI bus id of ROOT/class/CLASS/NAME, or "" if it is not a PCI device. bus_id has room
+ * for 16 characters. */
 void gpuring_net_pci_bus_id(const char *root, const char *class, const char *name, char *bus_id);
 
 /*
@@ -98,7 +99,7 @@ uint8_t gpuring_nic_network_bits(const uint8_t gid[16]);
 /* Return true if the addresses of the two ports allow them to reach each other. */
 bool gpuring_nic_reaches(const struct gpuring_nic *a, const struct gpuring_nic *b);
 
-/* Return true if they do so without a router, as far as is known. */
+/* Return true if the ports reach each other without a router, as far as is known. */
 bool gpuring_nic_same_network(const struct gpuring_nic *a, const struct gpuring_nic *b);
 
 #endif

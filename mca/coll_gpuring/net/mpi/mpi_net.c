@@ -46,7 +46,7 @@
  * collectives, which count down from about -30. */
 #define HIGHEST_TAG (-1000)
 
-/* In the byte order of the hosts, which is compared in AllGather 1. */
+/* The byte order is that of the hosts, which AllGather 1 compares. */
 struct control {
     int32_t status; /* the reason for which the peer has given up */
 };
@@ -276,7 +276,8 @@ static bool finished(struct gpuring_net_link *link, struct gpuring_message *mess
     return status == GPURING_OK;
 }
 
-/* Wait for a message on the control tag, which ends the connection. */
+/* Post the receive on the control tag, and check whether it has completed. A message on this tag
+ * ends the connection. */
 static void look_at_control(struct gpuring_net_link *link)
 {
     struct control_message *in = &link->in;
@@ -303,7 +304,7 @@ static void look_at_control(struct gpuring_net_link *link)
     link_fail(link, GPURING_ERR_ABORTED, why);
 }
 
-/* Report the slots that have left. */
+/* Report the slots that were sent. */
 static void look_at_sends(struct gpuring_net_link *link, unsigned p)
 {
     const struct gpuring_net_count *count = &link->base.count[p];
@@ -345,7 +346,7 @@ static bool post_receives(struct gpuring_net_link *link, unsigned p)
     return ring->started > count->done && link->base.status == GPURING_OK;
 }
 
-/* Post the receive of a chunk that the lane wants. Return true if there is one. */
+/* Post the receive of the chunk that the lane wants. Return true if it is posted. */
 static bool post_wanted(struct gpuring_net_link *link)
 {
     const struct gpuring_net_count *count = &link->base.count[GPURING_PROTOCOL_SIMPLE];
@@ -363,9 +364,9 @@ static bool post_wanted(struct gpuring_net_link *link)
     return start(link, TAG_WANTED, &link->wanted[0]) == GPURING_OK;
 }
 
-/* Return true if the message of the next step, which was received, contains its chunk, or if its
- * chunk was received, too. Set *bytes to the size of the chunk. A longer chunk than the lane wants
- * has SIZE_MAX bytes. */
+/* The message of the next step was received. Return true if it contains its chunk, or if it is
+ * empty and the message with the chunk was received, too. Set *bytes to the size of the chunk, or
+ * to SIZE_MAX if the chunk is longer than the lane wants. */
 static bool has_chunk(struct gpuring_net_link *link, const struct gpuring_message *message,
                       size_t *bytes)
 {
@@ -381,8 +382,8 @@ static bool has_chunk(struct gpuring_net_link *link, const struct gpuring_messag
     return true;
 }
 
-/* Report the slots that have arrived. Post receives for the next ones afterwards, because a lane
- * waits for what has arrived. */
+/* Report the slots that have arrived. Post the next receives only afterwards, because a lane waits
+ * for the slots. */
 static void look_at_receives(struct gpuring_net_link *link, unsigned p)
 {
     const struct gpuring_net_count *count = &link->base.count[p];
@@ -498,7 +499,7 @@ static bool cancel_all(struct gpuring_net_link *link)
     return all;
 }
 
-/* The peer needs no message. It posts nothing that this end has not made room for. */
+/* This end does not notify the peer, which posts nothing for which this end has not made room. */
 static int mpi_link_leave(struct gpuring_net_link *link)
 {
     link->left = true;

@@ -3,8 +3,8 @@
 /* Operations, and the threads that drive the proxy while they wait for the end of one. */
 #include "mca/coll_gpuring/net/proxy/proxy_internal.h"
 
-/* Let the thread look at the groups at work. watch: only completions are outstanding, for which a
- * thread that looks regularly need not wake. */
+/* Let the proxy's thread look at the groups at work. watch: only completions are outstanding, so a
+ * thread that wakes regularly to look for them is not woken. */
 static void bell_call(struct gpuring_proxy *proxy, bool watch)
 {
     int how;
@@ -96,8 +96,9 @@ bool gpuring_proxy_unsent(struct gpuring_proxy_group *group)
 }
 
 /*
- * Send the slots and credits that an operation has left. Leave what is not sent, and posts that
- * have not completed, to the proxy's thread. `ended`: the number of assisted operations that end.
+ * Send the slots and credits that an operation has left unsent. Leave those that cannot be sent
+ * now, and posts that have not completed, to the proxy's thread. `ended`: the number of assisted
+ * operations that end.
  */
 static void end_group(struct gpuring_proxy_group *group, unsigned ended)
 {
@@ -129,7 +130,7 @@ void gpuring_proxy_rest(struct gpuring_proxy_group *group)
 
 void gpuring_proxy_freed(struct gpuring_proxy_group *group)
 {
-    /* Partner: gpuring_proxy_end. At least one of two threads sees what the other has stored. */
+    /* Partner: gpuring_proxy_end. At least one of the two threads sees the other's store. */
     __atomic_store_n(&group->freed, true, __ATOMIC_SEQ_CST);
     gpuring_proxy_rest(group);
 }

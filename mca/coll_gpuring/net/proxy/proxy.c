@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The proxy's thread, its groups and its links. The gate
- * guards the lists of nets and links and everything in them. The bell wakes the thread.
+ * The proxy's thread, its groups and its links. The gate guards the lists of nets and links and
+ * everything in them. The bell wakes the thread.
  */
 #include "mca/coll_gpuring/net/proxy/proxy.h"
 

@@ -65,9 +65,9 @@ struct gpuring_proxy_config {
 int gpuring_proxy_create(const struct gpuring_proxy_config *config, struct gpuring_proxy **proxy);
 /*
  * Join the thread, which abandons transfers in flight after `seconds`. Remaining links are removed
- * from the proxy but still belong to the caller. NULL is allowed. GPURING_ERR_TIMEOUT: the thread
- * hangs in a call of the net's library. In this case nothing was freed, and the component's code
- * must stay loaded.
+ * from the proxy but still belong to the caller. proxy may be NULL. Returns GPURING_ERR_TIMEOUT if
+ * the thread does not return from a call of the net's library. In this case nothing was freed, and
+ * the component's code must stay loaded.
  */
 int gpuring_proxy_destroy(struct gpuring_proxy *proxy, double seconds);
 
@@ -123,11 +123,11 @@ void gpuring_proxy_use(struct gpuring_net_link *link, uint32_t protocols);
  * allowed and returns 0.
  */
 int gpuring_proxy_remove(struct gpuring_proxy_group *group, double seconds);
-/* Abandon a working link and report that to the other end. The caller must still remove the group.
+/* Abandon a working link and report this to the other end. The caller must still remove the group.
  * Does nothing if the proxy does not have the link. */
 void gpuring_proxy_abort(struct gpuring_net_link *link, int status);
-/* Return the text on a failed link, with host, device, port, status and remedy. It is valid until
- * the link is closed, and empty if `failed` is 0. */
+/* Return the message about a failed link, with host, device, port, status and remedy. It is valid
+ * until the link is closed, and empty if `failed` is 0. */
 const char *gpuring_proxy_error(const struct gpuring_net_link *link);
 
 /*
@@ -142,18 +142,18 @@ bool gpuring_proxy_unsent(struct gpuring_proxy_group *group);
 void gpuring_proxy_rest(struct gpuring_proxy_group *group);
 
 /*
- * Let nothing that the nets have posted hold the communicator unless an operation is in progress,
- * because the communicator was freed. Operations may still begin.
+ * Called when the communicator is freed: from now on, nothing that the nets have posted holds the
+ * communicator unless an operation is in progress. Operations may still begin.
  */
 void gpuring_proxy_freed(struct gpuring_proxy_group *group);
-/* Another communicator uses the group. */
+/* Undo gpuring_proxy_freed(), because another communicator uses the group. */
 void gpuring_proxy_reused(struct gpuring_proxy_group *group);
 
 /*
  * Begin and end an operation that uses these links. driven: the calling thread calls
- * gpuring_proxy_help, or gpuring_proxy_nap, until the operation ends, so that the proxy's thread
- * need not progress it. At most one operation of a group is driven, and begin and end specify the
- * same.
+ * gpuring_proxy_help or gpuring_proxy_nap until the operation ends, so that the proxy's thread need
+ * not progress it. At most one operation of a group is driven. begin and end must specify the same
+ * value.
  */
 void gpuring_proxy_begin(struct gpuring_proxy_group *group, bool driven);
 void gpuring_proxy_end(struct gpuring_proxy_group *group, bool driven);
@@ -176,7 +176,7 @@ static inline uint64_t gpuring_proxy_moved(const struct gpuring_proxy_group *gro
     return __atomic_load_n(&group->traffic.moved, __ATOMIC_RELAXED);
 }
 
-/* Return the counters. */
+/* Return the number of bytes that were posted, and of posts and credits that were repeated. */
 uint64_t gpuring_proxy_bytes(const struct gpuring_proxy *proxy);
 uint64_t gpuring_proxy_retries(const struct gpuring_proxy *proxy);
 

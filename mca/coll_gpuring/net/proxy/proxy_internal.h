@@ -88,11 +88,12 @@ static inline bool gpuring_proxy_has_thread(const struct gpuring_proxy *proxy)
  */
 uint32_t gpuring_proxy_pending(const struct gpuring_net_base_link *link, bool posted);
 
-/* Withdraw what the nets have posted for the group if no operation is in progress. If the nets
- * depend on MPI and the communicator was freed, a thread does not look at the group any more. */
+/* Withdraw the receives that the nets have posted for the group if no operation is in progress. If
+ * the nets depend on MPI and the communicator was freed, also make the group idle, so that no
+ * thread posts them again. */
 void gpuring_proxy_withdraw(struct gpuring_proxy_group *group);
 
-/* The same for the links of a group. Returns true if there are any. */
+/* Return true if gpuring_proxy_pending() finds a protocol of any link of the group. */
 bool gpuring_proxy_group_pending(const struct gpuring_proxy_group *group, bool posted);
 
 /* Move the group to the list of groups at work, or of idle ones. */
@@ -139,7 +140,7 @@ void gpuring_proxy_bell_sleep(struct gpuring_proxy_bell *bell, uint64_t begun, b
 
 void gpuring_proxy_wait_init(struct gpuring_proxy_wait *wait,
                              const struct gpuring_proxy_config *config, bool alone);
-/* Let the next step nap, because another thread does the work. */
+/* Nap in the next step, because another thread does the work. */
 void gpuring_proxy_wait_skip(struct gpuring_proxy_wait *wait);
 /*
  * Spin, yield, or nap on `nap` (NULL: do not nap). While operations are running, naps are short,

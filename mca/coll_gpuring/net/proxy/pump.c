@@ -177,7 +177,7 @@ void gpuring_proxy_withdraw(struct gpuring_proxy_group *group)
         }
     }
     if (group->proxy->config.progress != NULL && __atomic_load_n(&group->freed, __ATOMIC_SEQ_CST)) {
-        gpuring_proxy_set_at_work(group, false); /* a thread posts nothing again */
+        gpuring_proxy_set_at_work(group, false); /* so that no thread posts them again */
     }
 }
 

@@ -23,7 +23,7 @@
 #define YIELD_US      200
 #define NAP_MIN_NS    20000
 #define NAP_MAX_NS    200000    /* while an operation runs, because a lane may fill a slot */
-#define WATCH_MS      20        /* between looks for completions that nobody waits for */
+#define WATCH_MS      20        /* between looks for completions that no thread waits for */
 #define NAP_FD_NS     100000000 /* while draining: descriptors of all nets wake the thread */
 #define NAP_BLIND_NS  1000000   /* while draining, if a net has no descriptor */
 
@@ -102,7 +102,8 @@ static void bell_clear(struct gpuring_proxy_bell *bell)
     }
 }
 
-/* Publish how the thread is about to sleep. Returns false if it must stay awake. */
+/* Announce the kind of sleep that the thread is about to begin. Returns false if it must stay
+ * awake. */
 static bool bell_says(struct gpuring_proxy_bell *bell, int how, uint64_t begun)
 {
     /* Partners: bell_call and proxy_join, see the header. */

@@ -17,7 +17,8 @@
 /* Calls of UCX's progress per poll until there is an event, because one call does little. */
 #define PROGRESS_CALLS 4
 #define KEEPALIVE      "2s"
-/* From this minor version to 1.18, a UCX without "ib" still uses UD, if only for keepalives. */
+/* From this minor version to 1.18, a UCX without "ib" still uses UD as an auxiliary transport, for
+ * example for keepalives. */
 #define UCX_AUXILIARY 15
 
 static int ucx_error(const char *host, const char *what, ucs_status_t status)
@@ -178,8 +179,8 @@ static void ucx_close(struct gpuring_net *net)
     free(net);
 }
 
-/* Descriptors that must be free, because UCX aborts the process without them: a worker with one
- * device needs about 20. */
+/* File descriptors that must be free. A worker with one device needs about 20, and UCX aborts the
+ * process if it cannot open them. */
 #define RESERVE 32
 
 /* Return the number of open descriptors, or 0 if it is unknown. */
@@ -288,8 +289,8 @@ static int ucx_poll(struct gpuring_net *net)
     return gpuring_net_base_events(&net->base);
 }
 
-/* Return GPURING_AGAIN while UCX may have data in its buffers. The data of a completed send may
- * still be there; a flush completes when the buffers are empty. */
+/* Return GPURING_AGAIN while UCX may have data in its buffers. Even the data of a completed send
+ * may still be there, but a flush completes only when the buffers are empty. */
 static int ucx_quiet(struct gpuring_net *net)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};

@@ -10,7 +10,8 @@
 #include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* Time for the completions of earlier arrivals. After it, the queue pair is destroyed. */
+/* How long a failed rail waits for the completions of earlier arrivals before its queue pair is
+ * destroyed. */
 #define DRAIN_NS UINT64_C(1000000000)
 
 static void fail_refused(struct gpuring_net_link *link)
@@ -76,7 +77,8 @@ static uint64_t arrived(const struct gpuring_net_count *count)
     return number;
 }
 
-/* Report that a rail is lost. The receiving end first reports its arrivals and credits. */
+/* Report to the peer that a rail is lost. A receiving end first reports its arrivals and
+ * credits. */
 static int report_loss(struct gpuring_net_link *link, unsigned lost, struct gpuring_verbs_rail *on)
 {
     int status = GPURING_OK;

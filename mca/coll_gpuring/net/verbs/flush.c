@@ -84,7 +84,7 @@ void gpuring_verbs_flush(struct gpuring_net_link *link, struct gpuring_verbs_rai
     }
 }
 
-/* This includes slots of a failed rail, because the peer may know that they have arrived. */
+/* Also report slots of a failed rail, because the peer may know that they have arrived. */
 void gpuring_verbs_flushed(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail)
 {
     bool more = false;

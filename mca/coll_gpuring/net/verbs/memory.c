@@ -12,10 +12,11 @@
 #include "mca/coll_gpuring/util/status.h"
 
 /*
- * Register memory. GPU memory is registered through dma-buf or the kernel's peer memory. Writes may
- * be reordered on PCIe (relaxed ordering) if the library knows which kernels and devices allow it,
- * unless this is GPU memory whose writes are not flushed: its order is the reason why no read is
- * needed (net.md). Returns NULL with errno. *tried describes the memory for error messages.
+ * Register memory. GPU memory is registered through dma-buf or the kernel's peer memory. The
+ * registration allows PCIe to reorder writes (relaxed ordering) if the library hides this flag from
+ * kernels that do not support it. An exception is GPU memory whose writes are not flushed: there,
+ * only the order of the writes ensures that the data arrives before the completion (net.md).
+ * Returns NULL with errno. *tried describes the memory for error messages.
  */
 static struct ibv_mr *register_memory(const struct gpuring_verbs_adapter *adapter,
                                       const struct gpuring_net_memory *memory, const char **tried)
@@ -163,7 +164,7 @@ void gpuring_verbs_cq_put(struct gpuring_net *net, struct gpuring_verbs_cq *cq, 
     free(cq);
 }
 
-/* One port's device. */
+/* Try to register the memory with the device of one port. */
 static int try_port(const struct gpuring_net *net, const struct gpuring_verbs_port *port,
                     const struct gpuring_net_memory *memory)
 {
@@ -190,7 +191,7 @@ int gpuring_verbs_device_memory(struct gpuring_net *net, int device,
     if (device < 0 || device >= net->devices.count || memory->device == NULL) {
         return GPURING_ERR_ARG;
     }
-    /* Also by the spares of a link on it. */
+    /* The spares of a link on this device must reach the memory, too. */
     for (int i = 0; i <= net->config.verbs_spares && status == GPURING_OK; i++) {
         status = try_port(net, &net->ports[(device + i) % net->devices.count], memory);
     }

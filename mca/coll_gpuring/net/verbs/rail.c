@@ -75,8 +75,8 @@ static void fill_address(const struct gpuring_net_config *config,
     }
 }
 
-/* Move a queue pair from INIT to RTS, with this number of RDMA reads in flight. psn: its own.
- * Returns 0 or an errno. */
+/* Move a queue pair from INIT to RTS, with this number of RDMA reads in flight. psn: the first
+ * packet sequence number that this queue pair sends. Returns 0 or an errno. */
 static int connect_qp(const struct gpuring_net_config *config,
                       const struct gpuring_verbs_port *port, struct ibv_qp *qp, uint32_t psn,
                       const struct gpuring_verbs_address *peer, uint8_t reads)
@@ -181,7 +181,7 @@ static struct ibv_mr *register_discard(const struct gpuring_verbs_adapter *adapt
 }
 
 /* Create the queue pair that flushes a NIC's writes to a GPU (net/verbs/flush.c). It is connected
- * with itself and reads into the byte above. */
+ * with itself, and its reads store their result in adapter->discard. */
 static int create_flush_qp(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail)
 {
     struct gpuring_verbs_adapter *adapter = rail->port->adapter;

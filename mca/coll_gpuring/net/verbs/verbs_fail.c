@@ -115,7 +115,8 @@ void gpuring_verbs_start_recovery(struct gpuring_net_link *link)
     link->recovering = true;
 }
 
-/* Report everything again that was reported on this rail, because it may not have arrived. */
+/* Mark the losses that were reported on this rail as not reported, because the reports may not have
+ * arrived. */
 static void forget_reports(struct gpuring_net_link *link, const struct gpuring_verbs_rail *on)
 {
     for (unsigned r = 0; r < link->nrails; r++) {

@@ -164,7 +164,7 @@ struct gpuring_verbs_port {
     union ibv_gid gid;
 };
 
-/* Record of a posted send, in the order of posting. */
+/* A posted send. Each rail records its sends in the order of posting. */
 struct gpuring_verbs_sent {
     bool data; /* the send carries a slot; other sends have no bytes and need no action when done */
     bool arrived; /* the peer has reported its arrival after the rail had failed */
@@ -324,10 +324,10 @@ int gpuring_verbs_rail_create(struct gpuring_net_link *link, struct gpuring_verb
 /* Return the address that the peer connects its queue pair with. */
 struct gpuring_verbs_address gpuring_verbs_rail_address(const struct gpuring_verbs_rail *rail,
                                                         const struct ibv_qp *qp);
-/* Prove that a port offers reliable connections: connect a queue pair with itself. 0 or an errno.
- */
+/* Check that a port offers reliable connections: connect a queue pair with itself. Returns 0 or an
+ * errno. */
 int gpuring_verbs_port_prove(const struct gpuring_net *net, const struct gpuring_verbs_port *port);
-/* Connect with the peer's rail of the same number. 0 or an errno. */
+/* Connect with the peer's rail of the same number. Returns 0 or an errno. */
 int gpuring_verbs_rail_connect(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
 void gpuring_verbs_rail_release(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
 
@@ -357,7 +357,7 @@ enum gpuring_verbs_control {
 int gpuring_verbs_post_control(struct gpuring_net_link *link, struct gpuring_verbs_rail *on,
                                enum gpuring_verbs_control kind, unsigned rail, unsigned protocol,
                                uint64_t number);
-/* Post `count` receives. 0 or an errno. */
+/* Post `count` receives. Returns 0 or an errno. */
 int gpuring_verbs_receives(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
                            unsigned count);
 

@@ -11,7 +11,7 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* Choose the sizes of the queues: everything that the contract allows to be in flight. */
+/* Choose the sizes of the queues, which must have room for everything that may be in flight. */
 static void choose_room(struct gpuring_net_link *link, const struct gpuring_net_memory *memory,
                         unsigned rails)
 {
@@ -25,7 +25,7 @@ static void choose_room(struct gpuring_net_link *link, const struct gpuring_net_
     link->cq_room = link->send_room + link->receive_room + 1;
 }
 
-/* Call with `making`. */
+/* Release a link. The caller holds `making`. */
 static void release(struct gpuring_net_link *link)
 {
     struct gpuring_net *net = gpuring_verbs_net(link);
@@ -63,7 +63,7 @@ static int build(struct gpuring_net *net, struct gpuring_net_link *link, int dev
     return status;
 }
 
-/* Must be called before connecting, which may give up spares. */
+/* Fill in the handle of this end. Call it before connecting, which may give up spares. */
 static void fill_handle(struct gpuring_net_link *link)
 {
     struct gpuring_verbs_handle *handle = &link->mine;
