@@ -105,7 +105,7 @@ static int mapping_add(struct gpuring_device *device, int fd, size_t bytes, int 
     return GPURING_OK;
 }
 
-/* Return the mapping of `pointer`, or NULL. Called with the lock held. */
+/* Return the mapping of `pointer`, or NULL. The caller holds the lock. */
 static struct host_mapping *mapping_find(struct gpuring_device *device, const void *pointer)
 {
     struct host_mapping *mapping;

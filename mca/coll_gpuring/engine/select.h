@@ -63,7 +63,7 @@ void gpuring_select(const struct gpuring_select_config *config, enum gpuring_col
  */
 uint64_t gpuring_select_small_limit(enum gpuring_collective collective, uint64_t agree_size);
 
-/* The same for persistent calls on host memory that the previous component serves faster.
+/* Return the size below which the previous component is faster for persistent calls on host memory.
  * UINT64_MAX: at every size. */
 uint64_t gpuring_select_ahead_limit(enum gpuring_collective collective);
 

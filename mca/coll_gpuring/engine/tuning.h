@@ -70,10 +70,11 @@ int gpuring_tuning_text(const struct gpuring_tuning_rule *rule, char *text, size
 
 #define GPURING_TUNING_VERSION_LINE "gpuring-tuning 1"
 
-/* Return a fingerprint that is equal for equal rules, regardless of other contents of the files. */
+/* Return a fingerprint that is equal for equal rules, regardless of other contents of the files. It
+ * never returns the two values for files that are missing or broken. */
 #define GPURING_TUNING_NONE   UINT64_C(0) /* no file was given */
 #define GPURING_TUNING_BROKEN UINT64_C(1) /* the file cannot be used */
-uint64_t gpuring_tuning_fingerprint(const struct gpuring_tuning *tuning); /* neither of these */
+uint64_t gpuring_tuning_fingerprint(const struct gpuring_tuning *tuning);
 
 /* Select the rules that apply to a kind of memory and a number of nodes and ranks, in the order of
  * the file. Usually there are few. Return 0 or GPURING_ERR_NOMEM. Free the result with

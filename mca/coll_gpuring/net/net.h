@@ -14,9 +14,10 @@
  *   stored in size[]: the number of bytes in use, including the flags of lines (see fifo.h). The
  *   net sends these bytes unchanged.
  * - A net reports events of a link with the functions of net/base.h. It may call them from any of
- *   its own functions, and before the proxy has the link. It reports each step that has left or has
- *   arrived exactly once, the heads of the peer (including the last one, without further posts),
- *   and a failure, which ends the link. If post or credit return an error, they have reported it.
+ *   its own functions, and before the proxy has the link. It reports once for each step that it
+ *   was sent or has arrived. It also reports the heads of the peer (including the last one, without
+ *   further posts), and a failure, which ends the link. If post or credit return an error, they
+ *   have reported it.
  * - If a link's own device fails, a net may use other devices. The rules above still apply.
  * - A link whose peer has closed its end in good order is not in error, but a post on it is.
  *

@@ -60,7 +60,7 @@ const char *gpuring_p2p_message_contiguous(const struct gpuring_p2p_message *mes
  * user's buffer is in host memory and has gaps. */
 char *gpuring_p2p_message_landing(const struct gpuring_p2p_message *message);
 
-/* Pack the first bytes of a message in host memory, or unpack them. 0 or GPURING_ERR_IO. */
+/* Pack the first bytes of a message in host memory, or unpack them. Returns 0 or GPURING_ERR_IO. */
 int gpuring_p2p_message_convert(const struct gpuring_p2p_message *message, void *packed,
                                 size_t bytes, bool pack);
 

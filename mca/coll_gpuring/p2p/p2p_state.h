@@ -58,8 +58,8 @@ struct gpuring_p2p_turn {
     const struct gpuring_p2p_envelope *to;
 };
 
-/* Return true if no send in the list before `node` has this destination. Call with the lock held.
- */
+/* Return true if no send in the list before `node` has this destination. The caller holds the
+ * lock. */
 bool gpuring_p2p_is_first(const struct gpuring_list *node, const struct ompi_communicator_t *comm,
                           int peer);
 

@@ -28,7 +28,7 @@ void gpuring_p2p_probed_free(struct gpuring_p2p_probed *self)
     free(self);
 }
 
-/* Append a message. Call with the lock held. */
+/* Append a message. The caller holds the lock. */
 static void put(struct gpuring_p2p_probed *self)
 {
     gpuring_list_append(&gpuring_p2p.probed, &self->node);
@@ -71,7 +71,8 @@ static struct gpuring_p2p_probed *first(const struct gpuring_p2p_envelope *from)
     return NULL;
 }
 
-/* Find a message. Call with the lock held. Releases the lock while it waits for the data. */
+/* Find a message. The caller holds the lock, which is released while the function waits for the
+ * data. */
 static struct gpuring_p2p_probed *find(const struct gpuring_p2p_envelope *from)
 {
     struct gpuring_p2p_probed *self;
@@ -132,7 +133,7 @@ static int look(struct ompi_communicator_t *comm, struct ompi_message_t *message
 }
 
 /* Take messages of a sender out of the PML's queue, up to the one with this tag that may be an
- * offer. Call with the lock held. */
+ * offer. The caller holds the lock. */
 static int collect(struct ompi_communicator_t *comm, int peer, int tag)
 {
     struct gpuring_p2p_probed *self;

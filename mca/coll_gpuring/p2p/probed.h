@@ -30,8 +30,8 @@ struct gpuring_p2p_probed {
 void gpuring_p2p_probed_lock(void);
 void gpuring_p2p_probed_unlock(void);
 
-/* Remove and return the message that a receive matches, or NULL. Call with the lock held. The
- * caller frees the message. */
+/* Remove and return the message that a receive matches, or NULL. The caller holds the lock, and
+ * frees the message. */
 struct gpuring_p2p_probed *gpuring_p2p_probed_take(const struct gpuring_p2p_envelope *from);
 void gpuring_p2p_probed_free(struct gpuring_p2p_probed *probed);
 

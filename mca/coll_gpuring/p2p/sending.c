@@ -42,7 +42,7 @@ struct gpuring_p2p_sending {
     const char *gpu;
     int peer;
     enum phase phase;
-    ompi_request_t *offered; /* MPI_REQUEST_NULL when the offer has left */
+    ompi_request_t *offered; /* MPI_REQUEST_NULL when the offer was sent */
 
     /* A process may answer offers in any order. Each answer names its offer. If the receive that
      * belongs to another offer gets the answer, the two offers exchange their receives. */

@@ -84,7 +84,7 @@ static void fill_proof(char *bytes, size_t size, uint64_t number)
     }
 }
 
-/* Open the host device. Call with the lock held. */
+/* Open the host device. The caller holds the lock. */
 static int open_host(void)
 {
     return host != NULL ? GPURING_OK : gpuring_device_host.open(&host);
@@ -126,7 +126,7 @@ static int make_on_gpu(struct gpuring_p2p_slots *slots, struct gpuring_p2p_share
     return status;
 }
 
-/* Allocate the slots of this process in a place. Call with the lock held. */
+/* Allocate the slots of this process in a place. The caller holds the lock. */
 static int make(enum gpuring_p2p_place place)
 {
     struct gpuring_p2p_slots *slots = &own[place];

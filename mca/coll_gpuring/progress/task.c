@@ -30,7 +30,7 @@ static void update_any(struct lane *lane)
     __atomic_store_n(&lane->any, !gpuring_list_empty(&lane->waiting), __ATOMIC_RELAXED);
 }
 
-/* Take the tasks that the calling thread must advance now. Call with the lock held. */
+/* Take the tasks that the calling thread must advance now. The caller holds the lock. */
 static void take_tasks(struct lane *lane, struct gpuring_list *taken)
 {
     struct gpuring_task *task;
@@ -68,7 +68,7 @@ static void advance_tasks(struct gpuring_list *taken, struct gpuring_list *ended
 }
 
 /* Return tasks that have not ended to the list: requests before newer requests, and a queue after
- * the other queues. Call with the lock held. */
+ * the other queues. The caller holds the lock. */
 static void return_tasks(struct lane *lane, struct gpuring_list *taken)
 {
     struct gpuring_task *task;
@@ -85,8 +85,8 @@ static void return_tasks(struct lane *lane, struct gpuring_list *taken)
     update_any(lane);
 }
 
-/* Complete tasks. Call with the lock held. Releases the lock before it completes a task. Returns
- * the number of tasks. */
+/* Complete tasks. The caller holds the lock, but the function releases it before it completes a
+ * task. Returns the number of tasks. */
 static int complete_tasks(struct gpuring_list *ended, struct gpuring_list *items)
 {
     struct gpuring_task *task;

@@ -109,8 +109,8 @@ void gpuring_queue_complete(struct gpuring_list *finished)
 
         gpuring_list_remove(&item->node);
         __atomic_store_n(&item->phase, GPURING_PHASE_DONE, __ATOMIC_RELEASE);
-        if (complete != NULL) { /* if NULL, a thread waited for DONE, and may have left together
-                                   with the item */
+        if (complete != NULL) { /* NULL: a thread waited for DONE, and may have freed the item
+                                   since */
             complete(item);
         }
     }

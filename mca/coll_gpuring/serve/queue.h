@@ -52,9 +52,9 @@ struct gpuring_item {
     struct gpuring_pending pending;
     enum gpuring_form form;
     void (*complete)(struct gpuring_item *item); /* NULL: a thread waits for phase DONE */
-    /* Delegates a call with a request. NULL if the call can no longer be delegated. Called with the
-     * queue's lock. Returns 0 if the previous module has the call now, or the status with which the
-     * item must complete. */
+    /* Delegates a call with a request. NULL if the call can no longer be delegated. The caller
+     * holds the queue's lock. Returns 0 if the previous module has the call now, or the status with
+     * which the item must complete. */
     int (*delegate)(struct gpuring_item *item);
     uint32_t persistent;         /* the number of a persistent call; 0 for other calls */
     uint32_t made;               /* number of persistent calls created before it was queued */
@@ -101,22 +101,24 @@ static inline bool gpuring_queue_undecided(const struct gpuring_queue *queue)
     return __atomic_load_n(&queue->undecided, __ATOMIC_ACQUIRE) != 0;
 }
 
-/* Record that the item is served or refused, and can no longer be delegated. With the lock. */
+/* Record that the item is served or refused, and can no longer be delegated. The caller holds the
+ * lock. */
 void gpuring_queue_decide(struct gpuring_queue *queue, struct gpuring_item *item);
 
 /* Add an item. Its members call, pending, form, module, complete, delegate, persistent and reason
  * must be set. Its phase becomes QUEUED, or RUNNING if the call is running already and the queue is
- * empty. With the lock. */
+ * empty. The caller holds the lock. */
 void gpuring_queue_add(struct gpuring_queue *queue, struct gpuring_item *item,
                        enum gpuring_phase phase);
 
-/* Return the next item in the common order, or NULL if there is none. With the lock. */
+/* Return the next item in the common order, or NULL if there is none. The caller holds the lock. */
 struct gpuring_item *gpuring_queue_next(const struct gpuring_queue *queue);
 
-/* Delegate the next item. If that fails, move it to the list `finished`. With the lock. */
+/* Delegate the next item. If that fails, move it to the list `finished`. The caller holds the
+ * lock. */
 void gpuring_queue_delegate(struct gpuring_queue *queue, struct gpuring_list *finished);
 
-/* Move the next item to the list `finished`, with its status. With the lock. */
+/* Move the next item to the list `finished`, with its status. The caller holds the lock. */
 void gpuring_queue_finish(struct gpuring_queue *queue, int status, struct gpuring_list *finished);
 
 /* Notify the waiting threads and complete the requests of finished items. Called without any lock,

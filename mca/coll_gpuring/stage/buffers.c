@@ -64,7 +64,7 @@ static void destroy_all(struct gpuring_list *list)
 }
 
 /* Move kept buffers to the list `old`, the least recently used first, until at most `bytes` bytes
- * are kept. With the lock. */
+ * are kept. The caller holds the lock. */
 static void drop_kept(size_t bytes, struct gpuring_list *old)
 {
     while (pool.kept_bytes > bytes) {
@@ -94,7 +94,7 @@ static void pinning_failed(size_t bytes)
 }
 
 /* Return true if a buffer should be pinned. If probably none of its bytes will be touched, kept
- * buffers are freed to make room for it, but buffers in use are not. With the lock. */
+ * buffers are freed to make room for it, but buffers in use are not. The caller holds the lock. */
 static bool is_worth_pinning(size_t bytes, size_t touched, struct gpuring_list *old)
 {
     size_t in_use = pool.pinned_bytes - pool.kept_bytes;

@@ -15,7 +15,7 @@ static struct gpuring_stream_state *state_of(MPI_Comm comm)
 }
 
 /* Return the error of earlier calls. If another rank has set the abort word, the module fails now.
- * Called with the lock. */
+ * The caller holds the lock. */
 static int find_error(const struct gpuring_stream_state *state)
 {
     mca_coll_gpuring_module_t *module = state->module;

@@ -57,8 +57,8 @@ const char *gpuring_stream_call_name(enum gpuring_stream_call what);
 
 /* ---- stream_watch.c: a thread that looks at the calls that have not ended ---- */
 
-/* Record the launch that the engine has just made. captured: it was captured into a graph. Called
- * with the state's lock held. */
+/* Record the launch that the engine has just made. captured: it was captured into a graph. The
+ * caller holds the state's lock. */
 void gpuring_stream_record(struct gpuring_stream_state *state, bool captured);
 
 /* Start to watch a communicator. Returns 0 or GPURING_ERR_NOMEM (logged). */

@@ -120,7 +120,7 @@ static void describe_cause(const struct gpuring_stream_state *state,
              all_seen ? "" : "ranks of other nodes may not have made it, or ");
 }
 
-/* Report an error, and let all ranks end. Called with the state's lock. */
+/* Report an error, and let all ranks end. The caller holds the state's lock. */
 static void fail(struct gpuring_stream_state *state, const struct gpuring_stream_record *record,
                  int status, const char *why)
 {
@@ -163,7 +163,7 @@ static int find_error(const struct gpuring_stream_state *state, char *why, size_
 }
 
 /* Report a call that has waited for long. With a time limit, the communicator then fails; without
- * one, the call is reported once. Called with the state's lock held. */
+ * one, the call is reported once. The caller holds the state's lock. */
 static void look_at_time(struct gpuring_stream_state *state,
                          const struct gpuring_stream_record *record, uint64_t now)
 {
@@ -223,7 +223,7 @@ static void look(struct gpuring_stream_state *state)
     }
 }
 
-/* Sleep until the time of the next look. Called with the lock. */
+/* Sleep until the time of the next look. The caller holds the lock. */
 static void nap(void)
 {
     struct timespec end;
@@ -262,7 +262,7 @@ static void *watch_main(void *unused)
     return NULL;
 }
 
-/* Start the thread, which gets no signals. Called with the lock. */
+/* Start the thread, which gets no signals. The caller holds the lock. */
 static int start(void)
 {
     sigset_t all, before;

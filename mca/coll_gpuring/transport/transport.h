@@ -288,10 +288,10 @@ void gpuring_transport_begin(struct gpuring_transport *transport, bool driven);
 void gpuring_transport_end(struct gpuring_transport *transport, bool driven);
 
 /*
- * The same for operations in a stream of the application, several of which may be in progress: let
- * the network progress the connections of all of them until gpuring_transport_unkeep, which the
- * caller calls when all have ended. repeated: the operation may be repeated without the host, so
- * that only gpuring_transport_unkeep with `repeated` ends it. From the first call of
+ * gpuring_transport_keep begins an operation in a stream of the application. Several of them may be
+ * in progress: the network progresses the connections of all until gpuring_transport_unkeep, which
+ * the caller calls when all have ended. repeated: the operation may be repeated without the host,
+ * so that only gpuring_transport_unkeep with `repeated` ends it. From the first call of
  * gpuring_transport_keep on, gpuring_transport_use only adds connections.
  */
 void gpuring_transport_keep(struct gpuring_transport *transport, bool repeated);

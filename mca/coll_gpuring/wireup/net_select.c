@@ -147,7 +147,7 @@ static int start_proxy(const struct gpuring_wireup *wireup, int rank,
     return gpuring_proxy_create(&config, &gpuring_process.proxy);
 }
 
-/* Open a net, unless it is open. npeers: for the net's config. Call with the lock held. */
+/* Open a net, unless it is open. npeers: for the net's config. The caller holds the lock. */
 static int open_net(enum gpuring_net_kind kind, int npeers)
 {
     const struct gpuring_net_ops *ops = ops_of(kind);
@@ -179,7 +179,7 @@ static int open_net(enum gpuring_net_kind kind, int npeers)
     return status;
 }
 
-/* Start the proxy for a net that is open. Call with the lock held. */
+/* Start the proxy for a net that is open. The caller holds the lock. */
 static int drive_net(const struct gpuring_wireup *wireup, int rank)
 {
     enum gpuring_net_kind kind = wireup->net.kind;

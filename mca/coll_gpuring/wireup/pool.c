@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* Remove an entry. With the lock. */
+/* Remove an entry. The caller holds the lock. */
 static void remove_entry(struct gpuring_pool *pool, struct gpuring_pooled *pooled)
 {
     gpuring_list_remove(&pooled->node);

@@ -33,7 +33,7 @@ void gpuring_wireup_start(struct mca_coll_gpuring_module_t *module, const struct
 
 /*
  * Progress the wire-up. Returns GPURING_AGAIN while the state is WIRING, and 0 when it is READY,
- * DEAD or FAILED. Call with the queue's lock held.
+ * DEAD or FAILED. The caller holds the queue's lock.
  */
 int gpuring_wireup_progress(struct mca_coll_gpuring_module_t *module);
 

@@ -15,11 +15,11 @@
  * cannot starve the sender, whose lane has nslots local slots in addition to the half at the peer.
  *
  * begin and end bracket each operation that uses the network. A thread that waits for the end of
- * its operation drives the proxy itself, and the proxy's thread sleeps. The proxy's thread works
- * while operations are in progress that nobody waits for, and after the end of an operation until
- * all posts and credits are sent. While it is awake and has nothing to do, it polls, then yields,
- * then naps. When only completions of posts are outstanding, it looks every 20 ms, because a
- * failure of the last post of an operation must not wait for the next operation.
+ * its operation drives the proxy itself, and meanwhile the proxy's thread sleeps. The proxy's
+ * thread works while operations are in progress for which no thread waits, and after the end of an
+ * operation until all posts and credits are sent. While it is awake and has nothing to do, it
+ * polls, then yields, then naps. When only completions of posts are outstanding, it looks every 20
+ * ms, because a failure of the last post of an operation must not wait for the next operation.
  *
  * Threads: create and destroy from one thread; add, remove, begin, end and error from any thread,
  * without the gate; help and nap from the thread that drives the group's operation. A forked child

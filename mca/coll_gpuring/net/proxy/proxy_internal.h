@@ -106,7 +106,7 @@ void gpuring_proxy_set_at_work(struct gpuring_proxy_group *group, bool at_work);
  */
 int gpuring_proxy_pass(struct gpuring_proxy *proxy, const struct gpuring_proxy_group *own);
 
-/* Return true if a net may need polls before all that was posted has left. */
+/* Return true if a net may need further polls to send everything that was posted. */
 bool gpuring_proxy_nets_busy(const struct gpuring_proxy *proxy);
 
 /* Return true if slots or credits have not been given to the nets, or nets need polls. */
