@@ -43,7 +43,8 @@ static int take(const struct gpuring_engine *engine, struct gpuring_bounce *boun
     return status;
 }
 
-/* Start to copy between a user's buffer and its bounce buffer. in: to the bounce buffer. */
+/* Start to copy between a user's buffer and its bounce buffer. in: copy into the bounce buffer,
+ * otherwise out of it. */
 static int copy(const struct gpuring_engine *engine, const struct gpuring_call_buffer *buffer,
                 const void *user, void *copied, bool in)
 {

@@ -21,7 +21,7 @@
  * Failures. A message whose data or memory fails at its sender is not sent, and the call returns an
  * MPI error. At its receiver the message is consumed, and the receive returns an MPI error.
  *
- * Threads: as MPI's calls.
+ * Threads: the same rules apply as for calls of MPI.
  */
 #ifndef GPURING_P2P_P2P_H
 #define GPURING_P2P_P2P_H

@@ -56,7 +56,7 @@ void gpuring_persistent_report(const struct gpuring_queue *queue, uint32_t *word
 /*
  * Move the calls that all ranks have reported to the front of the queue. Calls that were started
  * after the report wait. If a rank has more calls than fit into a report, only increase the room of
- * the next report. reports: of all ranks, in the order of the ranks.
+ * the next report. reports: the reports of all ranks, in the order of the ranks.
  */
 void gpuring_persistent_order(struct gpuring_queue *queue, const uint32_t *const *reports,
                               int nranks, int rank);

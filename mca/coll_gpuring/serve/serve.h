@@ -17,8 +17,8 @@
 
 /* The state of a wait (watchdog.c). Times are in nanoseconds. */
 struct gpuring_watchdog {
-    uint32_t looks;    /* number of looks, of which only some read the clock */
-    uint64_t last;     /* time of the last look at the peers; 0 before the first wait */
+    uint32_t looks;    /* number of checks, of which only some read the clock */
+    uint64_t last;     /* time of the last check of the peers; 0 before the first wait */
     uint64_t since;    /* time of the last progress */
     uint64_t progress; /* gpuring_watchdog_progress at that time */
     bool reported;     /* this wait was logged */
@@ -57,10 +57,10 @@ bool gpuring_serve_idle(const struct mca_coll_gpuring_module_t *module);
 /* ---- execute.c: run calls on a READY module, immediately or from the queue ---- */
 
 /*
- * Run a call immediately. The queue must be empty. number: of the call, see pending.h. Returns 0,
- * or the error with which the module has failed. A call of another form than GPURING_BLOCKING is
- * only started. The result may then also be GPURING_AGAIN, and the caller must queue the call in
- * phase RUNNING.
+ * Run a call immediately. The queue must be empty. number: the number of the call, see pending.h.
+ * Returns 0, or the error with which the module has failed. A call of another form than
+ * GPURING_BLOCKING is only started. The result may then also be GPURING_AGAIN, and the caller must
+ * queue the call in phase RUNNING.
  */
 int gpuring_execute_call(struct mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
                          enum gpuring_form form, uint64_t number);

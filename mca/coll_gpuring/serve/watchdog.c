@@ -20,9 +20,9 @@
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup/wireup.h"
 
-#define LOOKS_PER_CLOCK 64            /* a look takes 0.1 to 10 us */
-#define LOOK_INTERVAL   1000000u      /* nanoseconds between looks at the peers */
-#define STALE           5000000000ull /* nanoseconds without a look, after which a new wait begins */
+#define LOOKS_PER_CLOCK 64            /* a check takes 0.1 to 10 us */
+#define LOOK_INTERVAL   1000000u      /* nanoseconds between checks of the peers */
+#define STALE           5000000000ull /* nanoseconds without a check until a new wait begins */
 #define HINT_SECONDS    5             /* of a wire-up, before a possible reason is printed */
 
 /* The texts that describe a wait. */

@@ -18,7 +18,7 @@
  * A rank without host memory for the call logs that and returns MPI_ERR_NO_MEM without taking part.
  * The other ranks wait for it, as for any rank that does not make the call, and report a long wait.
  *
- * Threads: as MPI's calls.
+ * Threads: the same rules apply as for calls of MPI.
  *
  * The steps of a staged call:
  *

@@ -37,7 +37,7 @@ struct gpuring_stream_state {
     struct gpuring_stream_record records[GPURING_STREAM_RECORDS], captured[GPURING_STREAM_RECORDS];
 
     struct gpuring_list node; /* stream_watch.c: in the list of all communicators */
-    uint64_t current;         /* identifies the call that was running at the last look */
+    uint64_t current;         /* identifies the call that was running at the last check */
     uint64_t since;           /* time at which it was first seen, ns; 0: none is in flight */
     bool reported;            /* a report that it takes long was logged */
 };
@@ -55,7 +55,7 @@ int gpuring_stream_describe(struct gpuring_stream_state *state, enum gpuring_str
 /* Return the name of a function: "MPIX_Allreduce_enqueue". */
 const char *gpuring_stream_call_name(enum gpuring_stream_call what);
 
-/* ---- stream_watch.c: a thread that looks at the calls that have not ended ---- */
+/* ---- stream_watch.c: a thread that watches the calls that have not ended ---- */
 
 /* Record the launch that the engine has just made. captured: it was captured into a graph. The
  * caller holds the state's lock. */

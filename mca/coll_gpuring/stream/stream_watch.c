@@ -223,7 +223,7 @@ static void look(struct gpuring_stream_state *state)
     }
 }
 
-/* Sleep until the time of the next look. The caller holds the lock. */
+/* Sleep until the time of the next check. The caller holds the lock. */
 static void nap(void)
 {
     struct timespec end;

@@ -103,7 +103,7 @@ int gpuring_transport_connected(struct gpuring_transport *transport);
  *
  * If a pattern did not arrive in both directions, the two ranks are connected through pinned host
  * memory, with a warning. probe_bytes returns the size of a report, which is the same on all ranks.
- * 0: there is no probe. reports: those of all ranks, in rank order.
+ * 0: there is no probe. reports: the reports of all ranks, in rank order.
  */
 size_t gpuring_transport_probe_bytes(const struct gpuring_transport *transport);
 void gpuring_transport_probe_report(const struct gpuring_transport *transport, void *report);
@@ -202,8 +202,8 @@ uint64_t gpuring_transport_made(const struct gpuring_transport *transport, int r
 int gpuring_transport_differs(const struct gpuring_transport *transport, uint64_t operation,
                               uint64_t word, uint64_t *other);
 
-/* Record that this rank makes its call number `call`, with buffers on a GPU or in host memory.
- * Thread: that of the call. */
+/* Record that this rank makes its call number `call`, with buffers on a GPU or in host memory. Only
+ * the thread that makes the call may call this. */
 void gpuring_transport_note_call(struct gpuring_transport *transport, uint64_t call, bool on_gpu);
 
 /* Return a rank of this node that is known to have passed host buffers to this call, or -1. */

@@ -147,7 +147,8 @@ static int start_proxy(const struct gpuring_wireup *wireup, int rank,
     return gpuring_proxy_create(&config, &gpuring_process.proxy);
 }
 
-/* Open a net, unless it is open. npeers: for the net's config. The caller holds the lock. */
+/* Open a net, unless it is open. npeers: see struct gpuring_net_config. The caller holds the
+ * lock. */
 static int open_net(enum gpuring_net_kind kind, int npeers)
 {
     const struct gpuring_net_ops *ops = ops_of(kind);

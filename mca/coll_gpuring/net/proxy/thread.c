@@ -23,7 +23,7 @@
 #define YIELD_US      200
 #define NAP_MIN_NS    20000
 #define NAP_MAX_NS    200000    /* while an operation runs, because a lane may fill a slot */
-#define WATCH_MS      20        /* between looks for completions that no thread waits for */
+#define WATCH_MS      20        /* between checks for completions that no thread waits for */
 #define NAP_FD_NS     100000000 /* while draining: descriptors of all nets wake the thread */
 #define NAP_BLIND_NS  1000000   /* while draining, if a net has no descriptor */
 
