@@ -5,11 +5,14 @@
  * for every architecture of --with-cuda-arch, embedded in the component. kernels/local.mk builds
  * it.
  *
- * Every kernel has the signature extern "C" __global__ void NAME(struct gpuring_work work). Block i
- * runs lane i of the work with gpuring_kernel_threads(work) threads. A kernel ends when every lane
- * is final or has waited for the work's patience, in nanoseconds. work.lanes are in memory of the
- * GPU, and work.states in pinned host memory. Each block stores its lane's state there,
- * state.launch_seq last, and accesses nothing afterwards, unless the work has a command.
+ * Every kernel has this signature:
+ *
+ *     extern "C" __global__ void NAME(struct gpuring_work work)
+ *
+ * Block i runs lane i of the work with gpuring_kernel_threads(work) threads. A kernel ends when
+ * every lane is final or has waited for the work's patience, in nanoseconds. work.lanes are in
+ * memory of the GPU, and work.states in pinned host memory. Each block stores its lane's state
+ * there, state.launch_seq last, and accesses nothing afterwards, unless the work has a command.
  *
  * A kernel can read its parameters immediately. A block that loads its lane must wait for it before
  * it can load the lane's tables. Small calls have one lane, so the first lane is also a parameter.

@@ -13,9 +13,12 @@
  *   contexts   contexts that are broken from the n-th launch on
  *   paths      slow kernels, and memory of other GPUs that is corrupted or refused
  *   late       a rank whose second call comes after the time limit of the others (2 s, by
- * parameter) once       one-time setup of a process, with a different fault on each rank all the
- * first call of every entry point, on all ranks -s         test staged collectives -0 inject faults
- * on rank 0 (default: on the last rank)
+ *              parameter)
+ *   once       one-time setup of a process, with a different fault on each rank
+ *   all        the first call of every entry point, on all ranks
+ *
+ *   -s         test staged collectives
+ *   -0         inject faults on rank 0 (default: on the last rank)
  */
 #include "standin_find.h"
 #include "standin_trial.h"

@@ -8,12 +8,14 @@
  * applies:
  *
  *   small calls   No rank asks. Ranks with GPU buffers stage the call, which is correct wherever
- * the buffers of the other ranks are. Calls with a root are small if they are faster staged
- * (engine/select.h). Between nodes, all calls below coll_gpuring_agree_size are small. votes Ranks
- * of one node that are connected vote through their status pages (transport/votes.c). A rank with
- * host buffers delegates the call immediately. On the other ranks the call waits in the queue until
- * all ranks have voted. agreements    Other ranks exchange a round of small messages (oob/oob.h)
- * while the call waits in the queue.
+ *                 the buffers of the other ranks are. Calls with a root are small if they are
+ *                 faster staged (engine/select.h). Between nodes, all calls below
+ *                 coll_gpuring_agree_size are small.
+ *   votes         Ranks of one node that are connected vote through their status pages
+ *                 (transport/votes.c). A rank with host buffers delegates the call immediately. On
+ *                 the other ranks the call waits in the queue until all ranks have voted.
+ *   agreements    Other ranks exchange a round of small messages (oob/oob.h) while the call waits
+ *                 in the queue.
  *
  * The first call in which all ranks have GPU buffers connects them. Until then, the ranks agree
  * before each call of coll_gpuring_agree_size bytes or more, because an agreement costs little
