@@ -64,7 +64,8 @@ static void test_all_types(void **state)
     }
 }
 
-/* Two-shot between nodes. 33 ranks on a node need several steps for a sum. */
+/* Two-shot between nodes. 33 ranks on a node need several steps for a sum; checking them takes the
+ * square of their number, so their vectors are shorter. */
 static void test_nodes(void **state)
 {
     static const int shapes[][2] = {{6, 2}, {9, 3}, {66, 2}};
@@ -76,7 +77,7 @@ static void test_nodes(void **state)
 
         test_plans_build_nodes(&plans, shape[0], shape[1], 2);
         fabric_create(&fabric, &plans, (enum gpuring_protocol)(i % 3), SLOT_BYTES, 2);
-        for (uint64_t count = 1; count < 70000; count = 5 * count + 3) {
+        for (uint64_t count = 1; count < (shape[0] > 9 ? 5000 : 70000); count = 5 * count + 3) {
             struct call call = {.type = GPURING_TYPE_INT32,
                                 .op = GPURING_OP_SUM,
                                 .count = count,
@@ -127,7 +128,9 @@ static void test_ahead(void **state)
     fabric_local = 0;
 }
 
-/* Test all counts and misalignments, in place and out of place, with one type of each size. */
+/* Test all counts and misalignments, in place and out of place, with one type of each size. Other
+ * algorithms than rings take every fifth combination, which still gives each type every
+ * misalignment, and each count six of them. */
 static void test_boundaries(void **state)
 {
     static const uint32_t types[] = {GPURING_TYPE_UINT8,          GPURING_TYPE_INT16,
@@ -145,7 +148,8 @@ static void test_boundaries(void **state)
             for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
                 size_t ncounts = call_counts(&fabric, types[t], counts);
 
-                for (size_t i = 0; i < 32 * ncounts; i++) {
+                for (size_t i = 0; i < 32 * ncounts;
+                     i += algorithm == GPURING_ALGORITHM_RING ? 1 : 5) {
                     struct call call = {.type = types[t],
                                         .op = GPURING_OP_SUM,
                                         .count = counts[i / 32],
@@ -289,5 +293,8 @@ int main(void)
     };
 
     gpuring_log_set(quiet, GPURING_LOG_ERROR);
+#if defined __SANITIZE_THREAD__
+    cmocka_set_test_filter("test_threads"); /* the others have one thread */
+#endif
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,9 +26,9 @@
 
 /* Everything is about ten times slower under the thread sanitizer. */
 #if defined __SANITIZE_THREAD__
-#define COUNT 1500
+#define COUNT 1000
 #else
-#define COUNT 5000
+#define COUNT 2500
 #endif
 #define ROUNDS        20
 #define LIMIT_SECONDS 120 /* for one collective: far beyond what any needs */
