@@ -241,7 +241,7 @@ static void check_all(enum what what)
     now = what;
     uneven = what == ALLTOALLV || what == ALLTOALLW || what == GATHERV || what == SCATTERV ||
              what == ALLGATHERV || what == REDUCE_SCATTER;
-    for (int i = 0; i < 9; i++) {
+    for (int i = 0; i < (gathers(what) || scatters(what) ? 9 : 6); i++) {
         count = counts[i % 3];
         root = i / 3 * (harness_size - 1) / 2;
         in_place = i % 2 == 1 && (what == ALLTOALL || what >= SCAN);
