@@ -5,6 +5,7 @@
  * messages that look like offers. Odd ranks send to the even ranks before them.
  *
  *   p2p_offers direct|chunks|staged   the expected path of large messages
+ *   p2p_offers staged question|reply  the same, because a message has another version
  *   p2p_offers early                  a receive starts before the driver is loaded, so it is staged
  *   p2p_offers fails                  a copy fails
  *   p2p_offers crowd                  rank 0 sends more messages to all others than there are slots
@@ -192,6 +193,32 @@ static void truncated(void)
         good = class == MPI_ERR_TRUNCATE && holds(gpu, true, SHORT, 3, 4);
     }
     harness_check(good, "a receive that is too short is an error, and gets the first bytes");
+}
+
+/* Receives that have no room for an offer return an error, and their senders do not wait. */
+static void much_truncated(void)
+{
+    static const int sizes[] = {6, 100, ALIKE / 4};
+    bool good = true;
+
+    for (int i = 0; i < 6; i++) {
+        int class, count = sizes[i / 2];
+        MPI_Request receive;
+
+        if (sends) {
+            MPI_Send(gpu, LARGE, MPI_INT, other, 1, MPI_COMM_WORLD);
+            continue;
+        }
+        if (i % 2 == 0) {
+            class = MPI_Recv(host, count, MPI_INT, other, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        } else {
+            MPI_Irecv(gpu, count, MPI_INT, other, 1, MPI_COMM_WORLD, &receive);
+            class = MPI_Wait(&receive, MPI_STATUS_IGNORE);
+        }
+        MPI_Error_class(class, &class);
+        good = good && class == MPI_ERR_TRUNCATE;
+    }
+    harness_check(good, "so is one without room for an offer, and the sender does not wait");
 }
 
 /* A copy fails. The call that needs it returns an error at the sender, at the receiver or at both,
@@ -489,6 +516,25 @@ static void self(void)
     to_self(LARGE, LARGE / 3, gpu, true, "a receive that is too short gets an error");
 }
 
+static bool over_ucx(void)
+{
+    const char *pml = getenv("OMPI_MCA_pml");
+
+    return pml != NULL && strcmp(pml, "ucx") == 0;
+}
+
+/* Let the other rank get a question for consent or a reply of another version before the right
+ * one. The program must be started with mpi_param_check=0, because their tags are negative. */
+static void send_other_version(bool question)
+{
+    const int32_t words[10] = {1, 1, 1};
+
+    if (question == sends) {
+        MPI_Send(words, question ? 40 : 16, MPI_BYTE, other, question ? -4 : -5, MPI_COMM_WORLD);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 int main(int argc, char **argv)
 {
     const char *expected = argc > 1 ? argv[1] : "staged";
@@ -508,6 +554,9 @@ int main(int argc, char **argv)
     }
     gpu = harness_alloc(LARGE * sizeof *gpu);
     small_gpu = harness_alloc(ALIKE);
+    if (argc > 2) {
+        send_other_version(strcmp(argv[2], "question") == 0);
+    }
     if (strcmp(expected, "fails") == 0) {
         fails();
     } else if (strcmp(expected, "crowd") == 0) {
@@ -531,6 +580,9 @@ int main(int argc, char **argv)
         gaps();
         if (offers) { /* of whole messages ob1 of Open MPI 4.1.4 writes all bytes */
             truncated();
+        }
+        if (offers && !over_ucx()) { /* which does not deliver a part of a message */
+            much_truncated();
         }
         probes(true);
         probes(false);

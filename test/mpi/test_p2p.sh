@@ -114,6 +114,11 @@ OMPI_MCA_coll_gpuring_p2p_level=PHB mpi 60 2 p2p_offers chunks
 adopt_as_one "offers: coll_gpuring_p2p_level"
 OMPI_MCA_coll_gpuring_p2p_rendezvous=0 mpi 60 2 p2p_offers staged
 adopt_as_one "offers: none with coll_gpuring_p2p_rendezvous=0"
+for what in question reply; do
+    OMPI_MCA_mpi_param_check=0 mpi 60 2 p2p_offers staged "$what"
+    adopt_as_one "offers: none after a $what of another version"
+    [ "$what" = reply ] || check "which the log says" says '\[versions-differ\]'
+done
 GPURING_TEST_MEMORY=host OMPI_MCA_coll_gpuring_verbose=1 mpi 60 2 p2p_offers early
 adopt_as_one "offers: none to a process that has given receives to the PML before"
 check "which the log says" says '\[p2p-unseen\]'

@@ -34,9 +34,6 @@
 
 #include "mca/coll_gpuring/util/message.h"
 
-/* Must be incremented whenever a message between ranks or the layout of a FIFO changes. */
-#define GPURING_WIRE_VERSION 25
-
 /* Result of a gathering. The block of rank r is at blocks + r * bytes. Allocated by malloc. */
 struct gpuring_gathered {
     int nranks; /* 0: nothing, after a failure */

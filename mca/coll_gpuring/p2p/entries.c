@@ -110,8 +110,13 @@ static SLOW receive_slow(void *buffer, BUFFER, const struct gpuring_p2p_envelope
                ? gpuring_p2p.previous.pml_mrecv(buffer, count, type, from->matched, status)
                : gpuring_p2p.previous.pml_recv(buffer, count, type, from->peer, from->tag,
                                                from->comm, status);
-    if (code != MPI_SUCCESS || !fits_offer(count, type) || !gpuring_memory_possible() ||
-        !gpuring_p2p_peers_watch()) {
+    if (!gpuring_memory_possible() || !gpuring_p2p_peers_watch()) {
+        return code;
+    }
+    if (code == MPI_ERR_TRUNCATE) {
+        gpuring_p2p_offer_truncated(&message, from->comm, status);
+    }
+    if (code != MPI_SUCCESS || !fits_offer(count, type)) {
         return code;
     }
     gpuring_p2p_peers_received(from->comm, status, NULL);

@@ -55,10 +55,15 @@ struct gpuring_p2p_fetch {
 /* Messages whose data is being received. Only advance uses this list. */
 static struct gpuring_list coming = GPURING_LIST_INIT(coming);
 
+static bool is_marked(const struct gpuring_p2p_offer *offer)
+{
+    return offer->mark[0] == GPURING_P2P_MARK_0 && offer->mark[1] == GPURING_P2P_MARK_1;
+}
+
 bool gpuring_p2p_offer_read(const void *data, struct gpuring_p2p_offer *offer)
 {
     memcpy(offer, data, sizeof *offer);
-    return offer->mark[0] == GPURING_P2P_MARK_0 && offer->mark[1] == GPURING_P2P_MARK_1;
+    return is_marked(offer);
 }
 
 bool gpuring_p2p_offer_in(const struct gpuring_p2p_message *message, size_t bytes,
@@ -87,13 +92,35 @@ static bool is_own(const struct gpuring_p2p_fetch *self)
 }
 
 /* Answer an offer that cannot be taken, so that its sender does not wait. */
-static void decline(const struct gpuring_p2p_offer *offer)
+static void decline(uint64_t sending, int sender)
 {
-    struct gpuring_p2p_answer none = {.sending = offer->sending};
+    struct gpuring_p2p_answer none = {.sending = sending};
 
-    (void) gpuring_p2p.previous.pml_send(&none, sizeof none, MPI_BYTE, offer->sender,
+    (void) gpuring_p2p.previous.pml_send(&none, sizeof none, MPI_BYTE, sender,
                                          GPURING_P2P_TAG_ANSWER, MCA_PML_BASE_SEND_STANDARD,
                                          MPI_COMM_WORLD);
+}
+
+void gpuring_p2p_offer_truncated(const struct gpuring_p2p_message *message,
+                                 struct ompi_communicator_t *comm,
+                                 const ompi_status_public_t *status)
+{
+    const size_t least = offsetof(struct gpuring_p2p_offer, bytes);
+    struct gpuring_p2p_offer offer = {.sending = 0};
+    const char *data = gpuring_p2p_message_landing(message);
+    int sender = gpuring_p2p_peer_of(comm, status->MPI_SOURCE);
+
+    if (message->bytes < least || message->bytes >= GPURING_P2P_OFFER_BYTES || sender < 0) {
+        return;
+    }
+    if (data != NULL) {
+        memcpy(&offer, data, least);
+    } else {
+        (void) gpuring_p2p_message_convert(message, &offer, least, true);
+    }
+    if (is_marked(&offer)) {
+        decline(offer.sending, sender);
+    }
 }
 
 struct gpuring_p2p_fetch *gpuring_p2p_fetch_new(const struct gpuring_p2p_offer *offer,
@@ -105,7 +132,7 @@ struct gpuring_p2p_fetch *gpuring_p2p_fetch_new(const struct gpuring_p2p_offer *
         gpuring_error("[p2p-no-memory] a receive returns MPI_ERR_NO_MEM: there is no memory to "
                       "take a message of %llu bytes, which is lost",
                       (unsigned long long) offer->bytes);
-        decline(offer);
+        decline(offer->sending, offer->sender);
         return NULL;
     }
     self->offer = *offer;

@@ -72,6 +72,15 @@ bool gpuring_p2p_offer_read(const void *data, struct gpuring_p2p_offer *offer);
 bool gpuring_p2p_offer_in(const struct gpuring_p2p_message *message, size_t bytes,
                           struct gpuring_p2p_offer *offer);
 
+/*
+ * Decline an offer that a receive without room for it has got, so that its sender does not wait.
+ * This is only possible if the PML has delivered the first bytes, and if there is room for these.
+ * status: of the receive, which has ended with MPI_ERR_TRUNCATE.
+ */
+void gpuring_p2p_offer_truncated(const struct gpuring_p2p_message *message,
+                                 struct ompi_communicator_t *comm,
+                                 const ompi_status_public_t *status);
+
 /* Send an offer of this message to a process that takes it (peers.h). Sets *sending to NULL if the
  * message cannot be offered. Returns MPI_SUCCESS or an MPI error of the PML (logged). */
 int gpuring_p2p_sending_start(const struct gpuring_p2p_message *message,

@@ -11,6 +11,7 @@
 #include "mca/coll_gpuring/topology/identity.h"
 #include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/message.h"
 #include "mca/coll_gpuring/util/pid.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -36,6 +37,7 @@ void gpuring_p2p_home(struct gpuring_p2p_home *home)
     if (own_home.pid == 0) {
         own_home.node = gpuring_identity_node(gpuring_params.hostid);
         own_home.pid = (int32_t) getpid();
+        own_home.version = GPURING_WIRE_VERSION;
     }
     if (!identified && __atomic_load_n(&gpuring_process.gpu, __ATOMIC_ACQUIRE) >= 0 &&
         gpuring_process.device_ops->identity(gpuring_process.device, &identity) == GPURING_OK) {

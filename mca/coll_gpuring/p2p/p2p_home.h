@@ -19,6 +19,8 @@ struct gpuring_p2p_home {
     uint8_t uuid[16]; /* of the GPU; zero if none is attached */
     uint32_t mps;     /* 1: copies of several processes run simultaneously on the GPU */
     int32_t pid;
+    uint32_t version; /* GPURING_WIRE_VERSION */
+    uint32_t unused;
 };
 
 /* Describe this process. */

@@ -11,6 +11,7 @@
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/request.h"
 #include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/message.h"
 #include "mca/coll_gpuring/util/status.h"
 
 /* From this size on, slots of the node are faster than staging. */
@@ -20,6 +21,7 @@ struct reply {
     int32_t consents; /* 1 or 0 */
     int32_t place; /* best one for slots, enum gpuring_p2p_place; atomic; later answers change it */
     int32_t pid;
+    uint32_t version; /* GPURING_WIRE_VERSION */
 };
 
 /* Another process, to which this one sends or from which it receives. */
@@ -118,7 +120,8 @@ static bool consents(struct gpuring_p2p_peer *self, int peer)
         return false;
     }
     receive = __atomic_load_n(&self->receive, __ATOMIC_ACQUIRE);
-    return receive != NULL && gpuring_request_done(receive) && self->reply.consents;
+    return receive != NULL && gpuring_request_done(receive) && self->reply.consents &&
+           self->reply.version == GPURING_WIRE_VERSION;
 }
 
 bool gpuring_p2p_peer_takes(const struct gpuring_p2p_message *message,
@@ -181,21 +184,35 @@ bool gpuring_p2p_peers_watch(void)
             !__atomic_load_n(&gpuring_p2p.unseen_receives, __ATOMIC_RELAXED));
 }
 
+/* Return true if a process that asks has the same messages. */
+static bool is_alike(int peer, const struct gpuring_p2p_home *home)
+{
+    if (home->version != GPURING_WIRE_VERSION) {
+        gpuring_warn("[versions-differ] rank %d runs another version of coll/gpuring (wire format "
+                     "%u) than rank %d (%u): large messages from it are staged as a whole; install "
+                     "the same version on all hosts",
+                     peer, home->version, gpuring_process.world_rank, GPURING_WIRE_VERSION);
+    }
+    return home->version == GPURING_WIRE_VERSION;
+}
+
 /* Answer the question of a process if there is one. */
 static void answer(struct gpuring_p2p_peer *self, int peer, const void *gpu)
 {
-    bool consent = gpuring_p2p_peers_watch();
-    struct gpuring_p2p_home home;
+    struct gpuring_p2p_home home = {.version = 0};
+    bool consent;
 
     if (!next_question(peer, &home)) {
         return;
     }
+    consent = is_alike(peer, &home) && gpuring_p2p_peers_watch();
     if (consent) {
         __atomic_store_n(&gpuring_p2p.consented, true, __ATOMIC_RELAXED);
     }
     self->own = (struct reply){.consents = consent,
                                .place = (int32_t) gpuring_p2p_best_place(&home, gpu),
-                               .pid = (int32_t) getpid()};
+                               .pid = (int32_t) getpid(),
+                               .version = GPURING_WIRE_VERSION};
     send_short(&self->own, sizeof self->own, peer, GPURING_P2P_TAG_REPLY);
     __atomic_store_n(&self->answered, true, __ATOMIC_RELAXED);
 }

@@ -125,6 +125,10 @@ static enum outcome enter_fetching(p2p_request_t *self)
 {
     struct gpuring_p2p_offer offer;
 
+    if (self->status.MPI_ERROR == MPI_ERR_TRUNCATE) {
+        gpuring_p2p_offer_truncated(&self->message, self->envelope.comm, &self->status);
+        return NEXT;
+    }
     return gpuring_p2p_offer_in(&self->message, self->status._ucount, &offer)
                ? accept_offer(self, &offer)
                : NEXT;
