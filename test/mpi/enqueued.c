@@ -6,8 +6,8 @@
  * that a call that does not follow the stream gets or leaves wrong data. On the stand-in driver its
  * function represents a kernel, and on a GPU copies do.
  *
- *     enqueued CASE [threads]    results, roots, chain, streams, free, graph, late_graph, errors,
- *                                order, late, killed; threads: with MPI_THREAD_MULTIPLE
+ *     enqueued CASE [threads]    results, roots, chain, streams, free, graph, late_graph,
+ * late_roots, errors, order, late, killed; threads: with MPI_THREAD_MULTIPLE
  */
 #include "enqueued_data.h"
 #include "enqueued_driver.h"
@@ -377,6 +377,31 @@ static void test_late_graph(void)
     driver.stream_destroy(stream);
 }
 
+/* The last rank makes no call. The others make calls with more roots than an engine keeps plans
+ * for, so they wait for the stream in one of the calls, and not for ever. */
+static void test_late_roots(void)
+{
+    static const int counts[] = {1, 4096, MOST - 16};
+    void *stream = new_stream();
+    MPI_Comm comm = comm_of(stream);
+    int error = MPI_SUCCESS;
+
+    for (int i = 0; harness_rank < harness_size - 1 && i < 6 * harness_size; i++) {
+        int count = counts[i / 2 % 3], root = i / 6;
+
+        if (error == MPI_SUCCESS) {
+            error = i % 2 == 0 ? MPIX_Bcast_enqueue(data.in, count, MPI_INT, root, comm)
+                               : MPIX_Reduce_enqueue(data.in, data.out, count, MPI_INT, MPI_SUM,
+                                                     root, comm);
+        }
+    }
+    harness_check(error != MPI_SUCCESS || harness_rank == harness_size - 1,
+                  "a call returns an error, because the rank makes none");
+    harness_check(driver.stream_sync(stream) == 0, "the streams of all ranks end");
+    MPI_Comm_free(&comm);
+    driver.stream_destroy(stream);
+}
+
 /* One rank makes another call, or none. No rank hangs, and each gets an error. */
 static void test_wrong(bool late)
 {
@@ -446,6 +471,8 @@ int main(int argc, char **argv)
         test_graph();
     } else if (strcmp(which, "late_graph") == 0) {
         test_late_graph();
+    } else if (strcmp(which, "late_roots") == 0) {
+        test_late_roots();
     } else if (strcmp(which, "roots") == 0) {
         test_roots();
     } else if (strcmp(which, "errors") == 0) {

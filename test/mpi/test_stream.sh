@@ -70,6 +70,7 @@ check "and they are calls in a stream" says 'stream of MPI_COMM_WORLD'
 OMPI_MCA_coll_gpuring_timeout=1 enqueued 3 1 late_graph
 check "a rank that does not launch a graph: the message names the call" \
     says '\[stalled\] communicator stream of MPI_COMM_WORLD.*queued MPI_Allreduce of 4000 bytes.* in a CUDA graph'
+OMPI_MCA_coll_gpuring_timeout=5 enqueued 12 1 late_roots
 OMPI_MCA_coll_gpuring_timeout=1 enqueued 3 1 late
 check "a rank that does not make a call: the message names the call and the rank" \
     says '\[stalled\] communicator stream of MPI_COMM_WORLD.*queued MPI_Allreduce of 4000 bytes.*: rank 2 has not made this call'

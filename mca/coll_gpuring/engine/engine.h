@@ -231,8 +231,9 @@ void gpuring_operation_fail(struct gpuring_engine *engine);
  * allocate memory.
  *
  * gpuring_operation_enqueue: Launch an operation and return. The device must be able to access its
- * buffers. An error has no effect on other ranks, so the caller may try again. If a new plan
- * replaces another one (program.h), this first waits for all operations in the stream.
+ * buffers. An error has no effect on other ranks, so the caller may try again. The result
+ * is GPURING_AGAIN if a new plan must replace another one (program.h) while operations in the
+ * stream are pending.
  *
  * gpuring_operation_replayed: Return 0, or, while a captured operation runs, a value that is
  * different in each run. The upper half of the value is the number of the operation among those
@@ -245,6 +246,9 @@ void gpuring_operation_fail(struct gpuring_engine *engine);
  * kernels fill. The network never stops if operations are in graphs.
  *
  * gpuring_operation_corrupt: Return true if an operation has detected that counts differ.
+ *
+ * gpuring_operation_broken: Return true if nothing can run on the GPU any longer, because the
+ * context was lost or a kernel has faulted.
  *
  * gpuring_operation_drain: Before the communicator is freed, wait until no operation is pending and
  * the network has sent all data, or until the context is lost or the operations are aborted. Then
@@ -260,6 +264,7 @@ uint32_t gpuring_operation_replayed(const struct gpuring_engine *engine);
 uint32_t gpuring_operation_pending(const struct gpuring_engine *engine);
 void gpuring_operation_rest(const struct gpuring_engine *engine);
 bool gpuring_operation_corrupt(const struct gpuring_engine *engine);
+bool gpuring_operation_broken(const struct gpuring_engine *engine);
 void gpuring_operation_drain(const struct gpuring_engine *engine);
 
 /* Return a number that changes whenever the current operation makes progress. */

@@ -86,15 +86,6 @@ bool gpuring_programs_offer(const struct gpuring_engine *engine, enum gpuring_co
             engine->others->order != NULL);
 }
 
-/* Wait for the operations in a stream of the application before memory that they use is freed.
- * Other operations are not running at this time. */
-static void settle(const struct gpuring_engine *engine)
-{
-    if (engine->enqueues) {
-        gpuring_operation_drain(engine);
-    }
-}
-
 int gpuring_program_states(struct gpuring_engine *engine, const struct gpuring_plan *plan)
 {
     void *states = NULL;
@@ -111,8 +102,6 @@ int gpuring_program_states(struct gpuring_engine *engine, const struct gpuring_p
     status = engine->device_ops->alloc_pinned(
         engine->device, plan->nlanes * sizeof(struct gpuring_lane_state), &states);
     if (status == GPURING_OK) {
-        settle(engine);
-        engine->queued_lanes = 0;
         engine->device_ops->free_pinned(engine->device, engine->work.states);
         engine->work.states = states;
         engine->nstates = plan->nlanes;
@@ -271,7 +260,9 @@ int gpuring_program_find(struct gpuring_engine *engine, enum gpuring_collective 
         return GPURING_ERR_UNSUPPORTED;
     }
     if (oldest->plan != NULL) {
-        settle(engine);
+        if (engine->enqueues && gpuring_operation_pending(engine) > 0) {
+            return GPURING_AGAIN; /* kernels may read its tables; other operations do not run now */
+        }
         remove_program(oldest);
     }
     status = make_program(engine, collective, set, root, oldest);

@@ -24,8 +24,9 @@ bool gpuring_programs_offer(const struct gpuring_engine *engine, enum gpuring_co
                             enum gpuring_algorithm algorithm);
 
 /* Find or build the program for a collective on a set of connections. Return 0, GPURING_ERR_NOMEM,
- * an error of the device, or GPURING_ERR_UNSUPPORTED if graphs of the application use all
- * programs. */
+ * an error of the device, GPURING_ERR_UNSUPPORTED if graphs of the application use all programs, or
+ * GPURING_AGAIN if a new program must replace another one, but operations in a stream of the
+ * application have not ended. */
 int gpuring_program_find(struct gpuring_engine *engine, enum gpuring_collective collective, int set,
                          int root, struct gpuring_program **program);
 

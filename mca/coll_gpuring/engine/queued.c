@@ -67,10 +67,8 @@ bool gpuring_operation_corrupt(const struct gpuring_engine *engine)
     return false;
 }
 
-/* Return true if nothing can run on the GPU any longer, because the context was lost or a kernel
- * has faulted. The engine's own stream is idle, so synchronizing with it returns only such
- * errors. */
-static bool is_broken(const struct gpuring_engine *engine)
+/* The engine's own stream is idle, so synchronizing with it returns only errors of the context. */
+bool gpuring_operation_broken(const struct gpuring_engine *engine)
 {
     return engine->device_ops->lost(engine->device) ||
            engine->device_ops->synchronize(engine->stream) < 0;
@@ -95,7 +93,7 @@ void gpuring_operation_drain(const struct gpuring_engine *engine)
     struct gpuring_transport *transport;
 
     while ((gpuring_operation_pending(engine) > 0 || is_unsent(engine)) &&
-           !(pause.late && is_broken(engine))) {
+           !(pause.late && gpuring_operation_broken(engine))) {
         gpuring_backoff(&pause, ended(engine, 0), false);
     }
     GPURING_ENGINE_EACH(i, transport, engine)

@@ -6,6 +6,7 @@
 #include "mca/coll_gpuring/pvars.h"
 #include "mca/coll_gpuring/serve/differ.h"
 #include "mca/coll_gpuring/stream/stream_connect.h"
+#include "mca/coll_gpuring/util/backoff.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -41,6 +42,40 @@ static int compare(const mca_coll_gpuring_module_t *module)
     return rank < 0 ? GPURING_OK : gpuring_differ_report(module, engine->made, rank, other);
 }
 
+/* Return true if the GPU runs nothing any more. This cannot be found out, and is false, while the
+ * stream is captured, when the driver does not allow waiting functions. */
+static bool is_broken(const struct gpuring_stream_state *state)
+{
+    const struct gpuring_engine *engine = state->module->engine;
+    bool captured = false;
+
+    return engine->device_ops->captures(engine->device, state->stream, &captured) != GPURING_OK ||
+           (!captured && gpuring_operation_broken(engine));
+}
+
+/* Launch the described call. If it needs the place of a plan that queued calls may use, first wait
+ * for these, without the lock, so that they are watched. */
+static int launch_in_turn(struct gpuring_stream_state *state)
+{
+    struct gpuring_engine *engine = state->module->engine;
+    int status = gpuring_operation_enqueue(engine, &state->call);
+    struct gpuring_backoff pause = {.looks = 0};
+
+    while (status == GPURING_AGAIN) {
+        pthread_mutex_unlock(&state->lock);
+        gpuring_backoff(&pause, 0, false);
+        pthread_mutex_lock(&state->lock);
+        status = find_error(state);
+        if (status == GPURING_OK && pause.late && is_broken(state)) {
+            status = GPURING_ERR_DEVICE;
+        }
+        if (status == GPURING_OK) {
+            status = gpuring_operation_enqueue(engine, &state->call);
+        }
+    }
+    return status;
+}
+
 /* Launch the described call. If another rank has made a different call, both would wait for ever,
  * so the communicator fails on all ranks. */
 static int launch(struct gpuring_stream_state *state)
@@ -55,7 +90,7 @@ static int launch(struct gpuring_stream_state *state)
                        call->element_size, &call->choice);
         call->selected = true;
     }
-    status = gpuring_operation_enqueue(module->engine, call);
+    status = launch_in_turn(state);
     if (status != GPURING_OK) {
         return status;
     }
