@@ -140,9 +140,10 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
                           struct gpuring_device *device, struct gpuring_engine **engine);
 
 /*
- * Return bits 1 << set. together: the sets that are connected in the same wire-up as `set`.
- * first_sets: the sets that the first wire-up connects. open_sets: the sets that are not connected
- * yet, but may be. All ranks get the same result.
+ * Return bits 1 << set. gpuring_engine_together: the sets that are connected in the same wire-up as
+ * `set`. gpuring_engine_first_sets: the sets that the first wire-up connects.
+ * gpuring_engine_open_sets: the sets that are not connected yet, but may be. All ranks get the same
+ * result.
  */
 uint32_t gpuring_engine_together(const struct gpuring_engine *engine, int set);
 uint32_t gpuring_engine_first_sets(const struct gpuring_engine *engine);
@@ -189,16 +190,16 @@ void gpuring_engine_publish(const struct gpuring_engine *engine, enum gpuring_ac
  *
  * The connections and their counters keep their state.
  *
- * usable: Return true if no operation is running, the engine has no operations in a stream, the GPU
- * is not lost, and all transports are reusable.
+ * gpuring_engine_usable: Return true if no operation is running, the engine has no operations in a
+ * stream, the GPU is not lost, and all transports are reusable.
  *
- * rest: Called when the communicator is freed, with the numbers of its calls and votes
- * (transport.h). The next communicator continues to count from there.
+ * gpuring_engine_rest: Called when the communicator is freed, with the numbers of its calls and
+ * votes (transport.h). The next communicator continues to count from there.
  *
- * resume: Called before `comm` uses the engine.
+ * gpuring_engine_resume: Called before `comm` uses the engine.
  *
- * identity: Return a number that is equal on all ranks if they have the same connections and have
- * run the same operations with them.
+ * gpuring_engine_identity: Return a number that is equal on all ranks if they have the same
+ * connections and have run the same operations with them.
  */
 bool gpuring_engine_usable(const struct gpuring_engine *engine);
 void gpuring_engine_rest(struct gpuring_engine *engine, uint64_t calls, uint64_t votes);

@@ -93,7 +93,8 @@ void gpuring_p2p_sending_free(struct gpuring_p2p_sending *sending); /* NULL is a
 
 /*
  * Fetch the data of an offer. The target is the user's buffer if it is in host memory or is
- * contiguous on a GPU, and the bounce buffer otherwise. Returns NULL without memory (logged).
+ * contiguous on a GPU, and the bounce buffer otherwise. Returns NULL if there is no memory
+ * (logged).
  */
 struct gpuring_p2p_fetch *gpuring_p2p_fetch_new(const struct gpuring_p2p_offer *offer,
                                                 const struct gpuring_p2p_message *message);

@@ -20,8 +20,8 @@ struct gpuring_p2p_state {
     bool installed;                 /* the PML's table has our functions */
     mca_pml_base_module_t previous; /* the table before that; never changed afterwards */
 
-    /* The PML is called without this lock, because it may call components that send. It guards
-     * requests in progress (p2p_request.h), the slots (shared.c), and: */
+    /* The PML is called without this lock, because it may call components that send. The lock
+     * guards requests in progress (p2p_request.h), the slots (shared.c), and: */
     pthread_mutex_t lock;
     struct gpuring_list copying;    /* turns of sends in phase P2P_COPYING_IN, in order */
     struct gpuring_p2p_peer *peers; /* by rank in MPI_COMM_WORLD; NULL before the first message */

@@ -212,14 +212,14 @@ int gpuring_transport_on_hosts(const struct gpuring_transport *transport, uint64
 /*
  * Reuse of the transport of a freed communicator by another communicator of the same ranks.
  *
- * reusable: Return true if all peers are alive, nothing has failed, no port has been replaced by
- * another one, and no message holds the communicator.
+ * gpuring_transport_reusable: Return true if all peers are alive, nothing has failed, no port has
+ * been replaced by another one, and no message holds the communicator.
  *
- * continue: Called when the communicator is freed, with the numbers of its calls
+ * gpuring_transport_continue: Called when the communicator is freed, with the numbers of its calls
  * (gpuring_transport_note_call) and votes, because those of the next communicator are numbered from
  * 1 again.
  *
- * attach: Begin to use the next communicator.
+ * gpuring_transport_attach: Begin to use the next communicator.
  */
 bool gpuring_transport_reusable(struct gpuring_transport *transport);
 void gpuring_transport_attach(struct gpuring_transport *transport,

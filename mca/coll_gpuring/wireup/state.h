@@ -68,7 +68,7 @@ void gpuring_reuse_make_room(int rank);
 /* Return true if this process keeps connections. */
 bool gpuring_reuse_possible(void);
 
-/* ---- rank info.c: reports of the ranks about themselves and their nodes ---- */
+/* ---- rank_info.c: reports of the ranks about themselves and their nodes ---- */
 
 /* Return true if ranks of the communicator may be on other nodes. */
 bool gpuring_ranks_may_leave_node(struct ompi_communicator_t *comm);
