@@ -16,6 +16,6 @@ EXTRA_DIST += doc/local.mk doc/parameters.py doc/hacking/checklists.md doc/hacki
 EXTRA_DIST += doc/results/kernels.md doc/results/memory-order.md doc/results/scale.md \
     doc/results/fuzz.md doc/results/gpu.md doc/results/search.md \
     doc/results/collectives.md doc/results/communicators.md doc/results/faults.md doc/results/ucx.md doc/results/verbs.md \
-    doc/results/host-allreduce.md doc/results/install.md doc/results/p2p.md
+    doc/results/install.md doc/results/p2p.md
 
 dist_man1_MANS += doc/man/gpuring-topo.1
