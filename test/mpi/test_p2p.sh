@@ -13,7 +13,7 @@ count=${GPURING_SOAK_COUNT:-10}
 echo "# GPURING_SOAK_SEED=$seed GPURING_SOAK_COUNT=$count repeats this run"
 
 # Test the programs themselves on host memory with only the stock components.
-run 120 "$MPIRUN" -n 3 --mca coll_gpuring_priority 0 "$programs/p2p" -f 1499
+run 120 "$MPIRUN" -n 3 --mca coll_gpuring_priority 0 "$programs/p2p" -f 4999
 adopt_as_one "3 ranks without the component, on host memory"
 run 120 "$MPIRUN" -n 3 --mca coll_gpuring_priority 0 "$programs/p2p_cases"
 adopt_as_one "3 ranks without the component, on host memory: cases"
@@ -41,54 +41,61 @@ over() { # NAME=VALUE...: the PML and its way, as parameters of Open MPI; to "pm
     pml=$*
 }
 
-each_pml() { # FUNCTION
+each_pml() { # COMMAND...: for shared memory, TCP and UCX
     over OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader
-    "$1"
+    $1
     over OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,tcp
-    "$1"
+    $2
     if "$OMPI_INFO" --parsable | grep -q '^mca:pml:ucx:version'; then
         over OMPI_MCA_pml=ucx OMPI_MCA_pml_ucx_tls=any OMPI_MCA_pml_ucx_devices=any \
             UCX_TLS=posix,cma,self
-        "$1"
+        $3
     else
         skip "this Open MPI is without UCX" "over UCX"
     fi
 }
 
+# The forms of calls depend on the PML less than on the place of the buffers, so each PML gets other combinations.
 forms() {
-    mpi 240 3 p2p -f 977
-    adopt_as_one "forms of sends and receives, 3 ranks, $pml"
-    mpi 240 2 p2p -f 2999
-    adopt_as_one "forms of sends and receives, 2 ranks, $pml"
+    mpi 240 "$1" p2p -f "$2"
+    adopt_as_one "forms of sends and receives, $1 ranks, $pml"
 }
-each_pml forms
+each_pml "forms 3 1499" "forms 2 2999" "forms 3 1997"
 nothing_held "all memory of messages is given back"
 
 cases() {
-    for ranks in 1 3; do
-        mpi 120 "$ranks" p2p_cases
-        adopt_as_one "cases, $ranks ranks, $pml"
-    done
+    mpi 120 3 p2p_cases
+    adopt_as_one "cases, 3 ranks, $pml"
     mpi 120 2 p2p_cases -t
     adopt_as_one "threads, $pml"
     mpi 120 3 p2p_soak -s "$seed" -r "$count"
     adopt_as_one "a mixture of messages and collectives, 3 ranks, seed $seed, $pml"
-    OMPI_MCA_coll_gpuring_p2p_rendezvous=1 mpi 120 4 p2p_soak -s "$((seed + 1))" -r "$count"
-    adopt_as_one "a mixture of messages and collectives, 4 ranks, seed $((seed + 1)), by offers, $pml"
-    for what in direct first self; do
-        mpi 60 2 p2p_offers "$what"
-        adopt_as_one "offers: $what, $pml"
-    done
+    mpi 60 2 p2p_offers direct
+    adopt_as_one "offers: direct, $pml"
     for what in probe mprobe threads; do
         mpi 120 2 p2p_consent "$what"
         adopt_as_one "consent: $what, $pml"
     done
-    mpi 60 4 n2 p2p_offers direct
-    adopt_as_one "offers: 4 ranks on 2 nodes, $pml"
     mpi 60 2 n2 p2p_offers chunks
     adopt_as_one "offers: between nodes, $pml"
 }
-each_pml cases
+by_offers() {
+    OMPI_MCA_coll_gpuring_p2p_rendezvous=1 mpi 120 4 p2p_soak -s "$((seed + 1))" -r "$count"
+    adopt_as_one "a mixture of messages and collectives, 4 ranks, seed $((seed + 1)), by offers, $pml"
+    mpi 60 4 n2 p2p_offers direct
+    adopt_as_one "offers: 4 ranks on 2 nodes, $pml"
+    mpi 60 2 p2p_offers first
+    adopt_as_one "offers: first, $pml"
+}
+each_pml cases cases cases
+# TCP differs from shared memory only below ob1, which has received its offers above.
+each_pml by_offers true by_offers
+over OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader
+mpi 120 1 p2p_cases
+adopt_as_one "cases, 1 rank"
+mpi 60 2 p2p_offers self
+adopt_as_one "offers: self"
+over
 nothing_held "nor does any of the cases keep memory"
 
 # Large messages that cannot be sent directly, or not with offers.
@@ -134,7 +141,7 @@ under_way() {
     mpi 120 3 p2p_cases -l
     adopt_as_one "MPI_Finalize, $pml"
 }
-each_pml under_way
+each_pml under_way under_way under_way
 rm -f "$GPURING_STANDIN_REPORT" # a receive that never ends keeps its memory
 over
 
@@ -143,7 +150,7 @@ over
 export OMPI_MCA_pml_monitoring_enable=1
 run 60 "$MPIRUN" -n 2 --mca coll_gpuring_priority 0 env GPURING_TEST_MEMORY=host "$programs/p2p" -f 9999
 if [ "$status" -eq 0 ]; then
-    mpi 120 2 p2p -f 1493
+    mpi 120 2 p2p -f 9973
     adopt_as_one "with pml/monitoring"
 else
     skip "this Open MPI crashes with it by itself" "with pml/monitoring"
@@ -158,7 +165,7 @@ if ! "$OMPI_INFO" --parsable | grep -q '^mca:vprotocol:pessimist:version'; then
 elif [ "$status" -ne 0 ]; then
     skip "this Open MPI crashes with it by itself" "with pml/v"
 else
-    mpi 120 2 p2p -f 1493
+    mpi 120 2 p2p -f 9973
     adopt_as_one "with pml/v"
 fi
 unset OMPI_MCA_vprotocol OMPI_MCA_pml
