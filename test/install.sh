@@ -27,7 +27,7 @@ check() { # TEXT COMMAND...
 }
 
 configure_in() { # FOLDER ARGUMENTS...
-    mkdir -p "$base/$1" && cd "$base/$1" && shift && "$source/configure" CFLAGS=-O1 "$@"
+    mkdir -p "$base/$1" && cd "$base/$1" && shift && "$source/configure" CFLAGS=-O0 "$@"
 }
 in_folder() { (configure_in "$@"); }
 # refuses PATTERN ARGUMENTS...: check that configure ends with an error that matches PATTERN.
@@ -191,7 +191,7 @@ check "a repository of this tree" repository "$clone"
 check "the version follows the commit" versions_of "$clone"
 check "autogen.sh" "$clone/autogen.sh"
 check "configure without everything optional, in the source tree" \
-    sh -c "cd '$clone' && ./configure CFLAGS=-O1 --without-cuda --without-verbs --without-ucx"
+    sh -c "cd '$clone' && ./configure CFLAGS=-O0 --without-cuda --without-verbs --without-ucx"
 check "make without everything optional" make -C "$clone" -j "$jobs"
 check "configure in another folder is refused, with the remedy" another_folder_is_refused "$clone"
 openmpi=$(ompi_info --parsable --path pkglibdir | sed -n 's/^path:pkglibdir://p')
@@ -212,7 +212,7 @@ check "make dist of a tree that has changed since autogen.sh is refused" stale_i
 # are distributed.
 quick="test/unit/test_plan test/unit/test_pci_map"
 check "make distcheck" make -C "$clone" distcheck -j "$jobs" \
-    DISTCHECK_CONFIGURE_FLAGS="--without-cuda CFLAGS=-O1" \
+    DISTCHECK_CONFIGURE_FLAGS="--without-cuda CFLAGS=-O0" \
     TESTS="$quick" check_PROGRAMS="$quick" check_LTLIBRARIES=
 check "the build leaves no untracked file" nothing_untracked "$clone"
 version=$(sh "$clone/config/version.sh")

@@ -47,7 +47,7 @@ hidden() {
 hide() { hidden test ! -e "$headers/ompi_config.h"; }
 configured() { # ARGUMENTS...
     mkdir -p "$base/build" && cd "$base/build" &&
-        hidden "$source/configure" CFLAGS=-O1 --without-cuda --without-verbs --without-ucx "$@"
+        hidden "$source/configure" CFLAGS=-O0 --without-cuda --without-verbs --without-ucx "$@"
 }
 # refuses PATTERN ARGUMENTS...: check that configure ends with an error that matches PATTERN.
 refuses() {
