@@ -65,9 +65,10 @@ static void one_call(struct tally *tally, const struct harness_type *type,
                      const struct harness_op *op, size_t count, bool in_place)
 {
     size_t bytes = count * type->size, room = bytes + 2 * GUARD, first = 0, wrong;
-    /* Both buffers get every offset, in many combinations. */
-    size_t at = misaligned ? (size_t) (tally->calls % 16) : 0;
-    size_t from = misaligned ? (size_t) (tally->calls / 16 + 3 * tally->calls) % 16 : 0;
+    /* Both buffers get every offset, in many combinations, in place and not. */
+    static size_t number;
+    size_t at = misaligned ? (number + number / 16) % 16 : 0;
+    size_t from = misaligned ? (3 * number + number / 16) % 16 : 0;
     uint8_t *before = malloc(room), *after = malloc(room); /* content of the buffers */
     uint8_t *send = harness_alloc(bytes + 16), *memory = harness_alloc(room + 16);
     void *send_base = send, *memory_base = memory;
@@ -77,6 +78,7 @@ static void one_call(struct tally *tally, const struct harness_type *type,
         printf("Bail out! out of memory\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
+    number++;
     send += from;
     memory += at;
     memset(before, 0xc3, room);

@@ -18,8 +18,8 @@ small=0,1,2,3,1023,1024,1025
 export OMPI_MCA_coll_gpuring_buffer_size=64k
 
 use_gpus 1
-mpi 120 2 matrix -n $small -f 3 -s
-adopt_as_one "2 ranks on one GPU: every third combination, counts $small"
+mpi 120 2 matrix -n $small -f 17 -s
+adopt_as_one "2 ranks on one GPU: every 17th combination, counts $small"
 use_gpus 2
 mpi 120 2 n2 matrix -n 1,1000,30001 -f 20 -s
 adopt_as_one "2 ranks on 2 nodes: every 20th combination"
@@ -28,7 +28,7 @@ adopt_as_one "3 ranks on 2 GPUs: non-blocking and persistent"
 
 export GPURING_STANDIN_PROTECT=0
 use_gpus 1
-for sample in "2 1" "3 5" "5 11"; do
+for sample in "2 3" "5 17"; do
     ranks=${sample% *} every=${sample#* }
     mpi 120 "$ranks" matrix -n $small -f "$every" -s
     adopt_as_one "$ranks ranks on one GPU: one of $every types and operations, counts $small"
@@ -45,21 +45,17 @@ adopt_as_one "8 ranks, small calls"
 use_gpus 4
 for layout in "4 1" "4 2" "5 3"; do
     ranks=${layout% *} nodes=${layout#* }
-    mpi 120 "$ranks" "n$nodes" matrix -n $small -f 5 -s
-    adopt_as_one "$ranks ranks on $nodes nodes and 4 GPUs: every 5th combination, counts $small"
+    mpi 120 "$ranks" "n$nodes" matrix -n $small -f 13 -s
+    adopt_as_one "$ranks ranks on $nodes nodes and 4 GPUs: every 13th combination, counts $small"
 done
 use_gpus 2
-for algorithm in ring tree direct; do
-    for protocol in simple ll; do
-        export OMPI_MCA_coll_gpuring_algorithm=$algorithm OMPI_MCA_coll_gpuring_protocol=$protocol
-        mpi 120 5 n2 matrix -n $small,20000,70001 -f 97 -s
-        adopt_as_one "$algorithm, $protocol, 5 ranks on 2 nodes and 2 GPUs"
-    done
-done
-for pair in "ring simple" "tree ll"; do
-    export OMPI_MCA_coll_gpuring_algorithm="${pair% *}" OMPI_MCA_coll_gpuring_protocol="${pair#* }"
-    mpi 120 8 matrix -n $small,20000,70001 -f 97 -s
-    adopt_as_one "$pair, 8 ranks on 2 GPUs"
+# Each algorithm with each protocol that needs no topology, between nodes or with many ranks on a GPU.
+for case in "ring simple 5 2" "ring ll 8 1" "tree simple 8 1" "tree ll 5 2" "direct simple 5 2" "direct ll 8 1"; do
+    # shellcheck disable=SC2086
+    set -- $case
+    OMPI_MCA_coll_gpuring_algorithm=$1 OMPI_MCA_coll_gpuring_protocol=$2 \
+        mpi 120 "$3" "n$4" matrix -n $small,20000,70001 -f 97 -s
+    adopt_as_one "$1, $2, $3 ranks on $4 node(s) and 2 GPUs"
 done
 # LL128 is used only if a topology guarantees that lines are not split.
 export OMPI_MCA_coll_gpuring_protocol=ll128 OMPI_MCA_coll_gpuring_verbose=1
@@ -96,14 +92,13 @@ use_gpus 2
 # less and more, from and to every offset.
 edges=15,16,17,119,120,121,127,128,129,239,241,255,257,511,513
 edges=$edges,8191,8192,8193,15359,15360,15361,16383,16385,24575,24577,46079,46081,65535,65537
-for protocol in simple ll ll128; do
-    export OMPI_MCA_coll_gpuring_protocol=$protocol
-    [ $protocol != ll128 ] || { use_gpus 3; nvlink_topology 3; }
-    for algorithm in ring tree direct; do
-        OMPI_MCA_coll_gpuring_algorithm=$algorithm mpi 120 3 matrix -m -n $edges -t MPI_UINT8_T -s
-        adopt_as_one "$algorithm, $protocol: misaligned buffers of counts around all bounds"
-    done
+for case in "simple ring" "simple direct" "ll tree" "ll direct" "ll128 ring" "ll128 tree"; do
+    export OMPI_MCA_coll_gpuring_protocol="${case% *}" OMPI_MCA_coll_gpuring_algorithm="${case#* }"
+    case $case in ll128*) use_gpus 3 && nvlink_topology 3 ;; esac
+    mpi 120 3 matrix -m -n $edges -t MPI_UINT8_T -f 2 -s
+    adopt_as_one "$case: misaligned buffers of counts around all bounds"
 done
+unset OMPI_MCA_coll_gpuring_algorithm
 unset OMPI_MCA_coll_gpuring_protocol OMPI_MCA_coll_gpuring_topo_file
 use_gpus 2
 OMPI_MCA_coll_gpuring_buffer_size=1m mpi 120 4 matrix -n 1048579 -f 100 -s
