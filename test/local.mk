@@ -76,7 +76,7 @@ test_mutation_mca_coll_gpuring_la_LIBADD = \
     $(mca_coll_gpuring_la_OBJECTS) $(mca_coll_gpuring_la_LIBADD)
 test_mutation_mca_coll_gpuring_la_DEPENDENCIES = mca_coll_gpuring.la
 
-# Programs and scripts that compare and measure; see compare.sh, overhead.sh, ucx.sh and verbs.sh in
+# Programs and scripts that measure; see collectives.sh, overhead.sh, ucx.sh and verbs.sh in
 # test/bench.
 CLEANFILES += $(EXTRA_PROGRAMS)
 # Libraries of tests that other targets build, too.
@@ -95,9 +95,6 @@ EXTRA_DIST += \
     test/bench/collectives.py \
     test/bench/collectives.sh \
     test/bench/communicators.sh \
-    test/bench/compare.gp \
-    test/bench/compare.py \
-    test/bench/compare.sh \
     test/bench/overhead.sh \
     test/bench/search_table.py \
     test/bench/ucx.sh \
