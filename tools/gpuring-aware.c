@@ -200,8 +200,8 @@ static void report_refused(const char *name)
 
     if (!__atomic_exchange_n(&reported, true, __ATOMIC_RELAXED)) {
         fprintf(stderr,
-                "libgpuring_aware: [not-for-gpus] %s returns MPI_ERR_BUFFER: it does not take "
-                "GPU memory with this MPI; copy it to host memory first\n",
+                "libgpuring_aware: [not-for-gpus] %s returns MPI_ERR_BUFFER: it does not "
+                "accept GPU memory with this MPI; copy the data to host memory first\n",
                 name);
     }
 }

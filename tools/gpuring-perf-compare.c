@@ -81,7 +81,8 @@ static void print_header(const struct perf_bench *bench, const char *previous)
     printf("# %s: the component that would serve without coll/gpuring\n", previous);
     printf("# ratio: median over the rounds of %s / as set; above 1, as set is faster\n", previous);
     if (enough(rounds)) {
-        printf("# from .. to: where that lies with %.0f %% confidence, as the rounds differ\n",
+        printf("# from .. to: interval of the ratio with %.0f %% confidence, from the "
+               "differences of the rounds\n",
                100 * PERF_CONFIDENCE);
     } else {
         printf("# from .. to: of all rounds, which are too few to say more\n");
@@ -149,8 +150,8 @@ static const char *why_not(int status)
         return perf_counters_absent();
     }
     return status > 0 ? "coll/gpuring does not serve this, so there is nothing to compare; "
-                        "host memory needs --mca coll_gpuring_priority 90 --mca "
-                        "coll_gpuring_device host, GPU memory --memory cuda, and two ranks"
+                        "start gpuring-perf with gpuring-run and two or more ranks, and with "
+                        "--memory cuda, or for host memory --mca coll_gpuring_device host"
                       : NULL;
 }
 

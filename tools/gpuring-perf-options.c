@@ -12,10 +12,10 @@
 #include "gpuring_version.h"
 
 static const char usage[] =
-    "Usage: mpirun -n RANKS gpuring-perf [OPTION]...\n"
+    "Usage: gpuring-run -n RANKS gpuring-perf [OPTION]...\n"
     "Measure an MPI collective over a sweep of sizes and check every result.\n"
     "\n"
-    "  -c, --collective NAME   what to measure (default: allreduce); all: with --tuning\n"
+    "  -c, --collective NAME   collective (default: allreduce); all: only with --tuning\n"
     "  -b, --begin BYTES       smallest size (default: 8); K, M, G: powers of 1024\n"
     "  -e, --end BYTES         largest size (default: 64M)\n"
     "  -f, --factor X          from size to size, multiply by X (default: 2)\n"
@@ -24,8 +24,8 @@ static const char usage[] =
     "  -o, --op LIST           operations, comma separated, or all (default: sum)\n"
     "  -r, --root RANK         root of collectives that have one (default: 0)\n"
     "  -n, --iterations N      timed calls per size (default: 10 to 1000 by size)\n"
-    "  -w, --warmup N          calls before them (default: 5)\n"
-    "      --settle MS         calls for so long before the first size (default: 200)\n"
+    "  -w, --warmup N          untimed calls before them (default: 5)\n"
+    "      --settle MS         make calls for MS ms before the first size (default: 200)\n"
     "  -p, --in-place          pass MPI_IN_PLACE\n"
     "      --barrier           barrier before each timed call, outside its time\n"
     "      --no-check          do not check results\n"
@@ -38,12 +38,13 @@ static const char usage[] =
     "                          instead of the table\n"
     "      --tuning FILE       write a tuning file: measure at each size every algorithm and\n"
     "                          protocol, and the component that would serve without them\n"
-    "      --compare           measure what serves, and what would serve without coll/gpuring\n"
+    "      --compare           compare with the component that would serve without\n"
+    "                          coll/gpuring\n"
     "      --selftest          check every path between the ranks, with changing data, while all\n"
     "                          others are busy; shows which paths are right and how fast\n"
-    "      --seconds N         for so long, and for one pass at least (default: 30)\n"
-    "      --rounds N          in which these take turns, with --tuning and --compare (default: "
-    "7)\n"
+    "      --seconds N         duration of --selftest, at least one pass (default: 30)\n"
+    "      --rounds N          rounds of --tuning and --compare, in which components\n"
+    "                          alternate (default: 7)\n"
     "  -h, --help              this text\n"
     "  -V, --version           the version\n"
     "\n"
@@ -208,9 +209,9 @@ static void report_option(const char *argument, int option)
     if (option == ':') {
         perf_message("[bad-option] %s needs a value (see --help)", argument);
     } else if (nearest != NULL) {
-        perf_message("[bad-option] %s is no option; did you mean --%s?", argument, nearest);
+        perf_message("[bad-option] %s is not an option; did you mean --%s?", argument, nearest);
     } else {
-        perf_message("[bad-option] %s is no option; try --help", argument);
+        perf_message("[bad-option] %s is not an option; try --help", argument);
     }
 }
 
@@ -333,14 +334,15 @@ static int check_together(const struct perf_options *options)
         return -1;
     }
     if (options->tune != NULL && perf_tune_number(options->collective) < 0) {
-        perf_message("[option-conflict] --tuning: no rules are for %s by itself; give allreduce, "
-                     "bcast, reduce, scan, exscan, allgather, reduce_scatter, alltoall, gather, "
-                     "scatter, or all",
+        perf_message("[option-conflict] --tuning: there are no rules for %s alone; give "
+                     "allreduce, bcast, reduce, scan, exscan, allgather, reduce_scatter, "
+                     "alltoall, gather, scatter, or all",
                      options->collective->name);
         return -1;
     }
     if (options->all && (options->tune == NULL || options->in_place)) {
-        perf_message("[option-conflict] --collective all: for --tuning, without --in-place");
+        perf_message("[option-conflict] --collective all needs --tuning, and does not work "
+                     "with --in-place");
         return -1;
     }
     if (options->rounds > PERF_MAX_ROUNDS) {

@@ -218,8 +218,9 @@ static void print_who(const struct perf_report *report)
     perf_report_served(&report->served, served, sizeof served);
     perf_counters_parameter("net", net, sizeof net);
     if (calls == 0) {
-        printf("# coll/gpuring served none of the timed calls (fallbacks: %llu); other components "
-               "did. coll_gpuring_priority=90 turns it on, coll_gpuring_verbose=1 gives reasons\n",
+        printf("# coll/gpuring served none of the timed calls (fallbacks: %llu); other "
+               "components did. coll_gpuring_priority=90 turns it on, and "
+               "coll_gpuring_verbose=1 prints the reasons\n",
                (unsigned long long) fallbacks);
         return;
     }

@@ -108,8 +108,8 @@ static void count_path(struct output *output, const struct selftest_result *resu
     output->bad += verdict != SELFTEST_UNUSED && verdict != SELFTEST_RIGHT;
     if (verdict == SELFTEST_SILENT) {
         perf_message(
-            "[selftest-silent] %s: what one GPU writes does not arrive at the other, or does "
-            "not arrive whole, so that the path is not used; [peer-silent], [wrong-lines] or "
+            "[selftest-silent] %s: data that one GPU writes does not reach the other, or not "
+            "as a whole, so the path is not used; [peer-silent], [wrong-lines] or "
             "[torn-lines] in the log names the remedy",
             what);
     } else if (verdict == SELFTEST_WRONG) {

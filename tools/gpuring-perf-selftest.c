@@ -408,8 +408,8 @@ int perf_selftest(struct perf_bench *bench)
 
     if (!perf_all_well(perf_counters_present())) {
         if (bench->rank == 0) {
-            perf_message("[selftest-off] coll/gpuring is not loaded on all ranks: is it installed "
-                         "for this Open MPI (ompi_info | grep gpuring)?");
+            perf_message("[selftest-off] coll/gpuring is not loaded on all ranks: run with "
+                         "gpuring-run, or check that it is installed for this Open MPI");
         }
         return 1;
     }

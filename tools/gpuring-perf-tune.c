@@ -203,8 +203,9 @@ static bool can_tune(const struct tune *tune)
     if (!perf_counters_present()) {
         why = perf_counters_absent();
     } else if (tune->set.count < PREVIOUS + 2 || tune->nodes < 1) {
-        why = "coll/gpuring does not serve it; host memory needs --mca coll_gpuring_priority 90 "
-              "--mca coll_gpuring_device host, GPU memory --memory cuda, and two ranks";
+        why = "coll/gpuring does not serve it; start gpuring-perf with gpuring-run and two or "
+              "more ranks, and with --memory cuda, or for host memory --mca "
+              "coll_gpuring_device host";
     }
     if (why != NULL && tune->bench->rank == 0) {
         perf_message("[cannot-tune] --tuning: %s: %s", tune->bench->options->collective->name, why);

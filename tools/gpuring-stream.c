@@ -205,11 +205,11 @@ int PMPIX_Stream_create(MPI_Info info, MPIX_Stream *stream)
                     text);
     }
     if (!get_info(info, "value", text) || !parse_handle(text, &value)) {
-        return FAIL(
-            ERRORS_WITHOUT_COMM, MPI_ERR_INFO_VALUE,
-            "[stream-value] MPIX_Stream_create: the info has value=%s, which is no handle of "
-            "a stream; set it with MPIX_Info_set_hex(info, \"value\", &stream, sizeof stream)",
-            text);
+        return FAIL(ERRORS_WITHOUT_COMM, MPI_ERR_INFO_VALUE,
+                    "[stream-value] MPIX_Stream_create: the info has value=%s, which is not the "
+                    "handle of a stream; set it with MPIX_Info_set_hex(info, \"value\", &stream, "
+                    "sizeof stream)",
+                    text);
     }
     pthread_mutex_lock(&objects.lock);
     index = find_free();
@@ -375,8 +375,8 @@ int PMPIX_Stream_comm_create(MPI_Comm comm, MPIX_Stream stream, MPI_Comm *newcom
     if (code == MPI_SUCCESS && !use_stream(stream, &value)) {
         free(attached);
         return FAIL(comm, MPI_ERR_ARG,
-                    "[stream-handle] MPIX_Stream_comm_create: there is no such stream object; all "
-                    "ranks must give one");
+                    "[stream-handle] MPIX_Stream_comm_create: there is no such stream object; "
+                    "all ranks must pass one");
     }
     attached->stream = stream;
     if (code == MPI_SUCCESS) {

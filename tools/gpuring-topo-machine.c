@@ -296,8 +296,9 @@ static int all_search(struct topo_machine *machine, struct pci_error *error)
     rc = rc ? rc : pci_bounds_of_graph(machine->graph, &machine->bounds);
     machine->times.bounds = lap(&since);
     if (rc == 0 && pci_channels_no_nic(&machine->ring)) {
-        topo_message("[no-nic] no NIC of the topology serves the GPUs: a network of 10 Gb/s a node "
-                     "is assumed; describe the NICs in a file and name it with --topo");
+        topo_message("[no-nic] no NIC of the topology serves the GPUs: a network with 10 Gb/s "
+                     "for each node is assumed; describe the NICs in a file and name it with "
+                     "--topo");
     }
     return rc;
 }

@@ -49,8 +49,8 @@ static void help_print(void)
         "  -p, --p2p ok|no        whether the driver permits GPUs to reach each other\n"
         "      --p2p-level CLASS  use peer access up to this path class (LOC NVL PIX PXB PHB SYS)\n"
         "      --gdr-level CLASS  use GPUDirect RDMA up to this path class\n"
-        "  -d, --graph FILE       simulate with --nodes: write the channels of all ranks there\n"
-        "  -c, --containers       simulate: each rank sees no GPU but its own; views are united\n"
+        "  -d, --graph FILE       simulate with --nodes: write the channels of all ranks to FILE\n"
+        "  -c, --containers       simulate: each rank sees only its own GPU; views are combined\n"
         "  -s, --sizes LIST       sizes to predict: 1K,64K,1M or 1K-1G (powers of two)\n"
         "  -m, --model FILE       constants of the cost model; reference: those of NCCL\n"
         "  -C, --collective NAME  predict: allreduce (default), bcast, reduce, scan, exscan,\n"
@@ -60,7 +60,8 @@ static void help_print(void)
         "  -v, --verbose          report what was omitted or assumed\n"
         "  -h, --help             this text\n"
         "  -V, --version          the version\n"
-        "\nExit status: 0 fine, 1 the machine, a file or the output failed, 2 wrong usage.\n"
+        "\nExit status: 0 success; 1 an error of the machine, a file or the output; 2 wrong "
+        "usage.\n"
         "See gpuring-topo(1).");
 }
 
@@ -154,8 +155,8 @@ static int unknown(const char *what, const char *word, const char *(*known)(size
 {
     const char *nearest = argument_nearest(word, known);
 
-    return nearest ? mistake("'%s' is no %s; did you mean '%s'?", word, what, nearest)
-                   : mistake("'%s' is no %s", word, what);
+    return nearest ? mistake("'%s' is not a %s; did you mean '%s'?", word, what, nearest)
+                   : mistake("'%s' is not a %s", word, what);
 }
 
 static const char *command_name(size_t index)
@@ -331,8 +332,8 @@ static int option_wrong(const char *argument, int option)
     if (option == ':') {
         return mistake("%s needs a value", argument);
     }
-    return nearest ? mistake("%s is no option; did you mean --%s?", argument, nearest)
-                   : mistake("%s is no option", argument);
+    return nearest ? mistake("%s is not an option; did you mean --%s?", argument, nearest)
+                   : mistake("%s is not an option", argument);
 }
 
 int topo_options_read(int argc, char **argv, struct topo_options *options)

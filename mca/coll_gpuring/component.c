@@ -77,15 +77,15 @@ static void log_file_open(void)
     }
     if (gpuring_log_file_path(gpuring_params.log_file, gpuring_process.hostname, path,
                               sizeof path) != GPURING_OK) {
-        gpuring_warn("[log-file] coll_gpuring_log_file=%s is no path: after a %% there may be h, p "
-                     "or %%; log lines go to standard error",
+        gpuring_warn("[log-file] coll_gpuring_log_file=%s is not a valid path: only h, p or "
+                     "%% may follow a %%; the log is written to standard error",
                      gpuring_params.log_file);
         return;
     }
     log_file = gpuring_log_file_open(path);
     if (log_file < 0) {
-        gpuring_warn("[log-file] cannot append to %s: %s; log lines go to standard error", path,
-                     strerror(errno));
+        gpuring_warn("[log-file] cannot append to %s: %s; the log is written to standard error",
+                     path, strerror(errno));
     }
 }
 

@@ -266,9 +266,10 @@ mca_coll_base_module_t *mca_coll_gpuring_comm_query(struct ompi_communicator_t *
     }
     module = module_new(comm, serves);
     if (module == NULL) {
-        gpuring_error("[no-module] out of memory for a communicator: this rank delegates its calls "
-                      "to other components; other ranks wait for it in their first call until "
-                      "coll_gpuring_timeout; give the process more memory");
+        gpuring_error("[no-module] out of memory for a communicator: this rank delegates its "
+                      "calls to other components, and other ranks wait for it in their first "
+                      "call until coll_gpuring_timeout; free host memory, or raise its limit "
+                      "(ulimit -v)");
         return NULL;
     }
     /* Offer all functions. module_enable removes those that the communicator does not have. */

@@ -57,8 +57,8 @@ int topo_pci_locations_gather(ompi_communicator_t *comm, struct pci_map_location
     all = malloc((size_t) ompi_comm_size(comm) * sizeof *all);
     if (!all) {
         opal_output(0,
-                    "topo/pci: no memory for the locations of %d ranks; "
-                    "the order of ranks stays as it is",
+                    "topo/pci: out of memory for the locations of %d ranks; the order of "
+                    "ranks stays as it is",
                     ompi_comm_size(comm));
     }
     rc = topo_pci_agree(comm, all != NULL, &ok);

@@ -117,8 +117,7 @@ int topo_pci_parameters_register(const mca_base_component_t *component)
         rc = mca_base_component_var_register(
             component, "hostid",
             "Identity of this process's host, any text; empty (default) selects the running "
-            "kernel, "
-            "and different texts let one machine stand for several hosts.",
+            "kernel, and different texts on one machine simulate several hosts.",
             MCA_BASE_VAR_TYPE_STRING, NULL, 0, 0, OPAL_INFO_LVL_6, MCA_BASE_VAR_SCOPE_READONLY,
             &topo_pci_parameters.hostid);
         rc = rc < 0 ? rc : OMPI_SUCCESS;

@@ -79,7 +79,7 @@ static int line_start(struct line *line, const char *text, size_t length)
         bool blank = isspace((unsigned char) text[i]);
 
         if (!blank && (text[i] < '!' || text[i] > '~')) {
-            return complain(line, "[not-text] byte 0x%02x is no text; write the file in ASCII",
+            return complain(line, "[not-text] byte 0x%02x is not text; write the file in ASCII",
                             (unsigned char) text[i]);
         }
         line->text[i] = blank ? ' ' : text[i];
@@ -154,9 +154,10 @@ static int parse_conditions(struct line *line, struct gpuring_tuning_rule *rule)
                 return GPURING_ERR_ARG;
             }
         } else if (!parse_span(value, spans[i])) {
-            return complain(
-                line, "[bad-range] '%s' is no number; give N, N-M with N not above M, N- or *",
-                word);
+            return complain(line,
+                            "[bad-range] '%s' is not a number or range; write N, N-M with N not "
+                            "above M, N- or *",
+                            word);
         }
     }
     rule->memories = memory < GPURING_TUNING_MEMORIES ? 1u << memory : ALL_MEMORIES;

@@ -152,8 +152,8 @@ int gpuring_nics_find(const char *root, const char *list, int gid, struct gpurin
         }
     }
     if (beyond > 0) {
-        gpuring_info("%d RDMA ports beyond the first %d are not considered; coll_gpuring_verbs_hca "
-                     "chooses among them",
+        gpuring_info("%d RDMA ports beyond the first %d are not used; select other ports with "
+                     "coll_gpuring_verbs_hca",
                      beyond, GPURING_NICS_MAX);
     }
     free(devices.device);

@@ -147,9 +147,9 @@ static int round_start(struct gpuring_oob *oob)
 static void check_version(struct gpuring_oob *oob, int from)
 {
     if (oob->in.version != GPURING_WIRE_VERSION) {
-        gpuring_error("[versions-differ] rank %d runs another version of coll/gpuring (wire format "
-                      "%u) than rank %d (%u): no collective of coll/gpuring can run on this "
-                      "communicator; install the same version on all hosts",
+        gpuring_error("[versions-differ] rank %d runs a different version of coll/gpuring "
+                      "(wire format %u) from rank %d (%u): no collective of coll/gpuring can "
+                      "run on this communicator; install the same version on all hosts",
                       from, oob->in.version, oob->rank, GPURING_WIRE_VERSION);
         gpuring_oob_fail(oob, GPURING_ERR_DISAGREE);
     }
@@ -162,8 +162,9 @@ static int round_header(struct gpuring_oob *oob)
     int from = oob->message[GPURING_OOB_HEADER_IN].peer;
 
     if (in->magic != MAGIC || in->number != oob->number) {
-        gpuring_error("rank %d sent another message than rank %d expects (gathering %llu)", from,
-                      oob->rank, (unsigned long long) oob->number);
+        gpuring_error("rank %d sent a different message from the one that rank %d expects "
+                      "(gathering %llu)",
+                      from, oob->rank, (unsigned long long) oob->number);
         return GPURING_ERR_PEER;
     }
     check_version(oob, from);

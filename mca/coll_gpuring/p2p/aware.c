@@ -34,9 +34,10 @@ static bool on_gpu(const void *buffer, size_t count, MPI_Datatype type)
 
 static int log_memory(const char *function, size_t bytes)
 {
-    gpuring_error("[stage-no-memory] %s returns MPI_ERR_NO_MEM on this rank, and transfers no data "
-                  "of it: there are no %zu bytes of host memory to stage it through; free host "
-                  "memory, or raise its limits (ulimit -v, vm.overcommit_memory)",
+    gpuring_error("[stage-no-memory] %s returns MPI_ERR_NO_MEM on this rank and transfers "
+                  "none of its data: %zu bytes of host memory to stage it through could not "
+                  "be allocated; free host memory, or raise its limits (ulimit -v, "
+                  "vm.overcommit_memory)",
                   function, bytes);
     return gpuring_compat_error(GPURING_ERR_NOMEM);
 }

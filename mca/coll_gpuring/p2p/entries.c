@@ -315,13 +315,13 @@ void gpuring_p2p_open(void)
         return;
     }
     if (gpuring_params.p2p == GPURING_PARAM_P2P_AUTO && gpuring_compat_cuda_aware()) {
-        gpuring_info("[p2p-own] this Open MPI was built with CUDA: its own point-to-point calls "
-                     "take GPU buffers");
+        gpuring_info("[p2p-own] this Open MPI was built with CUDA: its own point-to-point "
+                     "calls accept GPU buffers");
         return;
     }
     if (MCA_ompi_pml_DIRECT_CALL) {
         gpuring_warn("[p2p-direct] this Open MPI was built to call one PML directly: "
-                     "point-to-point calls do not take GPU buffers");
+                     "point-to-point calls do not accept GPU buffers");
         return;
     }
     gpuring_p2p.previous = mca_pml;

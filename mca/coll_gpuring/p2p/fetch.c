@@ -129,8 +129,8 @@ struct gpuring_p2p_fetch *gpuring_p2p_fetch_new(const struct gpuring_p2p_offer *
     struct gpuring_p2p_fetch *self = calloc(1, sizeof *self);
 
     if (self == NULL) {
-        gpuring_error("[p2p-no-memory] a receive returns MPI_ERR_NO_MEM: there is no memory to "
-                      "take a message of %llu bytes, which is lost",
+        gpuring_error("[p2p-no-memory] a receive returns MPI_ERR_NO_MEM: no memory could be "
+                      "allocated for a message of %llu bytes, which is lost; free host memory",
                       (unsigned long long) offer->bytes);
         decline(offer->sending, offer->sender);
         return NULL;
@@ -151,8 +151,9 @@ struct gpuring_p2p_fetch *gpuring_p2p_fetch_new(const struct gpuring_p2p_offer *
     }
     if (self->status == GPURING_ERR_NOMEM) {
         gpuring_error(
-            "[p2p-no-memory] a receive of %zu bytes returns an error: there is no host memory for "
-            "them; free host memory, or raise its limits (ulimit -v, vm.overcommit_memory)",
+            "[p2p-no-memory] a receive of %zu bytes returns an error: their host memory could "
+            "not be allocated; free host memory, or raise its limits (ulimit -v, "
+            "vm.overcommit_memory)",
             self->bytes);
     }
     return self;

@@ -13,8 +13,8 @@
 static int no_memory(const struct gpuring_p2p_message *message)
 {
     gpuring_error("[p2p-no-memory] a send or receive on GPU memory returns MPI_ERR_NO_MEM: "
-                  "there are no %zu bytes of host memory for its message; free host memory, or "
-                  "raise its limits (ulimit -v, vm.overcommit_memory)",
+                  "%zu bytes of host memory for its message could not be allocated; free host "
+                  "memory, or raise its limits (ulimit -v, vm.overcommit_memory)",
                   message->bytes);
     return GPURING_ERR_NOMEM;
 }
@@ -132,8 +132,9 @@ void gpuring_p2p_message_copy_failed(size_t bytes, int status)
     bool again = __atomic_exchange_n(&logged, true, __ATOMIC_RELAXED);
 
     gpuring_log(again ? GPURING_LOG_INFO : GPURING_LOG_ERROR,
-                "[p2p-copy] a send or receive of %zu bytes returns an error because its data could "
-                "not be copied between GPU and host: %s; a message that was to be sent is lost",
+                "[p2p-copy] a send or receive of %zu bytes returns an error because its data "
+                "could not be copied between GPU and host: %s; a message that should be sent "
+                "is lost",
                 bytes, gpuring_status_text(status));
 }
 

@@ -106,8 +106,9 @@ static p2p_request_t *create(const struct gpuring_p2p_message *message,
     size_t behind = offsetof(mca_pml_base_request_t, req_ompi) + sizeof(ompi_request_t);
 
     if (self == NULL) {
-        gpuring_error("[p2p-no-memory] a send or receive on GPU memory returns MPI_ERR_NO_MEM: "
-                      "there is no memory for its request");
+        gpuring_error("[p2p-no-memory] a send or receive on GPU memory returns "
+                      "MPI_ERR_NO_MEM: no memory could be allocated for its request; free "
+                      "host memory");
         return NULL;
     }
     memset((char *) self + behind, 0, sizeof *self - behind);

@@ -148,9 +148,9 @@ static void log_no_way(const struct gpuring_p2p_sending *self)
         gpuring_p2p_message_copy_failed(self->bytes, self->status);
         return;
     }
-    gpuring_error("[p2p-no-memory] a send on GPU memory returns an error: there are no %zu bytes "
-                  "of host memory to copy it; free host memory, or raise its limits (ulimit -v, "
-                  "vm.overcommit_memory)",
+    gpuring_error("[p2p-no-memory] a send on GPU memory returns an error: %zu bytes of host "
+                  "memory to copy it could not be allocated; free host memory, or raise its "
+                  "limits (ulimit -v, vm.overcommit_memory)",
                   BUFFERS * GPURING_P2P_CHUNK);
 }
 
@@ -279,8 +279,8 @@ int gpuring_p2p_sending_start(const struct gpuring_p2p_message *message,
     code = send_offer(self, to);
     if (code != MPI_SUCCESS) {
         gpuring_error(
-            "[p2p-offer] a send of %zu bytes to rank %d of MPI_COMM_WORLD returns an error because "
-            "Open MPI could not send its announcement; see its own messages",
+            "[p2p-offer] a send of %zu bytes to rank %d of MPI_COMM_WORLD returns an error "
+            "because Open MPI could not send its announcement; see the messages of Open MPI",
             message->bytes, peer);
         gpuring_p2p_sending_free(self); /* except the receive, which the PML owns */
         return code;

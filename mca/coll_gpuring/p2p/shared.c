@@ -169,8 +169,8 @@ static void log_not_made(enum gpuring_p2p_place place, int status)
                            : "large messages of this process are sent through Open MPI";
 
     if (status == GPURING_ERR_NOMEM) {
-        gpuring_warn("[p2p-by-host] %s: it lacks %zu MiB of %s memory for them; leave it free "
-                     "for the first ones",
+        gpuring_warn("[p2p-by-host] %s: %zu MiB of %s memory for them could not be allocated; "
+                     "leave that much free for the first large message",
                      next, all_bytes(place) >> 20, place == GPURING_P2P_GPU ? "GPU" : "host");
     } else {
         gpuring_info("[p2p-by-host] %s: other processes cannot map its memory", next);
@@ -327,7 +327,8 @@ const struct gpuring_p2p_slots *gpuring_p2p_slots_map(enum gpuring_p2p_place pla
         if (!map_first(slots, shared, scratch, room)) {
             unmap(slots);
             gpuring_info("[p2p-by-host] messages from rank %d do not use its %s memory, "
-                         "which cannot be mapped, or is not read right",
+                         "because it cannot be mapped, or a test pattern was not read "
+                         "correctly",
                          sender, place == GPURING_P2P_GPU ? "GPU" : "shared host");
         }
     }

@@ -73,8 +73,8 @@ void gpuring_serve_order_lost(const mca_coll_gpuring_module_t *module, enum gpur
         reason != GPURING_REASON_NO_DRIVER &&
         (__atomic_fetch_or(&warned, bit, __ATOMIC_RELAXED) & bit) == 0) {
         gpuring_module_text(module, text, sizeof text);
-        gpuring_warn("[order-lost] %s: %s is folded by another component in another order, "
-                     "although coll_gpuring_deterministic is set: %s",
+        gpuring_warn("[order-lost] %s: %s is computed by another component in a different "
+                     "order, although coll_gpuring_deterministic is set: %s",
                      text, name, gpuring_reason_text(reason));
     }
 }

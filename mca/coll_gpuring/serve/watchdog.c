@@ -111,8 +111,8 @@ static void report_stall(mca_coll_gpuring_module_t *module, uint64_t waited, boo
     gpuring_warn("[stalled] %s: %s: has waited %llu s for %s; last seen there: %s; %s", report.self,
                  report.call, seconds, report.wait, report.seen,
                  fatal ? "the call returns an MPI error now (coll_gpuring_timeout)"
-                       : "it goes on waiting; coll_gpuring_timeout=SECONDS would end it with an "
-                         "MPI error");
+                       : "it continues to wait; coll_gpuring_timeout=SECONDS would end it "
+                         "with an MPI error");
     module->serve->watchdog.reported = true;
 }
 

@@ -140,9 +140,9 @@ static int log_failure(mca_coll_gpuring_module_t *module, enum gpuring_staged wh
 
     module->staging.failed = true;
     gpuring_log(first ? GPURING_LOG_ERROR : GPURING_LOG_INFO,
-                "[stage-copy] %s returns an error on this rank, whose data could not be copied "
-                "between GPU and host: %s; other ranks get bytes of 0xff (NaN, or -1) in place of "
-                "what this rank sends",
+                "[stage-copy] %s returns an error on this rank, whose data could not be "
+                "copied between GPU and host: %s; other ranks receive bytes of 0xff (NaN or "
+                "-1) instead of this rank's data",
                 stage_text(module, what, text), gpuring_status_text(failed));
     return failed;
 }
@@ -152,10 +152,10 @@ int gpuring_stage_log_memory(mca_coll_gpuring_module_t *module, enum gpuring_sta
 {
     char text[320];
 
-    gpuring_error("[stage-no-memory] %s returns MPI_ERR_NO_MEM on this rank, which cannot take "
-                  "part in it: there are no %zu bytes of host memory to stage it through; other "
-                  "ranks may wait for it; free host memory, raise its limits (ulimit -v, "
-                  "vm.overcommit_memory)",
+    gpuring_error("[stage-no-memory] %s returns MPI_ERR_NO_MEM on this rank, which cannot "
+                  "take part in it: %zu bytes of host memory to stage it through could not be "
+                  "allocated; other ranks may wait for it; free host memory, or raise its "
+                  "limits (ulimit -v, vm.overcommit_memory)",
                   stage_text(module, what, text), bytes);
     return GPURING_ERR_NOMEM;
 }
@@ -294,8 +294,8 @@ static void report_stall(struct gpuring_stage *stage, uint64_t waited)
 
     stage->reported = true;
     gpuring_warn("[stage-stalled] %s, staged through host memory, has waited %llu s for other "
-                 "ranks and goes on waiting; look in their logs for one that failed, or does not "
-                 "make this call",
+                 "ranks and continues to wait; look in their logs for a rank that failed or "
+                 "does not make this call",
                  stage_text(stage->module, stage->what, text),
                  (unsigned long long) (waited / GPURING_SECOND));
 }

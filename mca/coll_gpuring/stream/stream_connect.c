@@ -45,7 +45,8 @@ static int attach(void *stream)
 
     if (ops->enqueue == NULL || !gpuring_memory_possible()) {
         gpuring_error("[stream-no-gpu] calls in a stream need GPUs: %s",
-                      ops->enqueue == NULL ? "coll_gpuring_device is host; do not set it"
+                      ops->enqueue == NULL ? "coll_gpuring_device is host; leave it at its "
+                                             "default"
                                            : "the program has not loaded the CUDA driver");
         return GPURING_ERR_UNSUPPORTED;
     }

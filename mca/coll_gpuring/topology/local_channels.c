@@ -190,9 +190,9 @@ static void log_channels(const struct pci_chosen *chosen)
                      "describe the NICs");
     }
     if (chosen->nparts > 1) {
-        gpuring_info("[node-in-parts] the NICs of this node are faster than the paths between some "
-                     "of its GPUs: %u parts of it are connected by the NICs; coll_gpuring_net=none "
-                     "keeps it whole",
+        gpuring_info("[node-in-parts] the NICs of this node are faster than the paths between "
+                     "some of its GPUs: %u parts of it are connected through the NICs; "
+                     "coll_gpuring_net=none prevents this",
                      chosen->nparts);
     }
 }
@@ -359,9 +359,10 @@ void gpuring_local_channels_find(const struct gpuring_gathered *rank_infos,
                          gpus.count,
                          gpuring_rank_info_of(rank_infos, rank)->device.mps
                              ? " under CUDA MPS"
-                             : " and take turns on them, as CUDA MPS does not run: calls of less "
-                               "than some MiB are staged through host memory; start MPS on each "
-                               "node, as the user who runs the job: nvidia-cuda-mps-control -d");
+                             : " and take turns on them, because CUDA MPS does not run: calls "
+                               "of less than some MiB are staged through host memory; start "
+                               "MPS on each node, as the user who runs the job: "
+                               "nvidia-cuda-mps-control -d");
         }
         free(gpus.of);
     }

@@ -320,12 +320,11 @@ static void warn_staged(const struct gpuring_transport *transport, const struct 
                      transport->gpu, transport->config.rank, peer->gpu, peer->rank, peer->pid);
     } else if (peer->mutually_mapped) {
         gpuring_log(level,
-                    "[peer-silent] GPU %s (rank %d) and GPU %s (rank %d, pid %u) map each other's "
-                    "memory, but "
-                    "what one writes does not arrive at the other: they are connected through "
-                    "pinned host memory, which is slower. Usually PCI access control (ACS) or an "
-                    "IOMMU stands between them: turn ACS off for the PCI switches, or boot with "
-                    "iommu=pt",
+                    "[peer-silent] GPU %s (rank %d) and GPU %s (rank %d, pid %u) map each "
+                    "other's memory, but data that one writes does not reach the other: they "
+                    "are connected through pinned host memory, which is slower. The usual "
+                    "cause is PCI access control (ACS) or an IOMMU: turn ACS off for the PCI "
+                    "switches, or boot with iommu=pt",
                     transport->gpu, transport->config.rank, peer->gpu, peer->rank, peer->pid);
     } else {
         gpuring_log(

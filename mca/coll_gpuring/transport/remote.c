@@ -139,9 +139,9 @@ static int create_slots(struct gpuring_transport *transport)
     if (transport->ndirect == 0) {
         free_direct(transport);
         if (bytes == 0 && transport->nremote > 0 && able(&transport->config)) {
-            gpuring_info(
-                "[gdr-far] no network device is known to be near enough to the GPU for GPUDirect "
-                "RDMA (coll_gpuring_gdr_level): data between nodes go through host memory");
+            gpuring_info("[gdr-far] no network device is known to be near enough to the GPU for "
+                         "GPUDirect RDMA (coll_gpuring_gdr_level): data between nodes is copied "
+                         "through host memory");
         }
     } else {
         gpuring_info(
@@ -150,7 +150,8 @@ static int create_slots(struct gpuring_transport *transport)
             transport->ndirect, transport->nremote,
             transport->direct_nic.dmabuf >= 0 ? "dma-buf" : "peer memory",
             transport->direct_nic.flush
-                ? "flushed by reading, for no order of writes is promised to a running kernel"
+                ? "flushed by reading, because no order of writes is guaranteed to a running "
+                  "kernel"
                 : "in order, as the driver says: not flushed");
     }
     return GPURING_OK;

@@ -32,8 +32,8 @@ static void log_not_offered(const mca_coll_gpuring_module_t *module,
     }
     if (module->rank == 0 && engine->choice_config.protocol == GPURING_PROTOCOL_LL128 &&
         !engine->choice_config.host && engine->choice_config.model.ll128 == 0) {
-        gpuring_info("[no-ll128] coll_gpuring_protocol=ll128 has no effect: the topology does not "
-                     "say that the links between the GPUs keep 128-byte stores whole, as NVLink "
+        gpuring_info("[no-ll128] coll_gpuring_protocol=ll128 has no effect: it is not known "
+                     "that the links between the GPUs keep 128-byte stores whole, as NVLink "
                      "does; another protocol is chosen by size");
     }
 }

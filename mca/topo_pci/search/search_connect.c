@@ -60,8 +60,8 @@ static int check_wire(const struct pci_wire *wire, uint32_t rank, uint32_t nrank
     if (wire->version != PCI_WIRE_VERSION) {
         return pci_error_set(
             error, -EPROTO,
-            "rank %u speaks version %u of the channel exchange, this process %u; install "
-            "one version of the component on all nodes",
+            "rank %u uses version %u of the channel exchange, and this process version %u; "
+            "install one version of the component on all nodes",
             rank, wire->version, PCI_WIRE_VERSION);
     }
     for (size_t i = 0; sound && i < 4; i++) {
@@ -139,8 +139,8 @@ static int check_node(const struct pci_connect *connect, uint32_t node, uint32_t
         if (wire->count != count || memcmp(wire, head, offsetof(struct pci_wire, ring)) != 0) {
             return pci_error_set(
                 error, -EPROTO,
-                "rank %u and rank %u are of node %u, but found different channels; do "
-                "they see different devices?",
+                "rank %u and rank %u are on node %u, but found different channels; do they "
+                "see different devices?",
                 connect->members[begin], rank, node);
         }
         for (uint32_t c = 0; c < (uint32_t) head->rings + head->trees; c++) {

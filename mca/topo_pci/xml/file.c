@@ -56,8 +56,7 @@ int pci_file_read_open(int fd, size_t limit, char **text, size_t *size, char *wh
         return rc;
     }
     if (length > limit) {
-        snprintf(why, room, "[too-long] is longer than %zu MiB; name a file that is not",
-                 limit >> 20);
+        snprintf(why, room, "[too-long] is longer than %zu MiB; use a smaller file", limit >> 20);
         free(all);
         return -E2BIG;
     }
@@ -77,12 +76,15 @@ static int check_kind(int fd, char *why, size_t room)
         return rc;
     }
     if (S_ISDIR(info.st_mode)) {
-        snprintf(why, room, "[not-a-file] is no regular file but a folder; name a file in it");
+        snprintf(why, room,
+                 "[not-a-file] is not a regular file but a folder; name a file in "
+                 "it");
         return -EISDIR;
     }
     if (!S_ISREG(info.st_mode)) {
         snprintf(why, room,
-                 "[not-a-file] is no regular file but a %s; write the text to a file and name that",
+                 "[not-a-file] is not a regular file but a %s; write the text to a file, and "
+                 "name this file",
                  S_ISFIFO(info.st_mode) ? "pipe" : "device");
         return -EINVAL;
     }

@@ -75,12 +75,12 @@ static int context_destroyed(struct gpuring_device *device, bool sure)
         gpuring_cuda_lost(device);
     }
     if (!told) {
-        gpuring_error("[context-destroyed] the CUDA context of GPU %d that coll/gpuring works in, "
-                      "that of the first GPU buffer given to MPI, was destroyed (cuCtxDestroy, "
-                      "cudaDeviceReset): collectives on communicators that were connected in it "
-                      "return errors; messages, and collectives on new communicators "
-                      "(MPI_Comm_dup), are staged through host memory, which is slower; keep that "
-                      "context until MPI_Finalize",
+        gpuring_error("[context-destroyed] the CUDA context of GPU %d that coll/gpuring works "
+                      "in (the context of the first GPU buffer that was passed to MPI) was "
+                      "destroyed with cuCtxDestroy or cudaDeviceReset: collectives on "
+                      "communicators that were connected in it return errors; messages, and "
+                      "collectives on new communicators (MPI_Comm_dup), are staged through "
+                      "host memory, which is slower; keep that context until MPI_Finalize",
                       device->ordinal);
     }
     return GPURING_ERR_CONTEXT;

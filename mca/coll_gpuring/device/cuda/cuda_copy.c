@@ -307,9 +307,9 @@ static void count_timed(struct gpuring_device *device, bool slow)
     count = slow ? count + SLOW_WEIGHT : count > 0 ? count - 1 : 0;
     __atomic_store_n(&device->slow_copies, count, __ATOMIC_RELAXED);
     if (count >= SLOW_ENOUGH) {
-        gpuring_info("[takes-turns] small copies to GPU %d wait because other processes use it "
-                     "without CUDA MPS: from now on they are made in two rows, which do not wait; "
-                     "start MPS with nvidia-cuda-mps-control -d",
+        gpuring_info("[takes-turns] small copies to GPU %d wait because other processes use "
+                     "it without CUDA MPS: from now on they are copied as two rows, which "
+                     "avoids this; start MPS with nvidia-cuda-mps-control -d",
                      device->ordinal);
     }
 }

@@ -44,9 +44,10 @@ static bool resolve(void)
         void *address = dlsym(driver.handle, calls[i].symbol);
 
         if (address == NULL && calls[i].required) {
-            gpuring_error("[driver-old] the CUDA driver lacks %s: MPI calls on GPU buffers return "
-                          "an error; install a driver of CUDA 11.4 or newer, or run without "
-                          "coll/gpuring (coll_gpuring_device=off) and give MPI host buffers",
+            gpuring_error("[driver-old] the CUDA driver lacks %s: MPI calls on GPU buffers "
+                          "return an error; install a driver of CUDA 11.4 or newer, or run "
+                          "without coll/gpuring (coll_gpuring_device=off) and pass host "
+                          "buffers to MPI",
                           calls[i].symbol);
             return false;
         }

@@ -33,8 +33,9 @@ int gpuring_cuda_stream_owner(void *stream, struct gpuring_pointer *owner)
         return GPURING_ERR_UNSUPPORTED;
     }
     if (stream == CU_STREAM_PER_THREAD) {
-        gpuring_error("[stream-per-thread] the per-thread default stream is another stream in each "
-                      "thread, so calls on a communicator would have no order; create a stream");
+        gpuring_error("[stream-per-thread] the per-thread default stream is a different "
+                      "stream in each thread, so that calls on a communicator would have no "
+                      "order; create a stream");
         return GPURING_ERR_UNSUPPORTED;
     }
     result = driver->stream_context(explicit_stream(stream), &context);

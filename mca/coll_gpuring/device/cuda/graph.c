@@ -62,7 +62,8 @@ static bool prepare_graph(struct gpuring_stream *stream, const CUDA_KERNEL_NODE_
     }
     if (result != CUDA_SUCCESS) {
         stream->plain = true;
-        gpuring_info("kernels are launched without a graph, which takes 1 to 2 us more: %s",
+        gpuring_info("kernels are launched without a CUDA graph, which takes 1 to 2 us "
+                     "longer: %s",
                      gpuring_cuda_error(stream->device->driver, result, text, sizeof text));
     }
     return !stream->plain;

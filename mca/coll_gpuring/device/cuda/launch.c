@@ -148,9 +148,9 @@ static int lanes_status(const struct gpuring_work *work)
             status = GPURING_ERR_ABORTED;
             break;
         default:
-            gpuring_error("[counts-differ] lane %u step %u: a slot of connection %u holds another "
-                          "size than this rank's call has; all ranks must give the same count and "
-                          "datatype",
+            gpuring_error("[counts-differ] lane %u step %u: a slot of connection %u has a "
+                          "different size from that of this rank's call; all ranks must pass "
+                          "the same count and datatype",
                           i, work->states[i].step, work->states[i].wait_ref);
             return GPURING_ERR_COUNTS;
         }
@@ -175,8 +175,8 @@ static int ask(struct gpuring_stream *stream, const struct gpuring_work *work)
         return GPURING_AGAIN; /* the kernel has ended before it could take the work */
     }
     if (status == GPURING_OK && !lanes_left(work)) {
-        gpuring_error("[kernel-lost] a kernel has ended, and host memory does not show it: the "
-                      "memory was unmapped, or the GPU reset; restart the job");
+        gpuring_error("[kernel-lost] a kernel has ended without a sign in host memory: the "
+                      "memory was unmapped, or the GPU was reset; restart the job");
         return GPURING_ERR_IO;
     }
     return status;

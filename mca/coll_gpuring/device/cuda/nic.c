@@ -72,14 +72,13 @@ int gpuring_cuda_nic_access(struct gpuring_device *device, void *memory, size_t 
 
     if (gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED) == 0 &&
         gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED) == 0) {
-        gpuring_info("[no-gpudirect] the driver offers no GPUDirect RDMA for this GPU, so data "
-                     "between nodes go "
-                     "through the host's memory");
+        gpuring_info("[no-gpudirect] the driver offers no GPUDirect RDMA for this GPU, so "
+                     "data between nodes is copied through host memory");
         return GPURING_ERR_UNSUPPORTED;
     }
     if ((address | bytes) % GPU_PAGE != 0) {
-        gpuring_info("GPU memory does not begin or end with a page, so data between nodes go "
-                     "through the host's memory");
+        gpuring_info("GPU memory does not begin or end with a page, so data between nodes is "
+                     "copied through host memory");
         return GPURING_ERR_UNSUPPORTED;
     }
     status = gpuring_cuda_enter(device);

@@ -215,8 +215,8 @@ static int mpi_link_connect(struct gpuring_net_link *link, const void *process_h
     int32_t rank;
 
     if (process_bytes != sizeof rank || bytes != sizeof peer) {
-        gpuring_error("%s announced a connection of another form: all ranks must load the same "
-                      "version of coll/gpuring",
+        gpuring_error("%s announced an unknown kind of connection: all ranks must load the "
+                      "same version of coll/gpuring",
                       peer_name);
         return GPURING_ERR_PEER;
     }
@@ -299,7 +299,8 @@ static void look_at_control(struct gpuring_net_link *link)
         return;
     }
     snprintf(why, sizeof why,
-             "[peer-gave-up] the peer gave the communicator up: %s; see its output",
+             "[peer-gave-up] the peer reported that the communicator failed: %s; see its "
+             "output",
              gpuring_status_text(in->data.status));
     link_fail(link, GPURING_ERR_ABORTED, why);
 }

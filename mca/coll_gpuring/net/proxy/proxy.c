@@ -125,8 +125,8 @@ static int proxy_join(struct gpuring_proxy *proxy, double seconds)
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += (time_t) (seconds + JOIN_GRACE_SECONDS) + 1;
     if (pthread_timedjoin_np(proxy->thread, NULL, &until) != 0) {
-        gpuring_error("the progress thread does not end: it hangs in a network library; its memory "
-                      "is not freed");
+        gpuring_error("the progress thread does not end, because it hangs in a network "
+                      "library; its memory is not freed");
         return GPURING_ERR_TIMEOUT;
     }
     return GPURING_OK;

@@ -68,8 +68,8 @@ bool gpuring_proxy_thread_setup(const struct gpuring_proxy_config *config)
     }
     gpuring_cores_choose(&facts, &choice);
     if (choice.refused) {
-        gpuring_warn("coll_gpuring_proxy_cpu=%s: this process may run on none of these cores; its "
-                     "progress thread runs where the process does",
+        gpuring_warn("coll_gpuring_proxy_cpu=%s: this process may not run on any of these "
+                     "cores; its progress thread runs on the cores of the process",
                      config->cores);
     }
     if (CPU_COUNT(&choice.cores) == 0) {

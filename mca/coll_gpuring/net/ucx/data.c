@@ -183,7 +183,8 @@ ucs_status_t gpuring_ucx_receive(void *argument, const void *header_bytes, size_
         char why[160];
 
         snprintf(why, sizeof why,
-                 "[peer-gave-up] the peer gave the communicator up: %s; see its output",
+                 "[peer-gave-up] the peer reported that the communicator failed: %s; see its "
+                 "output",
                  gpuring_status_text(-(int) header.step));
         gpuring_ucx_link_fail(link, GPURING_ERR_ABORTED, why);
         return UCS_OK;

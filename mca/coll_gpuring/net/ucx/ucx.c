@@ -23,10 +23,9 @@
 
 static int ucx_error(const char *host, const char *what, ucs_status_t status)
 {
-    gpuring_error(
-        "[ucx-call] UCX on %s cannot %s: %s; UCX_LOG_LEVEL=info says more, coll_gpuring_net "
-        "chooses another network",
-        host, what, gpuring_ucx.ucs_status_string(status));
+    gpuring_error("[ucx-call] UCX on %s cannot %s: %s; UCX_LOG_LEVEL=info prints more, and "
+                  "coll_gpuring_net selects another network",
+                  host, what, gpuring_ucx.ucs_status_string(status));
     return status == UCS_ERR_NO_MEMORY ? GPURING_ERR_NOMEM : GPURING_ERR_NET;
 }
 
@@ -61,12 +60,12 @@ static void avoid_rdma(struct gpuring_net *net, ucp_config_t *config)
     transports = minor < UCX_AUXILIARY ? "^ib" : "^ib,ib:aux";
     if (gpuring_ucx.ucp_config_modify(config, "TLS", transports) == UCS_OK) {
         net->no_rdma = true;
-        gpuring_info("[ucx-no-rdma] UCX on %s leaves RDMA devices alone (UCX_TLS=%s): "
+        gpuring_info("[ucx-no-rdma] UCX on %s does not use the RDMA devices (UCX_TLS=%s): "
                      "[rdma-software] they are made by software",
                      net->base.host, transports);
     } else {
-        gpuring_warn("UCX on %s does not take UCX_TLS=%s: if it does not connect the nodes, set "
-                     "UCX_TLS to transports that do",
+        gpuring_warn("UCX on %s does not accept UCX_TLS=%s: if it does not connect the nodes, "
+                     "set UCX_TLS to transports that connect them",
                      net->base.host, transports);
     }
 }
@@ -118,12 +117,13 @@ static void report(const struct gpuring_net *net)
     unsigned major, minor, release;
 
     gpuring_ucx.ucp_get_version(&major, &minor, &release);
-    gpuring_info(
-        "[ucx] network ucx on %s: UCX %u.%u.%u, %d device(s)%s%s; GPU memory: %s", net->base.host,
-        major, minor, release, net->devices.count, net->devices.count > 0 ? ", first " : "",
-        net->devices.count > 0 ? net->devices.device[0].name : "",
-        cuda ? "[ucx-cuda] this UCX knows CUDA"
-             : "[ucx-no-cuda] this UCX has no CUDA support, chunks go through pinned host memory");
+    gpuring_info("[ucx] network ucx on %s: UCX %u.%u.%u, %d device(s)%s%s; GPU memory: %s",
+                 net->base.host, major, minor, release, net->devices.count,
+                 net->devices.count > 0 ? ", first " : "",
+                 net->devices.count > 0 ? net->devices.device[0].name : "",
+                 cuda ? "[ucx-cuda] this UCX knows CUDA"
+                      : "[ucx-no-cuda] this UCX has no CUDA support, so chunks are copied through "
+                        "pinned host memory");
 }
 
 static int open_worker(struct gpuring_net *net)
@@ -264,8 +264,8 @@ static int ucx_process_handle(struct gpuring_net *net, void *handle, size_t *byt
     if (status != UCS_OK) {
         result = ucx_error(net->base.host, "give its address", status);
     } else if (*bytes < length) {
-        gpuring_error("the UCX address of this process takes %zu bytes, %zu are too few: fewer "
-                      "devices in UCX_NET_DEVICES shorten it",
+        gpuring_error("the UCX address of this process has %zu bytes, more than the limit of "
+                      "%zu: set UCX_NET_DEVICES to fewer devices",
                       length, *bytes);
         result = GPURING_ERR_ARG;
     } else {

@@ -173,9 +173,9 @@ static int try_port(const struct gpuring_net *net, const struct gpuring_verbs_po
 
     if (mr == NULL) {
         gpuring_info(
-            "[no-gdr] device %s of %s does not reach the GPU's memory, so data go through the "
-            "host's: %s: %s; is the kernel module nvidia-peermem loaded, or do the kernel "
-            "and the driver support dma-buf?",
+            "[no-gdr] device %s of %s does not reach the GPU's memory, so data is copied "
+            "through host memory: %s: %s; is the kernel module nvidia-peermem loaded, or do "
+            "the kernel and the driver support dma-buf?",
             port->adapter->name, net->base.host, tried, strerror(errno));
         return GPURING_ERR_UNSUPPORTED;
     }

@@ -384,8 +384,8 @@ int gpuring_verbs_discover(struct gpuring_net *net)
 
     if (!gpuring_net_list_valid(net->config.hca, &bad)) {
         gpuring_error(
-            "[bad-hca] coll_gpuring_verbs_hca=%s is no list of devices (from \"%s\" on): write "
-            "names with commas between, as in mlx5_0:1,mlx5_1 or ^mlx5_2",
+            "[bad-hca] coll_gpuring_verbs_hca=%s is not a list of devices (from \"%s\" on): "
+            "separate names with commas, as in mlx5_0:1,mlx5_1 or ^mlx5_2",
             net->config.hca, bad);
         return GPURING_ERR_ARG;
     }

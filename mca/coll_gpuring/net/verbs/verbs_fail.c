@@ -34,10 +34,10 @@ static const struct {
     [IBV_WC_LOC_PROT_ERR] = {false, OUR_MEMORY},
     /* Software devices of Linux 6.12 report this status where those of 6.1 report
      * IBV_WC_LOC_QP_OP_ERR. */
-    [IBV_WC_WR_FLUSH_ERR] = {true, "the port or interface is down (see ibv_devinfo), or the peer "
-                                   "or the device put the queue pair in its error state: another "
-                                   "message, the peer's output or the kernel's log (dmesg) says "
-                                   "why"},
+    [IBV_WC_WR_FLUSH_ERR] = {true, "the port or interface is down (see ibv_devinfo), or the "
+                                   "peer or the device put the queue pair in its error state: "
+                                   "another message, the peer's output or the kernel's log "
+                                   "(dmesg) has the reason"},
     [IBV_WC_BAD_RESP_ERR] = {true, "the answers of the peer's device make no sense: see the "
                                    "kernel's log (dmesg) of both hosts and the versions of their "
                                    "firmware"},
@@ -49,8 +49,8 @@ static const struct {
                                     "or cable is down, or the network loses packets; if it is only "
                                     "slow, raise coll_gpuring_verbs_timeout or "
                                     "coll_gpuring_verbs_retry_count"},
-    [IBV_WC_RNR_RETRY_EXC_ERR] = {true, "the peer takes no more messages: its process hangs or is "
-                                        "stopped"},
+    [IBV_WC_RNR_RETRY_EXC_ERR] = {true, "the peer no longer receives messages: its process "
+                                        "hangs or is stopped"},
     [IBV_WC_REM_ABORT_ERR] = {true, PEER_GONE},
     [IBV_WC_FATAL_ERR] = {true, BAD_DEVICE},
     [IBV_WC_RESP_TIMEOUT_ERR] = {true, "the peer's device does not answer in time: see the "
@@ -144,8 +144,8 @@ void gpuring_verbs_rail_fail(struct gpuring_net_link *link, struct gpuring_verbs
         }
         return;
     }
-    gpuring_warn("[verbs-failover] verbs connection from %s to %s: device %s port %d failed: %s; "
-                 "%s; it goes on by device %s port %d",
+    gpuring_warn("[verbs-failover] verbs connection from %s to %s: device %s port %d failed: "
+                 "%s; %s; it continues on device %s port %d",
                  link->base.net->host, link->base.peer_name, rail->port->adapter->name,
                  rail->port->number, what, remedy, other->port->adapter->name, other->port->number);
     forget_reports(link, rail);

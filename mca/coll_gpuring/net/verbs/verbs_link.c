@@ -276,9 +276,9 @@ int gpuring_verbs_link_connect(struct gpuring_net_link *link, const void *proces
     memcpy(&link->peer, handle, bytes);
     needed = match_rails(link);
     if (needed == NO_PATH) {
-        gpuring_error("[rdma-networks] %s and %s have no ports of one network for a connection "
-                      "(here: device %s port %d): coll_gpuring_verbs_hca must select ports that "
-                      "reach each other",
+        gpuring_error("[rdma-networks] %s and %s have no ports on a common network for a "
+                      "connection (this host: device %s port %d): select ports that reach "
+                      "each other with coll_gpuring_verbs_hca",
                       net->base.host, peer_name, link->rail[0].port->adapter->name,
                       link->rail[0].port->number);
         return GPURING_ERR_PEER;
@@ -291,8 +291,8 @@ int gpuring_verbs_link_connect(struct gpuring_net_link *link, const void *proces
     link->connected = true;
     gpuring_gate_leave(net->base.gate);
     if (error != 0) {
-        gpuring_error("%s cannot connect device %s port %d by verbs to %s: %s; do the ports reach "
-                      "each other? coll_gpuring_verbs_hca selects ports",
+        gpuring_error("%s cannot connect device %s port %d through verbs to %s: %s; do the "
+                      "ports reach each other? coll_gpuring_verbs_hca selects ports",
                       net->base.host, link->rail[0].port->adapter->name, link->rail[0].port->number,
                       peer_name, strerror(error));
         return GPURING_ERR_NET;
