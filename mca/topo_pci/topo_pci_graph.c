@@ -152,8 +152,8 @@ static int ranks_scatter(ompi_communicator_t *comm, const struct whole *whole,
 }
 
 /*
- * Find the permutation for a graph of which each rank knows EDGES (NULL triples: out of memory).
- * Collective. *MAPPED false: the order is unchanged.
+ * Find the permutation for a graph. EDGES are this rank's part of it (NULL triples: out of memory).
+ * Collective. *MAPPED is false if the order is unchanged.
  */
 static int graph_map(ompi_communicator_t *comm, const struct edges *edges, int *newrank,
                      bool *mapped)

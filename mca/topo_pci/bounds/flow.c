@@ -81,8 +81,9 @@ static size_t links_merge(struct pci_flow_link *links, size_t nlinks)
     return kept;
 }
 
-/* Limit each link of a sorted, merged list to what its reverse has. A pair's second link meets the
- * first one already limited, which gives the same minimum; links without a reverse get 0. */
+/* Limit each link of a sorted, merged list to the capacity of its reverse, or to 0 if it has none.
+ * The second link of a pair is compared with the limited first one, which results in the same
+ * minimum. */
 static void links_balance(struct pci_flow_link *links, size_t nlinks)
 {
     for (size_t i = 0; i < nlinks; i++) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Broadcom PCI switches of generations 4 and 5 show up as two levels, although all their ports
- * share one crossbar. The two levels are made one node, so that paths inside such a switch count as
- * one switch (PIX) and keep the bandwidth of the ports.
+ * Broadcom PCI switches of generations 4 and 5 appear as two levels, although all their ports share
+ * one crossbar. Merge the two levels into one node, so that paths inside such a switch have class
+ * PIX (one switch) and the bandwidth of the ports.
  */
 #include <errno.h>
 #include <stdlib.h>

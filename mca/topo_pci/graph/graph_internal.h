@@ -140,7 +140,7 @@ int pci_local_init(struct pci_graph *graph, struct pci_error *error);
 /* The paths between GPU and NET have another class or bandwidth. */
 void pci_local_changed(struct pci_graph *graph, uint32_t gpu, uint32_t net);
 void pci_local_refresh(struct pci_graph *graph);
-/* The GPU that uses a net: the one by which others send to it (PXN). -1: none. */
+/* Return the GPU through which other GPUs send to a net (PXN), or -1. */
 int pci_local_relay(struct pci_graph *graph, uint32_t net);
 void pci_local_free(struct pci_graph *graph);
 

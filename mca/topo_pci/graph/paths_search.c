@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Paths by the links alone: from every endpoint to every endpoint the one with the fewest hops, and
- * the widest among those.
+ * Paths without regard to the rules: between all endpoints, the path with the fewest hops, and the
+ * widest among these.
  *
- * One breadth-first search outward from each destination, level by level: a node takes the first
- * of the widest ways from the level before. Since a level is complete before the next one starts,
- * the ways back are simply the predecessors. A GPU forwards only NVLink traffic to a GPU, and only
- * as the first node next to the destination: at most one GPU is in between (class NVB). The
- * bandwidth is that of the links walked outward, i.e. against the direction of the path.
+ * A breadth-first search starts at each destination and proceeds level by level. A node keeps the
+ * first of the widest links from the level before. Because a level is complete before the next one
+ * begins, the predecessors form the path. A GPU forwards only NVLink traffic to a GPU, and only if
+ * it is next to the destination, so at most one GPU is in between (class NVB). The bandwidth is
+ * that of the links in the direction of the search, which is opposite to that of the path.
  *
  * Time O(endpoints x (nodes + links)), memory O(endpoints^2 x hops).
  */
@@ -125,7 +125,7 @@ static void search_from(struct search *search, const struct pci_node *base)
     }
 }
 
-/* Stores the way from NODE, which the search has reached, as its path. */
+/* Store the path from NODE, which the search has reached. */
 static int store(struct search *search, const struct pci_node *node, struct pci_path *path)
 {
     const struct label *label = &search->labels[node->vertex];
@@ -160,7 +160,7 @@ static int store_all(struct search *search, const struct pci_node *base)
     return 0;
 }
 
-/* A net that is listed twice is reached as the first one of it. */
+/* Return true for the second entry of a net that is listed twice. Paths lead to the first entry. */
 static bool is_second(const struct pci_graph *graph, const struct pci_node *node)
 {
     return node->type == PCI_NODE_NET && node->index &&

@@ -189,7 +189,7 @@ struct pci_path_rules {
     bool pxn;          /* allow relay GPUs for NICs */
     bool nvb;          /* allow paths through one other GPU on NVLink */
     enum pci_peer all; /* for all pairs, when there is no hook: OK, or NO_P2P (--p2p no) */
-    /* For the GPUs of these ranks; NULL: see ALL. */
+    /* Answer for the GPUs of these ranks. NULL: ALL applies. */
     enum pci_peer (*peer)(void *context, uint32_t a, uint32_t b);
     void *context;
 };
@@ -197,26 +197,26 @@ struct pci_path_rules {
 void pci_path_rules_init(struct pci_path_rules *rules);
 
 /*
- * Builds the graph of a document and its paths. RULES may be NULL (defaults); they are kept for
+ * Build the graph of a document and its paths. RULES may be NULL (defaults). They are kept for
  * later recomputation, so the hook's context must outlive the graph. The document may be freed.
  *
  * GPUs are numbered in the order of their ranks (rank attribute; without any, the order of the
- * document), nets in the order of dev, other nodes in the order of the document. When some GPUs
- * have a rank and others have not, those without do not take part. No GPU is a valid graph.
- * -EINVAL: a contradiction (bus id twice, rank twice, a loop); -E2BIG: see the limits; -ENOMEM.
+ * document), nets in the order of dev, other nodes in the order of the document. If some GPUs have
+ * a rank, GPUs without one are ignored. A graph without GPUs is valid. -EINVAL: a contradiction
+ * (bus id twice, rank twice, a loop); -E2BIG: see the limits; -ENOMEM.
  */
 int pci_graph_build(const struct pci_doc *doc, const struct pci_path_rules *rules,
                     struct pci_graph **graph, struct pci_error *error);
 void pci_graph_free(struct pci_graph *graph); /* NULL is allowed */
 
-/* Computes all paths again, under RULES (NULL: as before). On failure the graph has no paths. */
+/* Compute all paths again under RULES (NULL: as before). On failure the graph has no paths. */
 int pci_graph_recompute(struct pci_graph *graph, const struct pci_path_rules *rules,
                         struct pci_error *error);
 
 /*
- * Removes the GPUs that cannot be reached from the GPU of index GPU (only over the network, or not
- * at all), then recomputes. Indexes change because they stay contiguous. REMOVED (may
- * be NULL) returns the number of removed GPUs.
+ * Remove the GPUs that cannot be reached from the GPU with index GPU (or only over the network),
+ * and recompute. Indexes change because they stay contiguous. REMOVED (may be NULL) returns the
+ * number of removed GPUs.
  */
 int pci_graph_trim(struct pci_graph *graph, uint32_t gpu, uint32_t *removed,
                    struct pci_error *error);

@@ -2,9 +2,9 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 
 /*
- * Greedy growth: a part takes, one by one, the free node that is tied to it most strongly; the
- * first node of a part is the lowest free one.  First over hosts, then over the domains of each
- * host.
+ * Greedy growth: a part begins with the lowest free node, and repeatedly adds the free node with
+ * the strongest ties to the part. Nodes are assigned to hosts first, and then to the domains of
+ * each host.
  */
 
 #include <errno.h>

@@ -16,7 +16,7 @@ enum {
     SWEEPS = 8,
 };
 
-/* A sweep looks at most at this many edges (a second or so); larger problems keep their candidate.
+/* Maximum number of edges of a sweep, which takes about a second. Larger problems are not refined.
  */
 #define SWEEP_EDGES 200000000u
 
@@ -78,7 +78,7 @@ static void nodes_swap(struct refine *r, uint32_t a, uint32_t b)
     r->node_at[r->slot_of[b]] = b;
 }
 
-/* The part that NODE is tied to most, more than to its own; its own when there is none. */
+/* Return the part with the strongest ties to NODE, or the part of NODE if no ties are stronger. */
 static uint32_t part_wanted(struct refine *r, uint32_t node, int64_t *gain)
 {
     uint32_t slot = r->slot_of[node], own = r->part_of[slot], best = own;
@@ -125,7 +125,7 @@ static int node_improve(struct refine *r, uint32_t node)
     return 1;
 }
 
-/* Return true if a sweep is affordable. Each node looks at the edges of the members of one part. */
+/* Return true if a sweep is affordable. Each node examines the edges of the members of one part. */
 static int sweep_affordable(const struct refine *r, uint32_t parts)
 {
     uint64_t edges = r->graph->first[r->graph->nodes], largest = 0;

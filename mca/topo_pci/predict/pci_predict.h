@@ -62,7 +62,7 @@
     X(AMD, "amd", "AMD")       \
     X(OTHER, "other", "Other")
 
-/* Compute capabilities that the model of the executor knows; others use the next lower one. */
+/* Compute capabilities in the model of the executor. Others use the next lower one. */
 #define PCI_CAPABILITIES(X) \
     X(70, "sm70", )         \
     X(75, "sm75", )         \
@@ -379,8 +379,8 @@ struct pci_chosen {
 };
 
 /*
- * Search for the channels of a node within LIMITS (ignoring their pattern and preferred number),
- * for the whole node or for its parts, whichever is better according to pci_curve_better(). DOC:
+ * Search for the channels of a node within LIMITS, whose pattern and preferred number are ignored.
+ * Return those of the whole node or those of its parts, whichever pci_curve_better() prefers. DOC:
  * the document of GRAPH; NULL: do not consider parts. GRAPH must keep its NICs and outlive the
  * result.
  */

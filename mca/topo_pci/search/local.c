@@ -242,7 +242,7 @@ static double order_cost(struct tour *tour, const uint32_t *order)
     return cut_cost(tour, order, &whole);
 }
 
-/* Make every move that gains, until there is none. */
+/* Make every move that improves the order, until there is none. */
 static double improve(struct tour *tour, uint32_t *order)
 {
     uint64_t end = tour->steps + STEPS_MOST;
@@ -282,8 +282,8 @@ static void greedy_fill(struct tour *tour, uint32_t *order, uint32_t used, uint3
     }
 }
 
-/* The cheapest way to begin that costs more than *AFTER (or as much, with a higher number than
- * *NUMBER): first GPU and, where the kind knows it, the last or the second. */
+/* Find the next start in the order of cost and number, after *AFTER and *NUMBER: the first GPU and,
+ * for kinds that fix it, the last or the second. Return false if there is none. */
 static bool greedy_start(struct tour *tour, double *after, size_t *number)
 {
     uint32_t n = tour->n;

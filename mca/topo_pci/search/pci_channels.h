@@ -139,16 +139,16 @@ static inline bool pci_channels_no_nic(const struct pci_channels *channels)
 void pci_search_init(struct pci_search *search);
 
 /*
- * Find channels. Deterministic, and bounded in steps whatever the fabric. There always is an
- * answer: no GPU gives no channels; GPUs without a path between them are put in their order at
- * PCI_CHANNELS_BW_UNREACHABLE, which promises nothing; NICs that no GPU reaches count as none.
- * -EINVAL: a pattern, class or number that is out of range; -ENOMEM.
+ * Find channels. The search is deterministic, has a limited number of steps, and always returns an
+ * answer. Without GPUs there are no channels. GPUs without a path between them are connected in
+ * their order with the nominal speed PCI_CHANNELS_BW_UNREACHABLE. NICs that no GPU reaches are
+ * ignored. -EINVAL: a pattern, class or number that is out of range; -ENOMEM.
  */
 int pci_channels_search(const struct pci_fabric *fabric, const struct pci_search *search,
                         struct pci_channels *channels);
 void pci_channels_fini(struct pci_channels *channels); /* a zeroed one is allowed */
 
-/* A way of a channel: inside the node or not, and what part of the channel's speed it carries. */
+/* A way of a channel, whether it is inside the node, and its share of the channel's speed. */
 struct pci_leg {
     const struct pci_way *way;
     bool inside;

@@ -369,7 +369,7 @@ static void price_weights(struct problem *problem)
     price_ways(problem, NULL);
 }
 
-/* Raise the weights of the links that a channel uses; the one that it fills first by STEP. */
+/* Raise the weights of the links that a channel uses: by STEP for the link that it fills first. */
 static void raise_weights(struct problem *problem, const uint32_t *order, const uint32_t *nets,
                           double step)
 {

@@ -128,13 +128,13 @@ double pci_problem_fullest(const struct problem *problem);
  * ways. SWAPPED: the NICs {out, in} of the partner that this channel must swap, or NULL. */
 void pci_problem_price(struct problem *problem, double steep, const uint32_t *swapped);
 
-/* The tour's ends from the costs of the ways between GPUs and NICs. */
+/* Compute the tour's ends from the costs of the ways between GPUs and NICs. */
 void pci_problem_price_ends(struct problem *problem, const uint32_t *swapped);
 
 /* Return a lower bound of the cost of any channel at the prices. */
 double pci_problem_least(struct problem *problem);
 
-/* The cheapest channel at the prices; lowers the limit. False: there is none. */
+/* Find the cheapest channel at the prices, and lower the limit. Return false if there is none. */
 bool pci_problem_cheapest(struct problem *problem, uint32_t *order, uint32_t *nets);
 
 /* Try to lower the limit by equal prices on the fuller links alone: they prove it when these links

@@ -137,7 +137,7 @@ FILE *pci_file_create(const char *path, char *why, size_t room)
     }
     if (!file) {
         snprintf(why, room, "%s",
-                 errno == ENXIO ? "[no-reader] nobody reads this pipe" : strerror(errno));
+                 errno == ENXIO ? "[no-reader] no process reads this pipe" : strerror(errno));
         if (fd >= 0) {
             close(fd);
         }
