@@ -54,7 +54,7 @@ int perf_counters_open(void)
     if (MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS ||
         MPI_T_pvar_session_create(&session) != MPI_SUCCESS ||
         MPI_T_pvar_get_num(&count) != MPI_SUCCESS) {
-        perf_message("MPI_T does not start: who serves the calls stays unknown");
+        perf_message("MPI_T does not start, so it is unknown which component serves the calls");
         return -1;
     }
     is_open = true;

@@ -220,7 +220,7 @@ static const char *turns_of(const struct perf_options *options)
     return options->tune != NULL ? "--tuning" : options->compare ? "--compare" : NULL;
 }
 
-/* What leaves an option without effect, by the option's number. */
+/* Cases in which an option has no effect. */
 enum {
     WITH_SELFTEST = 1,
     WITH_TURNS = 2, /* --tuning and --compare */

@@ -233,7 +233,7 @@ static bool duplicate_world(MPI_Comm *comm)
     bool well = MPI_Comm_dup(MPI_COMM_WORLD, comm) == MPI_SUCCESS;
 
     if (!well) {
-        perf_message("MPI cannot duplicate MPI_COMM_WORLD, for the barriers");
+        perf_message("MPI cannot duplicate MPI_COMM_WORLD to make barriers on it");
     }
     return well;
 }

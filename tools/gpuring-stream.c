@@ -174,7 +174,8 @@ static bool get_info(MPI_Info info, const char *key, char *text)
     return flag != 0;
 }
 
-/* Convert hexadecimal digits to the handle of a stream. Returns false if they are none. */
+/* Convert hexadecimal digits to the handle of a stream. Return false if the text is not a handle.
+ */
 static bool parse_handle(const char *text, void **value)
 {
     unsigned char bytes[sizeof *value];
@@ -296,7 +297,7 @@ static int prepare(void)
                 component == NULL ? "Open MPI has not loaded coll/gpuring"
                                   : "coll/gpuring has another version than this library",
                 component == NULL
-                    ? "start the program with gpuring-run, which comes with this library"
+                    ? "start the program with the gpuring-run of the same installation"
                     : "install both from the same package");
         code = MPI_ERR_UNSUPPORTED_OPERATION;
     } else if (found.key == MPI_KEYVAL_INVALID) {

@@ -273,7 +273,7 @@ static int options_match(const struct topo_options *options)
 
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         if (rules[i].given && !(rules[i].commands & 1u << options->command)) {
-            return mistake("%s does not go with '%s'", rules[i].name,
+            return mistake("%s has no effect with '%s'", rules[i].name,
                            commands[options->command].name);
         }
     }

@@ -70,7 +70,7 @@ static int file_replace(const char *path, const char *text, size_t length)
     snprintf(temporary, size, "%s.XXXXXX", path);
     fd = mkstemp(temporary);
     if (fd < 0) {
-        failed("cannot create a file beside", path);
+        failed("cannot create a file next to", path);
     } else if (fd_write(fd, text, length) != 0 || fchmod(fd, mode_new()) != 0 || fsync(fd) != 0) {
         failed("cannot write", path);
         close(fd);

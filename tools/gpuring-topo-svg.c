@@ -137,7 +137,7 @@ static void title_make(const struct pci_channels *set, const char *name, const c
     }
 }
 
-#define TREE_LEGEND "Circles: GPUs by rank. Arrows: towards the root (a broadcast goes back).\n"
+#define TREE_LEGEND "Circles: GPUs by rank. Arrows: towards the root (of a broadcast: reversed).\n"
 
 static void legend_make(const struct pci_channels *set, const char *joined,
                         struct pci_drawing *drawing)
@@ -146,7 +146,8 @@ static void legend_make(const struct pci_channels *set, const char *joined,
 
     if (set->pattern == PCI_PATTERN_RING) {
         snprintf(drawing->legend, size, "Circles: GPUs by rank. Arrows: the way of the data%s",
-                 set->nodes > 1 ? ",\nfrom the NIC where it comes in to the one where it leaves.\n"
+                 set->nodes > 1 ? ",\nfrom the NIC that receives it to the NIC that sends "
+                                  "it.\n"
                                 : ".\n");
     } else if (set->nodes > 1) {
         snprintf(drawing->legend, size,

@@ -9,15 +9,15 @@
 #include <stdio.h>
 
 /* Name, one line of help. */
-#define TOPO_COMMANDS(X)                                                                \
-    X(show, "the machine as a tree: CPUs, switches, GPUs, NICs and their links")        \
-    X(matrix, "how each pair of GPUs and NICs is connected, as nvidia-smi topo -m")     \
-    X(channels, "the rings and trees, with their bandwidth and its bounds")             \
-    X(predict, "microseconds of a collective by size, algorithm and protocol")          \
-    X(simulate, "what the start of a job costs one rank: time, bytes gathered, memory") \
-    X(report, "all of it as JSON")                                                      \
-    X(svg, "a picture of the machine with its links, rings and trees")                  \
-    X(html, "a page for a browser: picture, matrix, channels and predicted curves")     \
+#define TOPO_COMMANDS(X)                                                             \
+    X(show, "the machine as a tree: CPUs, switches, GPUs, NICs and their links")     \
+    X(matrix, "how each pair of GPUs and NICs is connected, as nvidia-smi topo -m")  \
+    X(channels, "the rings and trees, with their bandwidth and its bounds")          \
+    X(predict, "microseconds of a collective by size, algorithm and protocol")       \
+    X(simulate, "cost of starting a job for one rank: time, bytes gathered, memory") \
+    X(report, "all of the above as JSON")                                            \
+    X(svg, "a picture of the machine with its links, rings and trees")               \
+    X(html, "a page for a browser: picture, matrix, channels and predicted curves")  \
     X(xml, "the topology in NCCL's file format")
 
 enum topo_command {
