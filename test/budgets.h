@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Upper bounds on what a call may cost, each with its reason. Tests compare counts of the stand-in
+ * Upper bounds on the cost of a call, each with its reason. Tests compare counts of the stand-in
  * driver and of the PTX interpreter with them, because no test asserts a time. A change that needs
  * less may lower a bound; one that needs more must have a reason that this file can state.
  */

@@ -95,7 +95,7 @@ fi
 
 {
     files '^(mca|kernels|tools)/.*\.(c|h|cu)$' | sed 's,.*/,,' | sort | uniq -d | sed 's/$/: several files have this name/'
-    # A net is opaque behind net/net.h, so each has its own struct gpuring_net.
+    # net/net.h hides the structures of a net, so each net may define its own struct gpuring_net.
     files '^(mca|kernels|tools)/.*\.h$' | xargs sed -nE 's/^(struct|enum|union) ([a-z_0-9]+) \{.*/\2/p' | sort | uniq -d |
         grep -vxE 'gpuring_net(_link)?' | sed 's/$/: several structures have this tag/'
 } >"$found"

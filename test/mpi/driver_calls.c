@@ -174,7 +174,8 @@ static void copies(void)
     (void) release(other);
 }
 
-/* Pass so many messages of one size to the next rank, all at the same time, in the same buffers. */
+/* Send `messages` messages of one size to the next rank, all at the same time, in the same buffers.
+ */
 static void pass_many(int messages, int count, float *from, float *to)
 {
     enum { MOST_MESSAGES = 20 };

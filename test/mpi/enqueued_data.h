@@ -15,7 +15,7 @@
 enum call { ALLREDUCE, BCAST, REDUCE, ALLGATHER, REDUCE_SCATTER_BLOCK, ALLTOALL, CALLS };
 extern const char *const names[CALLS];
 
-/* Buffers on the GPU: what kernels write into the others, and what they write afterwards. */
+/* Buffers on the GPU. Kernels fill the others from `source`, and afterwards from `garbage`. */
 extern struct data {
     int *source, *in, *out, *result, *garbage, *host;
     size_t bytes;

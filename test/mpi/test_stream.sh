@@ -12,7 +12,7 @@ if [ ! -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
 fi
 export GPURING_STANDIN_REPORT="$work/report" GPURING_STANDIN_PROTECT=0
 
-# enqueued RANKS GPUS CASE: run the program `enqueued` on so many GPUs.
+# enqueued RANKS GPUS CASE: run the program `enqueued` with RANKS ranks on GPUS GPUs.
 enqueued() {
     use_gpus "$2"
     mpi 60 "$1" enqueued "$3"
@@ -88,7 +88,7 @@ check "and all of its calls are counted" says '^# coll/gpuring served 60 of 60 t
 programs=$top_builddir/tools mpi 60 2 gpuring-perf -m cuda --enqueue -c scan
 check "gpuring-perf --enqueue: not for other collectives" says '\[option-conflict\] --enqueue'
 
-# What cannot work is refused on all ranks.
+# Calls that cannot work are refused on all ranks.
 use_gpus 1
 GPURING_STANDIN_FAULTS=cuStreamGetCtx=1:400 mpi 60 2 enqueued chain
 check "a stream that the driver does not know is refused" says '\[stream-invalid\]'

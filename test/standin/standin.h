@@ -143,7 +143,7 @@ void gpuring_standin_capture(int capturing);
 void gpuring_standin_kernel(int per_thread, void *to, const void *from, size_t bytes, int ms);
 /* The same on a stream of the current context. */
 void gpuring_standin_kernel_in(void *stream, void *to, const void *from, size_t bytes, int ms);
-/* Let the application capture a stream of its own into a graph. Tasks of the stream are appended to
+/* Let the application capture one of its streams into a graph. Tasks of the stream are appended to
  * the graph until the capture ends. launch queues them in a stream, any number of times. */
 void gpuring_standin_graph_begin(void *stream);
 void *gpuring_standin_graph_end(void);

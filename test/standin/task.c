@@ -121,8 +121,8 @@ static bool uses_host(const struct gpuring_work *work)
            (lane->nsends > 0 && on_host(&lane->sends[0]));
 }
 
-/* Flip a bit in the result of each finished lane that stores one. Of the lanes with blocks, these
- * are the ones with a single step. */
+/* Flip a bit in the result of each finished lane that stores one. Among lanes with blocks, only
+ * those with a single step store one. */
 static void corrupt_result(const struct gpuring_work *work)
 {
     uint8_t *output = work->output;

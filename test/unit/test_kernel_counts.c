@@ -242,7 +242,7 @@ static struct ptx_counts count_windows(const struct gpuring_step *step, uint32_t
     return counts;
 }
 
-/* Count what one more step costs the longest warp. */
+/* Count the instructions that one more step adds to the longest warp. */
 static uint64_t count_step(const char *name, const struct gpuring_step *step, uint32_t protocol,
                            uint32_t bytes)
 {

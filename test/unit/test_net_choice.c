@@ -134,7 +134,7 @@ static void test_auto(void **state)
            "[no-rdma-port] b ");
     ranks[3] = rank_of(1, "b", ethernet, 2);
 
-    /* A process remembers that it was tried in vain, for all of its communicators. */
+    /* A process remembers a failed attempt, for all of its communicators. */
     ranks[2].failed = true;
     expect(GPURING_PARAM_NET_AUTO, ranks, 4, NULL, GPURING_NET_KIND_MPI, false,
            "[rdma-failed] RDMA did not connect an earlier communicator of rank 2 on b");

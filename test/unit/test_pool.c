@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The pool of connections of freed communicators: what ranks offer, take and destroy. */
+/* The pool of connections of freed communicators: which engines ranks offer, use and destroy. */
 #include "test/unit/unit.h"
 
 #include <stdlib.h>
@@ -38,8 +38,8 @@ static void put(int rank, uint64_t key, uint32_t identity, unsigned limit)
     gpuring_pool_put(&pools[rank], pooled, limit);
 }
 
-/* Let all ranks offer, and destroy what they have offered. Return the identity that they agree on,
- * or 0. */
+/* Let all ranks offer an engine, and destroy the offered ones. Return the identity that they agree
+ * on, or 0. */
 static uint32_t offer_all(uint64_t key)
 {
     uint64_t word = 0;

@@ -87,7 +87,7 @@ static void channels_and_chunks_between_nodes_follow_size(void **state)
     }
 }
 
-/* Many ranks exchange small vectors by doubling, with connections of its own. */
+/* Many ranks exchange small vectors by doubling, which has separate connections. */
 static void small_vectors_are_doubled(void **state)
 {
     struct gpuring_select_config config = {
