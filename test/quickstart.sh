@@ -54,7 +54,7 @@ if [ "$status" -ne 0 ]; then
     exit 1
 fi
 if ! grep -q '^# coll/gpuring served \([0-9]*\) of \1 timed calls' "$output"; then
-    echo "FAILED: coll/gpuring did not serve every call (coll_gpuring_verbose=1 tells why)"
+    echo "FAILED: coll/gpuring did not serve every call (coll_gpuring_verbose=1 prints the reason)"
     exit 1
 fi
 say "done. To use it without root:
