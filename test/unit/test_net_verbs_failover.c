@@ -139,7 +139,7 @@ static void test_each_step(void **state)
         assert_int_equal(world.recv[0].failed, GPURING_OK);
         assert_true(!is_whole(&world.send[0]) && !is_whole(&world.recv[0]));
         assert_true(log_has("device roce0 port 1 failed: transport retry counter exceeded"));
-        assert_true(log_has("it goes on by device roce1 port 1"));
+        assert_true(log_has("it continues on device roce1 port 1"));
         world_close(&world);
     }
 }
@@ -199,7 +199,7 @@ static void test_not_connected(void **state)
         world_open_in(&world, 2, 1, &config, NULL);
         assert_true(world_transfer_together(&world, 0, 40));
         assert_true(log_has("device roce0 port 1 failed: Invalid argument"));
-        assert_true(log_has("it goes on by device roce1 port 1"));
+        assert_true(log_has("it continues on device roce1 port 1"));
         assert_int_equal(world_rail(&world.send[0], 0).state, GPURING_VERBS_DOWN);
         assert_int_equal(world_rail(&world.recv[0], 0).state, GPURING_VERBS_DOWN);
         world_close(&world);
@@ -324,7 +324,7 @@ static void test_pulled_cable(void **state)
 
         world_open(&world, devices, 2, 1, &config);
         assert_int_equal(pthread_create(&cable.thread, NULL, cable_main, &cable), 0);
-        for (int i = 0; i < 20 || !log_has("it goes on by device roce1"); i++) {
+        for (int i = 0; i < 20 || !log_has("it continues on device roce1"); i++) {
             assert_true(world_transfer_together(&world, 0, 100));
         }
         __atomic_store_n(&cable.done, true, __ATOMIC_RELEASE);
@@ -349,7 +349,7 @@ static void test_port_down(void **state)
     until_logged(&world, "[port-down] host1: device roce0 port 1");
     until_logged(&world,
                  "device roce0 port 1 failed: a fake event; check the cable and the switch; it "
-                 "goes on by device roce1 port 1");
+                 "continues on device roce1 port 1");
     assert_true(world_transfer_together(&world, 0, 100));
     assert_true(world_transfer_together(&world, 1, 100));
     assert_int_equal(world_rail(&world.recv[0], 0).state, GPURING_VERBS_DOWN);
@@ -375,7 +375,7 @@ static void test_flap(void **state)
 
     world_open(&world, devices, 2, 1, &config);
     fake_verbs_event(0, IBV_EVENT_PORT_ERR);
-    until_logged(&world, "it goes on by device roce1 port 1");
+    until_logged(&world, "it continues on device roce1 port 1");
     fake_verbs_event(0, IBV_EVENT_PORT_ACTIVE);
     until_logged(&world, "[port-up] host1: device roce0 port 1");
     world_back_open(&world, 0, &back);
