@@ -125,6 +125,10 @@ void gpuring_transport_keep(struct gpuring_transport *transport, bool repeated)
     if (transport->nremote > 0 && !transport->kept) {
         gpuring_proxy_begin(&transport->group, false);
         transport->kept = true;
+    } else if (transport->nremote > 0 && transport->keeps_repeated) {
+        /* The thread may nap for long while no graph runs. */
+        gpuring_proxy_begin(&transport->group, false);
+        gpuring_proxy_end(&transport->group, false);
     }
 }
 

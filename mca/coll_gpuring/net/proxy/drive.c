@@ -72,7 +72,7 @@ void gpuring_proxy_nap(struct gpuring_proxy *proxy, uint64_t ns)
     armed = gpuring_proxy_arm(proxy, &nap);
     gpuring_gate_leave(proxy->config.gate);
     if (armed) {
-        gpuring_proxy_nap_on(&nap, NULL, ns);
+        (void) gpuring_proxy_nap_on(&nap, NULL, ns);
     }
 }
 

@@ -151,8 +151,8 @@ void gpuring_proxy_wait_step(struct gpuring_proxy_wait *wait, struct gpuring_pro
                              const struct gpuring_proxy_nap *nap, bool running, uint64_t begun);
 
 /* Sleep for at most `ns` nanoseconds, or until one of the descriptors is readable. bell: an
- * additional descriptor, or NULL. */
-void gpuring_proxy_nap_on(const struct gpuring_proxy_nap *nap, struct gpuring_proxy_bell *bell,
+ * additional descriptor, or NULL. Returns true if the bell has rung. */
+bool gpuring_proxy_nap_on(const struct gpuring_proxy_nap *nap, struct gpuring_proxy_bell *bell,
                           uint64_t ns);
 
 #endif

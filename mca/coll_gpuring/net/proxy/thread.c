@@ -23,6 +23,8 @@
 #define YIELD_US      200
 #define NAP_MIN_NS    20000
 #define NAP_MAX_NS    200000    /* while an operation runs, because a lane may fill a slot */
+#define NAP_SHARE     50        /* the same, if nothing has happened for NAP_SHARE times as long */
+#define NAP_LONG_NS   5000000   /* maximum of these */
 #define WATCH_MS      20        /* between checks for completions that no thread waits for */
 #define NAP_FD_NS     100000000 /* while draining: descriptors of all nets wake the thread */
 #define NAP_BLIND_NS  1000000   /* while draining, if a net has no descriptor */
@@ -146,7 +148,7 @@ void gpuring_proxy_wait_skip(struct gpuring_proxy_wait *wait)
     wait->nap_ns = wait->nap_ns != 0 ? wait->nap_ns : NAP_MIN_NS;
 }
 
-void gpuring_proxy_nap_on(const struct gpuring_proxy_nap *nap, struct gpuring_proxy_bell *bell,
+bool gpuring_proxy_nap_on(const struct gpuring_proxy_nap *nap, struct gpuring_proxy_bell *bell,
                           uint64_t ns)
 {
     struct timespec timeout = {.tv_sec = 0, .tv_nsec = (long) ns};
@@ -159,13 +161,26 @@ void gpuring_proxy_nap_on(const struct gpuring_proxy_nap *nap, struct gpuring_pr
     }
     if (ppoll(fds, (nfds_t) nap->nfds + 1, &timeout, NULL) > 0 && fds[0].revents != 0) {
         bell_clear(bell);
+        return true;
     }
+    return false;
+}
+
+/* Return the longest nap while an operation runs that has waited for `waited` ns. A lane fills
+ * slots without ringing the bell, so the nap is a small part of the time that the lane has taken.
+ */
+static uint64_t longest_running(uint64_t waited)
+{
+    uint64_t share = waited / NAP_SHARE;
+
+    return share < NAP_MAX_NS ? NAP_MAX_NS : share < NAP_LONG_NS ? share : NAP_LONG_NS;
 }
 
 void gpuring_proxy_wait_step(struct gpuring_proxy_wait *wait, struct gpuring_proxy_bell *bell,
                              const struct gpuring_proxy_nap *nap, bool running, uint64_t begun)
 {
     uint64_t now = gpuring_now_ns(), waited, longest;
+    bool rang = false;
 
     if (wait->since == 0) {
         wait->since = now;
@@ -184,10 +199,16 @@ void gpuring_proxy_wait_step(struct gpuring_proxy_wait *wait, struct gpuring_pro
     if (nap == NULL) {
         return; /* an event arrived while the nets were armed */
     }
-    longest = running ? NAP_MAX_NS : nap->all_nets ? NAP_FD_NS : NAP_BLIND_NS;
+    longest = running ? longest_running(waited) : nap->all_nets ? NAP_FD_NS : NAP_BLIND_NS;
+    if (longest > NAP_MAX_NS && running && !bell_says(bell, GPURING_PROXY_NAPPING, begun)) {
+        longest = NAP_MAX_NS;
+    }
     if (running || bell_says(bell, GPURING_PROXY_NAPPING, begun)) {
-        gpuring_proxy_nap_on(nap, bell, wait->nap_ns < longest ? wait->nap_ns : longest);
+        rang = gpuring_proxy_nap_on(nap, bell, wait->nap_ns < longest ? wait->nap_ns : longest);
     }
     bell_awake(bell);
     wait->nap_ns = wait->nap_ns * 2 < NAP_FD_NS ? wait->nap_ns * 2 : NAP_FD_NS;
+    if (rang) { /* another operation has begun */
+        wait->since = wait->nap_ns = 0;
+    }
 }
