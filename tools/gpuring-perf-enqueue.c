@@ -3,7 +3,8 @@
 /*
  * Calls in a CUDA stream (--enqueue), with the functions of libgpuring_stream.so, whose source is
  * part of this program. A timed call is only enqueued. The time of all is taken when the stream has
- * ended, as programs that measure NCCL do.
+ * ended, as programs that measure NCCL do. With --graph, the calls are captured in a CUDA graph
+ * before the time begins, and the graph is launched, as with option -G of NCCL's tests.
  */
 #include "gpuring-perf.h"
 
@@ -95,18 +96,51 @@ void perf_enqueue_close(void)
     }
 }
 
-int perf_enqueue_timed(struct perf_call *call, int iterations, double *mean)
+static int enqueue_all(const struct perf_call *call, int iterations)
 {
-    double start = MPI_Wtime();
+    int code = MPI_SUCCESS;
 
-    for (int i = 0; i < iterations; i++) {
-        if (enqueue(call) != MPI_SUCCESS) {
-            return -1;
-        }
+    for (int i = 0; i < iterations && code == MPI_SUCCESS; i++) {
+        code = enqueue(call);
     }
-    if (perf_memory_synchronize() != 0) {
-        return -1;
+    return code == MPI_SUCCESS ? 0 : -1;
+}
+
+/* Capture the calls in a graph. Returns it, or NULL. */
+static void *capture(const struct perf_call *call, int iterations)
+{
+    void *graph = NULL;
+    int status = perf_graph_begin();
+
+    if (status == 0) {
+        status = enqueue_all(call, iterations);
+        graph = perf_graph_end(); /* also after an error */
+    }
+    if (status == 0 && graph != NULL) { /* the first launch takes longer */
+        status = perf_graph_launch(graph) == 0 ? perf_memory_synchronize() : -1;
+    }
+    if (status != 0) {
+        perf_graph_free(graph);
+        return NULL;
+    }
+    return graph;
+}
+
+int perf_enqueue_timed(struct perf_call *call, int iterations, bool in_graph, double *mean)
+{
+    void *graph = in_graph ? capture(call, iterations) : NULL;
+    int status = in_graph && graph == NULL ? -1 : 0;
+    double start;
+
+    MPI_Barrier(MPI_COMM_WORLD); /* ranks capture at different speeds */
+    start = MPI_Wtime();
+    if (status == 0) {
+        status = in_graph ? perf_graph_launch(graph) : enqueue_all(call, iterations);
+    }
+    if (status == 0) {
+        status = perf_memory_synchronize();
     }
     *mean = (MPI_Wtime() - start) * 1e6 / iterations;
-    return 0;
+    perf_graph_free(graph);
+    return status;
 }

@@ -30,6 +30,13 @@ static struct {
     int (*stream_destroy)(void *stream);
     int (*stream_sync)(void *stream);
     int (*copy)(cuda_pointer to, cuda_pointer from, size_t bytes, void *stream);
+    /* For graphs, loaded by perf_graph_open: */
+    int (*begin)(void *stream, int mode);
+    int (*end)(void *stream, void **graph);
+    int (*instantiate)(void **executable, void *graph, unsigned long long flags);
+    int (*graph_destroy)(void *graph);
+    int (*launch)(void *executable, void *stream);
+    int (*executable_destroy)(void *executable);
     void *context; /* the GPU's primary context, current only during our calls */
     void *stream;  /* for copies */
 } cuda;
@@ -246,4 +253,63 @@ int perf_memory_synchronize(void)
         cuda_leave();
     }
     return status;
+}
+
+int perf_graph_open(void)
+{
+    return cuda_symbol("cuStreamBeginCapture_v2", &cuda.begin) == 0 &&
+                   cuda_symbol("cuStreamEndCapture", &cuda.end) == 0 &&
+                   cuda_symbol("cuGraphInstantiateWithFlags", &cuda.instantiate) == 0 &&
+                   cuda_symbol("cuGraphDestroy", &cuda.graph_destroy) == 0 &&
+                   cuda_symbol("cuGraphLaunch", &cuda.launch) == 0 &&
+                   cuda_symbol("cuGraphExecDestroy", &cuda.executable_destroy) == 0
+               ? 0
+               : -1;
+}
+
+int perf_graph_begin(void)
+{
+    int status = cuda_enter();
+
+    if (status == 0) {
+        status = cuda_check(cuda.begin(cuda.stream, 0), "begin a capture");
+        cuda_leave();
+    }
+    return status;
+}
+
+void *perf_graph_end(void)
+{
+    void *graph = NULL, *executable = NULL;
+
+    if (cuda_enter() != 0) {
+        return NULL;
+    }
+    if (cuda_check(cuda.end(cuda.stream, &graph), "end a capture") == 0) {
+        if (cuda_check(cuda.instantiate(&executable, graph, 0), "instantiate a graph") != 0) {
+            executable = NULL;
+        }
+        (void) cuda_check(cuda.graph_destroy(graph), "destroy a graph");
+    }
+    cuda_leave();
+    return executable;
+}
+
+int perf_graph_launch(void *graph)
+{
+    int status = cuda_enter();
+
+    if (status == 0) {
+        status = cuda_check(cuda.launch(graph, cuda.stream), "launch a graph");
+        cuda_leave();
+    }
+    return status;
+}
+
+void perf_graph_free(void *graph)
+{
+    if (graph != NULL && cuda_enter() == 0) {
+        (void) cuda_check(cuda.executable_destroy(graph), "destroy a graph");
+        cuda_leave();
+    }
 }

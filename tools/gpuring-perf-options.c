@@ -33,6 +33,7 @@ static const char usage[] =
     "      --enqueue           enqueue the calls in a CUDA stream, and show its time per call;\n"
     "                          allreduce, bcast, reduce, reduce_scatter_block, allgather, "
     "alltoall\n"
+    "      --graph             the same, with the timed calls in a CUDA graph\n"
     "  -m, --memory KIND       host or cuda (default: host)\n"
     "  -j, --json FILE         write all figures to FILE as JSON too; -: to standard output,\n"
     "                          instead of the table\n"
@@ -87,6 +88,7 @@ enum {
     OPTION_TUNE,
     OPTION_COMPARE,
     OPTION_ENQUEUE,
+    OPTION_GRAPH,
     OPTION_ROUNDS,
     OPTION_SELFTEST,
     OPTION_SECONDS,
@@ -114,6 +116,7 @@ static const struct option long_options[] = {
     {"tuning", required_argument, NULL, OPTION_TUNE},
     {"compare", no_argument, NULL, OPTION_COMPARE},
     {"enqueue", no_argument, NULL, OPTION_ENQUEUE},
+    {"graph", no_argument, NULL, OPTION_GRAPH},
     {"rounds", required_argument, NULL, OPTION_ROUNDS},
     {"selftest", no_argument, NULL, OPTION_SELFTEST},
     {"seconds", required_argument, NULL, OPTION_SECONDS},
@@ -173,6 +176,9 @@ static int apply(int option, const char *value, bool speaker, struct perf_option
         return 0;
     case OPTION_ENQUEUE:
         options->enqueue = true;
+        return 0;
+    case OPTION_GRAPH:
+        options->enqueue = options->graph = true;
         return 0;
     case OPTION_ROUNDS:
         return perf_value_count("--rounds", value, 1, &options->rounds);
@@ -245,6 +251,7 @@ static const unsigned useless[OPTION_END] = {
     [OPTION_SETTLE] = WITH_SELFTEST,
     [OPTION_BARRIER] = WITH_SELFTEST | WITH_TURNS | WITH_ENQUEUE,
     [OPTION_ENQUEUE] = WITH_SELFTEST | WITH_TURNS,
+    [OPTION_GRAPH] = WITH_SELFTEST | WITH_TURNS,
     [OPTION_NO_CHECK] = WITHOUT_DATA,
     [OPTION_PERCENTILES] = WITH_SELFTEST | WITH_TURNS | WITH_ENQUEUE,
 };

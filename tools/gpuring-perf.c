@@ -24,7 +24,7 @@ static int timed_calls(struct perf_bench *bench, const struct perf_case *what,
     double total = 0;
 
     if (bench->options->enqueue) {
-        int status = perf_enqueue_timed(call, iterations, mean);
+        int status = perf_enqueue_timed(call, iterations, bench->options->graph, mean);
 
         for (int i = 0; i < iterations; i++) {
             bench->times[i] = *mean;
@@ -271,7 +271,8 @@ static bool bench_open(struct perf_bench *bench)
         return false;
     }
     (void) perf_counters_open();
-    if (options->enqueue && perf_enqueue_open() != 0) {
+    if (options->enqueue &&
+        (perf_enqueue_open() != 0 || (options->graph && perf_graph_open() != 0))) {
         return false;
     }
     if (bench->rank == 0 && options->tune == NULL && !options->compare && !options->selftest) {

@@ -158,6 +158,7 @@ struct perf_options {
     bool compare;     /* with the component that would serve without coll/gpuring */
     int rounds;       /* of tune and compare */
     bool enqueue;     /* in a CUDA stream; the collective is its enqueued form */
+    bool graph;       /* the timed calls are a CUDA graph; with enqueue */
     bool selftest;
     int seconds; /* of the selftest */
 };
@@ -191,6 +192,14 @@ int perf_memory_write(void *to, const void *host, size_t bytes);
 int perf_memory_read(void *host, const void *from, size_t bytes);
 /* Return the CUDA stream of the copies, and wait for its end. Only for CUDA memory. */
 void *perf_memory_stream(void);
+
+/* CUDA graphs of work in the stream: load the functions (0 or -1), begin a capture, end it and
+ * return the graph (NULL after an error), launch the graph, and free it (NULL is allowed). */
+int perf_graph_open(void);
+int perf_graph_begin(void);
+void *perf_graph_end(void);
+int perf_graph_launch(void *graph);
+void perf_graph_free(void *graph);
 int perf_memory_synchronize(void);
 
 /* ---- data -------------------------------------------------------------------------------- */
@@ -379,8 +388,9 @@ const struct perf_collective *perf_enqueue_form(const struct perf_collective *co
 /* Connect the ranks. Collective. */
 int perf_enqueue_open(void);
 void perf_enqueue_close(void);
-/* Enqueue calls, wait for the stream, and set *mean to the time per call in microseconds. */
-int perf_enqueue_timed(struct perf_call *call, int iterations, double *mean);
+/* Enqueue calls, wait for the stream, and set *mean to the time per call in microseconds. in_graph:
+ * launch them as a graph, which was captured and launched once before the time begins. */
+int perf_enqueue_timed(struct perf_call *call, int iterations, bool in_graph, double *mean);
 
 /* ---- comparing --------------------------------------------------------------------------- */
 

@@ -211,8 +211,9 @@ if [ -n "$build" ] && [ -f "$component" ]; then
     if [ -f "$standin" ]; then
         sed -n 's/^    X([a-z_]*, \(cu[A-Za-z0-9_]*\),.*/\1/p' \
             mca/coll_gpuring/device/cuda/driver.h | sort >"$found.names"
-        # Only applications use events, see test/standin/application.
-        nm -D --defined-only "$standin" | awk '$3 ~ /^cu[A-Z]/ && $3 != "cuEventQuery" { print $3 }' | sort |
+        # Only applications query events and capture streams, see test/standin/application.
+        nm -D --defined-only "$standin" | awk '$3 ~ /^cu[A-Z]/ { print $3 }' | sort |
+            grep -vx 'cuEventQuery\|cuStreamBeginCapture_v2\|cuStreamEndCapture' |
             diff "$found.names" - >"$found"
         verdict "$text"
     else

@@ -3,7 +3,8 @@
 /*
  * Graphs of one kernel. As in a driver, parameters are copied when they are set, and the kernel of
  * an executable graph may be replaced by one of the same context. Its priority is that of the node,
- * whichever stream it is launched on.
+ * whichever stream it is launched on. Graphs that an application has captured are made of tasks
+ * instead (capture.c), and may be instantiated once.
  */
 #include <stdlib.h>
 
@@ -21,12 +22,16 @@ struct CUgraph_st {
     struct standin_owner owner;
     struct CUgraphNode_st node;
     bool has_node;
+    bool captured;
+    void *tasks; /* of a captured graph, until it is instantiated */
 };
 
 struct CUgraphExec_st {
     struct standin_owner owner;
     const struct CUgraphNode_st *of; /* its node in the graph */
     struct CUgraphNode_st node;
+    bool captured;
+    void *tasks;
 };
 
 CUresult cuGraphCreate(CUgraph *graph, unsigned int flags)
@@ -45,9 +50,34 @@ CUresult cuGraphCreate(CUgraph *graph, unsigned int flags)
     return CUDA_SUCCESS;
 }
 
+CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
+{
+    STANDIN_NEED_CONTEXT();
+    if (mode > CU_STREAM_CAPTURE_MODE_RELAXED || standin_captured() != NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    gpuring_standin_graph_begin(stream);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
+{
+    CUresult result;
+
+    STANDIN_REFUSE_IF(standin_captured() != stream, CUDA_ERROR_INVALID_VALUE,
+                      "the stream is not captured");
+    result = cuGraphCreate(graph, 0);
+    if (result == CUDA_SUCCESS) {
+        (*graph)->captured = true;
+        (*graph)->tasks = gpuring_standin_graph_end();
+    }
+    return result;
+}
+
 static CUresult destroy_graph(CUgraph graph)
 {
     STANDIN_NEED_OWNER(graph->owner);
+    gpuring_standin_graph_free(graph->tasks);
     standin_count(graph->owner, STANDIN_GRAPH, -1);
     free(graph);
     return CUDA_SUCCESS;
@@ -97,7 +127,7 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *executable, CUgraph graph,
 {
     STANDIN_ENTER(graph_instantiate);
     STANDIN_NEED_OWNER(graph->owner);
-    if (flags != 0 || !graph->has_node) {
+    if (flags != 0 || !(graph->has_node || graph->captured)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     *executable = calloc(1, sizeof **executable);
@@ -107,6 +137,9 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *executable, CUgraph graph,
     (*executable)->owner = graph->owner;
     (*executable)->of = &graph->node;
     (*executable)->node = graph->node;
+    (*executable)->captured = graph->captured;
+    (*executable)->tasks = graph->tasks;
+    graph->tasks = NULL;
     standin_count(graph->owner, STANDIN_GRAPH, 1);
     return CUDA_SUCCESS;
 }
@@ -127,6 +160,10 @@ CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream)
 
     STANDIN_ENTER(graph_launch);
     STANDIN_NEED_OWNER(executable->owner);
+    if (executable->captured) {
+        gpuring_standin_graph_launch(executable->tasks, stream);
+        return CUDA_SUCCESS;
+    }
     executable->node.kernel.kernelParams = arguments;
     return standin_kernel_launch(stream, &executable->node.kernel, executable->node.priority);
 }
@@ -134,6 +171,7 @@ CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream)
 static CUresult destroy_executable(CUgraphExec executable)
 {
     STANDIN_NEED_OWNER(executable->owner);
+    gpuring_standin_graph_free(executable->tasks);
     standin_count(executable->owner, STANDIN_GRAPH, -1);
     free(executable);
     return CUDA_SUCCESS;

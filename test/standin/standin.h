@@ -75,6 +75,10 @@
 CUresult CUDAAPI cuCtxSetFlags(unsigned int flags); /* not in cuda.h before CUDA 12.1 */
 CUresult CUDAAPI cuFuncLoad(CUfunction function);   /* nor this before 12.4 */
 
+/* Only for applications, which capture their streams. */
+CUresult CUDAAPI cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode);
+CUresult CUDAAPI cuStreamEndCapture(CUstream stream, CUgraph *graph);
+
 /* cuda.h of CUDA 12 and later only declares later versions of these, see driver.h. */
 CUresult CUDAAPI cuGraphAddKernelNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
                                       size_t nafter, const CUDA_KERNEL_NODE_PARAMS_v1 *params);
