@@ -14,21 +14,15 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "tools/gpuring_stream.h"
+#include "tools/gpuring-stream.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/coll_gpuring/stream/stream_calls.h"
-
-#define FUNCTION(name)                           \
-    extern __typeof__(MPIX_##name) PMPIX_##name, \
-        MPIX_##name __attribute__((weak, alias("PMPIX_" #name)))
 FUNCTION(Info_set_hex);
 FUNCTION(Stream_create);
 FUNCTION(Stream_free);
@@ -43,28 +37,15 @@ FUNCTION(Reduce_scatter_block_enqueue);
 FUNCTION(Alltoall_enqueue);
 FUNCTION(Barrier_enqueue);
 
-/* Errors without a communicator belong to this one (MPI 4.0; before, to MPI_COMM_WORLD). */
-#if MPI_VERSION >= 4
-#define ERRORS_WITHOUT_COMM MPI_COMM_SELF
-#else
-#define ERRORS_WITHOUT_COMM MPI_COMM_WORLD
-#endif
-
 /* ---- Errors ---- */
 
-/* Call the error handler of a communicator, unless `code` is MPI_SUCCESS. Returns the code. */
-static int raise_error(MPI_Comm comm, int code)
+int gpuring_stream_raise(MPI_Comm comm, int code)
 {
     if (code != MPI_SUCCESS) {
         PMPI_Comm_call_errhandler(comm, code);
     }
     return code;
 }
-
-/* Print why a function fails, and call the error handler. */
-#define FAIL(comm, code, ...)                                                                     \
-    (fprintf(stderr, "libgpuring_stream: "), fprintf(stderr, __VA_ARGS__), fprintf(stderr, "\n"), \
-     raise_error(comm, code))
 
 /* ---- Streams ---- */
 
@@ -243,12 +224,6 @@ int PMPIX_Stream_free(MPIX_Stream *stream)
 
 /* ---- Communicators ---- */
 
-/* The attribute of a communicator with a stream. */
-struct attached {
-    MPI_Comm calls; /* for enqueued calls */
-    MPIX_Stream stream;
-};
-
 static struct {
     pthread_mutex_t lock;                             /* guards both until `component` is set */
     int key;                                          /* of the attribute */
@@ -257,12 +232,15 @@ static struct {
 
 static int delete_attached(MPI_Comm comm, int key, void *value, void *extra)
 {
-    struct attached *attached = value;
+    struct gpuring_stream_attached *attached = value;
     int code;
 
     (void) comm;
     (void) key;
     (void) extra;
+    for (struct gpuring_stream_request *r = attached->first; r != NULL; r = r->next) {
+        r->attached = NULL; /* these messages are never started */
+    }
     found.component->close(attached->calls);
     code = PMPI_Comm_free(&attached->calls);
     drop_stream(attached->stream);
@@ -308,10 +286,14 @@ static int prepare(void)
     return code;
 }
 
-/* Return the attribute of a communicator, or NULL if it has no stream. */
-static struct attached *attached_of(MPI_Comm comm)
+const struct gpuring_stream_functions *gpuring_stream_component(void)
 {
-    struct attached *attached = NULL;
+    return found.component;
+}
+
+struct gpuring_stream_attached *gpuring_stream_attached(MPI_Comm comm)
+{
+    struct gpuring_stream_attached *attached = NULL;
     int flag = 0;
 
     if (comm == MPI_COMM_NULL || found.key == MPI_KEYVAL_INVALID ||
@@ -344,7 +326,7 @@ static int connect_calls(MPI_Comm comm, void *stream, MPI_Comm *calls)
 }
 
 /* Create the communicator of the program, with the attribute. */
-static int create_comm(MPI_Comm comm, struct attached *attached, MPI_Comm *newcomm)
+static int create_comm(MPI_Comm comm, struct gpuring_stream_attached *attached, MPI_Comm *newcomm)
 {
     int code = PMPI_Comm_dup(comm, newcomm);
 
@@ -363,14 +345,14 @@ static int create_comm(MPI_Comm comm, struct attached *attached, MPI_Comm *newco
 
 int PMPIX_Stream_comm_create(MPI_Comm comm, MPIX_Stream stream, MPI_Comm *newcomm)
 {
-    struct attached *attached = calloc(1, sizeof *attached);
+    struct gpuring_stream_attached *attached = calloc(1, sizeof *attached);
     void *value = NULL;
     int code;
 
     if (comm == MPI_COMM_NULL || attached == NULL) {
         free(attached);
-        return raise_error(ERRORS_WITHOUT_COMM,
-                           comm == MPI_COMM_NULL ? MPI_ERR_COMM : MPI_ERR_NO_MEM);
+        return gpuring_stream_raise(ERRORS_WITHOUT_COMM,
+                                    comm == MPI_COMM_NULL ? MPI_ERR_COMM : MPI_ERR_NO_MEM);
     }
     code = prepare();
     if (code == MPI_SUCCESS && !use_stream(stream, &value)) {
@@ -392,15 +374,16 @@ int PMPIX_Stream_comm_create(MPI_Comm comm, MPIX_Stream stream, MPI_Comm *newcom
     if (code != MPI_SUCCESS) {
         free(attached);
     }
-    return raise_error(comm, code);
+    return gpuring_stream_raise(comm, code);
 }
 
 int PMPIX_Comm_get_stream(MPI_Comm comm, int idx, MPIX_Stream *stream)
 {
-    const struct attached *attached = attached_of(comm);
+    const struct gpuring_stream_attached *attached = gpuring_stream_attached(comm);
 
     if (comm == MPI_COMM_NULL || idx != 0) {
-        return raise_error(ERRORS_WITHOUT_COMM, comm == MPI_COMM_NULL ? MPI_ERR_COMM : MPI_ERR_ARG);
+        return gpuring_stream_raise(ERRORS_WITHOUT_COMM,
+                                    comm == MPI_COMM_NULL ? MPI_ERR_COMM : MPI_ERR_ARG);
     }
     *stream = attached != NULL ? attached->stream : MPIX_STREAM_NULL;
     return MPI_SUCCESS;
@@ -408,7 +391,7 @@ int PMPIX_Comm_get_stream(MPI_Comm comm, int idx, MPIX_Stream *stream)
 
 /* ---- Calls ---- */
 
-static int no_stream(MPI_Comm comm, const char *function)
+int gpuring_stream_missing(MPI_Comm comm, const char *function)
 {
     return FAIL(comm == MPI_COMM_NULL ? ERRORS_WITHOUT_COMM : comm, MPI_ERR_COMM,
                 "[no-stream] %s: the communicator has no stream; create it with "
@@ -418,10 +401,10 @@ static int no_stream(MPI_Comm comm, const char *function)
 
 int PMPIX_Comm_get_stream_error(MPI_Comm comm, int *error)
 {
-    const struct attached *attached = attached_of(comm);
+    const struct gpuring_stream_attached *attached = gpuring_stream_attached(comm);
 
     if (attached == NULL) {
-        return no_stream(comm, "MPIX_Comm_get_stream_error");
+        return gpuring_stream_missing(comm, "MPIX_Comm_get_stream_error");
     }
     *error = found.component->error(attached->calls);
     return MPI_SUCCESS;
@@ -448,17 +431,17 @@ static int check(MPI_Comm comm, const struct gpuring_stream_arguments *a, bool s
 static int enqueue(MPI_Comm comm, enum gpuring_stream_call what, const char *function, bool sends,
                    bool reduces, const struct gpuring_stream_arguments *arguments)
 {
-    const struct attached *attached = attached_of(comm);
+    const struct gpuring_stream_attached *attached = gpuring_stream_attached(comm);
     int code;
 
     if (attached == NULL) {
-        return no_stream(comm, function);
+        return gpuring_stream_missing(comm, function);
     }
     code = what == GPURING_STREAM_barrier ? MPI_SUCCESS : check(comm, arguments, sends, reduces);
     if (code == MPI_SUCCESS) {
         code = found.component->enqueue(attached->calls, what, arguments);
     }
-    return raise_error(comm, code);
+    return gpuring_stream_raise(comm, code);
 }
 
 /* Enqueue the call that has this name in stream_calls.h. The arguments follow as initialisers. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Collectives in a CUDA stream, for programs with Open MPI and coll/gpuring. Link with
+ * Collectives and messages in a CUDA stream, for programs with Open MPI and coll/gpuring. Link with
  * -lgpuring_stream. doc/user/streams.md has an example and the rules.
  *
  * The names, arguments and handles are those of MPICH 4. Functions that MPICH does not have are
@@ -66,6 +66,28 @@ int MPIX_Reduce_scatter_block_enqueue(const void *sendbuf, void *recvbuf, int re
 int MPIX_Alltoall_enqueue(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
                           int recvcount, MPI_Datatype recvtype, MPI_Comm comm);
 int MPIX_Barrier_enqueue(MPI_Comm comm);
+
+/*
+ * Send and receive in the stream. The messages that a rank sends to another one must be received
+ * there in the same order, with the same tags and numbers of bytes, and in the same order among the
+ * collectives. Otherwise the calls end with an error. The source is a rank, and the tag may be
+ * MPI_ANY_TAG. A status is set when the call returns.
+ *
+ * A message of Isend and Irecv is transferred in the next call on the communicator that waits
+ * (Send, Recv, Wait, Waitall), at its place in the stream, together with all others. Requests must
+ * be passed to Wait or Waitall below, which set them to MPI_REQUEST_NULL.
+ */
+int MPIX_Send_enqueue(const void *buf, int count, MPI_Datatype datatype, int dest, int tag,
+                      MPI_Comm comm);
+int MPIX_Recv_enqueue(void *buf, int count, MPI_Datatype datatype, int source, int tag,
+                      MPI_Comm comm, MPI_Status *status);
+int MPIX_Isend_enqueue(const void *buf, int count, MPI_Datatype datatype, int dest, int tag,
+                       MPI_Comm comm, MPI_Request *request);
+int MPIX_Irecv_enqueue(void *buf, int count, MPI_Datatype datatype, int source, int tag,
+                       MPI_Comm comm, MPI_Request *request);
+int MPIX_Wait_enqueue(MPI_Request *request, MPI_Status *status);
+int MPIX_Waitall_enqueue(int count, MPI_Request array_of_requests[],
+                         MPI_Status array_of_statuses[]);
 
 /* Set *error to MPI_SUCCESS, or to the error because of which enqueued calls of this communicator
  * have ended early. Their results are undefined. Does not wait. MPICH does not have it. */

@@ -30,8 +30,7 @@ tools_gpuring_perf_SOURCES = \
     tools/gpuring-perf-tune.c \
     tools/gpuring-perf-values.c \
     tools/gpuring-perf-variants.c \
-    tools/gpuring-stream.c \
-    tools/gpuring_stream.h
+    $(stream_sources)
 dist_man1_MANS += doc/man/gpuring-perf.1
 
 # Preloaded into programs by gpuring-run.
@@ -47,7 +46,12 @@ tools_libgpuring_aware_la_LIBADD = $(MPI_LIBS) -ldl
 # Linked into programs that make calls in CUDA streams.
 lib_LTLIBRARIES += tools/libgpuring_stream.la
 include_HEADERS += tools/gpuring_stream.h
-tools_libgpuring_stream_la_SOURCES = tools/gpuring-stream.c tools/gpuring_stream.h
+stream_sources = \
+    tools/gpuring-stream.c \
+    tools/gpuring-stream.h \
+    tools/gpuring-stream-messages.c \
+    tools/gpuring_stream.h
+tools_libgpuring_stream_la_SOURCES = $(stream_sources)
 tools_libgpuring_stream_la_CPPFLAGS = $(base_cppflags) $(MPI_CPPFLAGS)
 tools_libgpuring_stream_la_LDFLAGS = $(AM_LDFLAGS) -shared -no-undefined -Wl,-z,now -version-info 0:0:0 \
     -export-symbols-regex '^P?MPIX_'

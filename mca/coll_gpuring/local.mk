@@ -248,6 +248,9 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/stream/stream_connect.h \
     mca/coll_gpuring/stream/stream_describe.c \
     mca/coll_gpuring/stream/stream_enqueue.c \
+    mca/coll_gpuring/stream/stream_exchange.c \
+    mca/coll_gpuring/stream/stream_headers.c \
+    mca/coll_gpuring/stream/stream_headers.h \
     mca/coll_gpuring/stream/stream_state.h \
     mca/coll_gpuring/stream/stream_watch.c \
     mca/coll_gpuring/wireup/connect.c \

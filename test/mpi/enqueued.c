@@ -7,10 +7,12 @@
  * function represents a kernel, and on a GPU copies do.
  *
  *     enqueued CASE [threads]    results, roots, chain, streams, free, graph, late_graph,
- * late_roots, errors, order, late, killed; threads: with MPI_THREAD_MULTIPLE
+ * late_roots, errors, order, late, killed, messages, message_tag, message_count, message_order,
+ * late_message; threads: with MPI_THREAD_MULTIPLE
  */
 #include "enqueued_data.h"
 #include "enqueued_driver.h"
+#include "enqueued_messages.h"
 #include "harness.h"
 
 #include <signal.h>
@@ -344,6 +346,7 @@ static void test_errors(void)
     kept = object_of(stream);
     harness_check(kept != object, "its handle is not used again while a communicator has it");
     MPIX_Stream_free(&kept);
+    test_message_errors(comm);
     code = MPIX_Comm_get_stream_error(comm, &error);
     harness_check(code == MPI_SUCCESS && error == MPI_SUCCESS &&
                       runs(ALLREDUCE, 100, false, stream, comm),
@@ -408,7 +411,7 @@ static void test_wrong(bool late)
     void *stream = new_stream();
     MPI_Comm comm = comm_of(stream);
     bool odd = harness_rank == harness_size - 1;
-    int code = MPI_SUCCESS, error = MPI_SUCCESS;
+    int code = MPI_SUCCESS, error;
 
     MPIX_Barrier_enqueue(comm);
     if (!odd) {
@@ -416,9 +419,11 @@ static void test_wrong(bool late)
     } else if (!late) {
         code = MPIX_Bcast_enqueue(data.in, 1000, MPI_INT, 0, comm);
     }
+    if (!late) { /* a broadcast may end, and this call finds the error of another node */
+        code = MPIX_Barrier_enqueue(comm);
+    }
     harness_check(driver.stream_sync(stream) == 0, "the streams of all ranks end");
-    /* Everyone has got it when all streams have ended: the abort word ended them. */
-    MPIX_Comm_get_stream_error(comm, &error);
+    error = error_of(comm);
     harness_check(error != MPI_SUCCESS, "all ranks get an error");
     code = MPIX_Barrier_enqueue(comm);
     harness_check(code == error, "so does the next call");
@@ -477,6 +482,10 @@ int main(int argc, char **argv)
         test_roots();
     } else if (strcmp(which, "errors") == 0) {
         test_errors();
+    } else if (strcmp(which, "messages") == 0) {
+        test_messages();
+    } else if (strstr(which, "message") != NULL) {
+        test_wrong_message(which);
     } else {
         need(strcmp(which, "order") == 0 || strcmp(which, "late") == 0, "find this case");
         test_wrong(strcmp(which, "late") == 0);

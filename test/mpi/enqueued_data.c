@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "enqueued_driver.h"
 #include "harness.h"
@@ -48,6 +49,20 @@ MPI_Comm comm_of(void *stream)
     need(MPIX_Stream_free(&object) == MPI_SUCCESS && object == MPIX_STREAM_NULL,
          "free the stream object");
     return comm;
+}
+
+int error_of(MPI_Comm comm)
+{
+    int error = MPI_SUCCESS;
+
+    for (int i = 0; i < 1000 && error == MPI_SUCCESS; i++) {
+        usleep(i > 0 ? 10000 : 0);
+        MPIX_Comm_get_stream_error(comm, &error);
+        if (i == 20 && error == MPI_SUCCESS) { /* a call finds the error of another node */
+            (void) MPIX_Barrier_enqueue(comm);
+        }
+    }
+    return error;
 }
 
 int value_of(int rank, int to, size_t i)

@@ -31,6 +31,10 @@ MPIX_Stream object_of(void *stream);
 /* Create a communicator with a stream. The object is freed before the communicator. */
 MPI_Comm comm_of(void *stream);
 
+/* Return the error of a communicator. Wait for one, because it is late from ranks of other nodes.
+ */
+int error_of(MPI_Comm comm);
+
 /* The contribution of a rank at a position of a block for another rank. */
 int value_of(int rank, int to, size_t i);
 /* Return the result of a call at a position of a block, or 0 if this rank has none. */

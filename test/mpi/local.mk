@@ -75,7 +75,9 @@ test_mpi_enqueued_SOURCES = \
     test/mpi/enqueued_data.c \
     test/mpi/enqueued_data.h \
     test/mpi/enqueued_driver.c \
-    test/mpi/enqueued_driver.h
+    test/mpi/enqueued_driver.h \
+    test/mpi/enqueued_messages.c \
+    test/mpi/enqueued_messages.h
 test_mpi_native_SOURCES = \
     test/mpi/native.c \
     test/mpi/native_expect.c \

@@ -30,9 +30,15 @@ enqueued 1 1 graph
 enqueued 4 1 streams
 enqueued 4 2 free
 enqueued 2 1 errors
-for code in host-buffer datatype operation; do
+for code in host-buffer datatype operation any-source self; do
     check "the message has its code: $code" says "\[stream-$code\] MPIX_"
 done
+check "a request that is passed to MPI_Wait is reported" says '\[stream-request\] a request of MPIX_Isend'
+# Messages are longer than the slots of a connection.
+export OMPI_MCA_coll_gpuring_buffer_size=64K
+enqueued 2 1 messages
+enqueued 4 2 messages
+unset OMPI_MCA_coll_gpuring_buffer_size
 
 # between NET NODES RANKS CASE [threads]: the same between simulated nodes.
 between() {
@@ -43,11 +49,13 @@ between() {
 between mpi 2 4 graph threads
 between mpi 3 3 chain threads
 between mpi 3 6 free threads
+between mpi 2 4 messages threads
 if grep -q 'GPURING_HAVE_UCX *1' "$top_builddir/gpuring_config.h"; then
     nets="ucx mpi"
     between ucx 2 4 results
     between ucx 2 4 graph
     between ucx 2 2 streams
+    between ucx 3 3 messages
 else
     nets=mpi
     skip "built without UCX" "between nodes by ucx"
@@ -57,12 +65,30 @@ for net in $nets; do
     OMPI_MCA_coll_gpuring_timeout=1 between "$net" 2 4 late threads
     check "the message names the call" \
         says '\[stalled\] communicator stream of MPI_COMM_WORLD.*queued MPI_Allreduce of 4000 bytes'
+    OMPI_MCA_coll_gpuring_timeout=1 between "$net" 3 3 order threads
+    check "different calls between nodes: the messages name the call of one rank" \
+        says 'rank [01] of 3: .*the last calls here were: .*queued MPI_Allreduce of 4000 bytes.* operation 2'
+    check "and the call of the other one" \
+        says 'rank 2 of 3: .*the last calls here were: .*queued MPI_Bcast of 4000 bytes, root 0, operation 2'
 done
 OMPI_MCA_coll_gpuring_net=mpi mpi 60 4 n2 enqueued chain
 check "MPI messages between nodes without MPI_THREAD_MULTIPLE are refused" says '\[stream-threads\]'
 check "and the program goes no further" says 'Bail out! cannot go on without it'
 rm -f "$GPURING_STANDIN_REPORT"
 
+enqueued 3 1 message_tag
+check "another message than expected: the error names both" \
+    says '\[messages-differ\] MPIX_Recv_enqueue receives 4000 bytes with tag 6 from rank 2, which has sent 4000 bytes with tag 5'
+enqueued 2 1 message_count
+check "another size than expected: the error names both" \
+    says '\[messages-differ\] MPIX_Recv_enqueue receives 8000 bytes with tag 5 from rank 1, which has sent 4000 bytes'
+enqueued 2 2 message_order
+check "another order of messages and collectives is found" says '\[messages-differ\].* after 1 .* after 0'
+between mpi 2 2 message_order threads
+check "also between nodes" says '\[messages-differ\].* after 1 .* after 0'
+OMPI_MCA_coll_gpuring_timeout=1 enqueued 3 1 late_message
+check "a message that is not sent: the message names it and the rank" \
+    says '\[stalled\].*queued MPIX_Recv_enqueue of 4000 bytes with tag 5 from rank 2.*: rank 2 may not have made'
 enqueued 3 1 order
 check "ranks that make different calls: the message names both" \
     says '\[calls-differ\].*'
@@ -85,6 +111,9 @@ rm -f "$GPURING_STANDIN_REPORT"
 programs=$top_builddir/tools mpi 60 4 gpuring-perf -m cuda --enqueue -e 64K -f 64 -n 20 --settle 0
 check "gpuring-perf --enqueue: right results" says 'wrong elements: 0'
 check "and all of its calls are counted" says '^# coll/gpuring served 60 of 60 timed calls'
+programs=$top_builddir/tools mpi 60 4 gpuring-perf -m cuda --graph -b 64K -e 64K -n 20 --settle 0
+check "gpuring-perf --graph: right results" says 'wrong elements: 0'
+check "and all of its calls are counted" says '^# coll/gpuring served 20 of 20 timed calls'
 programs=$top_builddir/tools mpi 60 2 gpuring-perf -m cuda --enqueue -c scan
 check "gpuring-perf --enqueue: not for other collectives" says '\[option-conflict\] --enqueue'
 

@@ -110,6 +110,25 @@ static void test_proven(void **state)
     assert_true(proven > 1000);
 }
 
+/* Plans for messages are proven, too, and refused if a lane sends another block. */
+static void test_messages(void **state)
+{
+    for (int n = 2; n <= 40; n += n < 9 ? 1 : 31) {
+        struct test_plans plans;
+        char text[256] = "";
+
+        test_plans_build_on(&plans, GPURING_COLLECTIVE_ALLTOALL, GPURING_ALGORITHM_DIRECT, n,
+                            1 + (uint32_t) n % 3, GPURING_ROOT_MESSAGES, false);
+        assert_int_equal(plans.plans[0]->nlanes, 2 * (n - 1) * (1 + n % 3));
+        if (test_plans_check(&plans, 2, text, sizeof text) != GPURING_OK) {
+            fail_msg("messages between %d ranks: %s", n, text);
+        }
+        plans.plans[n - 1]->steps[0].chunk = 0;
+        assert_int_equal(test_plans_check(&plans, 2, text, sizeof text), GPURING_ERR_DATA);
+        test_plans_free(&plans);
+    }
+}
+
 /* Chains, direct and two-shot fold in rank order and set in_order. */
 static void test_in_order(void **state)
 {
@@ -343,9 +362,8 @@ static void test_execution(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_proven),
-        cmocka_unit_test(test_in_order),
-        cmocka_unit_test(test_changed),
+        cmocka_unit_test(test_proven),    cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_in_order),  cmocka_unit_test(test_changed),
         cmocka_unit_test(test_execution),
     };
 

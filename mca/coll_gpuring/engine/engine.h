@@ -256,6 +256,16 @@ void gpuring_operation_fail(struct gpuring_engine *engine);
  * let the network rest.
  */
 int gpuring_engine_enqueues(struct gpuring_engine *engine, void *stream);
+
+/*
+ * Messages between some of the ranks, in a stream: calls with collective ALLTOALL and root
+ * GPURING_ROOT_MESSAGES. They have no number and no word, and use the blocks of that plan, in
+ * tables that the caller keeps in pinned memory until the call has ended. Return the number of
+ * messages that a call may have, 0 if the ranks have no connections for them, and set the selection
+ * of such calls, which is the same for all messages between two ranks.
+ */
+uint32_t gpuring_engine_messages(const struct gpuring_engine *engine,
+                                 struct gpuring_selection *choice); /* NULL is allowed */
 int gpuring_operation_enqueue(struct gpuring_engine *engine, const struct gpuring_call *call);
 static inline uint32_t gpuring_capture_number(uint32_t captures)
 {

@@ -12,11 +12,11 @@
 #include "mca/coll_gpuring/util/status.h"
 
 /* Return the length of a buffer's longest block. */
-static uint64_t longest_block(const struct gpuring_call_buffer *buffer, int nranks)
+static uint64_t longest_block(const struct gpuring_call_buffer *buffer, int nblocks)
 {
     uint64_t longest = 0;
 
-    for (int i = 0; buffer->bytes > 0 && i < nranks; i++) {
+    for (int i = 0; buffer->bytes > 0 && i < nblocks; i++) {
         struct gpuring_extent block = gpuring_block_at(&buffer->blocks, (uint32_t) i);
 
         longest = block.count > longest ? block.count : longest;
@@ -29,8 +29,9 @@ static uint64_t longest_block(const struct gpuring_call_buffer *buffer, int nran
 static void begin_blocks(const struct gpuring_plan *plan, const struct gpuring_call *call,
                          struct gpuring_work *work)
 {
-    uint64_t in = longest_block(&call->in, plan->nranks);
-    uint64_t out = longest_block(&call->out, plan->nranks), longest = in > out ? in : out;
+    int nblocks = gpuring_plan_blocks(plan);
+    uint64_t in = longest_block(&call->in, nblocks);
+    uint64_t out = longest_block(&call->out, nblocks), longest = in > out ? in : out;
     uint64_t share = gpuring_block_part(longest, work->parts, call->element_size);
     uint32_t used = 1;
 
@@ -42,14 +43,15 @@ static void begin_blocks(const struct gpuring_plan *plan, const struct gpuring_c
     work->count = share < longest ? share : longest;
 }
 
-/* Copy tables of blocks to memory that the executor can read. */
+/* Copy tables of blocks to memory that the executor can read. Those of calls in a stream are there
+ * already. */
 static int place_tables(struct gpuring_engine *engine, struct gpuring_work *work)
 {
     struct gpuring_blocks *blocks[] = {&work->in, &work->out};
     size_t nranks = (size_t) engine->choice_config.nranks, bytes = nranks * sizeof(*work->in.table);
     int status = GPURING_OK;
 
-    if (work->in.table == NULL && work->out.table == NULL) {
+    if (engine->enqueues || (work->in.table == NULL && work->out.table == NULL)) {
         return GPURING_OK;
     }
     if (engine->extents == NULL) {
@@ -72,7 +74,8 @@ static int find_program(struct gpuring_engine *engine, const struct gpuring_call
 {
     int set = call->choice.set;
 
-    if (call->collective == engine->base[set].plan->collective) {
+    if (call->collective == engine->base[set].plan->collective &&
+        call->root != GPURING_ROOT_MESSAGES) {
         engine->program = &engine->base[set];
         return GPURING_OK;
     }
@@ -107,7 +110,7 @@ static int prepare(struct gpuring_engine *engine, const struct gpuring_call *cal
     work->type = call->type;
     work->op = call->op;
     work->protocol = choice->protocol;
-    work->nblocks = (uint32_t) engine->choice_config.nranks;
+    work->nblocks = (uint32_t) gpuring_plan_blocks(engine->program->plan);
     work->slice = choice->slice;
     work->patience = engine->patience;
     work->in = call->in.blocks;
@@ -339,6 +342,10 @@ int gpuring_operation_enqueue(struct gpuring_engine *engine, const struct gpurin
         return status;
     }
     gpuring_transport_keep(engine->program->transport, captured);
+    engine->program->used = engine->operation;
+    if (call->root == GPURING_ROOT_MESSAGES) {
+        return GPURING_OK; /* not all ranks take part, so it has no number and no word */
+    }
     engine->operation++;
     engine->name = call->name;
     engine->made = call->made;
@@ -383,6 +390,10 @@ int gpuring_engine_enqueues(struct gpuring_engine *engine, void *stream)
                 status = gpuring_program_find(engine, collectives[c], set, 0, &program);
             }
         }
+    }
+    if (status == GPURING_OK && gpuring_engine_messages(engine, NULL) > 0) {
+        status = gpuring_program_find(engine, GPURING_COLLECTIVE_ALLTOALL, GPURING_ALGORITHM_DIRECT,
+                                      GPURING_ROOT_MESSAGES, &program);
     }
     return status == GPURING_OK ? alloc_captured(engine) : status;
 }

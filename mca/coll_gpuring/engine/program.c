@@ -86,6 +86,35 @@ bool gpuring_programs_offer(const struct gpuring_engine *engine, enum gpuring_co
             engine->others->order != NULL);
 }
 
+/* Each message uses as many stripes as fit if a rank exchanges messages with all others, because
+ * both ends must use the same number. All messages use Simple, whose slots hold their sizes. */
+uint32_t gpuring_engine_messages(const struct gpuring_engine *engine,
+                                 struct gpuring_selection *choice)
+{
+    const struct gpuring_select_config *config = &engine->choice_config;
+    const struct gpuring_plan *base = engine->base[GPURING_ALGORITHM_DIRECT].plan;
+    uint64_t slot = config->slot_bytes[GPURING_ALGORITHM_DIRECT][GPURING_PROTOCOL_SIMPLE];
+    uint32_t lanes = engine->others->input.direct_lanes, stripes, most;
+
+    if (gpuring_engine_lacks(engine, GPURING_ALGORITHM_DIRECT) || slot == 0) {
+        return 0;
+    }
+    lanes = base->weight * (lanes > 0 ? lanes : 1);
+    stripes = lanes / (2 * ((uint32_t) base->nranks - 1));
+    stripes = stripes < 1 ? 1 : stripes > base->weight ? base->weight : stripes;
+    if (choice != NULL) {
+        slot = gpuring_chunk_max(GPURING_PROTOCOL_SIMPLE, slot, 1);
+        *choice = (struct gpuring_selection){.algorithm = GPURING_ALGORITHM_DIRECT,
+                                             .set = GPURING_ALGORITHM_DIRECT,
+                                             .protocol = GPURING_PROTOCOL_SIMPLE,
+                                             .channels = stripes,
+                                             .slice = slot,
+                                             .chunk = GPURING_SLICES * slot};
+    }
+    most = config->gpu_blocks / stripes;
+    return most > 2 ? most : 2;
+}
+
 int gpuring_program_states(struct gpuring_engine *engine, const struct gpuring_plan *plan)
 {
     void *states = NULL;

@@ -28,6 +28,7 @@ struct gpuring_select_config {
     uint32_t plans[GPURING_COLLECTIVE_COUNT]; /* plans that exist: bits 1 << algorithm */
     bool in_order; /* reductions fold in the order of the ranks; `plans` contains only plans that
                       do */
+    uint32_t gpu_blocks;   /* co-resident thread blocks of a rank, the fewest of any; 0: no GPUs */
     int time_sliced_ranks; /* largest number of ranks that take turns on one GPU; 0: none do */
     uint32_t channels[GPURING_ALGORITHM_COUNT];                     /* number of channels in the
                                                                        plan */

@@ -76,7 +76,7 @@ static struct lane begin(struct gpuring_writer *writer, uint32_t stripe, int num
     bool once = !twice && plan->nranks <= GPURING_ONCE_MOST + 1;
     int others = plan->nranks - 1;
 
-    gpuring_writer_lane(writer, stripe, stripe + 1, chunks ? plan->nranks : 1);
+    gpuring_writer_lane(writer, stripe, stripe + 1, chunks ? gpuring_plan_blocks(plan) : 1);
     return (struct lane){.writer = writer,
                          .key = gpuring_plan_key(plan, stripe, false),
                          .rank = plan->rank,
@@ -329,9 +329,31 @@ static void add_reduce_scatter(struct gpuring_writer *writer, uint32_t stripe)
     }
 }
 
+/* Add a lane that sends to a peer, and one that receives from it. See GPURING_ROOT_MESSAGES. */
+static void add_messages(struct gpuring_writer *writer, uint32_t stripe)
+{
+    for (int i = 1; i < writer->plan->nranks; i++) {
+        struct lane lane = begin(writer, stripe, 0, 1);
+        int peer = behind(&lane, i);
+
+        lane.single_use = 0;
+        send_block(&lane, lane.nranks + peer, peer);
+        send_block(&lane, peer, peer);
+        lane = begin(writer, stripe, 0, 1);
+        lane.single_use = 0;
+        receive_block(&lane, lane.nranks + peer, peer);
+        receive_block(&lane, peer, peer);
+    }
+}
+
 static void add_alltoall(struct gpuring_writer *writer, uint32_t stripe)
 {
     int count = count_lanes(writer->input);
+
+    if (writer->plan->root == GPURING_ROOT_MESSAGES) {
+        add_messages(writer, stripe);
+        return;
+    }
 
     for (int i = 0; i < count; i++) {
         struct lane lane = begin(writer, stripe, i, count);

@@ -183,6 +183,18 @@ int gpuring_plan_build_on(enum gpuring_collective collective,
 /* Maximum number of ranks of a direct exchange, which connects every rank with every other one. */
 #define GPURING_DIRECT_MAX_RANKS 1024
 
+/*
+ * A root of an alltoall: its plan is for messages between some of the ranks. Each message has a
+ * lane in every stripe, so that none waits for another one. There is no block for the own rank, no
+ * MPI_IN_PLACE, and each connection carries two blocks: block nranks + peer, and then block `peer`.
+ * The first one is for a header of at most GPURING_PART_BYTES, and the second one for the data.
+ */
+#define GPURING_ROOT_MESSAGES (-1)
+static inline int gpuring_plan_blocks(const struct gpuring_plan *plan)
+{
+    return plan->root == GPURING_ROOT_MESSAGES ? 2 * plan->nranks : plan->nranks;
+}
+
 /* Return true if a collective of `nranks` ranks can run on the connections of an algorithm. With
  * in_order, reductions fold in rank order and trees are chains. Rings never fold in rank order. */
 bool gpuring_plan_exists(enum gpuring_collective collective, enum gpuring_algorithm algorithm,

@@ -25,15 +25,13 @@ struct part {
 
 /* The state of one chunk at one rank. */
 struct cell {
-    uint32_t reader; /* process that read the input */
-    uint32_t reads;
-    uint64_t last_read;   /* value of check.nsteps at that time */
-    uint32_t readers;     /* 0, 1, 2: none, one process, several */
-    uint32_t overwritten; /* as input */
-    uint32_t stored;      /* as output */
-    uint64_t hash;        /* of the expression that was stored */
-    uint64_t *partial;    /* value stored by a GPURING_STEP_PARTIAL step, or NULL */
-    uint32_t keeper;      /* process that stored it */
+    uint32_t reader, reads;       /* process that read the input, and how often */
+    uint64_t last_read;           /* value of check.nsteps at that time */
+    uint32_t readers;             /* 0, 1, 2: none, one process, several */
+    uint32_t overwritten, stored; /* as input, as output */
+    uint64_t hash;                /* of the expression that was stored */
+    uint64_t *partial;            /* value stored by a GPURING_STEP_PARTIAL step, or NULL */
+    uint32_t keeper;              /* process that stored it */
 };
 
 /* Values are `words` 64-bit words: the set, then the hash, then the chunk and the part. */
@@ -392,7 +390,9 @@ static int partial_keep(struct check *check, uint32_t index, struct cell *output
 static int value_store(struct check *check, uint32_t index, uint64_t chunk, bool partial)
 {
     struct cell *output = cell_of(check, index, chunk);
-    struct cell *input = cell_of(check, index, gpuring_plan_overwrites(check->plan, chunk));
+    struct cell *input =
+        cell_of(check, index,
+                gpuring_plan_overwrites(check->plan, check->network.processes[index].rank, chunk));
     int status = partial ? GPURING_OK : value_check(check, index, chunk);
 
     if (status != GPURING_OK) {

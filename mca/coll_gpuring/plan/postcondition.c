@@ -25,6 +25,13 @@ struct gpuring_expected gpuring_plan_expected(const struct gpuring_plan *plan, i
     case GPURING_COLLECTIVE_REDUCE_SCATTER:
         return chunk == (uint64_t) rank ? all : nothing;
     case GPURING_COLLECTIVE_ALLTOALL:
+        if (plan->root == GPURING_ROOT_MESSAGES) {
+            int from = (int) (chunk % (uint64_t) plan->nranks);
+
+            return from == rank ? nothing
+                                : (struct gpuring_expected){
+                                      from, from + 1, chunk - (uint64_t) from + (uint64_t) rank};
+        }
         return (struct gpuring_expected){(int) chunk, (int) chunk + 1, (uint64_t) rank};
     case GPURING_COLLECTIVE_GATHER:
         return rank == plan->root ? of_chunk : nothing;
@@ -36,7 +43,9 @@ struct gpuring_expected gpuring_plan_expected(const struct gpuring_plan *plan, i
     return nothing;
 }
 
-uint64_t gpuring_plan_overwrites(const struct gpuring_plan *plan, uint64_t chunk)
+uint64_t gpuring_plan_overwrites(const struct gpuring_plan *plan, int rank, uint64_t chunk)
 {
-    return plan->collective == GPURING_COLLECTIVE_REDUCE_SCATTER ? 0 : chunk;
+    return plan->root == GPURING_ROOT_MESSAGES                     ? (uint64_t) rank
+           : plan->collective == GPURING_COLLECTIVE_REDUCE_SCATTER ? 0
+                                                                   : chunk;
 }

@@ -18,7 +18,8 @@ struct gpuring_expected {
 struct gpuring_expected gpuring_plan_expected(const struct gpuring_plan *plan, int rank,
                                               uint64_t chunk);
 
-/* Return the chunk of the input that storing `chunk` overwrites with MPI_IN_PLACE. */
-uint64_t gpuring_plan_overwrites(const struct gpuring_plan *plan, uint64_t chunk);
+/* Return the chunk of a rank's input that storing `chunk` overwrites with MPI_IN_PLACE. Messages
+ * are never in place, so it is the block for the own rank, which no lane reads. */
+uint64_t gpuring_plan_overwrites(const struct gpuring_plan *plan, int rank, uint64_t chunk);
 
 #endif

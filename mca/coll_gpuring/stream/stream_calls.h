@@ -12,9 +12,10 @@
 #define GPURING_STREAM_CALLS_H
 
 #include <mpi.h>
+#include <stdbool.h>
 #include <stddef.h>
 
-#define GPURING_STREAM_VERSION 2
+#define GPURING_STREAM_VERSION 3
 #define GPURING_STREAM_SYMBOL  "mca_coll_gpuring_stream"
 
 /* The calls: X(name of the collective, name of the function). */
@@ -47,6 +48,16 @@ struct gpuring_stream_arguments {
     int root;
 };
 
+/* A message. Its buffer, count and datatype are those of the call. */
+struct gpuring_stream_message {
+    bool sends;
+    int peer; /* rank of this communicator, or MPI_ANY_SOURCE */
+    int tag;
+    void *buffer;
+    size_t count;
+    MPI_Datatype type;
+};
+
 struct gpuring_stream_functions {
     int version;
 
@@ -65,6 +76,11 @@ struct gpuring_stream_functions {
      */
     int (*enqueue)(MPI_Comm comm, enum gpuring_stream_call what,
                    const struct gpuring_stream_arguments *arguments);
+
+    /* Enqueue messages that are exchanged simultaneously. Each one is between this rank and another
+     * one. `function` is the name of the call, for messages of errors. */
+    int (*exchange)(MPI_Comm comm, const char *function,
+                    const struct gpuring_stream_message *messages, int count);
 
     /* Return the error of earlier calls, of this rank or another one. Does not wait. */
     int (*error)(MPI_Comm comm);

@@ -217,6 +217,7 @@ void gpuring_stream_close(mca_coll_gpuring_module_t *module)
         gpuring_operation_drain(engine); /* still watched */
     }
     gpuring_stream_unwatch(state);
+    gpuring_exchanges_close(state);
     if (state->byte != NULL) {
         engine->device_ops->unload(engine->device, state->byte);
     }

@@ -46,11 +46,15 @@ const char *gpuring_stream_call_name(enum gpuring_stream_call what)
     return names[what];
 }
 
-/* Log that a call is refused. */
+int gpuring_stream_refuse(const char *function, const char *code, const char *why)
+{
+    gpuring_error("[%s] %s is not enqueued: %s", code, function, why);
+    return GPURING_ERR_UNSUPPORTED;
+}
+
 static int refuse(enum gpuring_stream_call what, const char *code, const char *why)
 {
-    gpuring_error("[%s] %s is not enqueued: %s", code, gpuring_stream_call_name(what), why);
-    return GPURING_ERR_UNSUPPORTED;
+    return gpuring_stream_refuse(gpuring_stream_call_name(what), code, why);
 }
 
 /* Set the type, the operation and the number of elements of a reduction. */
@@ -81,21 +85,30 @@ static int describe_reduction(enum gpuring_stream_call what,
     return GPURING_OK;
 }
 
-static bool has_gaps(MPI_Datatype type, size_t count)
+int gpuring_stream_check_type(const char *function, MPI_Datatype type, size_t count)
 {
-    return count > 0 &&
-           (!ompi_datatype_is_contiguous_memory_layout(type, (int32_t) (count > 1 ? 2 : 1)) ||
-            type->super.true_lb != 0);
+    if (count == 0 ||
+        (ompi_datatype_is_contiguous_memory_layout(type, (int32_t) (count > 1 ? 2 : 1)) &&
+         type->super.true_lb == 0)) {
+        return GPURING_OK;
+    }
+    return gpuring_stream_refuse(function, "stream-datatype",
+                                 "the datatype has gaps; pack the data in a kernel before, or use "
+                                 "the call without _enqueue after cudaStreamSynchronize");
 }
 
 /* Set the number of bytes of a block that is moved. */
 static int describe_bytes(enum gpuring_stream_call what, const struct gpuring_stream_arguments *a,
                           bool sends, struct gpuring_call *call)
 {
-    if (has_gaps(a->rtype, a->rcount) || (sends && has_gaps(a->stype, a->scount))) {
-        return refuse(what, "stream-datatype",
-                      "the datatype has gaps; pack the data in a kernel before, or use the call "
-                      "without _enqueue after cudaStreamSynchronize");
+    const char *function = gpuring_stream_call_name(what);
+    int status = gpuring_stream_check_type(function, a->rtype, a->rcount);
+
+    if (status == GPURING_OK && sends) {
+        status = gpuring_stream_check_type(function, a->stype, a->scount);
+    }
+    if (status != GPURING_OK) {
+        return status;
     }
     call->type = GPURING_TYPE_BYTE;
     call->op = GPURING_OP_BOR;
@@ -181,9 +194,8 @@ static void find_addresses(const struct gpuring_stream_state *state, enum gpurin
     }
 }
 
-/* Check that the kernels of this process reach a buffer. Without data it is not used. */
-static int check_memory(enum gpuring_stream_call what, const char *which, const void *address,
-                        uint64_t bytes)
+int gpuring_stream_check_memory(const char *function, const char *which, const void *address,
+                                uint64_t bytes)
 {
     const struct gpuring_device_ops *ops = gpuring_process.device_ops;
     struct gpuring_pointer at;
@@ -200,13 +212,13 @@ static int check_memory(enum gpuring_stream_call what, const char *which, const 
             "[stream-host-buffer] %s is not enqueued: the %s buffer is in host memory, and "
             "calls in a stream need memory of GPU %d (cudaMalloc); copy the data in the "
             "stream (cudaMemcpyAsync), or use the call without _enqueue",
-            gpuring_stream_call_name(what), which, gpuring_process.gpu);
+            function, which, gpuring_process.gpu);
     } else {
         gpuring_error(
             "[stream-other-gpu] %s is not enqueued: the %s buffer is on GPU %d or in another "
             "context, and the stream is on GPU %d; allocate it on the GPU of the stream, or "
             "use the call without _enqueue after cudaStreamSynchronize",
-            gpuring_stream_call_name(what), which, at.ordinal, gpuring_process.gpu);
+            function, which, at.ordinal, gpuring_process.gpu);
     }
     return GPURING_ERR_UNSUPPORTED;
 }
@@ -230,9 +242,11 @@ int gpuring_stream_describe(struct gpuring_stream_state *state, enum gpuring_str
     }
     find_addresses(state, what, arguments, call, &input, &output);
     if (what != GPURING_STREAM_barrier) {
-        status = check_memory(what, "send", input, call->in.bytes);
+        const char *function = gpuring_stream_call_name(what);
+
+        status = gpuring_stream_check_memory(function, "send", input, call->in.bytes);
         if (status == GPURING_OK && (output != input || call->in.bytes == 0)) {
-            status = check_memory(what, "receive", output, call->out.bytes);
+            status = gpuring_stream_check_memory(function, "receive", output, call->out.bytes);
         }
     }
     if (status == GPURING_OK && is_new) {

@@ -15,15 +15,14 @@ static struct gpuring_stream_state *state_of(MPI_Comm comm)
     return ((mca_coll_gpuring_module_t *) comm->c_coll->coll_allreduce_module)->stream;
 }
 
-/* Return the error of earlier calls. If another rank has set the abort word, the module fails now.
- * The caller holds the lock. */
-static int find_error(const struct gpuring_stream_state *state)
+/* Return the error of earlier calls. If another rank has set the abort word, the module fails now,
+ * with a message that names the call of this rank. The caller holds the lock. */
+static int find_error(struct gpuring_stream_state *state)
 {
-    mca_coll_gpuring_module_t *module = state->module;
-    int status = module->engine != NULL ? gpuring_engine_aborted(module->engine) : GPURING_OK;
+    const mca_coll_gpuring_module_t *module = state->module;
 
-    if (module->state != GPURING_STATE_FAILED && status != GPURING_OK) {
-        gpuring_module_fail(module, status);
+    if (module->engine != NULL && gpuring_engine_aborted(module->engine) != GPURING_OK) {
+        gpuring_stream_look(state);
     }
     return module->state == GPURING_STATE_FAILED ? module->failure : GPURING_OK;
 }
@@ -53,24 +52,31 @@ static bool is_broken(const struct gpuring_stream_state *state)
            (!captured && gpuring_operation_broken(engine));
 }
 
+/* Wait a moment for queued calls whose memory a call needs, without the lock, so that they are
+ * watched. Returns an error if they never end. */
+static int wait_for_calls(struct gpuring_stream_state *state, struct gpuring_backoff *pause)
+{
+    int status;
+
+    pthread_mutex_unlock(&state->lock);
+    gpuring_backoff(pause, 0, false);
+    pthread_mutex_lock(&state->lock);
+    status = find_error(state);
+    return status == GPURING_OK && pause->late && is_broken(state) ? GPURING_ERR_DEVICE : status;
+}
+
 /* Launch the described call. If it needs the place of a plan that queued calls may use, first wait
- * for these, without the lock, so that they are watched. */
+ * for these. */
 static int launch_in_turn(struct gpuring_stream_state *state)
 {
-    struct gpuring_engine *engine = state->module->engine;
-    int status = gpuring_operation_enqueue(engine, &state->call);
     struct gpuring_backoff pause = {.looks = 0};
+    int status;
 
-    while (status == GPURING_AGAIN) {
-        pthread_mutex_unlock(&state->lock);
-        gpuring_backoff(&pause, 0, false);
-        pthread_mutex_lock(&state->lock);
-        status = find_error(state);
-        if (status == GPURING_OK && pause.late && is_broken(state)) {
-            status = GPURING_ERR_DEVICE;
-        }
-        if (status == GPURING_OK) {
-            status = gpuring_operation_enqueue(engine, &state->call);
+    while ((status = gpuring_operation_enqueue(state->module->engine, &state->call)) ==
+           GPURING_AGAIN) {
+        status = wait_for_calls(state, &pause);
+        if (status != GPURING_OK) {
+            return status;
         }
     }
     return status;
@@ -94,7 +100,7 @@ static int launch(struct gpuring_stream_state *state)
     if (status != GPURING_OK) {
         return status;
     }
-    gpuring_stream_record(state, module->engine->captures != captures);
+    gpuring_stream_record(state, module->engine->captures != captures, 0);
     gpuring_pvar_add(GPURING_PVAR_calls, 1);
     gpuring_pvar_add(GPURING_PVAR_bytes, gpuring_call_moves(call));
     status = compare(module);
@@ -136,6 +142,26 @@ static int enqueue(MPI_Comm comm, enum gpuring_stream_call what,
     return status == GPURING_AGAIN ? MPI_SUCCESS : gpuring_compat_error(status);
 }
 
+static int exchange(MPI_Comm comm, const char *function,
+                    const struct gpuring_stream_message *messages, int count)
+{
+    struct gpuring_stream_state *state = state_of(comm);
+    struct gpuring_backoff pause = {.looks = 0};
+    int status;
+
+    pthread_mutex_lock(&state->lock);
+    status = find_error(state);
+    while (status == GPURING_OK) {
+        status = gpuring_stream_exchange(state, function, messages, count);
+        if (status != GPURING_AGAIN) {
+            break;
+        }
+        status = wait_for_calls(state, &pause);
+    }
+    pthread_mutex_unlock(&state->lock);
+    return gpuring_compat_error(status);
+}
+
 static void close_calls(MPI_Comm comm)
 {
     gpuring_stream_close(state_of(comm)->module);
@@ -147,6 +173,9 @@ static int error(MPI_Comm comm)
     int status;
 
     pthread_mutex_lock(&state->lock);
+    if (state->module->engine != NULL) {
+        gpuring_stream_look(state);
+    }
     status = find_error(state);
     pthread_mutex_unlock(&state->lock);
     return gpuring_compat_error(status);
@@ -156,4 +185,5 @@ const struct gpuring_stream_functions mca_coll_gpuring_stream = {.version = GPUR
                                                                  .connect = gpuring_stream_connect,
                                                                  .close = close_calls,
                                                                  .enqueue = enqueue,
+                                                                 .exchange = exchange,
                                                                  .error = error};

@@ -18,6 +18,7 @@ struct gpuring_stream_record {
     uint64_t operation; /* of the engine */
     uint64_t made;      /* its word, see serve/differ.h */
     bool in_graph;
+    int exchange; /* number of its exchange from 1, see stream_exchange.c; 0: it is a collective */
 };
 #define GPURING_STREAM_RECORDS 256 /* of the last calls */
 
@@ -35,6 +36,8 @@ struct gpuring_stream_state {
 
     /* The last calls, by number of the launch, and by number of the captured launch. */
     struct gpuring_stream_record records[GPURING_STREAM_RECORDS], captured[GPURING_STREAM_RECORDS];
+
+    struct gpuring_exchanges *exchanges; /* NULL before the first one */
 
     struct gpuring_list node; /* stream_watch.c: in the list of all communicators */
     uint64_t current;         /* identifies the call that was running at the last check */
@@ -55,11 +58,51 @@ int gpuring_stream_describe(struct gpuring_stream_state *state, enum gpuring_str
 /* Return the name of a function: "MPIX_Allreduce_enqueue". */
 const char *gpuring_stream_call_name(enum gpuring_stream_call what);
 
+/* Log that a call is refused, and return GPURING_ERR_UNSUPPORTED. code: for tests. */
+int gpuring_stream_refuse(const char *function, const char *code, const char *why);
+
+/* Check that the data of a datatype has no gaps, and that the kernels of this process reach a
+ * buffer of `bytes` bytes. which: "send". Return 0 or GPURING_ERR_UNSUPPORTED (logged). */
+int gpuring_stream_check_type(const char *function, MPI_Datatype type, size_t count);
+int gpuring_stream_check_memory(const char *function, const char *which, const void *address,
+                                uint64_t bytes);
+
+/* ---- stream_exchange.c: messages between ranks ---- */
+
+/* Enqueue messages, or return GPURING_AGAIN, because too many calls are in flight, and enqueue
+ * nothing. See struct gpuring_stream_functions. The caller holds the lock. */
+int gpuring_stream_exchange(struct gpuring_stream_state *state, const char *function,
+                            const struct gpuring_stream_message *messages, int count);
+
+/* ---- stream_headers.c: their headers ---- */
+
+/* Compare the headers that were received with the receives. Returns 0, or an error with one line of
+ * text. The caller holds the lock. */
+int gpuring_exchanges_differ(struct gpuring_stream_state *state, char *text, size_t size);
+
+/* Describe an exchange: "MPIX_Send_enqueue of 400 bytes with tag 5 to rank 1". */
+void gpuring_exchange_text(const struct gpuring_stream_state *state, int number, char *text,
+                           size_t size);
+/* Return a rank whose message to this one has not arrived, or the rank of another message. */
+int gpuring_exchange_peer(const struct gpuring_stream_state *state, int number);
+
+/* Free the memory for exchanges. Nothing runs. */
+void gpuring_exchanges_close(struct gpuring_stream_state *state);
+
 /* ---- stream_watch.c: a thread that watches the calls that have not ended ---- */
 
-/* Record the launch that the engine has just made. captured: it was captured into a graph. The
- * caller holds the state's lock. */
-void gpuring_stream_record(struct gpuring_stream_state *state, bool captured);
+/* Record the launch that the engine has just made. captured: it was captured into a graph.
+ * exchange: its number, or 0. The caller holds the state's lock. */
+void gpuring_stream_record(struct gpuring_stream_state *state, bool captured, int exchange);
+
+/* Report an error, and let all ranks end. record: the call that waits, or NULL. The caller holds
+ * the lock. */
+void gpuring_stream_fail(struct gpuring_stream_state *state,
+                         const struct gpuring_stream_record *record, int status, const char *why);
+
+/* Look at the calls now, and let the module fail if there is an error. The caller holds the lock.
+ */
+void gpuring_stream_look(struct gpuring_stream_state *state);
 
 /* Start to watch a communicator. Returns 0 or GPURING_ERR_NOMEM (logged). */
 int gpuring_stream_watch(struct gpuring_stream_state *state);

@@ -39,11 +39,13 @@ static struct {
            .change = PTHREAD_COND_INITIALIZER,
            .states = GPURING_LIST_INIT(watch.states)};
 
-void gpuring_stream_record(struct gpuring_stream_state *state, bool captured)
+void gpuring_stream_record(struct gpuring_stream_state *state, bool captured, int exchange)
 {
     const struct gpuring_engine *engine = state->module->engine;
-    const struct gpuring_stream_record record = {
-        .operation = engine->operation, .made = engine->made, .in_graph = captured};
+    const struct gpuring_stream_record record = {.operation = engine->operation,
+                                                 .made = engine->made,
+                                                 .in_graph = captured,
+                                                 .exchange = exchange};
 
     if (captured) {
         state->captured[gpuring_capture_number(engine->captures) % GPURING_STREAM_RECORDS] = record;
@@ -72,12 +74,20 @@ static const struct gpuring_stream_record *running(const struct gpuring_stream_s
 }
 
 /* Describe a call: "queued MPI_Allreduce of 8 bytes (sum of float), operation 7". */
-static void describe_call(const struct gpuring_stream_record *record, char *text, size_t size)
+static void describe_call(const struct gpuring_stream_state *state,
+                          const struct gpuring_stream_record *record, char *text, size_t size)
 {
-    char call[128];
+    char call[160];
 
     if (record == NULL) {
         snprintf(text, size, "a queued call, before the last %d", GPURING_STREAM_RECORDS);
+        return;
+    }
+    if (record->exchange > 0) {
+        gpuring_exchange_text(state, record->exchange, call, sizeof call);
+        snprintf(text, size, "queued %s%s, after operation %llu", call,
+                 record->in_graph ? " in a CUDA graph" : "",
+                 (unsigned long long) record->operation);
         return;
     }
     gpuring_differ_text(record->made, call, sizeof call);
@@ -92,6 +102,7 @@ static void describe_cause(const struct gpuring_stream_state *state,
 {
     const struct gpuring_transport *transport = state->module->engine->transports[0];
     bool all_seen = true;
+    char seen[200];
 
     if (record != NULL && record->in_graph) {
         snprintf(
@@ -100,8 +111,14 @@ static void describe_cause(const struct gpuring_stream_state *state,
             "output");
         return;
     }
+    if (record != NULL && record->exchange > 0) {
+        int rank = gpuring_exchange_peer(state, record->exchange);
+
+        (void) gpuring_differ_peer(transport, rank, seen, sizeof seen);
+        snprintf(text, size, "rank %d may not have made the matching call: it %s", rank, seen);
+        return;
+    }
     for (int rank = 0; record != NULL && rank < state->module->nranks; rank++) {
-        char seen[200];
 
         if (rank != state->module->rank) {
             uint64_t operation = gpuring_differ_peer(transport, rank, seen, sizeof seen);
@@ -117,25 +134,64 @@ static void describe_cause(const struct gpuring_stream_state *state,
              "all ranks %shave made it; %skernels of the program before it in a stream, or kernels "
              "that occupy a GPU, may not have ended",
              all_seen ? "" : "of this node ",
-             all_seen ? "" : "ranks of other nodes may not have made it, or ");
+             all_seen ? ""
+                      : "ranks of other nodes may not have made it, or may have made another call, "
+                        "which their messages name, or ");
 }
 
-/* Report an error, and let all ranks end. The caller holds the state's lock. */
-static void fail(struct gpuring_stream_state *state, const struct gpuring_stream_record *record,
-                 int status, const char *why)
+/* List the last calls of this rank: ", and the last calls here were: queued MPI_Barrier ...; ...".
+ * Calls of ranks of different nodes are not compared, so the user has to. */
+#define LISTED 3
+static void list_last(const struct gpuring_stream_state *state, char *text, size_t size)
 {
-    char self[256], call[256];
+    uint32_t last = state->module->engine->enqueued;
+    uint32_t first = last > LISTED ? last - LISTED : 0;
+    size_t used = 0;
+
+    text[0] = '\0';
+    while (first < last && used < size) {
+        char call[256];
+
+        first++;
+        describe_call(state, &state->records[first % GPURING_STREAM_RECORDS], call, sizeof call);
+        used += (size_t) snprintf(text + used, size - used, "%s%s",
+                                  used == 0 ? "; the last calls here were: " : "; ", call);
+    }
+}
+
+void gpuring_stream_fail(struct gpuring_stream_state *state,
+                         const struct gpuring_stream_record *record, int status, const char *why)
+{
+    char self[256], call[256], last[800];
 
     gpuring_module_text(state->module, self, sizeof self);
-    describe_call(record, call, sizeof call);
-    gpuring_error(
-        "[stream-failed] %s: %s does not end: %s; the results of this call and of later ones "
-        "in the stream are undefined",
-        self, call, why);
+    if (record != NULL) {
+        describe_call(state, record, call, sizeof call);
+    }
+    list_last(state, last, sizeof last);
+    gpuring_error("[stream-failed] %s: %s%s%s; the results of this call and of later ones in the "
+                  "stream are undefined%s",
+                  self, record != NULL ? call : "", record != NULL ? " does not end: " : "", why,
+                  last);
     gpuring_module_fail(state->module, status);
 }
 
-/* Return the error of a call that waits, with its reason in `why`. */
+/* Return the error of a call that may have ended, with its reason in `why`. */
+static int find_difference(struct gpuring_stream_state *state, char *why, size_t size)
+{
+    int status = gpuring_exchanges_differ(state, why, size);
+
+    if (status == GPURING_OK && gpuring_operation_corrupt(state->module->engine)) {
+        snprintf(
+            why, size,
+            "[counts-differ] the ranks gave different counts, or made different calls; compare "
+            "the last calls of all ranks");
+        status = GPURING_ERR_COUNTS;
+    }
+    return status;
+}
+
+/* Return the error of a call that waits, or of another rank, with its reason in `why`. */
 static int find_error(const struct gpuring_stream_state *state, char *why, size_t size)
 {
     const struct gpuring_engine *engine = state->module->engine;
@@ -145,12 +201,9 @@ static int find_error(const struct gpuring_stream_state *state, char *why, size_
     if (status != GPURING_OK) {
         return status;
     }
-    if (gpuring_operation_corrupt(engine)) {
-        snprintf(why, size, "[counts-differ] the ranks gave different counts");
-        return GPURING_ERR_COUNTS;
-    }
-    rank =
-        gpuring_transport_differs(engine->transports[0], engine->operation, engine->made, &other);
+    rank = engine->made != 0 ? gpuring_transport_differs(engine->transports[0], engine->operation,
+                                                         engine->made, &other)
+                             : -1;
     if (rank >= 0) {
         struct gpuring_difference difference;
 
@@ -170,14 +223,14 @@ static void look_at_time(struct gpuring_stream_state *state,
     uint64_t waited = now - state->since,
              limit = (uint64_t) gpuring_params.timeout * GPURING_SECOND;
     bool ends = limit > 0 && waited >= limit;
-    char self[256], call[256], cause[256];
+    char self[256], call[256], cause[400];
 
     if (!ends &&
         (limit > 0 || state->reported || waited < GPURING_REPORT_SECONDS * GPURING_SECOND)) {
         return;
     }
     gpuring_module_text(state->module, self, sizeof self);
-    describe_call(record, call, sizeof call);
+    describe_call(state, record, call, sizeof call);
     describe_cause(state, record, cause, sizeof cause);
     gpuring_warn("[stalled] %s: %s has not ended for %llu s: %s; %s", self, call,
                  (unsigned long long) (waited / GPURING_SECOND), cause,
@@ -191,7 +244,7 @@ static void look_at_time(struct gpuring_stream_state *state,
     }
 }
 
-static void look(struct gpuring_stream_state *state)
+void gpuring_stream_look(struct gpuring_stream_state *state)
 {
     const struct gpuring_engine *engine = state->module->engine;
     const struct gpuring_stream_record *record;
@@ -211,14 +264,17 @@ static void look(struct gpuring_stream_state *state)
     if (pending == 0) {
         gpuring_operation_rest(engine);
     }
-    if (!waits || state->module->state != GPURING_STATE_READY) {
+    if (state->module->state != GPURING_STATE_READY) {
         return;
     }
-    record = running(state, replayed, pending);
-    status = find_error(state, why, sizeof why);
+    record = waits ? running(state, replayed, pending) : NULL;
+    status = find_difference(state, why, sizeof why);
+    if (status == GPURING_OK && (waits || gpuring_engine_aborted(engine) != GPURING_OK)) {
+        status = find_error(state, why, sizeof why);
+    }
     if (status != GPURING_OK) {
-        fail(state, record, status, why);
-    } else {
+        gpuring_stream_fail(state, record, status, why);
+    } else if (waits) {
         look_at_time(state, record, now);
     }
 }
@@ -251,7 +307,7 @@ static void *watch_main(void *unused)
                 GPURING_LIST_ENTRY(node, struct gpuring_stream_state, node);
 
             pthread_mutex_lock(&state->lock);
-            look(state);
+            gpuring_stream_look(state);
             pthread_mutex_unlock(&state->lock);
         }
         if (!watch.stop) {

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The functions of libgpuring_stream.so for messages. Isend and Irecv only record a message in a
+ * list of the communicator. The next call that waits starts all of them together with its own, in
+ * one exchange of the component, so that no message waits for another one.
+ *
+ * A request is a generalized request that is complete from the beginning, because the stream and
+ * not the host waits for it. MPI_Request_get_status calls its query function, which finds the
+ * message of a handle.
+ */
+#include "tools/gpuring-stream.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+FUNCTION(Send_enqueue);
+FUNCTION(Recv_enqueue);
+FUNCTION(Isend_enqueue);
+FUNCTION(Irecv_enqueue);
+FUNCTION(Wait_enqueue);
+FUNCTION(Waitall_enqueue);
+
+static _Thread_local struct gpuring_stream_request *queried; /* of the last query */
+
+/* Set a status. MPI_ANY_TAG stays, because the host does not learn the tag. */
+static int set_status(const struct gpuring_stream_message *of, MPI_Status *status)
+{
+    int size = 0;
+
+    PMPI_Type_size(of->type, &size);
+    PMPI_Status_set_elements(status, MPI_BYTE, (int) ((int) of->count * size));
+    PMPI_Status_set_cancelled(status, 0);
+    status->MPI_SOURCE = of->peer;
+    status->MPI_TAG = of->tag;
+    return MPI_SUCCESS;
+}
+
+static int query(void *state, MPI_Status *status)
+{
+    queried = state;
+    return set_status(&queried->message, status);
+}
+
+/* Take a request out of the list of its communicator. */
+static void unlink_request(struct gpuring_stream_request *taken)
+{
+    struct gpuring_stream_request **at = &taken->attached->first;
+
+    while (*at != taken) {
+        at = &(*at)->next;
+    }
+    *at = taken->next;
+    taken->attached = NULL;
+}
+
+static int release(void *state)
+{
+    struct gpuring_stream_request *released = state;
+
+    if (released->attached != NULL) {
+        fprintf(stderr,
+                "libgpuring_stream: [stream-request] a request of MPIX_Isend_enqueue or "
+                "MPIX_Irecv_enqueue has ended without MPIX_Wait_enqueue, so its message is not "
+                "transferred\n");
+        unlink_request(released);
+    }
+    free(released);
+    return MPI_SUCCESS;
+}
+
+static int cancel(void *state, int complete)
+{
+    (void) state;
+    (void) complete;
+    return MPI_SUCCESS;
+}
+
+/* Return the class of the first argument that MPI does not allow, or MPI_SUCCESS. */
+static int check(MPI_Comm comm, const struct gpuring_stream_message *made)
+{
+    int size;
+
+    PMPI_Comm_size(comm, &size);
+    if ((ptrdiff_t) made->count < 0) {
+        return MPI_ERR_COUNT;
+    }
+    if (made->type == MPI_DATATYPE_NULL) {
+        return MPI_ERR_TYPE;
+    }
+    if (made->tag < 0 && (made->sends || made->tag != MPI_ANY_TAG)) {
+        return MPI_ERR_TAG;
+    }
+    return made->peer == MPI_PROC_NULL || (!made->sends && made->peer == MPI_ANY_SOURCE) ||
+                   (made->peer >= 0 && made->peer < size)
+               ? MPI_SUCCESS
+               : MPI_ERR_RANK;
+}
+
+/* Enqueue all messages of a communicator that were not started, and `last` unless it is NULL. */
+static int start(struct gpuring_stream_attached *attached, const char *function,
+                 const struct gpuring_stream_message *last)
+{
+    int count = last != NULL, code;
+    struct gpuring_stream_message *all;
+
+    for (const struct gpuring_stream_request *r = attached->first; r != NULL; r = r->next) {
+        count++;
+    }
+    all = count > 0 ? malloc((size_t) count * sizeof *all) : NULL;
+    if (all == NULL) {
+        return count > 0 ? MPI_ERR_NO_MEM : MPI_SUCCESS;
+    }
+    count = 0;
+    for (const struct gpuring_stream_request *r = attached->first; r != NULL; r = r->next) {
+        all[count++] = r->message;
+    }
+    if (last != NULL) {
+        all[count++] = *last;
+    }
+    code = gpuring_stream_component()->exchange(attached->calls, function, all, count);
+    while (code == MPI_SUCCESS && attached->first != NULL) {
+        unlink_request(attached->first);
+    }
+    free(all);
+    return code;
+}
+
+/* Send or receive in the stream. */
+static int transfer(MPI_Comm comm, const char *function, const struct gpuring_stream_message *made,
+                    MPI_Status *status)
+{
+    struct gpuring_stream_attached *attached = gpuring_stream_attached(comm);
+    const struct gpuring_stream_message nothing = {
+        .peer = MPI_PROC_NULL, .tag = MPI_ANY_TAG, .type = MPI_BYTE};
+    bool null = made->peer == MPI_PROC_NULL;
+    int code;
+
+    if (attached == NULL) {
+        return gpuring_stream_missing(comm, function);
+    }
+    code = check(comm, made);
+    if (code == MPI_SUCCESS && !null) {
+        code = start(attached, function, made);
+    }
+    if (code == MPI_SUCCESS && status != MPI_STATUS_IGNORE) {
+        set_status(null ? &nothing : made, status);
+    }
+    return gpuring_stream_raise(comm, code);
+}
+
+/* Make a request. A message to or from MPI_PROC_NULL needs no transfer. */
+static int make_request(struct gpuring_stream_attached *attached, MPI_Comm comm,
+                        const struct gpuring_stream_message *made, MPI_Request *handle)
+{
+    struct gpuring_stream_request *new = calloc(1, sizeof *new), **end = &attached->first;
+    int code =
+        new == NULL ? MPI_ERR_NO_MEM : PMPI_Grequest_start(query, release, cancel, new, handle);
+
+    if (code != MPI_SUCCESS) {
+        free(new);
+        return code;
+    }
+    new->comm = comm;
+    if (made->peer == MPI_PROC_NULL) {
+        new->message = (struct gpuring_stream_message){
+            .peer = MPI_PROC_NULL, .tag = MPI_ANY_TAG, .type = MPI_BYTE};
+    } else {
+        new->message = *made;
+        new->attached = attached;
+        while (*end != NULL) {
+            end = &(*end)->next;
+        }
+        *end = new;
+    }
+    return PMPI_Grequest_complete(*handle);
+}
+
+static int begin(MPI_Comm comm, const char *function, const struct gpuring_stream_message *made,
+                 MPI_Request *handle)
+{
+    struct gpuring_stream_attached *attached = gpuring_stream_attached(comm);
+    int code;
+
+    if (attached == NULL) {
+        return gpuring_stream_missing(comm, function);
+    }
+    code = check(comm, made);
+    if (code == MPI_SUCCESS) {
+        code = make_request(attached, comm, made, handle);
+    }
+    return gpuring_stream_raise(comm, code);
+}
+
+/* Return the message of a request, or NULL if it belongs to other functions. */
+static struct gpuring_stream_request *find(MPI_Request handle)
+{
+    MPI_Status status;
+    int complete;
+
+    queried = NULL;
+    return PMPI_Request_get_status(handle, &complete, &status) == MPI_SUCCESS ? queried : NULL;
+}
+
+/* Start the message of a request with all others of its communicator, if it was not started. */
+static int start_request(MPI_Request handle, const char *function)
+{
+    const struct gpuring_stream_request *found = find(handle);
+
+    if (found == NULL) {
+        return FAIL(ERRORS_WITHOUT_COMM, MPI_ERR_REQUEST,
+                    "[stream-request] %s: this is no request of MPIX_Isend_enqueue or "
+                    "MPIX_Irecv_enqueue",
+                    function);
+    }
+    return found->attached != NULL
+               ? gpuring_stream_raise(found->comm, start(found->attached, function, NULL))
+               : MPI_SUCCESS;
+}
+
+static int wait_all(int count, MPI_Request *handles, MPI_Status *statuses, const char *function)
+{
+    for (int i = 0; i < count; i++) {
+        int code =
+            handles[i] == MPI_REQUEST_NULL ? MPI_SUCCESS : start_request(handles[i], function);
+
+        if (code != MPI_SUCCESS) {
+            return code;
+        }
+    }
+    for (int i = 0; i < count; i++) {
+        PMPI_Wait(&handles[i], statuses != NULL ? &statuses[i] : MPI_STATUS_IGNORE);
+    }
+    return MPI_SUCCESS;
+}
+
+#define MESSAGE(sends_, buf, peer_)                                                     \
+    &(struct gpuring_stream_message)                                                    \
+    {                                                                                   \
+        .sends = sends_, .peer = peer_, .tag = tag, .buffer = (void *) (uintptr_t) buf, \
+        .count = (size_t) (ptrdiff_t) count, .type = datatype                           \
+    }
+
+int PMPIX_Send_enqueue(const void *buf, int count, MPI_Datatype datatype, int dest, int tag,
+                       MPI_Comm comm)
+{
+    return transfer(comm, "MPIX_Send_enqueue", MESSAGE(true, buf, dest), MPI_STATUS_IGNORE);
+}
+
+int PMPIX_Recv_enqueue(void *buf, int count, MPI_Datatype datatype, int source, int tag,
+                       MPI_Comm comm, MPI_Status *status)
+{
+    return transfer(comm, "MPIX_Recv_enqueue", MESSAGE(false, buf, source), status);
+}
+
+int PMPIX_Isend_enqueue(const void *buf, int count, MPI_Datatype datatype, int dest, int tag,
+                        MPI_Comm comm, MPI_Request *request)
+{
+    return begin(comm, "MPIX_Isend_enqueue", MESSAGE(true, buf, dest), request);
+}
+
+int PMPIX_Irecv_enqueue(void *buf, int count, MPI_Datatype datatype, int source, int tag,
+                        MPI_Comm comm, MPI_Request *request)
+{
+    return begin(comm, "MPIX_Irecv_enqueue", MESSAGE(false, buf, source), request);
+}
+
+int PMPIX_Wait_enqueue(MPI_Request *request, MPI_Status *status)
+{
+    return wait_all(1, request, status == MPI_STATUS_IGNORE ? NULL : status, "MPIX_Wait_enqueue");
+}
+
+int PMPIX_Waitall_enqueue(int count, MPI_Request array_of_requests[],
+                          MPI_Status array_of_statuses[])
+{
+    return wait_all(count, array_of_requests,
+                    array_of_statuses == MPI_STATUSES_IGNORE ? NULL : array_of_statuses,
+                    "MPIX_Waitall_enqueue");
+}
