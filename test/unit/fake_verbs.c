@@ -485,7 +485,7 @@ void fake_verbs_reset(const struct fake_device *devices, int ndevices,
     fake.writes = NULL;
     fake.writes_end = &fake.writes;
     fake.objects = 0;
-    fake.sends = fake.reported = fake.inlined = fake.violations = fake.kills = 0;
+    fake.sends = fake.reported = fake.inlined = fake.plain = fake.violations = fake.kills = 0;
     UNLOCK;
 }
 

@@ -93,6 +93,8 @@ unsigned fake_verbs_reads(void);
 int fake_verbs_objects(void);
 /* Return the number of sends since the reset, and how many of them were signaled or inline. */
 unsigned fake_verbs_sends(unsigned *reported, unsigned *inlined);
+/* Return the number of sends of data without an immediate value since the reset. */
+unsigned fake_verbs_plain(void);
 /* Return the number of queue pairs that `doom` has killed since the reset. */
 unsigned fake_verbs_kills(void);
 /* Return the number of sends without a receive, with a wrong key or range, or to a full queue. Must

@@ -241,6 +241,7 @@ static void count_send(struct fake_qp *qp, const struct ibv_send_wr *wr)
 {
     fake.sends++;
     fake.inlined += (wr->send_flags & IBV_SEND_INLINE) != 0;
+    fake.plain += wr->opcode == IBV_WR_RDMA_WRITE && wr->num_sge > 0;
     if ((wr->send_flags & IBV_SEND_SIGNALED) != 0) {
         fake.reported++;
         qp->unreported = 0;
@@ -251,6 +252,16 @@ static void count_send(struct fake_qp *qp, const struct ibv_send_wr *wr)
         wr->sg_list->length > fake_device_of(qp->qp.context)->max_inline) {
         fake.violations++;
     }
+}
+
+unsigned fake_verbs_plain(void)
+{
+    unsigned plain;
+
+    LOCK;
+    plain = fake.plain;
+    UNLOCK;
+    return plain;
 }
 
 int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)

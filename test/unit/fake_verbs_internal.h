@@ -8,7 +8,7 @@
 
 #include "test/unit/fake_verbs.h"
 
-#define FAKE_SLOT_BYTES 8192 /* the largest send */
+#define FAKE_SLOT_BYTES 20480 /* the largest send */
 
 struct held_send { /* on a device without a cable */
     struct held_send *next;
@@ -81,7 +81,7 @@ struct fake {
     unsigned dmabufs, relaxed, reads;
     uint32_t next_number, next_qp[FAKE_DEVICES];
     int objects;
-    unsigned sends, reported, inlined, violations;
+    unsigned sends, reported, inlined, plain, violations;
 };
 extern struct fake fake;
 

@@ -35,6 +35,25 @@ static void test_transfer(void **state)
     world_close(&world);
 }
 
+/* On InfiniBand, whole blocks of a slot are sent without an immediate value. */
+static void test_blocks(void **state)
+{
+    const struct fake_device *devices[] = {&world_roce, &world_infiniband};
+    const uint64_t sizes[] = {GPURING_VERBS_BLOCK - 128, GPURING_VERBS_BLOCK,
+                              2 * GPURING_VERBS_BLOCK + 256};
+
+    for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++) {
+        uint64_t bytes = sizes[i / 2];
+        struct world world;
+
+        world_slot_bytes = bytes;
+        world_open(&world, devices[i % 2], 1, 1, NULL);
+        world_transfer_well(&world, 0, 200);
+        assert_int_equal(fake_verbs_plain() > 0, i % 2 == 1 && bytes >= GPURING_VERBS_BLOCK);
+        world_close(&world);
+    }
+}
+
 /* Ports of InfiniBand that take no address without a global route header, also within a subnet. */
 static void test_global_routes(void **state)
 {
@@ -445,6 +464,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_transfer, clear_log),
+        cmocka_unit_test_setup(test_blocks, clear_log),
         cmocka_unit_test_setup(test_global_routes, clear_log),
         cmocka_unit_test_setup(test_completion_errors, clear_log),
         cmocka_unit_test_setup(test_pulled_cable, clear_log),

@@ -7,6 +7,7 @@
  */
 #include "test/unit/unit.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,17 +119,22 @@ static bool is_whole(const struct lane_end *end)
     return whole;
 }
 
+/* Slots of which some have two whole blocks. */
+#define LARGE (2 * GPURING_VERBS_BLOCK + 256)
+
 /* The nth send fails, for every n that a transfer passes, before and after it has arrived. */
-static void test_each_step(void **state)
+static void each_step(const struct fake_device *devices, unsigned most)
 {
-    const struct fake_device devices[] = {world_roce, world_roce_next};
     const struct gpuring_net_config config = with(1, 1);
 
-    for (unsigned n = 1; n <= 60; n++) {
+    for (unsigned n = 1; n <= most; n++) {
         struct fake_faults faults = {.complete = n, .status = IBV_WC_RETRY_EXC_ERR};
+        char text[128];
         struct world world;
 
+        clear_log(NULL);
         faults.delivered = n % 2 == 0;
+        world_slot_bytes = devices == world_paths[1] ? LARGE : WORLD_SLOT_BYTES;
         world_open(&world, devices, 2, 1, &config);
         assert_true(is_whole(&world.send[0]) && is_whole(&world.recv[0]));
         fake_verbs_set_faults(&faults);
@@ -138,10 +144,43 @@ static void test_each_step(void **state)
         assert_int_equal(world.send[0].failed, GPURING_OK);
         assert_int_equal(world.recv[0].failed, GPURING_OK);
         assert_true(!is_whole(&world.send[0]) && !is_whole(&world.recv[0]));
-        assert_true(log_has("device roce0 port 1 failed: transport retry counter exceeded"));
-        assert_true(log_has("it continues on device roce1 port 1"));
+        snprintf(text, sizeof text, "device %s port 1 failed: transport retry counter exceeded",
+                 devices[0].name);
+        assert_true(log_has(text));
+        snprintf(text, sizeof text, "it continues on device %s port 1", devices[1].name);
+        assert_true(log_has(text));
         world_close(&world);
     }
+}
+
+static void test_each_step(void **state)
+{
+    each_step(world_paths[0], 60);
+    each_step(world_paths[1], 60);
+}
+
+/* The device refuses the second of the two sends of a slot. The first one may still write to the
+ * slot, so the slot is repeated only after its queue pairs are out of use. */
+static void test_refused_rest(void **state)
+{
+    const int errors[] = {ENOMEM, EIO};
+
+    for (unsigned i = 0; i < 60; i++) {
+        const struct gpuring_net_config config = with(1 + (int) (i % 2), 1);
+        const struct fake_faults faults = {.post_send = 1 + i,
+                                           .post_send_error = errors[i / 2 % 2]};
+        struct world world;
+
+        world_slot_bytes = LARGE;
+        world_open(&world, world_paths[1], 2, 1, &config);
+        fake_verbs_set_faults(&faults);
+        assert_true(world_transfer_together(&world, 0, 40));
+        fake_verbs_set_faults(&world_no_faults);
+        assert_true(world_transfer_together(&world, 0, 20));
+        world_close(&world);
+    }
+    assert_true(log_has("failed: Cannot allocate memory; the device refused a send"));
+    assert_true(log_has("failed: Input/output error; the device refused a send"));
 }
 
 /* Slots in the other direction carry the credits: no credit is a separate message, and
@@ -212,7 +251,6 @@ static void test_not_connected(void **state)
  */
 static void test_random(void **state)
 {
-    const struct fake_device devices[] = {world_roce, world_roce_next, world_roce_last};
     const char *given = getenv("GPURING_TEST_SEED");
     uint64_t first = given != NULL ? strtoull(given, NULL, 0) : 1;
     unsigned kills = 0;
@@ -221,11 +259,12 @@ static void test_random(void **state)
     for (uint64_t seed = first; seed < first + (given != NULL ? 1 : 60); seed++) {
         struct gpuring_net_config config = with(1 + (int) (seed % GPURING_VERBS_MAX_QPS), 2);
         const struct fake_faults faults = {.doom = 30, .doomed = 3, .seed = seed};
-        bool back_too = seed % 2 == 0;
+        bool back_too = seed % 2 == 0, large = seed % 3 == 0;
         struct world_back back;
         struct world world;
 
-        world_open(&world, devices, 3, 1, &config);
+        world_slot_bytes = large ? LARGE : WORLD_SLOT_BYTES;
+        world_open(&world, world_paths[large], 3, 1, &config);
         if (back_too) {
             world_back_open(&world, 1, &back);
         }
@@ -315,16 +354,19 @@ static void *cable_main(void *argument)
 
 static void test_pulled_cable(void **state)
 {
-    const struct fake_device devices[] = {world_roce, world_roce_next};
     const struct gpuring_net_config config = with(2, 1);
 
     for (int round = 0; round < 10; round++) {
+        const struct fake_device *devices = world_paths[round % 2];
+        char text[64];
         struct world world;
         struct cable cable = {.world = &world};
 
+        world_slot_bytes = round % 2 == 1 ? LARGE : WORLD_SLOT_BYTES;
+        snprintf(text, sizeof text, "it continues on device %s", devices[1].name);
         world_open(&world, devices, 2, 1, &config);
         assert_int_equal(pthread_create(&cable.thread, NULL, cable_main, &cable), 0);
-        for (int i = 0; i < 20 || !log_has("it continues on device roce1"); i++) {
+        for (int i = 0; i < 20 || !log_has(text); i++) {
             assert_true(world_transfer_together(&world, 0, 100));
         }
         __atomic_store_n(&cable.done, true, __ATOMIC_RELEASE);
@@ -411,6 +453,7 @@ int main(void)
         cmocka_unit_test_setup(test_spares, clear_log),
         cmocka_unit_test_setup(test_numbers_differ, clear_log),
         cmocka_unit_test_setup(test_each_step, clear_log),
+        cmocka_unit_test_setup(test_refused_rest, clear_log),
         cmocka_unit_test_setup(test_credits_ride, clear_log),
         cmocka_unit_test_setup(test_not_connected, clear_log),
         cmocka_unit_test_setup(test_random, clear_log),

@@ -28,7 +28,17 @@ const struct fake_device world_infiniband = {.name = "ib0",
 
 const struct fake_device world_roce_next = ROCE("roce1", 2);
 const struct fake_device world_roce_last = ROCE("roce2", 3);
+#define INFINIBAND(title)                                                                     \
+    {                                                                                         \
+        .name = title, .ports = 1, .active = 1 << 1, .link_layer = IBV_LINK_LAYER_INFINIBAND, \
+        .gid = {LL_GID},                                                                      \
+    }
+const struct fake_device world_paths[2][3] = {
+    {ROCE("roce0", 1), ROCE("roce1", 2), ROCE("roce2", 3)},
+    {INFINIBAND("ib0"), INFINIBAND("ib1"), INFINIBAND("ib2")}};
+
 const struct fake_faults world_no_faults;
+uint64_t world_slot_bytes = WORLD_SLOT_BYTES;
 static struct gpuring_gate gates[2] = {GPURING_GATE_INIT, GPURING_GATE_INIT}; /* of each process */
 const struct gpuring_net_config world_defaults = {
     .gate = &gates[0], .verbs_timeout = -1, .verbs_retry_count = -1, .local_host = "here"};
@@ -58,6 +68,7 @@ int clear_log(void **state)
 {
     pthread_mutex_lock(&log_mutex);
     log_text[0] = '\0';
+    world_slot_bytes = WORLD_SLOT_BYTES;
     pthread_mutex_unlock(&log_mutex);
     gpuring_log_set(keep_log, GPURING_LOG_INFO);
     return 0;
@@ -89,11 +100,11 @@ void world_open_in(struct world *world, int ndevices, int nlinks,
 
         assert_int_equal(lane_end_create_in(&world->send[n], &gpuring_net_verbs, world->net[0],
                                             n % ndevices, world->proxy[0], GPURING_NET_SEND,
-                                            WORLD_NSLOTS, WORLD_SLOT_BYTES, gpu),
+                                            WORLD_NSLOTS, world_slot_bytes, gpu),
                          GPURING_OK);
         assert_int_equal(lane_end_create_in(&world->recv[n], &gpuring_net_verbs, world->net[1],
                                             n % ndevices, world->proxy[1], GPURING_NET_RECV,
-                                            WORLD_NSLOTS, WORLD_SLOT_BYTES, gpu),
+                                            WORLD_NSLOTS, world_slot_bytes, gpu),
                          GPURING_OK);
         assert_int_equal(lane_connect(&world->send[n], world->net[0], "rank 0 on host0",
                                       &world->recv[n], world->net[1], "rank 1 on host1"),
@@ -225,11 +236,11 @@ void world_back_open(struct world *world, int device, struct world_back *back)
 {
     assert_int_equal(lane_end_create(&back->send, &gpuring_net_verbs, world->net[1], device,
                                      world->proxy[1], GPURING_NET_SEND, WORLD_NSLOTS,
-                                     WORLD_SLOT_BYTES),
+                                     world_slot_bytes),
                      GPURING_OK);
     assert_int_equal(lane_end_create(&back->recv, &gpuring_net_verbs, world->net[0], device,
                                      world->proxy[0], GPURING_NET_RECV, WORLD_NSLOTS,
-                                     WORLD_SLOT_BYTES),
+                                     world_slot_bytes),
                      GPURING_OK);
     assert_int_equal(lane_connect(&back->send, world->net[1], "rank 1 on host1", &back->recv,
                                   world->net[0], "rank 0 on host0"),

@@ -31,8 +31,12 @@
     }
 
 extern const struct fake_device world_roce, world_roce_next, world_roce_last, world_infiniband;
+/* Devices for three paths: RoCE, and InfiniBand without inline data. */
+extern const struct fake_device world_paths[2][3];
 extern const struct fake_faults world_no_faults;
 extern const struct gpuring_net_config world_defaults;
+
+extern uint64_t world_slot_bytes; /* of links opened from now on; WORLD_SLOT_BYTES at first */
 
 /* Process 0 has the sending end of each link, and process 1 the receiving end. */
 struct world {
@@ -85,7 +89,7 @@ void until_sleeping(const struct gpuring_proxy *proxy);
 void until_logged(struct world *world, const char *text);
 
 bool log_has(const char *text);
-/* For cmocka's setup of a test. */
+/* For cmocka's setup of a test. Also resets world_slot_bytes. */
 int clear_log(void **state);
 
 #endif

@@ -113,14 +113,16 @@ static void received(struct gpuring_net_link *link, struct gpuring_verbs_rail *r
         control_arrived(link, rail, imm);
     } else if (link->base.direction == GPURING_NET_RECV) {
         if (link->base.pair != NULL) {
-            head_arrived(link->base.pair, protocol, imm >> VERBS_IMM_STEP_BITS,
-                         VERBS_IMM_PAIR_BITS);
+            head_arrived(link->base.pair, protocol, imm >> VERBS_IMM_PAIR_AT, VERBS_IMM_PAIR_BITS);
         }
-        data_arrived(link, rail, protocol, imm, wc->byte_len);
+        data_arrived(link, rail, protocol, imm,
+                     VERBS_LOW(imm >> VERBS_IMM_STEP_BITS, VERBS_IMM_BLOCKS_BITS) *
+                             GPURING_VERBS_BLOCK +
+                         wc->byte_len);
     } else {
         head_arrived(&link->base, protocol, imm, VERBS_IMM_HEAD_BITS);
     }
-    if (rail->state == GPURING_VERBS_UP && rail->receives <= link->send_room) {
+    if (rail->state == GPURING_VERBS_UP && rail->receives <= link->messages) {
         int error = gpuring_verbs_receives(link, rail, link->receive_room - rail->receives);
 
         if (error != 0) {

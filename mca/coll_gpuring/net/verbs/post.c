@@ -8,8 +8,9 @@
 #include "mca/coll_gpuring/net/verbs/verbs_internal.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define ASK_EVERY     4    /* unsignaled sends in a row while a completion is pending */
+#define ASK_EVERY     4    /* a completion for this many sends at least */
 #define ASK_BYTES     8192 /* size of a slot from which the cost of a completion is negligible */
+#define MOST_BLOCKS   ((UINT32_C(1) << VERBS_IMM_BLOCKS_BITS) - 1)
 #define RECEIVE_BATCH 64
 #define IDLE_NS       UINT64_C(1000000000)
 
@@ -47,9 +48,24 @@ static struct gpuring_verbs_rail *next_rail(struct gpuring_net_link *link)
     return gpuring_verbs_first_up(link);
 }
 
+/* When to request a completion, apart from every ASK_EVERY-th send. */
+enum ask { ASK_NOT, ASK_IF_NONE_IS_PENDING, ASK };
+
+static void record(const struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+                   const struct gpuring_verbs_sent *sent)
+{
+    rail->sent[rail->sq_posted % link->send_room] = *sent;
+    rail->sq_posted++;
+    if (sent->data) {
+        rail->sq_data = rail->sq_posted;
+    }
+}
+
+#define REFUSED "the device refused a send: see the kernel's log (dmesg)"
+
 /* Post one send and record it in the rail's log. */
 static int post_send(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
-                     struct ibv_send_wr *wr, const struct gpuring_verbs_sent *sent, bool report)
+                     struct ibv_send_wr *wr, const struct gpuring_verbs_sent *sent, enum ask ask)
 {
     struct ibv_send_wr *bad;
     int error;
@@ -57,7 +73,7 @@ static int post_send(struct gpuring_net_link *link, struct gpuring_verbs_rail *r
     if (rail->sq_posted - rail->sq_done >= link->send_room) {
         return GPURING_AGAIN;
     }
-    if (report || rail->sq_asked <= rail->sq_done ||
+    if (ask == ASK || (ask != ASK_NOT && rail->sq_asked <= rail->sq_done) ||
         rail->sq_posted + 1 - rail->sq_asked >= ASK_EVERY) {
         wr->send_flags |= IBV_SEND_SIGNALED;
     }
@@ -67,15 +83,10 @@ static int post_send(struct gpuring_net_link *link, struct gpuring_verbs_rail *r
         return GPURING_AGAIN;
     }
     if (error != 0) {
-        gpuring_verbs_rail_fail(link, rail, strerror(error),
-                                "the device refused a send: see the kernel's log (dmesg)");
+        gpuring_verbs_rail_fail(link, rail, strerror(error), REFUSED);
         return link->base.status != GPURING_OK ? link->base.status : GPURING_AGAIN;
     }
-    rail->sent[rail->sq_posted % link->send_room] = *sent;
-    rail->sq_posted++;
-    if (sent->data) {
-        rail->sq_data = rail->sq_posted;
-    }
+    record(link, rail, sent);
     if ((wr->send_flags & IBV_SEND_SIGNALED) != 0) {
         rail->sq_asked = rail->sq_posted;
     }
@@ -88,6 +99,63 @@ static uint32_t remote_key(const struct gpuring_net_link *link,
     return link->peer.rail[rail - link->rail].rkey;
 }
 
+/* Return the number of blocks that are sent before the rest of a slot. */
+static uint32_t blocks_before(const struct gpuring_verbs_rail *rail, uint32_t bytes)
+{
+    uint32_t blocks = bytes / GPURING_VERBS_BLOCK;
+
+    return rail->port->link_layer == IBV_LINK_LAYER_INFINIBAND && blocks <= MOST_BLOCKS ? blocks
+                                                                                        : 0;
+}
+
+/* Post the first blocks of a slot. `rest` becomes what remains. */
+static int post_blocks(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+                       uint32_t blocks, struct ibv_send_wr *rest)
+{
+    const struct gpuring_verbs_sent sent = {.data = false};
+    struct ibv_sge piece = *rest->sg_list;
+    struct ibv_send_wr wr = *rest;
+    int status;
+
+    if (rail->sq_posted - rail->sq_done + 2 > link->send_room) {
+        return GPURING_AGAIN;
+    }
+    piece.length = blocks * GPURING_VERBS_BLOCK;
+    wr.sg_list = &piece;
+    wr.opcode = IBV_WR_RDMA_WRITE;
+    status = post_send(link, rail, &wr, &sent, ASK_NOT);
+    if (status == GPURING_OK) {
+        rest->sg_list->addr += piece.length;
+        rest->sg_list->length -= piece.length;
+        rest->wr.rdma.remote_addr += piece.length;
+        rest->num_sge = rest->sg_list->length > 0 ? 1 : 0;
+        rest->imm_data |= htonl(blocks << VERBS_IMM_STEP_BITS);
+    }
+    return status;
+}
+
+/*
+ * Post a slot in two operations. Once the first one is posted, it may write to the peer's slot
+ * until both ends have taken the rail out of use. If the second one is refused, the slot therefore
+ * counts as posted, and the failover repeats it on another rail.
+ */
+static int post_in_two(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+                       uint32_t blocks, struct ibv_send_wr *wr,
+                       const struct gpuring_verbs_sent *sent)
+{
+    int status = post_blocks(link, rail, blocks, wr);
+
+    if (status != GPURING_OK) {
+        return status;
+    }
+    status = post_send(link, rail, wr, sent, ASK);
+    if (status != GPURING_OK) {
+        gpuring_verbs_rail_fail(link, rail, strerror(ENOMEM), REFUSED);
+        record(link, rail, sent);
+    }
+    return link->base.status;
+}
+
 int gpuring_verbs_post_slot(struct gpuring_net_link *link, enum gpuring_protocol protocol,
                             uint64_t step, uint32_t bytes, bool more, uint64_t head)
 {
@@ -95,7 +163,7 @@ int gpuring_verbs_post_slot(struct gpuring_net_link *link, enum gpuring_protocol
     const struct gpuring_verbs_sent sent = {
         .data = true, .protocol = (uint8_t) protocol, .step = step};
     uint32_t imm = (uint32_t) protocol << 30 |
-                   VERBS_LOW(head, VERBS_IMM_PAIR_BITS) << VERBS_IMM_STEP_BITS |
+                   VERBS_LOW(head, VERBS_IMM_PAIR_BITS) << VERBS_IMM_PAIR_AT |
                    VERBS_LOW(step, VERBS_IMM_STEP_BITS);
     uint64_t offset = step % ring->nslots * ring->slot_bytes;
     struct gpuring_verbs_rail *rail = next_rail(link);
@@ -105,6 +173,7 @@ int gpuring_verbs_post_slot(struct gpuring_net_link *link, enum gpuring_protocol
                              .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
                              .imm_data = htonl(imm),
                              .wr.rdma = {.remote_addr = link->peer.slots[protocol] + offset}};
+    uint32_t blocks;
 
     if (bytes > ring->slot_bytes) {
         gpuring_verbs_link_fail(link, &link->rail[0], GPURING_ERR_DATA,
@@ -116,8 +185,13 @@ int gpuring_verbs_post_slot(struct gpuring_net_link *link, enum gpuring_protocol
     }
     piece.lkey = rail->mr->mr->lkey;
     wr.wr.rdma.rkey = remote_key(link, rail);
+    blocks = blocks_before(rail, bytes);
+    if (blocks > 0) {
+        return post_in_two(link, rail, blocks, &wr, &sent);
+    }
     wr.send_flags = bytes <= rail->max_inline ? IBV_SEND_INLINE : 0;
-    return post_send(link, rail, &wr, &sent, !more || bytes >= ASK_BYTES);
+    return post_send(link, rail, &wr, &sent,
+                     !more || bytes >= ASK_BYTES ? ASK : ASK_IF_NONE_IS_PENDING);
 }
 
 int gpuring_verbs_post(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t step,
@@ -143,7 +217,7 @@ static int post_empty(struct gpuring_net_link *link, struct gpuring_verbs_rail *
         .imm_data = htonl(imm),
         .wr.rdma = {.remote_addr = link->peer.slots[0], .rkey = remote_key(link, rail)}};
 
-    return post_send(link, rail, &wr, &sent, report);
+    return post_send(link, rail, &wr, &sent, report ? ASK : ASK_IF_NONE_IS_PENDING);
 }
 
 int gpuring_verbs_post_credit(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,

@@ -19,8 +19,8 @@ static int rail_error(const struct gpuring_net_link *link, const struct gpuring_
     return error == ENOMEM ? GPURING_ERR_NOMEM : GPURING_ERR_NET;
 }
 
-/* Create a queue pair. The amount of inline data that a device supports is only known from refused
- * attempts. */
+/* Create a queue pair. The amount of inline data that a device supports, possibly none, is only
+ * known from refused attempts. */
 static int create_qp(const struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
                      bool device_memory)
 {
@@ -36,8 +36,8 @@ static int create_qp(const struct gpuring_net_link *link, struct gpuring_verbs_r
     do {
         attr.cap.max_inline_data = inlined;
         rail->qp = gpuring_verbs.create_qp(rail->port->adapter->pd, &attr);
-        inlined /= 2;
-    } while (rail->qp == NULL && errno == EINVAL && inlined >= 16);
+        inlined = inlined > 16 ? inlined / 2 : 0;
+    } while (rail->qp == NULL && errno == EINVAL && attr.cap.max_inline_data > 0);
     if (rail->qp == NULL) {
         return rail_error(link, rail, "create a queue pair", errno);
     }

@@ -9,19 +9,23 @@
  * exchange the places of rails so that those of equal number are on one network, and give up rails
  * without a counterpart (net/verbs/verbs_link.c).
  *
- * A slot is sent as one RDMA WRITE WITH IMMEDIATE from the sender's slot to the receiver's slot. A
- * credit is the same operation without data, in the other direction. Each operation consumes a
- * receive. Each end posts as many receives as the peer may consume: nslots steps or credits for
- * each protocol, plus the messages of a failover.
+ * A slot is sent as one RDMA WRITE WITH IMMEDIATE from the sender's slot to the receiver's slot. On
+ * InfiniBand, networks with adaptive routing spread the packets of plain WRITEs only, so a larger
+ * slot is sent as a WRITE of all its whole blocks of 8 KiB and a WRITE WITH IMMEDIATE of the rest,
+ * which may be empty. The responder executes both in order. A credit is a WRITE WITH IMMEDIATE
+ * without data, in the other direction. Each immediate consumes a receive. Each end posts as many
+ * receives as the peer may consume: nslots steps or credits for each protocol, plus the messages of
+ * a failover.
  *
- *   immediate value   31     30 29  27 26  24 23     22 21                   0
- *     data            | protocol | head (14 bits)       | step (16 bits)       |
- *     credit          | protocol | head (30 bits)                              |
- *     control         |   3      | kind | rail | protocol | number (22 bits)   |
+ *   immediate value   31     30 29  27 26  24 23     22 21     16 15    6 5      0
+ *     data            | protocol | head (14 bits)            | blocks   | step   |
+ *     credit          | protocol | head (30 bits)                                |
+ *     control         |   3      | kind | rail | protocol | number (22 bits)     |
  *
- * These are the low bits of counts. The receiver knows each count well enough to add the high bits.
- * The head in a data message is the head of the link's pair (net.h) at the time of the post or
- * repeated post.
+ * Blocks are those of the WRITE before. The others are the low bits of counts. The receiver knows
+ * each count well enough to add the high bits. The head in a data message is the head of the link's
+ * pair (net.h) at the time of the post or repeated post. It may be old if a message before it took
+ * long to arrive, so it has more bits than a step, which is in the receiver's window.
  *
  * Sends are signaled selectively: the last slot of those posted together, large slots, any send
  * while no completion is pending, and every ASK_EVERY-th send. If a signaled send completes and
@@ -119,6 +123,9 @@ int gpuring_verbs_load(void);
 #define GPURING_VERBS_CONTROL(rails) (4 + (rails) * (2 * GPURING_PROTOCOL_COUNT + 1))
 /* Maximum number of slots of a ring. ARRIVED has one bit for each. */
 #define GPURING_VERBS_MAX_SLOTS 8
+/* Slots from this size on are sent in two operations on InfiniBand. This is NCCL's default
+ * (NCCL_IB_AR_THRESHOLD in its documentation). */
+#define GPURING_VERBS_BLOCK 8192u
 
 struct gpuring_verbs_mr {
     struct gpuring_list node;
@@ -226,7 +233,8 @@ struct gpuring_net_link {
     struct gpuring_net_base_link base;
     unsigned nlanes, nrails; /* lanes come first */
     struct gpuring_verbs_rail rail[GPURING_VERBS_MAX_RAILS];
-    unsigned send_room, receive_room; /* of each rail */
+    unsigned messages;                /* with an immediate value that may be in flight */
+    unsigned send_room, receive_room; /* of each rail, in operations */
     unsigned cq_room;                 /* both, and a flush */
     unsigned turn;                    /* lane for the next slot */
     struct gpuring_verbs_handle mine, peer;
@@ -261,8 +269,10 @@ static inline bool gpuring_verbs_has_failed(const struct gpuring_verbs_rail *rai
 
 /* Fields of the immediate values drawn above. */
 #define VERBS_IMM_CONTROL      3u
-#define VERBS_IMM_STEP_BITS    16
-#define VERBS_IMM_PAIR_BITS    14 /* in data messages: the head of the pair, above the step */
+#define VERBS_IMM_STEP_BITS    6
+#define VERBS_IMM_BLOCKS_BITS  10 /* in data messages, above the step */
+#define VERBS_IMM_PAIR_AT      (VERBS_IMM_STEP_BITS + VERBS_IMM_BLOCKS_BITS)
+#define VERBS_IMM_PAIR_BITS    14 /* in data messages: the head of the pair */
 #define VERBS_IMM_HEAD_BITS    30
 #define VERBS_IMM_NUMBER_BITS  22
 #define VERBS_IMM_KIND_AT      27
@@ -272,6 +282,9 @@ static inline bool gpuring_verbs_has_failed(const struct gpuring_verbs_rail *rai
 
 _Static_assert(GPURING_PROTOCOL_COUNT <= VERBS_IMM_CONTROL, "two bits of the immediate value");
 _Static_assert(GPURING_VERBS_MAX_RAILS <= 8, "three bits of it");
+_Static_assert(VERBS_IMM_PAIR_AT + VERBS_IMM_PAIR_BITS == 30, "the other bits");
+_Static_assert(GPURING_VERBS_MAX_SLOTS < 1 << (VERBS_IMM_STEP_BITS - 1),
+               "steps in both directions");
 
 /*
  * Work request ids:  | index of the link in the table | rail | receive | flush | bits of a number |

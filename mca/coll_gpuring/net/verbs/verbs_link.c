@@ -11,17 +11,22 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* Choose the sizes of the queues, which must have room for everything that may be in flight. */
+/* Choose the sizes of the queues, which must have room for everything that may be in flight. A slot
+ * may need two sends. */
 static void choose_room(struct gpuring_net_link *link, const struct gpuring_net_memory *memory,
                         unsigned rails)
 {
-    unsigned steps = 0;
+    unsigned steps = 0, large = 0;
 
     for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-        steps += memory->ring[p].slots != NULL ? memory->ring[p].nslots : 0;
+        const struct gpuring_net_ring *ring = &memory->ring[p];
+
+        steps += ring->slots != NULL ? ring->nslots : 0;
+        large += ring->slots != NULL && ring->slot_bytes >= GPURING_VERBS_BLOCK ? ring->nslots : 0;
     }
-    link->send_room = steps + GPURING_VERBS_CONTROL(rails);
-    link->receive_room = link->send_room + link->send_room / 4; /* reposted in batches */
+    link->messages = steps + GPURING_VERBS_CONTROL(rails);
+    link->send_room = link->messages + large;
+    link->receive_room = link->messages + link->messages / 4; /* reposted in batches */
     link->cq_room = link->send_room + link->receive_room + 1;
 }
 
