@@ -11,11 +11,11 @@ export OMPI_MCA_coll_gpuring_verbs_timeout=19 OMPI_MCA_coll_gpuring_verbs_retry_
 export OMPI_MCA_btl_tcp_if_include=eth0
 
 # Print the commands that add a second port. Each interface answers only for its own address, although
-# both are on the same cable.
+# both are on the same cable. Its network precedes that of the first port, so it is device 0 of the net.
 second_port() { # NUMBER
     echo "sysctl -q -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2 &&
         ip link add mv0 link eth0 mtu 4200 type macvlan mode bridge &&
-        ip addr add 10.92.0.$1/24 dev mv0 && ip link set mv0 up && rdma link add rxe1 type rxe netdev mv0"
+        ip addr add 10.80.0.$1/24 dev mv0 && ip link set mv0 up && rdma link add rxe1 type rxe netdev mv0"
 }
 run 60 sh -c "$(second_port 1)"
 run 60 on-host vm1 "$(second_port 2)"
@@ -38,7 +38,7 @@ in_between() { # ACTION
     ) >/dev/null 2>&1 &
 }
 
-spare="--timeout 17 --retry 3 --spares 1 --device 1 --slot-bytes 4096"
+spare="--timeout 17 --retry 3 --spares 1 --device 0 --slot-bytes 4096"
 
 # All packets of vm0's second port are lost without an event.
 in_between "tc qdisc add dev mv0 root netem loss 100%"
@@ -58,6 +58,14 @@ check "a port that goes down, two queue pairs: all chunks come by the other" \
     says '^check: 6 lanes of 1500 chunks right'
 check "the device tells of its port" says '\[port-down\] .*device rxe1 port 1'
 on-host vm1 "ip link set mv0 up"
+sleep 3
+
+# 20 communicators share the port that dies: all go on by the other.
+under_way '10 1000 0 20' vm0,vm1 'ip link set mv0 down'
+each 2 "a port of 20 communicators fails: all go on, data are right" '[1-9][0-9]* operations right$'
+check "each of them has moved" \
+    test "$(grep -c '\[verbs-failover\] .*vm0 to .* device rxe1 port 1 .* device rxe0 port 1' "$work/out")" -ge 20
+ip link set mv0 up
 sleep 3
 
 # There are two channels of rings, one on each port. In the second run, the second port never works.

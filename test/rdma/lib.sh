@@ -29,10 +29,10 @@ under_way() { # "SECONDS [COUNT [PAUSE-MS]]" HOSTS ACTION [OPTIONS-OF-MPIRUN...]
     steady=$1 hosts=$2 action=$3
     shift 3
     # shellcheck disable=SC2086
-    timeout -k 10 150 "$MPIRUN" --host "$hosts" "$@" "$rdma_programs/steady" $steady \
+    timeout -k 10 300 "$MPIRUN" --host "$hosts" "$@" "$rdma_programs/steady" $steady \
         >"$work/out" 2>&1 </dev/null &
     job=$!
-    for _ in $(seq 900); do
+    for _ in $(seq 1800); do
         ! says '^# data flow' || break
         sleep 0.1
     done
