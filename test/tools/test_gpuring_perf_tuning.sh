@@ -175,7 +175,7 @@ refused '\[bad-option\] --rounds' "very many rounds"
 tune 1 "" -e 8
 refused '\[cannot-tune\]' "one rank"
 run 60 "$MPIRUN" -n 2 --mca coll_gpuring_priority 0 "$perf" --tuning "$file" -e 8
-refused '\[cannot-tune\] .*coll_gpuring_priority' "a component that is not asked to serve"
+refused '\[cannot-tune\] .*start gpuring-perf with gpuring-run' "a component that is not asked to serve"
 run 60 "$MPIRUN" -n 2 --mca coll '^gpuring' "$perf" --tuning "$file" -e 8
 refused '\[cannot-tune\] .*mca_base_component_path.*gpuring-run' "without the component"
 check "no file is left by what was refused" sh -c "[ -z \"\$(ls '$work' | grep '^tuning')\" ]"
