@@ -219,7 +219,7 @@ use_gpus 2
 for fault in cuStreamGetPriority=1:400 cuGraphCreate=1:2 cuGraphAddKernelNode=1:1 \
     cuGraphKernelNodeSetAttribute=1:1 cuGraphInstantiateWithFlags=1:2 cuGraphExecKernelNodeSetParams=3:1; do
     GPURING_STANDIN_FAULTS=$fault OMPI_MCA_coll_gpuring_verbose=1 mpi 120 2 matrix -n 1,1000 -f 61 -s
-    check "$fault: the message" says 'launched without a graph'
+    check "$fault: the message" says 'launched without a CUDA graph'
     adopt_as_one "$fault"
 done
 
