@@ -24,13 +24,17 @@ FUNCTION(Waitall_enqueue);
 
 static _Thread_local struct gpuring_stream_request *queried; /* of the last query */
 
+/* The message of a call with MPI_PROC_NULL, which needs no transfer. */
+static const struct gpuring_stream_message nothing = {
+    .peer = MPI_PROC_NULL, .tag = MPI_ANY_TAG, .type = MPI_BYTE};
+
 /* Set a status. MPI_ANY_TAG stays, because the host does not learn the tag. */
 static int set_status(const struct gpuring_stream_message *of, MPI_Status *status)
 {
     int size = 0;
 
     PMPI_Type_size(of->type, &size);
-    PMPI_Status_set_elements(status, MPI_BYTE, (int) ((int) of->count * size));
+    PMPI_Status_set_elements_x(status, MPI_BYTE, (MPI_Count) of->count * size);
     PMPI_Status_set_cancelled(status, 0);
     status->MPI_SOURCE = of->peer;
     status->MPI_TAG = of->tag;
@@ -66,6 +70,7 @@ static int release(void *state)
                 "transferred\n");
         unlink_request(released);
     }
+    PMPI_Type_free(&released->message.type);
     free(released);
     return MPI_SUCCESS;
 }
@@ -132,8 +137,6 @@ static int transfer(MPI_Comm comm, const char *function, const struct gpuring_st
                     MPI_Status *status)
 {
     struct gpuring_stream_attached *attached = gpuring_stream_attached(comm);
-    const struct gpuring_stream_message nothing = {
-        .peer = MPI_PROC_NULL, .tag = MPI_ANY_TAG, .type = MPI_BYTE};
     bool null = made->peer == MPI_PROC_NULL;
     int code;
 
@@ -150,24 +153,30 @@ static int transfer(MPI_Comm comm, const char *function, const struct gpuring_st
     return gpuring_stream_raise(comm, code);
 }
 
-/* Make a request. A message to or from MPI_PROC_NULL needs no transfer. */
+/* Make a request. It has its own datatype, because the program may free its datatype at any time.
+ */
 static int make_request(struct gpuring_stream_attached *attached, MPI_Comm comm,
                         const struct gpuring_stream_message *made, MPI_Request *handle)
 {
-    struct gpuring_stream_request *new = calloc(1, sizeof *new), **end = &attached->first;
-    int code =
-        new == NULL ? MPI_ERR_NO_MEM : PMPI_Grequest_start(query, release, cancel, new, handle);
+    struct gpuring_stream_request *new = malloc(sizeof *new), **end = &attached->first;
+    bool null = made->peer == MPI_PROC_NULL;
+    int code;
 
+    if (new == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    *new = (struct gpuring_stream_request){.comm = comm, .message = null ? nothing : *made};
+    code = PMPI_Type_dup(null ? MPI_BYTE : made->type, &new->message.type);
     if (code != MPI_SUCCESS) {
         free(new);
         return code;
     }
-    new->comm = comm;
-    if (made->peer == MPI_PROC_NULL) {
-        new->message = (struct gpuring_stream_message){
-            .peer = MPI_PROC_NULL, .tag = MPI_ANY_TAG, .type = MPI_BYTE};
-    } else {
-        new->message = *made;
+    code = PMPI_Grequest_start(query, release, cancel, new, handle);
+    if (code != MPI_SUCCESS) {
+        release(new);
+        return code;
+    }
+    if (!null) {
         new->attached = attached;
         while (*end != NULL) {
             end = &(*end)->next;

@@ -100,21 +100,26 @@ static void test_exchange(void *stream, MPI_Comm comm)
 {
     MPI_Request requests[256];
     int count = 0, code = MPI_SUCCESS;
+    MPI_Datatype half;
     bool good = true;
 
+    MPI_Type_contiguous(MOST / 2, MPI_INT, &half);
+    MPI_Type_commit(&half);
     produce(stream);
     for (int i = 1; i < harness_size; i++) {
         int *from = part_of(data.out, next_of(-i)), *to = part_of(data.in, next_of(i));
 
-        code |= MPIX_Irecv_enqueue(from + MOST / 2, MOST / 2, MPI_INT, next_of(-i), 9, comm,
-                                   &requests[count++]);
+        code |=
+            MPIX_Irecv_enqueue(from + MOST / 2, 1, half, next_of(-i), 9, comm, &requests[count++]);
         code |= MPIX_Isend_enqueue(to, MOST / 2, MPI_INT, next_of(i), 8, comm, &requests[count++]);
-        code |= MPIX_Isend_enqueue(to + MOST / 2, MOST / 2, MPI_INT, next_of(i), 9, comm,
-                                   &requests[count++]);
+        code |= MPIX_Isend_enqueue(to + MOST / 2, 1, half, next_of(i), 9, comm, &requests[count++]);
         code |=
             MPIX_Irecv_enqueue(from, MOST / 2, MPI_INT, next_of(-i), 8, comm, &requests[count++]);
     }
+    MPI_Type_free(&half); /* the requests still need it, also if its address is used again */
+    MPI_Type_vector(2, 1, 2, MPI_INT, &half);
     code |= MPIX_Waitall_enqueue(count, requests, MPI_STATUSES_IGNORE);
+    MPI_Type_free(&half);
     good = code == MPI_SUCCESS && (count == 0 || requests[0] == MPI_REQUEST_NULL);
     consume(stream);
     for (int i = 1; i < harness_size; i++) {
