@@ -82,8 +82,10 @@ static int cancel(void *state, int complete)
     return MPI_SUCCESS;
 }
 
-/* Return the class of the first argument that MPI does not allow, or MPI_SUCCESS. */
-static int check(MPI_Comm comm, const struct gpuring_stream_message *made)
+/* Return the class of the first argument that MPI does not allow, the error of a message that
+ * cannot be enqueued, or MPI_SUCCESS. */
+static int check(MPI_Comm comm, const struct gpuring_stream_attached *attached,
+                 const char *function, const struct gpuring_stream_message *made)
 {
     int size;
 
@@ -97,35 +99,39 @@ static int check(MPI_Comm comm, const struct gpuring_stream_message *made)
     if (made->tag < 0 && (made->sends || made->tag != MPI_ANY_TAG)) {
         return MPI_ERR_TAG;
     }
-    return made->peer == MPI_PROC_NULL || (!made->sends && made->peer == MPI_ANY_SOURCE) ||
-                   (made->peer >= 0 && made->peer < size)
-               ? MPI_SUCCESS
-               : MPI_ERR_RANK;
+    if (made->peer == MPI_PROC_NULL) {
+        return MPI_SUCCESS;
+    }
+    if ((made->peer < 0 || made->peer >= size) && (made->sends || made->peer != MPI_ANY_SOURCE)) {
+        return MPI_ERR_RANK;
+    }
+    return gpuring_stream_component()->check(attached->calls, function, made);
 }
 
-/* Enqueue all messages of a communicator that were not started, and `last` unless it is NULL. */
+/* Enqueue all messages of a communicator that were not started, and `last` unless it is NULL. After
+ * an error, none of them is transferred, and their requests keep the error. */
 static int start(struct gpuring_stream_attached *attached, const char *function,
                  const struct gpuring_stream_message *last)
 {
-    int count = last != NULL, code;
+    int count = last != NULL, code = MPI_ERR_NO_MEM;
     struct gpuring_stream_message *all;
 
     for (const struct gpuring_stream_request *r = attached->first; r != NULL; r = r->next) {
         count++;
     }
-    all = count > 0 ? malloc((size_t) count * sizeof *all) : NULL;
-    if (all == NULL) {
-        return count > 0 ? MPI_ERR_NO_MEM : MPI_SUCCESS;
+    all = malloc((size_t) count * sizeof *all);
+    if (all != NULL) {
+        count = 0;
+        for (const struct gpuring_stream_request *r = attached->first; r != NULL; r = r->next) {
+            all[count++] = r->message;
+        }
+        if (last != NULL) {
+            all[count++] = *last;
+        }
+        code = gpuring_stream_component()->exchange(attached->calls, function, all, count);
     }
-    count = 0;
-    for (const struct gpuring_stream_request *r = attached->first; r != NULL; r = r->next) {
-        all[count++] = r->message;
-    }
-    if (last != NULL) {
-        all[count++] = *last;
-    }
-    code = gpuring_stream_component()->exchange(attached->calls, function, all, count);
-    while (code == MPI_SUCCESS && attached->first != NULL) {
+    while (attached->first != NULL) {
+        attached->first->code = code;
         unlink_request(attached->first);
     }
     free(all);
@@ -143,7 +149,7 @@ static int transfer(MPI_Comm comm, const char *function, const struct gpuring_st
     if (attached == NULL) {
         return gpuring_stream_missing(comm, function);
     }
-    code = check(comm, made);
+    code = check(comm, attached, function, made);
     if (code == MPI_SUCCESS && !null) {
         code = start(attached, function, made);
     }
@@ -195,7 +201,7 @@ static int begin(MPI_Comm comm, const char *function, const struct gpuring_strea
     if (attached == NULL) {
         return gpuring_stream_missing(comm, function);
     }
-    code = check(comm, made);
+    code = check(comm, attached, function, made);
     if (code == MPI_SUCCESS) {
         code = make_request(attached, comm, made, handle);
     }
@@ -212,36 +218,35 @@ static struct gpuring_stream_request *find(MPI_Request handle)
     return PMPI_Request_get_status(handle, &complete, &status) == MPI_SUCCESS ? queried : NULL;
 }
 
-/* Start the message of a request with all others of its communicator, if it was not started. */
-static int start_request(MPI_Request handle, const char *function)
-{
-    const struct gpuring_stream_request *found = find(handle);
-
-    if (found == NULL) {
-        return FAIL(ERRORS_WITHOUT_COMM, MPI_ERR_REQUEST,
-                    "[stream-request] %s: this is no request of MPIX_Isend_enqueue or "
-                    "MPIX_Irecv_enqueue",
-                    function);
-    }
-    return found->attached != NULL
-               ? gpuring_stream_raise(found->comm, start(found->attached, function, NULL))
-               : MPI_SUCCESS;
-}
-
+/* Start the messages of requests with all others of their communicators, and end the requests, also
+ * after an error. Returns the error of the first one that has one. */
 static int wait_all(int count, MPI_Request *handles, MPI_Status *statuses, const char *function)
 {
-    for (int i = 0; i < count; i++) {
-        int code =
-            handles[i] == MPI_REQUEST_NULL ? MPI_SUCCESS : start_request(handles[i], function);
+    MPI_Comm comm = MPI_COMM_NULL;
+    int code = MPI_SUCCESS;
 
-        if (code != MPI_SUCCESS) {
-            return code;
+    for (int i = 0; i < count; i++) {
+        if (handles[i] != MPI_REQUEST_NULL && find(handles[i]) == NULL) {
+            return FAIL(ERRORS_WITHOUT_COMM, MPI_ERR_REQUEST,
+                        "[stream-request] %s: this is no request of MPIX_Isend_enqueue or "
+                        "MPIX_Irecv_enqueue",
+                        function);
         }
     }
     for (int i = 0; i < count; i++) {
+        const struct gpuring_stream_request *found =
+            handles[i] != MPI_REQUEST_NULL ? find(handles[i]) : NULL;
+
+        if (found != NULL && found->attached != NULL) {
+            (void) start(found->attached, function, NULL);
+        }
+        if (found != NULL && found->code != MPI_SUCCESS && code == MPI_SUCCESS) {
+            comm = found->comm;
+            code = found->code;
+        }
         PMPI_Wait(&handles[i], statuses != NULL ? &statuses[i] : MPI_STATUS_IGNORE);
     }
-    return MPI_SUCCESS;
+    return gpuring_stream_raise(comm, code);
 }
 
 #define MESSAGE(sends_, buf, peer_)                                                     \

@@ -240,6 +240,8 @@ static int delete_attached(MPI_Comm comm, int key, void *value, void *extra)
     (void) extra;
     for (struct gpuring_stream_request *r = attached->first; r != NULL; r = r->next) {
         r->attached = NULL; /* these messages are never started */
+        r->comm = ERRORS_WITHOUT_COMM;
+        r->code = MPI_ERR_COMM;
     }
     found.component->close(attached->calls);
     code = PMPI_Comm_free(&attached->calls);

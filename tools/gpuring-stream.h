@@ -39,8 +39,9 @@ struct gpuring_stream_attached {
 /* A message of a request. */
 struct gpuring_stream_request {
     struct gpuring_stream_request *next;
-    struct gpuring_stream_attached *attached; /* NULL: the message was started */
+    struct gpuring_stream_attached *attached; /* NULL: the message was started, or never will be */
     MPI_Comm comm;                            /* for errors */
+    int code;                                 /* error of the exchange that it was in */
     struct gpuring_stream_message message;
 };
 

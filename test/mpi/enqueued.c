@@ -6,9 +6,9 @@
  * that a call that does not follow the stream gets or leaves wrong data. On the stand-in driver its
  * function represents a kernel, and on a GPU copies do.
  *
- *     enqueued CASE [threads]    results, roots, chain, streams, free, graph, late_graph,
- * late_roots, errors, order, late, killed, messages, message_tag, message_count, message_order,
- * late_message; threads: with MPI_THREAD_MULTIPLE
+ *     enqueued CASE [threads]    threads: with MPI_THREAD_MULTIPLE
+ *
+ * The cases are in main.
  */
 #include "enqueued_data.h"
 #include "enqueued_driver.h"
@@ -346,7 +346,7 @@ static void test_errors(void)
     kept = object_of(stream);
     harness_check(kept != object, "its handle is not used again while a communicator has it");
     MPIX_Stream_free(&kept);
-    test_message_errors(comm);
+    test_message_errors(stream, comm);
     code = MPIX_Comm_get_stream_error(comm, &error);
     harness_check(code == MPI_SUCCESS && error == MPI_SUCCESS &&
                       runs(ALLREDUCE, 100, false, stream, comm),
@@ -484,6 +484,8 @@ int main(int argc, char **argv)
         test_errors();
     } else if (strcmp(which, "messages") == 0) {
         test_messages();
+    } else if (strcmp(which, "few") == 0) {
+        test_few_messages();
     } else if (strstr(which, "message") != NULL) {
         test_wrong_message(which);
     } else {

@@ -149,15 +149,15 @@ static int shift(MPI_Comm comm, int count, bool waits_for_each)
     return code | MPIX_Wait_enqueue(&receive, MPI_STATUS_IGNORE);
 }
 
-static void test_shift(void *stream, MPI_Comm comm)
+static void test_shift(void *stream, MPI_Comm comm, int count)
 {
     for (int way = 0; way < 2; way++) {
         int code;
 
         produce(stream);
-        code = shift(comm, MOST, way == 1);
+        code = shift(comm, count, way == 1);
         consume(stream);
-        harness_check(code == MPI_SUCCESS && arrived(next_of(-1), next_of(-1), 0, MOST),
+        harness_check(code == MPI_SUCCESS && arrived(next_of(-1), next_of(-1), 0, (size_t) count),
                       "a ring: %s", way == 1 ? "two requests" : "a request and a send");
     }
 }
@@ -211,7 +211,7 @@ void test_messages(void)
 
     test_answers(stream, comm);
     test_exchange(stream, comm);
-    test_shift(stream, comm);
+    test_shift(stream, comm, MOST);
     test_nothing(stream, comm);
     test_graph(stream, comm);
     harness_check(runs(ALLTOALL, 4097, false, stream, comm), "a collective after messages");
@@ -219,10 +219,41 @@ void test_messages(void)
     driver.stream_destroy(stream);
 }
 
-void test_message_errors(MPI_Comm comm)
+void test_few_messages(void)
+{
+    void *stream = new_stream();
+    MPI_Comm comm = comm_of(stream);
+
+    test_shift(stream, comm, 2000);
+    MPI_Comm_free(&comm);
+    driver.stream_destroy(stream);
+}
+
+/* An exchange that is refused ends its requests, and does not disturb later ones. */
+static void test_refused_exchange(void *stream, MPI_Comm comm)
+{
+    enum { TOO_MANY = 70 };
+    MPI_Request requests[TOO_MANY];
+    int code = MPI_SUCCESS, refused, last;
+    bool gone = true;
+
+    for (int i = 0; i < TOO_MANY; i++) {
+        code |= MPIX_Isend_enqueue(data.in, 1, MPI_INT, next_of(1), 0, comm, &requests[i]);
+    }
+    refused = MPIX_Waitall_enqueue(TOO_MANY - 1, requests, MPI_STATUSES_IGNORE);
+    last = MPIX_Wait_enqueue(&requests[TOO_MANY - 1], MPI_STATUS_IGNORE);
+    for (int i = 0; i < TOO_MANY; i++) {
+        gone = gone && requests[i] == MPI_REQUEST_NULL;
+    }
+    harness_check(code == MPI_SUCCESS && refused != MPI_SUCCESS && last == refused && gone,
+                  "too many messages together: all requests end with an error");
+    test_shift(stream, comm, 100);
+}
+
+void test_message_errors(void *stream, MPI_Comm comm)
 {
     int on_host[4] = {0}, other = next_of(1);
-    MPI_Request request;
+    MPI_Request request, both[2];
     MPI_Status status;
 
 #define REFUSED(class, call, text)                           \
@@ -238,6 +269,9 @@ void test_message_errors(MPI_Comm comm)
             MPIX_Recv_enqueue(data.in, 4, MPI_INT, MPI_ANY_SOURCE, 0, comm, &status),
             "MPI_ANY_SOURCE");
     REFUSED(MPI_ERR_UNSUPPORTED_OPERATION,
+            MPIX_Irecv_enqueue(on_host, 4, MPI_INT, other, 0, comm, &request),
+            "a receive in host memory, before it is waited for");
+    REFUSED(MPI_ERR_UNSUPPORTED_OPERATION,
             MPIX_Send_enqueue(data.in, 4, MPI_INT, harness_rank, 0, comm), "a message to itself");
     REFUSED(MPI_ERR_RANK, MPIX_Send_enqueue(data.in, 4, MPI_INT, harness_size, 0, comm),
             "a wrong rank");
@@ -245,12 +279,13 @@ void test_message_errors(MPI_Comm comm)
             "a wrong tag");
     REFUSED(MPI_ERR_COMM, MPIX_Send_enqueue(data.in, 4, MPI_INT, other, 0, MPI_COMM_WORLD),
             "a message on a communicator without a stream");
-    MPI_Irecv(on_host, 1, MPI_INT, other, 0, MPI_COMM_WORLD, &request);
-    REFUSED(MPI_ERR_REQUEST, MPIX_Wait_enqueue(&request, &status), "a request of MPI_Irecv");
-    MPI_Cancel(&request);
-    MPI_Wait(&request, &status);
-    MPIX_Irecv_enqueue(data.in, 4, MPI_INT, other, 0, comm, &request);
-    MPI_Wait(&request, &status); /* which is reported */
+    MPIX_Isend_enqueue(data.in, 4, MPI_INT, other, 0, comm, &both[0]);
+    MPI_Irecv(on_host, 1, MPI_INT, other, 0, MPI_COMM_WORLD, &both[1]);
+    REFUSED(MPI_ERR_REQUEST, MPIX_Waitall_enqueue(2, both, MPI_STATUSES_IGNORE),
+            "a request of MPI_Irecv");
+    MPI_Cancel(&both[1]);
+    MPI_Waitall(2, both, MPI_STATUSES_IGNORE); /* which is reported */
+    test_refused_exchange(stream, comm);
 }
 
 /* The last rank sends a message, and the first one expects another one, or in another order, or

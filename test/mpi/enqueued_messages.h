@@ -9,8 +9,11 @@
 /* Send and receive in all ways, also in a graph. */
 void test_messages(void);
 
+/* A few short messages, for the interpreter of kernels. */
+void test_few_messages(void);
+
 /* Make wrong calls, which return errors. */
-void test_message_errors(MPI_Comm comm);
+void test_message_errors(void *stream, MPI_Comm comm);
 
 /* how: message_tag, message_count, message_order, late_message. */
 void test_wrong_message(const char *how);

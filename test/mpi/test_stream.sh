@@ -30,9 +30,11 @@ enqueued 1 1 graph
 enqueued 4 1 streams
 enqueued 4 2 free
 enqueued 2 1 errors
-for code in host-buffer datatype operation any-source self; do
+for code in host-buffer datatype operation any-source self messages; do
     check "the message has its code: $code" says "\[stream-$code\] MPIX_"
 done
+check "a message in host memory is refused when it is posted" \
+    says '\[stream-host-buffer\] MPIX_Irecv_enqueue'
 check "a request that is passed to MPI_Wait is reported" says '\[stream-request\] a request of MPIX_Isend'
 # Messages are longer than the slots of a connection.
 export OMPI_MCA_coll_gpuring_buffer_size=64K
@@ -133,6 +135,8 @@ if [ -e "$top_builddir/test/ptx/kernels.ptx" ]; then
     use_gpus 1
     GPURING_STANDIN_PTX="$top_builddir/test/ptx/kernels.ptx" mpi 120 2 enqueued free
     adopt_as_one "interpreted kernels: free"
+    GPURING_STANDIN_PTX="$top_builddir/test/ptx/kernels.ptx" mpi 120 2 enqueued few
+    adopt_as_one "interpreted kernels: messages"
 else
     skip "there is no PTX" "interpreted kernels"
 fi

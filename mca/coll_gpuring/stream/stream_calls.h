@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define GPURING_STREAM_VERSION 3
+#define GPURING_STREAM_VERSION 4
 #define GPURING_STREAM_SYMBOL  "mca_coll_gpuring_stream"
 
 /* The calls: X(name of the collective, name of the function). */
@@ -77,8 +77,11 @@ struct gpuring_stream_functions {
     int (*enqueue)(MPI_Comm comm, enum gpuring_stream_call what,
                    const struct gpuring_stream_arguments *arguments);
 
-    /* Enqueue messages that are exchanged simultaneously. Each one is between this rank and another
-     * one. `function` is the name of the call, for messages of errors. */
+    /* Check a message before it is enqueued: its peer, datatype and buffer. `function` is the name
+     * of the call, for messages of errors. */
+    int (*check)(MPI_Comm comm, const char *function, const struct gpuring_stream_message *message);
+
+    /* Enqueue messages that are exchanged simultaneously, which were checked. */
     int (*exchange)(MPI_Comm comm, const char *function,
                     const struct gpuring_stream_message *messages, int count);
 

@@ -142,6 +142,11 @@ static int enqueue(MPI_Comm comm, enum gpuring_stream_call what,
     return status == GPURING_AGAIN ? MPI_SUCCESS : gpuring_compat_error(status);
 }
 
+static int check(MPI_Comm comm, const char *function, const struct gpuring_stream_message *message)
+{
+    return gpuring_compat_error(gpuring_stream_check(state_of(comm), function, message));
+}
+
 static int exchange(MPI_Comm comm, const char *function,
                     const struct gpuring_stream_message *messages, int count)
 {
@@ -185,5 +190,6 @@ const struct gpuring_stream_functions mca_coll_gpuring_stream = {.version = GPUR
                                                                  .connect = gpuring_stream_connect,
                                                                  .close = close_calls,
                                                                  .enqueue = enqueue,
+                                                                 .check = check,
                                                                  .exchange = exchange,
                                                                  .error = error};

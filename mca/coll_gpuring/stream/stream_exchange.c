@@ -28,8 +28,8 @@ struct item {
     int round;
 };
 
-static int check_message(const struct gpuring_stream_state *state, const char *function,
-                         const struct gpuring_stream_message *message, struct item *item)
+int gpuring_stream_check(const struct gpuring_stream_state *state, const char *function,
+                         const struct gpuring_stream_message *message)
 {
     int status;
 
@@ -43,11 +43,16 @@ static int check_message(const struct gpuring_stream_state *state, const char *f
                                      "a rank cannot send a message to itself in a stream; use "
                                      "cudaMemcpyAsync");
     }
+    if (gpuring_engine_messages(state->module->engine, NULL) == 0) {
+        return gpuring_stream_refuse(function, "stream-no-direct",
+                                     "the ranks have no connections for messages, because they "
+                                     "are more than 1024");
+    }
     status = gpuring_stream_check_type(function, message->type, message->count);
-    *item = (struct item){.message = message, .bytes = message->count * message->type->super.size};
     return status == GPURING_OK
                ? gpuring_stream_check_memory(function, message->sends ? "send" : "receive",
-                                             message->buffer, item->bytes)
+                                             message->buffer,
+                                             message->count * message->type->super.size)
                : status;
 }
 
@@ -290,13 +295,9 @@ int gpuring_stream_exchange(struct gpuring_stream_state *state, const char *func
     struct item *items = malloc((size_t) count * sizeof *items);
     int status = items != NULL ? GPURING_OK : GPURING_ERR_NOMEM;
 
-    for (int i = 0; i < count && status == GPURING_OK; i++) {
-        status = check_message(state, function, &messages[i], &items[i]);
-    }
-    if (status == GPURING_OK && gpuring_engine_messages(state->module->engine, NULL) == 0) {
-        status = gpuring_stream_refuse(function, "stream-no-direct",
-                                       "the ranks have no connections for messages, because they "
-                                       "are more than 1024");
+    for (int i = 0; i < count && items != NULL; i++) {
+        items[i] = (struct item){.message = &messages[i],
+                                 .bytes = messages[i].count * messages[i].type->super.size};
     }
     if (status == GPURING_OK && state->exchanges == NULL) {
         status = gpuring_exchanges_open(state);

@@ -69,6 +69,10 @@ int gpuring_stream_check_memory(const char *function, const char *which, const v
 
 /* ---- stream_exchange.c: messages between ranks ---- */
 
+/* See struct gpuring_stream_functions. Does not need the lock. */
+int gpuring_stream_check(const struct gpuring_stream_state *state, const char *function,
+                         const struct gpuring_stream_message *message);
+
 /* Enqueue messages, or return GPURING_AGAIN, because too many calls are in flight, and enqueue
  * nothing. See struct gpuring_stream_functions. The caller holds the lock. */
 int gpuring_stream_exchange(struct gpuring_stream_state *state, const char *function,
