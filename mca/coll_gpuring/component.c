@@ -140,6 +140,7 @@ static int component_close(void)
     if (gpuring_process.modules > 0) {
         gpuring_warn("[not-freed] the program has not freed all communicators: their connections "
                      "end with the process");
+        (void) gpuring_network_stop();
     } else {
         gpuring_stage_buffers_close();
         gpuring_network_close();

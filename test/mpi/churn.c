@@ -10,6 +10,7 @@
  *   churn -d COUNT
  *
  * -d: create, use and free COUNT duplicates. All of them must use the connections of the first one.
+ * Also leave a communicator with a persistent request to MPI_Finalize.
  * -u: use each communicator before it may be freed. With coll_gpuring_connect_after, also check
  * which of a communicator's first calls are served.
  */
@@ -423,6 +424,24 @@ static bool use_duplicate(int number, void *in, void *out)
     return right;
 }
 
+/* Create a communicator and a persistent request on it, and free neither. MPI_Finalize must succeed
+ * although the request keeps the connections. The call on MPI_COMM_WORLD wakes the progress thread
+ * shortly before the component is closed. */
+static void leave_request(void *in, void *out)
+{
+    MPI_Request request;
+    MPI_Comm comm;
+    bool right;
+
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    right = HARNESS_INIT(Allreduce)(in, out, MOST, MPI_DOUBLE, MPI_SUM, comm, MPI_INFO_NULL,
+                                    &request) == MPI_SUCCESS;
+    right = right && MPI_Start(&request) == MPI_SUCCESS &&
+            MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
+            MPI_Allreduce(in, out, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD) == MPI_SUCCESS;
+    harness_check(right, "a communicator and a persistent request are never freed");
+}
+
 static void duplicates(int count)
 {
     long long reused, wireups;
@@ -447,6 +466,7 @@ static void duplicates(int count)
                   "all use the connections of the first one");
     harness_check(count_files() == files, "no memory was mapped for them");
     harness_check(mallinfo2().uordblks < memory + (64 << 10), "memory stays constant");
+    leave_request(in, out);
     harness_free(in);
     harness_free(out);
 }

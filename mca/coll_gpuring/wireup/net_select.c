@@ -294,13 +294,21 @@ static void stay_loaded(void)
     }
 }
 
-void gpuring_network_close(void)
+bool gpuring_network_stop(void)
 {
     if (gpuring_proxy_destroy(gpuring_process.proxy, CLOSE_SECONDS) != GPURING_OK) {
         stay_loaded();
-        return;
+        return false;
     }
     gpuring_process.proxy = NULL;
+    return true;
+}
+
+void gpuring_network_close(void)
+{
+    if (!gpuring_network_stop()) {
+        return;
+    }
     for (int i = 0; i < NETWORKS; i++) {
         if (networks[i].net != NULL) {
             networks[i].net->ops->close((struct gpuring_net *) networks[i].net);

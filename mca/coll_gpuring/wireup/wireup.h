@@ -48,8 +48,13 @@ void gpuring_wireup_close(struct mca_coll_gpuring_module_t *module, bool idle);
 /* Destroy the connections that are kept. */
 void gpuring_reuse_clear(void);
 
-/* Stop the progress thread and close all nets (net_select.c), in bounded time. All engines must
- * have been destroyed before. */
+/*
+ * Both take bounded time, and keep the component loaded if the progress thread does not end.
+ * gpuring_network_stop ends the progress thread, and returns false if that fails. Call it before
+ * the component is unloaded, even if engines remain. gpuring_network_close also closes all nets
+ * (net_select.c). All engines must have been destroyed before.
+ */
+bool gpuring_network_stop(void);
 void gpuring_network_close(void);
 
 /*
