@@ -160,6 +160,30 @@ static void test_limit(void **state)
     assert_int_equal(gpuring_pool_count(&pools[0]), 0);
 }
 
+static bool is_odd(const struct gpuring_pooled *pooled)
+{
+    return pooled->identity % 2 != 0;
+}
+
+/* Of the connections that hold something scarce, the oldest are given up; the others stay. */
+static void test_give_up(void **state)
+{
+    struct gpuring_pooled *offer;
+
+    for (uint32_t i = 1; i <= 5; i++) {
+        put(0, KEY + i, i, 8);
+    }
+    assert_true(gpuring_pool_give_up(&pools[0], is_odd));
+    assert_null(gpuring_pool_take(&pools[0], KEY + 1));
+    offer = gpuring_pool_take(&pools[0], KEY + 3);
+    assert_non_null(offer);
+    free(offer);
+    assert_true(gpuring_pool_give_up(&pools[0], is_odd));
+    assert_false(gpuring_pool_give_up(&pools[0], is_odd));
+    assert_int_equal(gpuring_pool_count(&pools[0]), 2);
+    assert_int_equal(destroyed, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -169,6 +193,7 @@ int main(void)
         cmocka_unit_test_teardown(test_pools_become_equal, clear_all),
         cmocka_unit_test_teardown(test_failed_ones_are_not_offered, clear_all),
         cmocka_unit_test_teardown(test_limit, clear_all),
+        cmocka_unit_test_teardown(test_give_up, clear_all),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

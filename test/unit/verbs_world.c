@@ -120,6 +120,7 @@ void world_close(struct world *world)
     }
     for (int i = 0; i < 2; i++) {
         assert_int_equal(gpuring_proxy_destroy(world->proxy[i], 5), GPURING_OK);
+        assert_int_equal(gpuring_net_verbs.queue_pairs(world->net[i]), 0);
         gpuring_net_verbs.close(world->net[i]);
     }
     assert_int_equal(fake_verbs_objects(), 0);

@@ -193,6 +193,8 @@ void gpuring_engine_publish(const struct gpuring_engine *engine, enum gpuring_ac
  * gpuring_engine_usable: Return true if no operation is running, the engine has no operations in a
  * stream, the GPU is not lost, and all transports are reusable.
  *
+ * gpuring_engine_has_queue_pairs: Return true if connections of the engine use queue pairs.
+ *
  * gpuring_engine_rest: Called when the communicator is freed, with the numbers of its calls and
  * votes (transport.h). The next communicator continues to count from there.
  *
@@ -202,6 +204,7 @@ void gpuring_engine_publish(const struct gpuring_engine *engine, enum gpuring_ac
  * connections and have run the same operations with them.
  */
 bool gpuring_engine_usable(const struct gpuring_engine *engine);
+bool gpuring_engine_has_queue_pairs(const struct gpuring_engine *engine);
 void gpuring_engine_rest(struct gpuring_engine *engine, uint64_t calls, uint64_t votes);
 void gpuring_engine_resume(const struct gpuring_engine *engine, struct ompi_communicator_t *comm);
 uint32_t gpuring_engine_identity(const struct gpuring_engine *engine);

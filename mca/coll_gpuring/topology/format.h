@@ -40,6 +40,8 @@ enum gpuring_capability {
     GPURING_CAPABILITY_FILE = 8,  /* the topology is from a file */
     /* RDMA has failed to connect an earlier communicator of the process. */
     GPURING_CAPABILITY_RDMA_FAILED = 16,
+    /* The process has as many queue pairs as coll_gpuring_verbs_qp_limit permits. */
+    GPURING_CAPABILITY_QP_LIMIT = 32,
 };
 
 /* Ports of a rank that it announces, each on another network; it does not announce further ones. */

@@ -103,6 +103,23 @@ static bool verbs_possible(const struct gpuring_gathered *rank_infos, const int 
     return true;
 }
 
+/* Return true if some rank has its limit of queue pairs. why: which one. */
+static bool at_limit(const struct gpuring_gathered *rank_infos, char *why, size_t size)
+{
+    for (int i = 0; i < rank_infos->nranks; i++) {
+        const struct gpuring_rank_info *rank_info = gpuring_rank_info_of(rank_infos, i);
+
+        if ((rank_info->capabilities & GPURING_CAPABILITY_QP_LIMIT) != 0) {
+            snprintf(why, size,
+                     "[qp-limit] rank %d on %s has as many queue pairs as its "
+                     "coll_gpuring_verbs_qp_limit permits",
+                     i, rank_info->hostname);
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool ucx_possible(const struct gpuring_gathered *rank_infos, char *why, size_t size)
 {
     for (int i = 0; i < rank_infos->nranks; i++) {
@@ -175,7 +192,8 @@ void gpuring_net_choose(int wish, const struct gpuring_gathered *rank_infos, con
         snprintf(choice->why, sizeof choice->why,
                  "[rdma-failed] RDMA did not connect the ranks: %s", failed);
     } else if (verbs_possible(rank_infos, node, choice->why, sizeof choice->why)) {
-        choice->kind = GPURING_NET_KIND_VERBS;
+        choice->limited = at_limit(rank_infos, choice->why, sizeof choice->why);
+        choice->kind = choice->limited ? GPURING_NET_KIND_MPI : GPURING_NET_KIND_VERBS;
     } else {
         choice->kind = ucx_reaches(rank_infos, node) ? GPURING_NET_KIND_UCX : GPURING_NET_KIND_MPI;
     }

@@ -322,6 +322,7 @@ bool gpuring_transport_remote(const struct gpuring_transport *transport);
 bool gpuring_transport_only_remote(const struct gpuring_transport *transport);
 /* Return true if the network progresses only when MPI does. */
 bool gpuring_transport_by_mpi(const struct gpuring_transport *transport);
+bool gpuring_transport_has_queue_pairs(const struct gpuring_transport *transport);
 
 /* Bytes of device and host memory that this transport holds (shown at verbose 1). */
 uint64_t gpuring_transport_memory(const struct gpuring_transport *transport);

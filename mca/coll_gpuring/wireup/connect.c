@@ -136,7 +136,8 @@ int gpuring_wireup_engine(mca_coll_gpuring_module_t *module, struct gpuring_wire
     if (status != GPURING_OK) {
         return status;
     }
-    wireup->engine->key = wireup->key;
+    wireup->engine->key =
+        wireup->net.limited ? gpuring_reuse_limited_key(wireup->key) : wireup->key;
     status = find_tuning(wireup->engine);
     if (status != GPURING_OK) {
         return status;

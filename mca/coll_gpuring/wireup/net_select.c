@@ -45,6 +45,21 @@ static void advise(enum gpuring_net_kind kind)
     }
 }
 
+bool gpuring_ranks_may_leave_node(struct ompi_communicator_t *comm)
+{
+    if (gpuring_param_given(gpuring_params.hostid)) {
+        return true;
+    }
+    for (int rank = 0; rank < ompi_comm_size(comm); rank++) {
+        const ompi_proc_t *proc = ompi_comm_peer_lookup(comm, rank);
+
+        if (!OPAL_PROC_ON_LOCAL_NODE(proc->super.proc_flags)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void gpuring_network_fail(void)
 {
     __atomic_store_n(&failed, true, __ATOMIC_RELAXED);
@@ -230,6 +245,18 @@ int gpuring_network_prove(struct gpuring_nic *nics, int count)
         }
     }
     return usable;
+}
+
+bool gpuring_network_at_limit(unsigned *queue_pairs)
+{
+    const struct gpuring_net_base *net;
+
+    pthread_mutex_lock(&gpuring_process.lock);
+    net = networks[GPURING_NET_KIND_VERBS].net;
+    *queue_pairs = net != NULL ? net->ops->queue_pairs((const struct gpuring_net *) net) : 0;
+    pthread_mutex_unlock(&gpuring_process.lock);
+    return gpuring_params.verbs_qp_limit > 0 &&
+           *queue_pairs >= (unsigned) gpuring_params.verbs_qp_limit;
 }
 
 /* Open a net of messages and its proxy, which only this communicator uses. */

@@ -10,21 +10,6 @@
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup/state.h"
 
-bool gpuring_ranks_may_leave_node(struct ompi_communicator_t *comm)
-{
-    if (gpuring_param_given(gpuring_params.hostid)) {
-        return true;
-    }
-    for (int rank = 0; rank < ompi_comm_size(comm); rank++) {
-        const ompi_proc_t *proc = ompi_comm_peer_lookup(comm, rank);
-
-        if (!OPAL_PROC_ON_LOCAL_NODE(proc->super.proc_flags)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Fill in one port per network. Returns 0 or GPURING_ERR_NOMEM. Opening the devices takes
  * milliseconds, so they are only opened if ranks may be on other nodes. */
 static int fill_nics(struct ompi_communicator_t *comm, struct gpuring_rank_info *rank_info)
@@ -68,6 +53,7 @@ static int fill(struct ompi_communicator_t *comm, struct gpuring_rank_info *rank
     rank_info->capabilities |= gpuring_local_topology_of_gpus() ? GPURING_CAPABILITY_GRAPH : 0;
     rank_info->capabilities |= view.from_file ? GPURING_CAPABILITY_FILE : 0;
     rank_info->capabilities |= gpuring_network_has_failed() ? GPURING_CAPABILITY_RDMA_FAILED : 0;
+    rank_info->capabilities |= gpuring_reuse_at_limit(comm) ? GPURING_CAPABILITY_QP_LIMIT : 0;
     gpuring_identity_unique(rank_info->id);
     gpuring_identity_hostname(rank_info->hostname, sizeof rank_info->hostname);
     gpuring_params_shared(rank_info->shared);

@@ -65,13 +65,16 @@ struct gpuring_wireup *gpuring_reuse_wireup(struct gpuring_wireup *wireup);
 void gpuring_reuse_withdraw(struct gpuring_wireup *wireup);
 /* Destroy the connections that this process keeps, because a rank is out of memory. */
 void gpuring_reuse_make_room(int rank);
+/* Return true if a new communicator should use no queue pairs, because the process has its limit of
+ * them, although it has given up the ones that it keeps of freed communicators. Logs this once. */
+bool gpuring_reuse_at_limit(struct ompi_communicator_t *comm);
+/* Return the key with which connections that avoid queue pairs are kept. They are offered only as
+ * long as the process is at its limit, so that later communicators use the faster net again. */
+uint64_t gpuring_reuse_limited_key(uint64_t key);
 /* Return true if this process keeps connections. */
 bool gpuring_reuse_possible(void);
 
 /* ---- rank_info.c: reports of the ranks about themselves and their nodes ---- */
-
-/* Return true if ranks of the communicator may be on other nodes. */
-bool gpuring_ranks_may_leave_node(struct ompi_communicator_t *comm);
 
 /* Begin AllGather 1. */
 int gpuring_rank_info_send(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
@@ -94,9 +97,16 @@ int gpuring_views_unite(const mca_coll_gpuring_module_t *module,
 
 /* ---- net_select.c: the process's networks ---- */
 
+/* Return true if ranks of the communicator may be on other nodes. */
+bool gpuring_ranks_may_leave_node(struct ompi_communicator_t *comm);
+
 /* Keep those of `count` ports that can make reliable connections, and return their number. The
  * first call of the process opens the net verbs for this, unless coll_gpuring_net excludes it. */
 int gpuring_network_prove(struct gpuring_nic *nics, int count);
+
+/* Return true if the process has as many queue pairs as coll_gpuring_verbs_qp_limit permits.
+ * *queue_pairs: their number. */
+bool gpuring_network_at_limit(unsigned *queue_pairs);
 
 /*
  * Choose the net for a communicator with ranks on several nodes: the one that coll_gpuring_net

@@ -138,8 +138,7 @@ static bool go_on(struct gpuring_net_link *link, unsigned r, uint64_t now)
          * cannot access memory. */
         if (lost->flush_qp != NULL) {
             gpuring_verbs_flush_failed(link, lost);
-        } else if (gpuring_verbs.destroy_qp(lost->qp) == 0) {
-            lost->qp = NULL;
+        } else if (gpuring_verbs_rail_destroy_qp(link, lost) == 0) {
             lost->state = GPURING_VERBS_DOWN;
         } else {
             gpuring_verbs_link_fail(link, lost, GPURING_ERR_NET,

@@ -19,6 +19,13 @@ static int rail_error(const struct gpuring_net_link *link, const struct gpuring_
     return error == ENOMEM ? GPURING_ERR_NOMEM : GPURING_ERR_NET;
 }
 
+/* Count queue pairs. Only gpuring_net_ops.queue_pairs reads the number, for a decision that need
+ * not be exact: relaxed, no partner. */
+static void count_qps(struct gpuring_net *net, int more)
+{
+    __atomic_fetch_add(&net->queue_pairs, (unsigned) more, __ATOMIC_RELAXED);
+}
+
 /* Create a queue pair. The amount of inline data that a device supports, possibly none, is only
  * known from refused attempts. */
 static int create_qp(const struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
@@ -41,6 +48,7 @@ static int create_qp(const struct gpuring_net_link *link, struct gpuring_verbs_r
     if (rail->qp == NULL) {
         return rail_error(link, rail, "create a queue pair", errno);
     }
+    count_qps(gpuring_verbs_net(link), 1);
     rail->max_inline = device_memory ? 0 : attr.cap.max_inline_data;
     return GPURING_OK;
 }
@@ -198,6 +206,7 @@ static int create_flush_qp(struct gpuring_net_link *link, struct gpuring_verbs_r
     }
     if (adapter->discard != NULL) {
         rail->flush_qp = gpuring_verbs.create_qp(adapter->pd, &attr);
+        count_qps(gpuring_verbs_net(link), rail->flush_qp != NULL);
     }
     error = rail->flush_qp == NULL
                 ? errno
@@ -259,13 +268,23 @@ int gpuring_verbs_rail_connect(struct gpuring_net_link *link, struct gpuring_ver
     return error;
 }
 
+int gpuring_verbs_rail_destroy_qp(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail)
+{
+    int error = rail->qp != NULL ? gpuring_verbs.destroy_qp(rail->qp) : 0;
+
+    if (error == 0) {
+        count_qps(gpuring_verbs_net(link), rail->qp != NULL ? -1 : 0);
+        rail->qp = NULL;
+    }
+    return error;
+}
+
 void gpuring_verbs_rail_release(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail)
 {
-    if (rail->qp != NULL) {
-        gpuring_verbs.destroy_qp(rail->qp);
-    }
+    gpuring_verbs_rail_destroy_qp(link, rail);
     if (rail->flush_qp != NULL) {
         gpuring_verbs.destroy_qp(rail->flush_qp);
+        count_qps(gpuring_verbs_net(link), -1);
     }
     if (rail->cq != NULL) {
         gpuring_verbs_cq_put(gpuring_verbs_net(link), rail->cq, link->cq_room);

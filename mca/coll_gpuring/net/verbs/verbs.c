@@ -126,6 +126,11 @@ static int verbs_arm(struct gpuring_net *net, int *fd)
     return status;
 }
 
+static unsigned verbs_queue_pairs(const struct gpuring_net *net)
+{
+    return __atomic_load_n(&net->queue_pairs, __ATOMIC_RELAXED); /* see count_qps */
+}
+
 const struct gpuring_net_ops gpuring_net_verbs = {
     .name = "verbs",
     .carries_credit = true,
@@ -146,4 +151,5 @@ const struct gpuring_net_ops gpuring_net_verbs = {
     .poll = verbs_poll,
     .quiet = verbs_quiet,
     .arm = verbs_arm,
+    .queue_pairs = verbs_queue_pairs,
 };

@@ -253,8 +253,9 @@ struct gpuring_net {
     struct gpuring_net_devices devices; /* one per port, in the same order */
     int epoll;                          /* all completion channels */
     pthread_mutex_t making;
-    uint64_t watched_ns; /* time of the last check of idle links */
-    unsigned recovering; /* number of links that are recovering */
+    uint64_t watched_ns;  /* time of the last check of idle links */
+    unsigned recovering;  /* number of links that are recovering */
+    unsigned queue_pairs; /* of all links; changed with `making` or the gate; atomic */
 };
 
 static inline struct gpuring_net *gpuring_verbs_net(const struct gpuring_net_link *link)
@@ -343,6 +344,8 @@ int gpuring_verbs_port_prove(const struct gpuring_net *net, const struct gpuring
 /* Connect with the peer's rail of the same number. Returns 0 or an errno. */
 int gpuring_verbs_rail_connect(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
 void gpuring_verbs_rail_release(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
+/* Destroy the queue pair that carries slots. Returns 0 or an errno. */
+int gpuring_verbs_rail_destroy_qp(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
 
 /* net/verbs/post.c: posting */
 int gpuring_verbs_post(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t step,

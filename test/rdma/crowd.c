@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Count the queue pairs of communicators that exist at the same time, with coll_gpuring_net=auto:
+ *
+ *   crowd COUNT LIMIT    LIMIT: the value of coll_gpuring_verbs_qp_limit, 0: none
+ *
+ * COUNT duplicates of MPI_COMM_WORLD run two small allreduces each. Then they are freed, and
+ * another communicator is made. Every rank counts its own queue pairs with the command rdma.
+ */
+#include "test/mpi/harness.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define PER_COMMUNICATOR 4 /* queue pairs to each peer, see one_machine.sh */
+
+/* Return the number of queue pairs of this process, or -1. */
+static int queue_pairs(void)
+{
+    char command[64];
+    int count = -1;
+    FILE *pipe;
+
+    snprintf(command, sizeof command, "rdma resource show qp | grep -c 'pid %d '", (int) getpid());
+    pipe = popen(command, "r");
+    if (pipe == NULL || fscanf(pipe, "%d", &count) != 1) {
+        count = -1;
+    }
+    if (pipe != NULL) {
+        pclose(pipe);
+    }
+    return count;
+}
+
+/* Run an allreduce. Return true if the result is right. */
+static bool sums(MPI_Comm comm, int turn)
+{
+    int value = turn + harness_rank, sum = 0;
+
+    return MPI_Allreduce(&value, &sum, 1, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS &&
+           sum == harness_size * turn + harness_size * (harness_size - 1) / 2;
+}
+
+/* Make a communicator, and run an allreduce on it. */
+static MPI_Comm make(const char *name, int turn, bool *right)
+{
+    MPI_Comm comm = MPI_COMM_NULL;
+
+    *right = MPI_Comm_dup(MPI_COMM_WORLD, &comm) == MPI_SUCCESS &&
+             MPI_Comm_set_name(comm, name) == MPI_SUCCESS && sums(comm, turn) && *right;
+    return comm;
+}
+
+int main(int argc, char **argv)
+{
+    int count = argc > 1 ? atoi(argv[1]) : 1, limit = argc > 2 ? atoi(argv[2]) : 0, alive, later;
+    MPI_Comm *comms = calloc((size_t) count, sizeof *comms), other;
+    long long reused;
+    bool right = true;
+    double begin, made;
+
+    harness_start(&argc, &argv, MPI_THREAD_SINGLE);
+    if (comms == NULL) {
+        MPI_Abort(MPI_COMM_WORLD, 2);
+        return 2;
+    }
+    begin = MPI_Wtime();
+    for (int i = 0; i < count; i++) {
+        comms[i] = make("one of many", i, &right);
+    }
+    made = MPI_Wtime() - begin;
+    for (int i = 0; i < count; i++) {
+        right = sums(comms[i], i + 1) && right;
+    }
+    alive = queue_pairs();
+    harness_check(right, "%d communicators: right results", count);
+    harness_check(
+        alive > 0 && alive <= (limit > 0 ? limit + PER_COMMUNICATOR - 1 : count * PER_COMMUNICATOR),
+        "%d communicators: the number of queue pairs is limited", count);
+
+    /* The connections of a freed one are used again, also at the limit. */
+    reused = harness_pvar("coll_gpuring_reused");
+    MPI_Comm_free(&comms[count - 1]);
+    comms[count - 1] = make("one of many", count, &right);
+    harness_check(right && harness_pvar("coll_gpuring_reused") == reused + 1,
+                  "a communicator uses the connections of a freed one");
+
+    for (int i = 0; i < count; i++) {
+        MPI_Comm_free(&comms[i]);
+    }
+    other = make("after the others", 1, &right);
+    later = queue_pairs();
+    harness_check(right && later > 0, "a communicator after the others: right results by verbs");
+    if (harness_rank == 0) {
+        printf("# %d communicators made in %.1f s: %d queue pairs; after these: %d\n", count, made,
+               alive, later);
+    }
+    MPI_Comm_free(&other);
+    free(comms);
+    return harness_finish();
+}
