@@ -56,6 +56,9 @@
 #define BUDGET_BCAST     (1 + 4 * BUDGET_ENTER + BUDGET_STAGED)
 #define BUDGET_SENDRECV  (2 + 3 * BUDGET_ENTER + BUDGET_STAGED) /* one copy is waited for */
 
+/* A call in a stream (test/mpi/enqueued.c): query for captures, and launch. */
+#define BUDGET_ENQUEUE (BUDGET_ENTER + 2)
+
 /* Allocations of GPU memory by a wire-up: they take up to milliseconds each. */
 #define BUDGET_ALLOCATIONS 6
 

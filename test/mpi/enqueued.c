@@ -8,12 +8,14 @@
  *
  *     enqueued CASE [threads]    threads: with MPI_THREAD_MULTIPLE
  *
- * The cases are in main.
+ * CASE is one of `cases`, or how a message is wrong (enqueued_messages.h).
  */
 #include "enqueued_data.h"
 #include "enqueued_driver.h"
 #include "enqueued_messages.h"
 #include "harness.h"
+#include "standin_find.h"
+#include "test/budgets.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -434,6 +436,35 @@ static void test_wrong(bool late)
     driver.stream_destroy(stream);
 }
 
+/* Count the driver calls of calls of a known shape. */
+static void test_costs(void)
+{
+    enum { CALLS_MADE = 100 };
+    void *stream = new_stream();
+    MPI_Comm comm = comm_of(stream);
+    long (*calls)(const char *symbol), launches = 0, asked = 0, all = 0;
+    int code = MPI_SUCCESS;
+
+    standin_find("gpuring_standin_calls", &calls);
+    for (int i = 0; i < 20 + CALLS_MADE; i++) {
+        if (i == 20) {
+            launches = calls("cuLaunchKernel");
+            asked = calls("cuPointerGetAttributes");
+            all = calls(NULL);
+        }
+        code |= MPIX_Allreduce_enqueue(MPI_IN_PLACE, data.in, 2, MPI_FLOAT, MPI_SUM, comm);
+    }
+    all = calls(NULL) - all;
+    asked = calls("cuPointerGetAttributes") - asked;
+    launches = calls("cuLaunchKernel") - launches;
+    harness_check(code == MPI_SUCCESS && launches == CALLS_MADE && asked == CALLS_MADE,
+                  "%d calls launch %ld kernels and query %ld buffers", CALLS_MADE, launches, asked);
+    harness_check(all == (1 + BUDGET_ENQUEUE) * CALLS_MADE, "and make %ld driver calls", all);
+    need(driver.stream_sync(stream) == 0, "wait for the stream");
+    MPI_Comm_free(&comm);
+    driver.stream_destroy(stream);
+}
+
 /* The last rank is killed, while calls of the others wait for it. Each of these prints a line. */
 static void test_killed(void)
 {
@@ -455,42 +486,53 @@ static void test_killed(void)
     _exit(0);
 }
 
+static void test_order(void)
+{
+    test_wrong(false);
+}
+
+static void test_late(void)
+{
+    test_wrong(true);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} cases[] = {
+    {"results", test_results},
+    {"roots", test_roots},
+    {"chain", test_chain},
+    {"streams", test_streams},
+    {"free", test_free},
+    {"costs", test_costs},
+    {"graph", test_graph},
+    {"errors", test_errors},
+    {"order", test_order},
+    {"late", test_late},
+    {"late_graph", test_late_graph},
+    {"late_roots", test_late_roots},
+    {"killed", test_killed},
+    {"messages", test_messages},
+    {"few", test_few_messages},
+};
+
 int main(int argc, char **argv)
 {
     const char *which = argc > 1 ? argv[1] : "";
+    size_t number = 0;
 
     harness_start(&argc, &argv, argc > 2 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE);
     driver_open();
     data_open();
-    if (strcmp(which, "results") == 0) {
-        test_results();
-    } else if (strcmp(which, "chain") == 0) {
-        test_chain();
-    } else if (strcmp(which, "streams") == 0) {
-        test_streams();
-    } else if (strcmp(which, "free") == 0) {
-        test_free();
-    } else if (strcmp(which, "killed") == 0) {
-        test_killed();
-    } else if (strcmp(which, "graph") == 0) {
-        test_graph();
-    } else if (strcmp(which, "late_graph") == 0) {
-        test_late_graph();
-    } else if (strcmp(which, "late_roots") == 0) {
-        test_late_roots();
-    } else if (strcmp(which, "roots") == 0) {
-        test_roots();
-    } else if (strcmp(which, "errors") == 0) {
-        test_errors();
-    } else if (strcmp(which, "messages") == 0) {
-        test_messages();
-    } else if (strcmp(which, "few") == 0) {
-        test_few_messages();
-    } else if (strstr(which, "message") != NULL) {
-        test_wrong_message(which);
+    while (number < sizeof cases / sizeof *cases && strcmp(which, cases[number].name) != 0) {
+        number++;
+    }
+    if (number < sizeof cases / sizeof *cases) {
+        cases[number].run();
     } else {
-        need(strcmp(which, "order") == 0 || strcmp(which, "late") == 0, "find this case");
-        test_wrong(strcmp(which, "late") == 0);
+        need(strstr(which, "message") != NULL, "find this case");
+        test_wrong_message(which);
     }
     data_close();
     driver_close();

@@ -29,6 +29,7 @@ enqueued 2 2 graph
 enqueued 1 1 graph
 enqueued 4 1 streams
 enqueued 4 2 free
+enqueued 2 1 costs
 enqueued 2 1 errors
 for code in host-buffer datatype operation any-source self messages; do
     check "the message has its code: $code" says "\[stream-$code\] MPIX_"

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The cores of the progress thread: lists of cores, the choice, and a real thread. */
+/* The progress thread: lists of cores, the choice, a real thread, and the times of its waits. */
 #include "test/unit/unit.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -216,12 +217,37 @@ static void test_spin(void **state)
     assert_int_equal(asked.yield_ns, 12000);
 }
 
+/* The longer nothing happens, the longer are the naps, so that an idle thread wakes at most 200
+ * times per second. A new operation ends a nap. */
+static void test_naps(void **state)
+{
+    const uint64_t ms = 1000000;
+    const struct gpuring_proxy_nap nap = {.nfds = 0};
+    struct gpuring_proxy_bell bell = {.fd = eventfd(0, EFD_NONBLOCK), .begun = 1};
+    struct gpuring_proxy_wait wait = {.since = 1, .nap_ns = 5 * ms};
+
+    assert_int_equal(gpuring_proxy_longest_nap(0, true, true), ms / 5);
+    assert_int_equal(gpuring_proxy_longest_nap(10 * ms, true, true), ms / 5);
+    assert_int_equal(gpuring_proxy_longest_nap(100 * ms, true, true), 2 * ms);
+    assert_int_equal(gpuring_proxy_longest_nap(250 * ms, true, false), 5 * ms);
+    assert_int_equal(gpuring_proxy_longest_nap(3600000 * ms, true, true), 5 * ms);
+    assert_true(gpuring_proxy_longest_nap(0, false, true) > 5 * ms);
+    assert_int_equal(gpuring_proxy_longest_nap(0, false, false), ms);
+    gpuring_proxy_wait_step(&wait, &bell, &nap, true, 1);
+    assert_true(wait.since != 0 && wait.nap_ns == 10 * ms); /* the next nap is longer */
+    gpuring_proxy_bell_ring(&bell);
+    gpuring_proxy_wait_step(&wait, &bell, &nap, true, 1);
+    assert_true(wait.since == 0 && wait.nap_ns == 0);
+    close(bell.fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parse),  cmocka_unit_test(test_text_room),
         cmocka_unit_test(test_choice), cmocka_unit_test(test_near),
         cmocka_unit_test(test_thread), cmocka_unit_test(test_spin),
+        cmocka_unit_test(test_naps),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -195,15 +195,18 @@ struct gpuring_device_ops {
      * not wait, and nothing that they start follows the default stream.
      *
      * stream_owner: set *owner to the GPU and the context of a stream, as attach needs them.
-     * enqueue: launch a work whose patience never ends. The driver copies the work. The caller has
-     * set work->launch_seq, which the executor stores in the lanes' states at the end.
+     * enqueue: launch `work`, or `in_graph` if the stream is being captured into a graph, and set
+     * *captured. Both differ only in their states and numbers, and their patience never ends. The
+     * driver copies the work. The caller has set launch_seq, which the executor stores in the
+     * lanes' states at the end.
      * enqueue_copy: copy within memory that the device reaches.
      * captures: set *captured if the stream is being captured into a graph, which then contains the
-     * work and the copy instead of running them. Returns GPURING_ERR_UNSUPPORTED (logged) if the
-     * capture of another stream does not allow the use of this one.
+     * work or the copy instead of running it. Like enqueue, returns GPURING_ERR_UNSUPPORTED
+     * (logged) if the capture of another stream does not allow the use of this one.
      */
     int (*stream_owner)(void *stream, struct gpuring_pointer *owner);
-    int (*enqueue)(struct gpuring_device *device, void *stream, struct gpuring_work *work);
+    int (*enqueue)(struct gpuring_device *device, void *stream, struct gpuring_work *work,
+                   struct gpuring_work *in_graph, bool *captured);
     int (*enqueue_copy)(struct gpuring_device *device, void *stream, void *to, const void *from,
                         size_t bytes);
     int (*captures)(struct gpuring_device *device, void *stream, bool *captured);

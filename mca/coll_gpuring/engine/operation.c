@@ -294,29 +294,30 @@ void gpuring_operation_fail(struct gpuring_engine *engine)
 /*
  * Launch an operation in the application's stream. The driver copies the work. A kernel writes the
  * states of its lanes only when it ends, and the stream runs one launch after another. All counters
- * of connections are in memory of the device.
+ * of connections are in memory of the device. A captured launch may run any number of times, so it
+ * has states of its own and is not counted.
  */
-static int launch_queued(struct gpuring_engine *engine, bool captured)
+static int launch_queued(struct gpuring_engine *engine, bool *captured)
 {
-    struct gpuring_work work = engine->work;
+    struct gpuring_work *work = &engine->work, in_graph = *work;
     int status;
 
-    if (captured) { /* The launch may run any number of times, so it is not counted. */
-        work.states = engine->captured;
-        work.launch_seq = 0;
-        work.linger = gpuring_capture_number(engine->captures + 1);
-        engine->program->captured = true;
-        status = engine->device_ops->enqueue(engine->device, engine->queue, &work);
-        engine->captures += status == GPURING_OK ? 1 : 0;
+    work->launch_seq = engine->enqueued + 1;
+    in_graph.states = engine->captured;
+    in_graph.launch_seq = 0;
+    in_graph.linger = gpuring_capture_number(engine->captures + 1);
+    status = engine->device_ops->enqueue(engine->device, engine->queue, work, &in_graph, captured);
+    if (status != GPURING_OK) {
         return status;
     }
-    work.launch_seq = engine->enqueued + 1;
-    status = engine->device_ops->enqueue(engine->device, engine->queue, &work);
-    if (status == GPURING_OK) {
+    if (*captured) {
+        engine->captures++;
+        engine->program->captured = true;
+    } else {
         engine->enqueued++;
-        engine->queued_lanes = work.nlanes;
+        engine->queued_lanes = work->nlanes;
     }
-    return status;
+    return GPURING_OK;
 }
 
 int gpuring_operation_enqueue(struct gpuring_engine *engine, const struct gpuring_call *call)
@@ -334,10 +335,7 @@ int gpuring_operation_enqueue(struct gpuring_engine *engine, const struct gpurin
     engine->work.input = call->input;
     engine->work.output = call->output;
     engine->work.resumed = 0;
-    status = engine->device_ops->captures(engine->device, engine->queue, &captured);
-    if (status == GPURING_OK) {
-        status = launch_queued(engine, captured);
-    }
+    status = launch_queued(engine, &captured);
     if (status != GPURING_OK) {
         return status;
     }

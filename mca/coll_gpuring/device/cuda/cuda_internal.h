@@ -183,7 +183,8 @@ int gpuring_cuda_poll(struct gpuring_stream *stream, struct gpuring_work *work);
 
 /* device/cuda/enqueue.c */
 int gpuring_cuda_stream_owner(void *stream, struct gpuring_pointer *owner);
-int gpuring_cuda_enqueue(struct gpuring_device *device, void *stream, struct gpuring_work *work);
+int gpuring_cuda_enqueue(struct gpuring_device *device, void *stream, struct gpuring_work *work,
+                         struct gpuring_work *in_graph, bool *captured);
 int gpuring_cuda_enqueue_copy(struct gpuring_device *device, void *stream, void *to,
                               const void *from, size_t bytes);
 int gpuring_cuda_captures(struct gpuring_device *device, void *stream, bool *captured);

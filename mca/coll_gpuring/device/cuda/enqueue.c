@@ -59,17 +59,12 @@ int gpuring_cuda_stream_owner(void *stream, struct gpuring_pointer *owner)
     return GPURING_OK;
 }
 
-int gpuring_cuda_captures(struct gpuring_device *device, void *stream, bool *captured)
+/* As `captures` in device.h, between enter and leave. */
+static int find_capture(struct gpuring_device *device, void *stream, bool *captured)
 {
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-    int status = gpuring_cuda_enter(device);
-    CUresult result;
+    CUresult result = device->driver->is_capturing(explicit_stream(stream), &capture);
 
-    if (status != GPURING_OK) {
-        return status;
-    }
-    result = device->driver->is_capturing(explicit_stream(stream), &capture);
-    gpuring_cuda_leave(device);
     if (result != CUDA_SUCCESS || capture == CU_STREAM_CAPTURE_STATUS_INVALIDATED) {
         gpuring_error(
             "[stream-captured] the stream cannot be used while a blocking stream is captured "
@@ -81,10 +76,22 @@ int gpuring_cuda_captures(struct gpuring_device *device, void *stream, bool *cap
     return GPURING_OK;
 }
 
-int gpuring_cuda_enqueue(struct gpuring_device *device, void *stream, struct gpuring_work *work)
+int gpuring_cuda_captures(struct gpuring_device *device, void *stream, bool *captured)
+{
+    int status = gpuring_cuda_enter(device);
+
+    if (status == GPURING_OK) {
+        status = find_capture(device, stream, captured);
+        gpuring_cuda_leave(device);
+    }
+    return status;
+}
+
+int gpuring_cuda_enqueue(struct gpuring_device *device, void *stream, struct gpuring_work *work,
+                         struct gpuring_work *in_graph, bool *captured)
 {
     int number = gpuring_kernel_number(work->type, work->op, work->protocol), status;
-    void *arguments[] = {work}; /* the driver copies it */
+    void *arguments[1];
 
     if (number < 0 || device->functions[number] == NULL) {
         return GPURING_ERR_UNSUPPORTED;
@@ -93,12 +100,16 @@ int gpuring_cuda_enqueue(struct gpuring_device *device, void *stream, struct gpu
     if (status != GPURING_OK) {
         return status;
     }
-    status =
-        gpuring_cuda_check_stream(device,
-                                  device->driver->launch(device->functions[number], work->nlanes, 1,
-                                                         1, gpuring_kernel_threads(work), 1, 1, 0,
-                                                         explicit_stream(stream), arguments, NULL),
-                                  "launch a kernel in a stream of the program");
+    status = find_capture(device, stream, captured);
+    if (status == GPURING_OK) {
+        arguments[0] = *captured ? in_graph : work; /* the driver copies it */
+        status = gpuring_cuda_check_stream(
+            device,
+            device->driver->launch(device->functions[number], work->nlanes, 1, 1,
+                                   gpuring_kernel_threads(work), 1, 1, 0, explicit_stream(stream),
+                                   arguments, NULL),
+            "launch a kernel in a stream of the program");
+    }
     gpuring_cuda_leave(device);
     return status;
 }

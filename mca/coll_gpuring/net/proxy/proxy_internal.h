@@ -150,6 +150,10 @@ void gpuring_proxy_wait_skip(struct gpuring_proxy_wait *wait);
 void gpuring_proxy_wait_step(struct gpuring_proxy_wait *wait, struct gpuring_proxy_bell *bell,
                              const struct gpuring_proxy_nap *nap, bool running, uint64_t begun);
 
+/* Return the longest nap, in ns, if nothing has happened for `waited` ns. running: a lane may fill
+ * a slot. all_nets: each net has a descriptor that ends the nap. */
+uint64_t gpuring_proxy_longest_nap(uint64_t waited, bool running, bool all_nets);
+
 /* Sleep for at most `ns` nanoseconds, or until one of the descriptors is readable. bell: an
  * additional descriptor, or NULL. Returns true if the bell has rung. */
 bool gpuring_proxy_nap_on(const struct gpuring_proxy_nap *nap, struct gpuring_proxy_bell *bell,

@@ -166,13 +166,15 @@ bool gpuring_proxy_nap_on(const struct gpuring_proxy_nap *nap, struct gpuring_pr
     return false;
 }
 
-/* Return the longest nap while an operation runs that has waited for `waited` ns. A lane fills
- * slots without ringing the bell, so the nap is a small part of the time that the lane has taken.
- */
-static uint64_t longest_running(uint64_t waited)
+uint64_t gpuring_proxy_longest_nap(uint64_t waited, bool running, bool all_nets)
 {
     uint64_t share = waited / NAP_SHARE;
 
+    if (!running) {
+        return all_nets ? NAP_FD_NS : NAP_BLIND_NS;
+    }
+    /* A lane fills slots without ringing the bell, so the nap is a small part of the time that the
+     * lane has taken. */
     return share < NAP_MAX_NS ? NAP_MAX_NS : share < NAP_LONG_NS ? share : NAP_LONG_NS;
 }
 
@@ -199,7 +201,7 @@ void gpuring_proxy_wait_step(struct gpuring_proxy_wait *wait, struct gpuring_pro
     if (nap == NULL) {
         return; /* an event arrived while the nets were armed */
     }
-    longest = running ? longest_running(waited) : nap->all_nets ? NAP_FD_NS : NAP_BLIND_NS;
+    longest = gpuring_proxy_longest_nap(waited, running, nap->all_nets);
     if (longest > NAP_MAX_NS && running && !bell_says(bell, GPURING_PROXY_NAPPING, begun)) {
         longest = NAP_MAX_NS;
     }
