@@ -14,12 +14,13 @@
 #include "mca/coll_gpuring/util/status.h"
 #include "test/unit/net_lane.h"
 
-#define NSLOTS     4
-#define SLOT_BYTES (128 << 10)
-#define LARGE      4096 /* bytes of a step that MPI does not store */
-#define EAGER      1024 /* larger messages complete when they are received */
-#define RECORDS    512
-#define WINDOW     40 /* of the net: the last of this number of messages waits for the receiver */
+#define NSLOTS       4
+#define SLOT_BYTES   (128 << 10)
+#define LARGE        16384 /* bytes of a step that MPI does not store */
+#define EAGER        8192  /* larger messages complete when they are received */
+#define RECORDS      4096
+#define WINDOW       1000 /* of the net: the last of this number of messages waits for the receiver */
+#define WINDOW_BYTES (2 << 20) /* the same, if the messages are larger */
 
 /* A communicator, as one rank sees it. */
 struct ompi_communicator_t {
@@ -278,20 +279,25 @@ static void test_steps(void **state)
  * before the receiver has begun to receive the last slot of the window. */
 static void test_window(void **state)
 {
-    uint64_t step = 0;
+    static const uint32_t sizes[] = {16, EAGER};
+    uint64_t step = 0, taken = 0;
 
-    while (step == sent() && step < 2 * WINDOW) {
-        put(step++, 16);
-        help(0);
+    for (int i = 0; i < 2; i++) {
+        uint64_t window = i == 0 ? WINDOW : WINDOW_BYTES / EAGER, end = step + window;
+
+        while (step == sent() && step < end + NSLOTS) {
+            put(step++, sizes[i]);
+            help(0);
+        }
+        assert_int_equal(sent(), end - 1);
+        assert_true(gpuring_proxy_unsent(&ranks[0].end.group));
+        while (taken < end) {
+            help(1);
+            take(taken++, sizes[i]);
+        }
+        assert_false(gpuring_proxy_unsent(&ranks[0].end.group));
+        assert_int_equal(sent(), end);
     }
-    assert_int_equal(sent(), WINDOW - 1);
-    assert_true(gpuring_proxy_unsent(&ranks[0].end.group));
-    for (uint64_t taken = 0; taken < WINDOW; taken++) {
-        help(1);
-        take(taken, 16);
-    }
-    assert_false(gpuring_proxy_unsent(&ranks[0].end.group));
-    assert_int_equal(sent(), WINDOW);
 }
 
 /* Messages are looked at after one of them has completed, or lanes have run. */

@@ -17,9 +17,9 @@
  *
  * Only protocols in use have posted receives, and few of them, because MPI compares each message of
  * the same peer with all of them. MPI stores messages that arrive before their receive is posted.
- * Credits are not sent. Instead, one message in SYNCHRONOUS is complete only when the receiver has
- * posted its receive, so that the sender cannot run further ahead. Unlike a credit, such a message
- * leaves nothing in flight that could arrive after MPI_Comm_free.
+ * Credits are not sent. Instead, the last message of a window is complete only when the receiver
+ * has posted its receive, so that the sender cannot run further ahead. Unlike a credit, such a
+ * message leaves nothing in flight that could arrive after MPI_Comm_free.
  *
  * Each receive that is posted holds the communicator. MPI_Comm_free therefore withdraws them
  * (gpuring_proxy_freed). The net may then continue on another communicator of the same ranks, since
@@ -35,9 +35,13 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define SYNCHRONOUS 40 /* steps from one synchronous message to the next */
-#define POSTED      4  /* receives per protocol of a link, at most */
-#define TAGS        5  /* per end */
+/* A window ends after this number of messages or bytes, which the receiver's MPI may have to store
+ * for each protocol of a link. A window costs a round trip. */
+#define WINDOW_MESSAGES 1000
+#define WINDOW_BYTES    (UINT64_C(2) << 20)
+
+#define POSTED      4 /* receives per protocol of a link, at most */
+#define TAGS        5 /* per end */
 #define TAG_CONTROL 3
 #define TAG_WANTED  4
 #define NETS        8 /* per communicator, at most */
@@ -60,6 +64,7 @@ struct control_message {
 struct ring {
     struct gpuring_message *messages;
     uint64_t started; /* receiving: receives were posted for the steps before it */
+    uint64_t window_messages, window_bytes; /* sending: of the present window */
 };
 
 struct gpuring_net_link {
@@ -436,6 +441,19 @@ static void mpi_look(struct gpuring_net_link *link, enum gpuring_protocol protoc
     }
 }
 
+/* Count a message. Return true if it is the last one of its window. */
+static bool ends_window(struct ring *ring, uint32_t bytes)
+{
+    ring->window_messages++;
+    ring->window_bytes += bytes;
+    if (ring->window_messages < WINDOW_MESSAGES && ring->window_bytes < WINDOW_BYTES) {
+        return false;
+    }
+    ring->window_messages = 0;
+    ring->window_bytes = 0;
+    return true;
+}
+
 static int mpi_post(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t step,
                     uint32_t bytes, bool more, uint64_t head)
 {
@@ -452,7 +470,7 @@ static int mpi_post(struct gpuring_net_link *link, enum gpuring_protocol protoco
         return link->base.status;
     }
     *message = (struct gpuring_message){.sent = true,
-                                        .synchronous = (step + 1) % SYNCHRONOUS == 0,
+                                        .synchronous = ends_window(&link->ring[protocol], bytes),
                                         .data = gpuring_net_data(memory, step),
                                         .bytes = bytes};
     if (wanted) {
