@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Both bounds are minima of a fraction (a cut's capacity over a count). They are found by Newton's
- * method for fractions (Dinkelbach): for the current fraction p/q ask by minimum cuts whether a
- * better set exists, i.e. whether q x capacity - p x count < 0 somewhere; if so its own fraction is
- * the next. Each step lowers the fraction strictly, and the last one proves itself minimal.
+ * Both bounds are minima of a fraction, the capacity of a cut divided by a count. Newton's method
+ * for fractions (Dinkelbach) finds them. For the current fraction p/q, minimum cuts determine
+ * whether a better set exists, which is one with q x capacity - p x count < 0. If so, its fraction
+ * is the next one. Each step lowers the fraction, and if no better set exists, the fraction is
+ * minimal.
  */
 #include "mca/topo_pci/bounds/maxflow.h"
 #include "mca/topo_pci/bounds/pci_bound.h"
@@ -88,7 +89,8 @@ static void ag_take_cut(struct ag_search *ag)
     }
 }
 
-/* Find the best set without GPU 'sink', and keep it if it is better than the best one so far. */
+/* Find the best set without the GPU `sink`, and keep it if it is better than the best one so far.
+ * */
 static void ag_improve(struct ag_search *ag, uint32_t sink)
 {
     for (;;) {
@@ -128,13 +130,14 @@ static int ag_compute(const struct pci_flow *flow, struct pci_ratio *bound)
 /* ---- AR -------------------------------------------------------------------------------------- */
 
 /*
- * For a fraction r = p/q of "sum of cut(V_i)" over "parts - 1", a better partition exists when
- * sum of (q cut(V_i) - p) < -p. The minimum of that sum over all partitions is found greedily
- * (Dilworth truncation): GPU by GPU, x(i) is the least q cut(S) - p - x(S \ {i}) over the sets S of
- * GPUs 0..i that hold i; then the minimum is the sum of all x, and the partition is made of the
- * least sets, merged where they meet. Each x(i) is one minimum cut: source -> i (infinite), j ->
- * sink (infinite) for j > i, and for j < i the weight x(j) as an edge source -> j when x(j) > 0, so
- * that S gains by j, and j -> sink otherwise.
+ * For a fraction r = p/q of "sum of cut(V_i)" and "parts - 1", a better partition exists if the sum
+ * of (q cut(V_i) - p) is less than -p. A greedy algorithm finds the minimum of this sum over all
+ * partitions (Dilworth truncation). For one GPU after another, x(i) is the minimum of q cut(S) - p
+ * - x(S \ {i}) over the sets S of GPUs 0..i that contain i. The minimum of the sum is the sum of
+ * all x, and the partition consists of the minimizing sets, of which those that overlap are merged.
+ * Each x(i) is one minimum cut with these edges: source -> i (infinite); j -> sink (infinite) for j
+ * > i; for j < i the weight |x(j)|, as source -> j if x(j) > 0, so that j in S lowers the sum, and
+ * as j -> sink otherwise.
  */
 struct ar_search {
     const struct pci_flow *flow; /* with equal directions */
@@ -284,7 +287,8 @@ out:
 
 static bool ratio_less(const struct pci_ratio *a, const struct pci_ratio *b)
 {
-    /* Exact would need 128 bits; the figures only have to be ordered as they are reported. */
+    /* An exact comparison would need 128 bits. This order only has to be that of the reported
+     * figures. */
     return a->gbps < b->gbps;
 }
 

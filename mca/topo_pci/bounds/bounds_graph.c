@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* From a machine's graph to flow networks. */
+/* Build the flow networks of a machine's graph. */
 #include "mca/topo_pci/bounds/pci_bound.h"
 
 #include <errno.h>
@@ -39,7 +39,7 @@ static bool takes_part(const struct extract *extract, enum pci_node_type type)
     }
 }
 
-/* A relay that leads to one thing at most, of those that take part. */
+/* Return true if the node is a relay with at most one link to nodes that take part. */
 static bool is_leaf(const struct pci_graph *graph, const bool *part, const uint32_t *degree,
                     uint32_t vertex)
 {
@@ -67,8 +67,8 @@ static uint32_t leaf_remove(const struct pci_graph *graph, bool *part, uint32_t 
     return next;
 }
 
-/* Relays that lead nowhere (empty slots, disks: a machine may have thousands) do not take part, nor
- * do those that then lead to nothing else. */
+/* Exclude relays that lead nowhere, such as empty slots and disks, of which a machine may have
+ * thousands, and relays that lead nowhere after that. */
 static int leave_out_leaves(const struct pci_graph *graph, bool *part)
 {
     uint32_t count = pci_graph_vertices(graph);
@@ -95,7 +95,7 @@ static int leave_out_leaves(const struct pci_graph *graph, bool *part)
     return 0;
 }
 
-/* GPUs become vertices 0 .. in their order, everything else that takes part a relay. */
+/* GPUs become vertices from 0 on, in their order. All other nodes that take part become relays. */
 static int extract_vertices(struct extract *extract, bool *part)
 {
     uint32_t count = pci_graph_vertices(extract->graph);
@@ -118,8 +118,8 @@ static int extract_vertices(struct extract *extract, bool *part)
     return rc;
 }
 
-/* NVLinks take part where a path between GPUs takes them, in either direction: a link to a GPU that
- * the driver makes unreachable is useless. */
+/* An NVLink takes part if a path between GPUs uses it in either direction, because a link to a GPU
+ * that the driver makes unreachable is useless. */
 static void mark_used(const struct extract *extract, bool *used)
 {
     uint32_t n = pci_graph_count(extract->graph, PCI_NODE_GPU);
@@ -164,8 +164,8 @@ static int extract_links(struct extract *extract)
     return rc;
 }
 
-/* The network itself, to which each port leads; a net of a port that was listed before leads to
- * that one. */
+/* Add the network, to which each port leads. A net of a port that was listed before leads to that
+ * port. */
 static int extract_network(struct extract *extract)
 {
     const struct pci_graph *graph = extract->graph;
@@ -197,7 +197,7 @@ static int find_nics(struct extract *extract)
     return rc;
 }
 
-/* The network of a machine's GPUs (all of the graph). */
+/* Build the network of all GPUs of a graph. */
 static int flow_from_graph(const struct pci_graph *graph, enum scope scope, struct pci_flow *flow)
 {
     struct pci_flow result;

@@ -66,7 +66,7 @@ static int link_compare(const void *left, const void *right)
     return a->to < b->to ? -1 : a->to > b->to;
 }
 
-/* Add up the parallel links of a sorted list; returns how many remain. */
+/* Merge the parallel links of a sorted list, and return the number of links that remain. */
 static size_t links_merge(struct pci_flow_link *links, size_t nlinks)
 {
     size_t kept = 0;

@@ -67,8 +67,8 @@ void pci_maxflow_set(struct pci_maxflow *mf, size_t edge, int64_t capacity)
     mf->residual[2 * edge + 1] = 0;
 }
 
-/* Breadth first distances over edges with residual capacity. Returns whether the sink is reached;
- * when it is not, the reached vertices are the source's side of the minimum cut. */
+/* Compute distances over edges with residual capacity, breadth first. Return true if the sink is
+ * reached. Otherwise the reached vertices are the source's side of the minimum cut. */
 static bool set_levels(struct pci_maxflow *mf, uint32_t source, uint32_t sink)
 {
     uint32_t done = 0, queued = 0;
@@ -93,8 +93,8 @@ static bool set_levels(struct pci_maxflow *mf, uint32_t source, uint32_t sink)
     return mf->level[sink] != UNREACHED;
 }
 
-/* Take the bottleneck of the path off its edges; returns it, and in *keep how many of the path's
- * edges still lead forward (everything before the first saturated one). */
+/* Subtract the bottleneck of the path from its edges and return it. Set *keep to the number of
+ * edges before the first saturated one. */
 static int64_t augment(struct pci_maxflow *mf, size_t length, size_t *keep)
 {
     int64_t amount = INT64_MAX;
@@ -115,7 +115,7 @@ static int64_t augment(struct pci_maxflow *mf, size_t length, size_t *keep)
     return amount;
 }
 
-/* The next edge of v that leads one level further, or NO_EDGE. */
+/* Return the next edge of v that leads one level further, or NO_EDGE. */
 static size_t advance(struct pci_maxflow *mf, uint32_t v)
 {
     size_t h;
@@ -129,7 +129,7 @@ static size_t advance(struct pci_maxflow *mf, uint32_t v)
     return h;
 }
 
-/* A blocking flow of the level graph: depth first with an explicit path. */
+/* Find a blocking flow of the level graph, depth first with an explicit path. */
 static int64_t blocking_flow(struct pci_maxflow *mf, uint32_t source, uint32_t sink)
 {
     int64_t total = 0;

@@ -4,9 +4,9 @@
  * Maximum flow with integer capacities (Dinic's algorithm), for networks that are solved many times
  * with other capacities. Internal to the topology engine.
  *
- * Edges are added once; then, any number of times: set capacities, run, ask on which side of the
- * minimum cut a vertex lies. The time of a run is polynomial, O(vertices^2 x edges), whatever the
- * capacities. Not safe for concurrent use of one object.
+ * The caller adds the edges once. It may then repeat any number of times: set capacities, run, and
+ * query on which side of the minimum cut a vertex is. The time of a run is O(vertices^2 x edges)
+ * for all capacities. One object must not be used concurrently.
  */
 #ifndef TOPO_PCI_BOUNDS_MAXFLOW_H
 #define TOPO_PCI_BOUNDS_MAXFLOW_H
@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A capacity that no cut of finite capacities reaches; sums of finite ones must stay below it. */
+/* An infinite capacity. The sums of finite capacities must be less. */
 #define PCI_MAXFLOW_INF (INT64_MAX / 4)
 
 struct pci_maxflow {
@@ -37,10 +37,11 @@ struct pci_maxflow {
 int pci_maxflow_init(struct pci_maxflow *mf, uint32_t nvertices, size_t max_edges);
 void pci_maxflow_fini(struct pci_maxflow *mf);
 
-/* Add an edge without capacity and return its number; the caller keeps within max_edges. */
+/* Add an edge without capacity and return its number. The caller must not add more than max_edges.
+ * */
 size_t pci_maxflow_edge(struct pci_maxflow *mf, uint32_t from, uint32_t to);
 
-/* Set an edge's capacity (0 .. PCI_MAXFLOW_INF) and forget the flow over it. */
+/* Set an edge's capacity (0 .. PCI_MAXFLOW_INF), and reset its flow. */
 void pci_maxflow_set(struct pci_maxflow *mf, size_t edge, int64_t capacity);
 
 /* Push as much as possible from source to sink and return the amount. All capacities must have been

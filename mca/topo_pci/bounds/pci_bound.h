@@ -63,7 +63,7 @@ struct pci_flow_link {
     uint64_t capacity; /* of this direction, in units */
 };
 
-/* A network. Parallel links are allowed: their capacities add up. */
+/* A network. The capacities of parallel links are added. */
 struct pci_flow {
     uint32_t ngpus;
     uint32_t nvertices;
@@ -81,12 +81,12 @@ void pci_flow_fini(struct pci_flow *flow);
 /* Add a relay and store its vertex number. -E2BIG, as above. */
 int pci_flow_add_relay(struct pci_flow *flow, uint32_t *vertex);
 
-/* Add a link from one vertex to another; a capacity that rounds to zero adds nothing. -EINVAL:
+/* Add a link from one vertex to another. A capacity that rounds to zero adds no link. -EINVAL:
  * unknown vertex, from == to, capacity negative or above PCI_FLOW_MAX_GBPS; -ENOMEM. */
 int pci_flow_add_link(struct pci_flow *flow, uint32_t from, uint32_t to, double gbps);
 
-/* A copy of a network with parallel links merged, sorted by (from, to), and both directions of each
- * link at the smaller of their two capacities. Free it with pci_flow_fini().
+/* Copy a network. In the copy, parallel links are merged, links are sorted by (from, to), and both
+ * directions of a link have the smaller of their two capacities. Free it with pci_flow_fini().
  * -ENOMEM. */
 int pci_flow_symmetric(const struct pci_flow *flow, struct pci_flow *even);
 
@@ -98,7 +98,7 @@ struct pci_ratio {
 };
 
 struct pci_bound {
-    bool connected; /* every GPU can reach every other; when false the ratios are 0/1 */
+    bool connected; /* every GPU can reach every other one; if false, the ratios are 0/1 */
     struct pci_ratio ag;
     struct pci_ratio ar;
 };
@@ -115,8 +115,8 @@ struct pci_bounds {
     struct pci_bound all;
 };
 
-/* The bounds of a machine (one node). With fewer than two GPUs neither is connected. -ENOMEM,
- * -E2BIG, -ERANGE.
+/* Compute the bounds of a machine (one node). With fewer than two GPUs, neither is connected.
+ * -ENOMEM, -E2BIG, -ERANGE.
  */
 int pci_bounds_of_graph(const struct pci_graph *graph, struct pci_bounds *bounds);
 
