@@ -134,7 +134,7 @@ static int ag_compute(const struct pci_flow *flow, struct pci_ratio *bound)
  * of (q cut(V_i) - p) is less than -p. A greedy algorithm finds the minimum of this sum over all
  * partitions (Dilworth truncation). For one GPU after another, x(i) is the minimum of q cut(S) - p
  * - x(S \ {i}) over the sets S of GPUs 0..i that contain i. The minimum of the sum is the sum of
- * all x, and the partition consists of the minimizing sets, of which those that overlap are merged.
+ * all x, and the partition consists of the minimising sets, of which those that overlap are merged.
  * Each x(i) is one minimum cut with these edges: source -> i (infinite); j -> sink (infinite) for j
  * > i; for j < i the weight |x(j)|, as source -> j if x(j) > 0, so that j in S lowers the sum, and
  * as j -> sink otherwise.

@@ -7,8 +7,9 @@
  * (NVSwitches, PCI switches, CPUs: vertices from ngpus on) and directed links with a capacity. Two
  * bounds are computed, both as algorithm bandwidth (bytes of the vector / time):
  *
- * AG, reduce-scatter followed by allgather. In an allgather each set of vertices S that misses a
- * GPU must send the data of its GPUs out; reduce-scatter and allgather take half of the time each:
+ * AG, reduce-scatter followed by allgather. In an allgather, each set of vertices S that does not
+ * contain all GPUs must send out the data of its GPUs. Reduce-scatter and allgather take half of
+ * the time each:
  *
  *     AG = N/2 x min over S of (capacity leaving S) / (GPUs in S)
  *
@@ -22,9 +23,9 @@
  *
  * where cut(V_i) is the least capacity that separates the GPUs V_i from the other GPUs. Without
  * relays, sum of cut(V_i) / 2 is the crossing capacity and AR is reached exactly (Tutte and
- * Nash-Williams; trees for GPUs: Wang et al., Blink, arXiv 1910.04940). With relays it is an
- * upper limit: sum of cut(V_i) / 2 is the traffic that all pairs of parts together can exchange
- * (Lovasz and Cherkassky). A link whose two directions differ counts with the smaller one.
+ * Nash-Williams; trees for GPUs: Wang et al., Blink, arXiv 1910.04940). With relays it is an upper
+ * limit: sum of cut(V_i) / 2 is the traffic that all pairs of parts together can exchange (Lovasz
+ * and Cherkassky). If the two directions of a link differ, the smaller capacity counts.
  *
  * AR >= AG holds by construction on networks with equal directions: cut(V_i) >= 2 AG (N-|V_i|)/N.
  * Where links are asymmetric the larger of the two figures is reported as AR, because AR is the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Fabrics and sets of channels as objects. */
+/* Create and free fabrics and sets of channels. */
 #include "mca/topo_pci/search/pci_channels.h"
 
 #include <errno.h>

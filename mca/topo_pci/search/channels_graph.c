@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* From a machine's graph to the fabric of its channels. */
+/* Build the fabric of a machine's graph. */
 #include "mca/topo_pci/search/pci_channels.h"
 
 #include <errno.h>
@@ -50,7 +50,7 @@ static int way_of(struct pci_fabric *fabric, struct pci_way *way, const struct p
     return rc;
 }
 
-/* Both directions between all GPUs and one NIC, and the two links of its port. */
+/* Add both directions between all GPUs and one NIC, and the two links of the NIC's port. */
 static int net_ways(struct pci_fabric *fabric, const struct pci_graph *graph, uint32_t n)
 {
     const struct pci_node *net = pci_graph_node(graph, PCI_NODE_NET, n);

@@ -4,8 +4,8 @@
 #include "mca/topo_pci/search/pci_connect.h"
 
 /*
- * A full binary tree over an odd number of positions, in order: every second position is a leaf,
- * the others have two children. For five positions:
+ * A full binary tree over an odd number of positions, in order. Every second position is a leaf,
+ * and the others have two children. For five positions:
  *
  *          3
  *        /   \
@@ -46,8 +46,9 @@ static void span_find(uint32_t count, uint32_t position, int32_t *up, int32_t do
     }
 }
 
-/* The first tree: over an odd number of nodes as it is; over an even one, node 0 is the root and
- * the others are a full tree below it. Inner are the odd nodes, or the even ones. */
+/* The first tree. An odd number of nodes forms a full tree. With an even number, node 0 is the
+ * root, and the others form a full tree below it. The inner nodes are either the odd or the even
+ * ones. */
 static void first_tree(uint32_t nnodes, uint32_t node, int32_t *up, int32_t down[2])
 {
     if (nnodes % 2 == 1) {
@@ -66,8 +67,8 @@ static void first_tree(uint32_t nnodes, uint32_t node, int32_t *up, int32_t down
     }
 }
 
-/* The second tree is the first one with nodes renamed so that inner ones become leaves: mirrored
- * when their number is even, otherwise shifted by one. */
+/* The second tree is the first one with nodes renamed so that inner nodes become leaves. The order
+ * is mirrored if the number of nodes is even, and otherwise shifted by one. */
 static uint32_t renamed(uint32_t nnodes, uint32_t node)
 {
     return nnodes % 2 == 0 ? nnodes - 1 - node : (node + 1) % nnodes;
@@ -105,7 +106,7 @@ static int32_t tree_rank(const struct pci_connect *connect, uint32_t node, uint3
     return (int32_t) connect->members[i];
 }
 
-/* Where in its chain a node's children are attached. */
+/* Return the position in a node's chain to which its children are attached. */
 static uint32_t children_at(const struct pci_connect *connect, uint32_t node)
 {
     const struct pci_wire *wire = &connect->wires[connect->members[connect->first[node]]];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* NICs for the ends of channels, at given prices. */
+/* Choose NICs for the ends of channels at given prices. */
 #include "mca/topo_pci/search/search.h"
 
 #include <math.h>
@@ -9,8 +9,8 @@
 #define PAIRS_ALL 8192u /* choices of two ends and a NIC; of more, those near the NIC are made */
 #define NEAR_GPUS 4u
 
-/* Cost of coming in at A over IN and of leaving over OUT: from B in a ring, half from A and half
- * from B in a balanced tree, from A in a tree. */
+/* Return the cost of traffic that enters at A through the NIC IN and leaves through OUT. It leaves
+ * from B in a ring, from A in a tree, and half from each in a balanced tree. */
 static double ends_cost(const struct problem *problem, uint32_t in, uint32_t out, uint32_t a,
                         uint32_t b)
 {
@@ -35,7 +35,7 @@ static void end_offer(struct problem *problem, size_t at, uint32_t in, uint32_t 
     }
 }
 
-/* The best NICs for these ends, as number AT of the tour's ends. */
+/* Find the best NICs for these ends, and store them as number AT of the tour's ends. */
 static void price_end(struct problem *problem, size_t at, uint32_t a, uint32_t b,
                       const uint32_t *swapped)
 {
@@ -52,7 +52,7 @@ static void price_end(struct problem *problem, size_t at, uint32_t a, uint32_t b
     problem->steps += nnets;
 }
 
-/* The cheapest NIC at GPU G. */
+/* Return the cheapest NIC at GPU G. */
 static uint32_t cheapest_net(const struct problem *problem, const double *costs, uint32_t g)
 {
     uint32_t n = problem->fabric->ngpus, best = 0;
@@ -65,7 +65,7 @@ static uint32_t cheapest_net(const struct problem *problem, const double *costs,
     return best;
 }
 
-/* Pairs of a ring that may be any two NICs: each end has its own. */
+/* Find the NICs of a ring whose ends may use any two NICs. */
 static void price_free_pairs(struct problem *problem)
 {
     uint32_t n = problem->fabric->ngpus;
@@ -94,8 +94,8 @@ static void price_free_pairs(struct problem *problem)
     problem->steps += (size_t) 2 * n * problem->fabric->nnets + n * n;
 }
 
-/* The GPUs where a NIC costs least: IN and OUT are the shares of the traffic that enters and leaves
- * there. */
+/* Find the GPUs at which a NIC costs least. IN and OUT are the shares of the traffic that enters
+ * and leaves there. */
 static uint32_t nearest_gpus(const struct problem *problem, uint32_t net, double in, double out,
                              uint32_t *near)
 {

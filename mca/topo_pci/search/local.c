@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Cheap orders of many GPUs: nearest neighbours, then moves of pieces as long as they gain. */
+/* Find cheap orders of many GPUs: start with nearest neighbours, and move pieces as long as this
+ * lowers the cost. */
 #include "mca/topo_pci/search/search.h"
 
 #include <math.h>
@@ -12,7 +13,7 @@
 #define STEPS_MOVE    8u      /* of one move */
 #define STEPS_MOST    100000u /* of one start */
 
-/* In sums, a way that must not be used costs this much: fewer of them are better. */
+/* The cost of a forbidden way in sums, so that orders with fewer of them are better. */
 #define COST_FORBIDDEN 1e30
 
 /* An order that is cut into pieces, which are joined in another order:
@@ -43,7 +44,7 @@ static double cost_value(const struct cost *cost)
     return cost->forbidden > 0 ? cost->forbidden * COST_FORBIDDEN : cost->sum;
 }
 
-/* Costs of the ways along an order from its begin, there and back. */
+/* Compute the costs of the ways along an order from its beginning, in both directions. */
 static void sums_set(struct tour *tour, const uint32_t *order)
 {
     uint32_t n = tour->n;
@@ -66,7 +67,7 @@ static void cut_add(struct cut *cut, uint32_t at, uint32_t end, bool reversed)
     }
 }
 
-/* The GPU that a piece has at POSITION, counted from where it now begins. */
+/* Return the GPU at POSITION of a piece, counted from its current beginning. */
 static uint32_t piece_gpu(const uint32_t *order, const struct piece *piece, uint32_t position)
 {
     return order[piece->reversed ? piece->end - 1 - position : piece->at + position];
@@ -77,7 +78,7 @@ static uint32_t piece_length(const struct piece *piece)
     return piece->end - piece->at;
 }
 
-/* Cost of ending an order that began at FIRST. */
+/* Return the cost of ending an order that began at FIRST. */
 double pci_tour_closing(const struct tour *tour, uint32_t first, uint32_t last)
 {
     if (tour->kind == TOUR_CYCLE) {
@@ -119,7 +120,7 @@ static double cut_cost(struct tour *tour, const uint32_t *order, const struct cu
     return cost_value(&cost);
 }
 
-/* Put the pieces together if that is cheaper. */
+/* Join the pieces in this order if that is cheaper. */
 static bool cut_try(struct tour *tour, uint32_t *order, const struct cut *cut, double *cost)
 {
     double now = cut_cost(tour, order, cut);
@@ -242,7 +243,7 @@ static double order_cost(struct tour *tour, const uint32_t *order)
     return cut_cost(tour, order, &whole);
 }
 
-/* Make every move that improves the order, until there is none. */
+/* Make moves that improve the order until no move does. */
 static double improve(struct tour *tour, uint32_t *order)
 {
     uint64_t end = tour->steps + STEPS_MOST;
@@ -256,7 +257,8 @@ static double improve(struct tour *tour, uint32_t *order)
     return cost;
 }
 
-/* Nearest neighbours from order[0 .. used-1] on; LAST is kept for the end (UINT32_MAX: none). */
+/* Continue the order after order[0 .. used-1] with nearest neighbours. LAST is reserved for the end
+ * (UINT32_MAX: none). */
 static void greedy_fill(struct tour *tour, uint32_t *order, uint32_t used, uint32_t last)
 {
     uint32_t n = tour->n;
@@ -312,7 +314,7 @@ static bool greedy_start(struct tour *tour, double *after, size_t *number)
     return found != SIZE_MAX;
 }
 
-/* Nearest neighbours from start NUMBER. */
+/* Build the order of nearest neighbours from start NUMBER. */
 static void greedy_order(struct tour *tour, size_t number, uint32_t *order)
 {
     uint32_t n = tour->n, used = 1, last = UINT32_MAX;
@@ -327,8 +329,8 @@ static void greedy_order(struct tour *tour, size_t number, uint32_t *order)
     greedy_fill(tour, order, used, last);
 }
 
-/* The cheapest of some greedy orders, improved. Where that has forbidden ways, the others are, too.
- */
+/* Improve the cheapest of some greedy orders. If the result has forbidden ways, improve the others
+ * as well. */
 double pci_tour_approach(struct tour *tour, uint32_t *order)
 {
     uint32_t *trial = tour->trial;

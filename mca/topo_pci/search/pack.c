@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* A number of channels laid so that the fullest link is as empty as possible. */
+/* Place a number of channels so that the load of the fullest link is as small as possible. */
 #include "mca/topo_pci/search/search.h"
 
 #include <errno.h>
@@ -47,7 +47,7 @@ static double value_of(const struct problem *problem, uint32_t count)
     return count > 0 && fullest > 0 && fullest < INFINITY ? count / fullest : 0;
 }
 
-/* Lay channel C at the current loads; with swapped pairs also C + 1. */
+/* Place channel C at the current loads. With swapped pairs, also place C + 1. */
 static bool lay(struct problem *problem, struct layout *layout, uint32_t c, double steep)
 {
     uint32_t n = problem->fabric->ngpus;
@@ -87,8 +87,8 @@ static bool good(const struct problem *problem, double value)
     return value >= (SEARCH_GOOD - (SEARCH_GOOD - SEARCH_CONTENT) * spent) * problem->limit;
 }
 
-/* One after another up to the largest number; value[k] is the value of the first k channels. Ends
- * early at the limit, and with nothing when the limit is below the need. */
+/* Place channels one after another up to the largest number. value[k] is the value of the first k
+ * channels. Stop when the limit is reached. If the limit is below the need, there is no result. */
 static void construct(struct problem *problem, struct layout *base, double *value)
 {
     uint32_t step = problem->swap ? 2 : 1;
@@ -117,7 +117,8 @@ static void construct(struct problem *problem, struct layout *base, double *valu
     }
 }
 
-/* Lay every channel of BASE's first COUNT again and again; store the best set in WORK. */
+/* Repeatedly remove and place each of the first COUNT channels of BASE, and store the best set in
+ * WORK. */
 static double refine(struct problem *problem, const struct layout *base, uint32_t count,
                      struct layout *now, struct layout *best)
 {
@@ -159,8 +160,8 @@ static double refine(struct problem *problem, const struct layout *base, uint32_
     return value;
 }
 
-/* A better limit before time is spent on improvements: it shows how much they can gain.
- * Returns false if these classes cannot be useful. */
+/* Lower the limit before time is spent on improvements, because the limit shows how much they can
+ * gain. Return false if these classes cannot be useful. */
 static bool worthwhile(struct problem *problem, const double *value, uint32_t most)
 {
     double reached = 0;
@@ -177,7 +178,7 @@ static bool worthwhile(struct problem *problem, const double *value, uint32_t mo
     return problem->limit >= problem->need;
 }
 
-/* The number that has not been tried and promises most. */
+/* Return the number of channels that has not been tried and promises the highest value. */
 static uint32_t next_count(const double *value, const bool *tried, uint32_t most)
 {
     uint32_t next = 0;

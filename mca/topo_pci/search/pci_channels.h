@@ -42,7 +42,8 @@
 #define PCI_CHANNELS_MAX 32u        /* channels of a search; connecting may double them */
 #define PCI_NO_NET       UINT32_MAX /* instead of a NIC: one node, or a node without NICs */
 
-/* Bandwidth that is stated where GPUs have no path or nodes no NIC, so that there is an answer. */
+/* Nominal bandwidth if GPUs have no path or nodes have no NIC, so that a search always has a
+ * result. */
 #define PCI_CHANNELS_BW_UNREACHABLE 0.1
 #define PCI_CHANNELS_BW_ONE         5000.0 /* one GPU alone moves nothing: as inside a device */
 #define PCI_CHANNELS_BW_NO_NIC      1.25 /* of all channels: an unknown network counts as 10 Gb/s */
@@ -55,7 +56,7 @@ struct pci_use {
     double factor;
 };
 
-/* The way between two endpoints: uses[first .. first+count-1] of the fabric. */
+/* The links between two endpoints: uses[first .. first+count-1] of the fabric. */
 struct pci_way {
     size_t first;
     uint32_t count;
@@ -74,17 +75,18 @@ struct pci_fabric {
     size_t nuses, uses_room;
 };
 
-/* A fabric without ways. -E2BIG: more GPUs or NICs than a graph may have; -ENOMEM. */
+/* Create a fabric without ways. -E2BIG: more GPUs or NICs than a graph may have; -ENOMEM. */
 int pci_fabric_init(struct pci_fabric *fabric, uint32_t ngpus, uint32_t nnets, uint32_t nlinks);
 void pci_fabric_fini(struct pci_fabric *fabric); /* a zeroed one is allowed */
 
-/* Begin a way (one of the elements of gpus, out, in), then add its links; a link that is used twice
- * is added twice. -EINVAL: no such link, or a factor that is not positive; -ENOMEM. */
+/* Begin a way (an element of gpus, out or in), and then add its links. Add a link twice if it is
+ * used twice. -EINVAL: no such link, or a factor that is not positive; -ENOMEM. */
 void pci_fabric_way(struct pci_fabric *fabric, struct pci_way *way, enum pci_path_class class,
                     uint32_t hops);
 int pci_fabric_use(struct pci_fabric *fabric, struct pci_way *way, uint32_t link, double factor);
 
-/* The fabric of a graph: its links, then one more per direction of each NIC port. -ENOMEM. */
+/* Create the fabric of a graph. After the links of the graph, it has one link per direction of each
+ * NIC port. -ENOMEM. */
 int pci_fabric_from_graph(const struct pci_graph *graph, struct pci_fabric *fabric);
 
 /* ---- Channels ---- */

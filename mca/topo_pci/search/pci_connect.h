@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * From the channels of each node to the rings and trees of a job.
+ * Connect the channels of the nodes to the rings and trees of a job.
  *
  * Each rank states its node and its position in each of its node's channels (struct pci_wire,
  * PCI_WIRE_BYTES bytes, one all-gather). From all of them, any rank computes its neighbours:
@@ -97,23 +97,24 @@ int pci_wire_fill(struct pci_wire *wire, uint32_t node, uint32_t gpu,
                   const struct pci_channels *ring, const struct pci_channels *tree);
 
 /*
- * Prepare from the structs of all ranks, by rank. Everything that came from other ranks is checked.
+ * Prepare a connection from the structs of all ranks, by rank. The data of other ranks is checked.
  * -EPROTO: another version, or structs that contradict each other (the message names the rank);
- * -EINVAL: no rank; -ENOMEM. Every rank gets the same answer from the same structs.
+ * -EINVAL: no rank; -ENOMEM. The result is a function of the structs, so all ranks get the same
+ * one.
  */
 int pci_connect_init(struct pci_connect *connect, const struct pci_wire *wires, uint32_t nranks,
                      struct pci_error *error);
 
 void pci_connect_fini(struct pci_connect *connect); /* a zeroed one is allowed */
 
-/* A rank's position in ring channel C < agreed.rings; or in tree WHICH (0, 1) of tree channel
- * C < agreed.trees. The caller keeps to these ranges. */
+/* Get a rank's position in ring channel C < agreed.rings, or in tree WHICH (0, 1) of tree channel C
+ * < agreed.trees. The ranges are not checked. */
 void pci_connect_ring(const struct pci_connect *connect, uint32_t rank, uint32_t c,
                       struct pci_ring_position *position);
 void pci_connect_tree(const struct pci_connect *connect, uint32_t rank, uint32_t c, uint32_t which,
                       struct pci_tree_position *position);
 
-/* Parent (-1) and children (-1) of a node in one of the two trees over NNODES nodes. */
+/* Get the parent and the children (-1: none) of a node in one of the two trees over NNODES nodes. */
 void pci_connect_node_tree(uint32_t nnodes, uint32_t node, uint32_t which, int32_t *up,
                            int32_t down[2]);
 

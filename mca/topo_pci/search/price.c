@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Loads and prices of links, and the cheapest channel at these prices. */
+/* Compute loads and prices of links, and find the cheapest channel at these prices. */
 #include "mca/topo_pci/search/search.h"
 
 #include <errno.h>
@@ -189,7 +189,7 @@ double pci_problem_fullest(const struct problem *problem)
     return fullest;
 }
 
-/* Return the cost of traffic 1 on a way, or INFINITY beyond the class. */
+/* Return the cost of traffic 1 on a way, or INFINITY if the way exceeds the class. */
 static double way_cost(const struct problem *problem, const struct pci_way *way,
                        enum pci_path_class max)
 {
@@ -285,7 +285,7 @@ void pci_problem_price(struct problem *problem, double steep, const uint32_t *sw
     price_ways(problem, swapped);
 }
 
-/* Sum of all capacity at the prices. */
+/* Return the sum of all capacities, weighted with the prices. */
 static double pci_problem_worth(const struct problem *problem)
 {
     double worth = 0;
@@ -350,7 +350,7 @@ void pci_problem_prove(struct problem *problem)
     }
 }
 
-/* Prices from the weights, which are their logarithms. */
+/* Compute the prices from the weights, which are their logarithms. */
 static void price_weights(struct problem *problem)
 {
     double most = 0;
@@ -369,7 +369,8 @@ static void price_weights(struct problem *problem)
     price_ways(problem, NULL);
 }
 
-/* Raise the weights of the links that a channel uses: by STEP for the link that it fills first. */
+/* Raise the weights of the links that a channel uses, by STEP for the link that it fills first, and
+ * by less for the others. */
 static void raise_weights(struct problem *problem, const uint32_t *order, const uint32_t *nets,
                           double step)
 {

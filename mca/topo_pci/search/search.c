@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Classes of paths, pairs of NICs, number and speed of channels. */
+/* Select classes of paths, pairs of NICs, and the number and speed of channels. */
 #include "mca/topo_pci/search/search.h"
 
 #include <errno.h>
@@ -69,7 +69,7 @@ static int hunt_init(struct hunt *hunt, const struct pci_fabric *fabric,
     return 0;
 }
 
-/* Which classes occur among the ways, up to a farthest one. */
+/* List the classes that occur among the ways, up to a farthest one. */
 static uint32_t classes_of(const struct pci_way *ways, size_t count, enum pci_path_class max)
 {
     uint32_t mask = 0;
@@ -95,7 +95,7 @@ static double prefer_slack(const struct hunt *hunt)
     return hunt->search->prefer_channels == 0 ? 0 : PREFER_SLACK;
 }
 
-/* One packing under the problem's settings, into hunt->trial. */
+/* Pack channels once with the problem's settings, into hunt->trial. */
 static double hunt_pack(struct hunt *hunt, double ratio, double need)
 {
     struct problem *problem = &hunt->problem;
@@ -128,7 +128,7 @@ static void hunt_keep(struct hunt *hunt, double value)
     pci_layout_copy(&found->layout, &hunt->trial, problem->fabric->ngpus);
 }
 
-/* Try one pattern within classes; keep it when it gains GAIN. */
+/* Try one pattern within classes, and keep the result if it gains at least GAIN. */
 static void hunt_try(struct hunt *hunt, enum pci_pattern pattern, bool swap, double gain)
 {
     double need = hunt->found.value * gain, value;
@@ -172,7 +172,7 @@ static double gain_of(const struct hunt *hunt, bool over_nvlink)
                : GAIN_CLASS;
 }
 
-/* From near to far classes; far ones must gain. */
+/* Try classes from near to far. Far ones must gain bandwidth. */
 static void hunt_all(struct hunt *hunt)
 {
     const struct pci_fabric *fabric = hunt->problem.fabric;
@@ -198,7 +198,8 @@ static void hunt_all(struct hunt *hunt)
     }
 }
 
-/* Trees between nodes: raise the speed inside the node as far as that between nodes allows. */
+/* For trees between nodes, raise the speed inside the node as far as the speed between nodes
+ * allows. */
 static void hunt_ratio(struct hunt *hunt)
 {
     struct problem *problem = &hunt->problem;
@@ -226,8 +227,8 @@ static void hunt_ratio(struct hunt *hunt)
     hunt->found.limit = limit;
 }
 
-/* Speeds of the channels found. The speed inside a node uses the remaining
- * capacity, up to RATIO_MOST times the speed between nodes. */
+/* Set the speeds of the channels. The speed inside a node uses the remaining capacity, up to
+ * RATIO_MOST times the speed between nodes. */
 static void speeds(struct hunt *hunt, double *intra, double *inter)
 {
     struct problem *problem = &hunt->problem;
@@ -267,8 +268,8 @@ static void speeds(struct hunt *hunt, double *intra, double *inter)
     *intra = most > *inter ? most : *inter;
 }
 
-/* Return the maximum speed of one channel. One thread block copies about
- * as much as one NVLink, or one NIC, of its generation carries. Faster channels are split. */
+/* Return the maximum speed of one channel, which is that of one NVLink or one NIC of its
+ * generation, because a thread block copies at about this speed. Faster channels are split. */
 static double split_speed(const struct pci_fabric *fabric, bool nets)
 {
     if (fabric->sm >= 100) {
@@ -329,7 +330,7 @@ static int channels_alloc(struct pci_channels *channels)
     return 0;
 }
 
-/* Where no channel was found: the GPUs in their order. */
+/* Use the GPUs in their order if no channel was found. */
 static int deliver_fallback(const struct hunt *hunt, struct pci_channels *channels)
 {
     uint32_t n = channels->ngpus;

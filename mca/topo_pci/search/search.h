@@ -11,13 +11,14 @@
  *     search/pack.c   a number of channels so that the fullest link is as empty as possible
  *     search/search.c        classes of paths, NIC pairs, number and speed of channels
  *
- * The method: channels of speed 1 are laid one after another, each as the cheapest order at prices
- * that grow exponentially with the load of a link; then single channels are taken out and laid
- * again. That needs no list of candidate speeds: the fullest link determines the speed. The
- * same prices prove a limit: if a channel costs at least C and all capacity together costs Y, no
- * set of channels moves more than Y / C (linear programming duality). Prices made for that purpose
- * alone (multiplicative weights) bring the limit within a few percent of the truth. The search ends
- * when it is close to the limit, or after a number of steps.
+ * The search places channels of speed 1 one after another. Each channel is the cheapest order of
+ * the GPUs at prices that grow exponentially with the load of a link. Then single channels are
+ * removed and placed again. The fullest link determines the speed of the channels, so no list of
+ * candidate speeds is needed. The same prices prove a limit: if a channel costs at least C, and all
+ * capacity together costs Y, no set of channels moves more than Y / C (linear programming duality).
+ * Prices that are computed only for this purpose (multiplicative weights) bring the limit to within
+ * a few percent of the optimum. The search ends when it is close to the limit, or after a number of
+ * steps.
  */
 #ifndef TOPO_PCI_SEARCH_SEARCH_H
 #define TOPO_PCI_SEARCH_SEARCH_H
@@ -28,12 +29,13 @@
 
 #include "mca/topo_pci/search/pci_channels.h"
 
-/* Nothing better is looked for when a set reaches this part of the proven limit; after all its
- * steps, a search is content with the second figure. */
+/* A search ends if a set reaches the first fraction of the proven limit. After all of its steps,
+ * the second fraction is enough. */
 #define SEARCH_GOOD    0.9999
 #define SEARCH_CONTENT 0.95
 
-/* Up to this many GPUs the cheapest order is found exactly (memoised over subsets). */
+/* Maximum number of GPUs for which the exact search finds the cheapest order (memoised over
+ * subsets). */
 #define TOUR_EXACT_GPUS 10u
 
 enum tour_kind {
@@ -43,14 +45,14 @@ enum tour_kind {
     TOUR_PAIR    /* open; the first two cost ends[first * n + second] */
 };
 
-/* A sum of costs; ways that must not be used are counted separately, because their cost would hide
- * the rest of the sum. */
+/* A sum of costs. Forbidden ways are counted separately, because their cost would hide the rest of
+ * the sum. */
 struct cost {
     double sum;
     double forbidden;
 };
 
-/* Costs of an order: INFINITY where a way must not be used. */
+/* Costs of an order. INFINITY: the way is forbidden. */
 struct tour {
     enum tour_kind kind;
     uint32_t n;
@@ -70,16 +72,16 @@ struct tour {
 int pci_tour_init(struct tour *tour, uint32_t n);
 void pci_tour_fini(struct tour *tour);
 
-/* The cheapest order and its cost; INFINITY: none was found. */
+/* Find the cheapest order and return its cost. INFINITY: none was found. */
 double pci_tour_search(struct tour *tour, uint32_t *order);
 
-/* The same by moves that gain, of any number of GPUs. */
+/* The same for any number of GPUs, with moves that lower the cost. */
 double pci_tour_approach(struct tour *tour, uint32_t *order);
 
-/* Cost of ending an order that began at FIRST. */
+/* Return the cost of ending an order that began at FIRST. */
 double pci_tour_closing(const struct tour *tour, uint32_t first, uint32_t last);
 
-/* A set of channels of one number. */
+/* A set with a given number of channels. */
 struct layout {
     uint32_t count;
     uint32_t *intra;     /* PCI_CHANNELS_MAX x n */
@@ -114,18 +116,19 @@ struct problem {
 int pci_problem_init(struct problem *problem, const struct pci_fabric *fabric);
 void pci_problem_fini(struct problem *problem);
 
-/* Choose pattern and classes; forgets loads and limit. */
+/* Set pattern and classes, and reset loads and limit. */
 void pci_problem_start(struct problem *problem);
 
-/* Add a channel's load (sign 1) or take it away (-1). */
+/* Add (sign 1) or subtract (-1) a channel's load. */
 void pci_problem_load(struct problem *problem, const uint32_t *order, const uint32_t *nets,
                       double sign);
 
-/* Load of the fullest link: 1 / speed. 0 without any load. */
+/* Return the load of the fullest link, which is 1 / speed, or 0 without any load. */
 double pci_problem_fullest(const struct problem *problem);
 
-/* Set prices by the loads: exp(STEEP) between an empty link and the fullest; then the costs of all
- * ways. SWAPPED: the NICs {out, in} of the partner that this channel must swap, or NULL. */
+/* Compute the prices from the loads, with a factor of exp(STEEP) between an empty link and the
+ * fullest one, and then the costs of all ways. SWAPPED: the NICs {out, in} of the partner that this
+ * channel must swap, or NULL. */
 void pci_problem_price(struct problem *problem, double steep, const uint32_t *swapped);
 
 /* Compute the tour's ends from the costs of the ways between GPUs and NICs. */
@@ -137,12 +140,13 @@ double pci_problem_least(struct problem *problem);
 /* Find the cheapest channel at the prices, and lower the limit. Return false if there is none. */
 bool pci_problem_cheapest(struct problem *problem, uint32_t *order, uint32_t *nets);
 
-/* Try to lower the limit by equal prices on the fuller links alone: they prove it when these links
- * are a cut. */
+/* Try to lower the limit with equal prices on the fuller links and 0 on the others. If the fuller
+ * links are a cut, these prices prove its capacity. */
 void pci_problem_prove(struct problem *problem);
 
-/* Lower the limit by multiplicative weights: links that the cheapest channel uses become dearer,
- * and so on. Comes to within a few percent of the best that the prices can prove; ends at ENOUGH.
+/* Lower the limit with multiplicative weights: repeatedly raise the prices of the links that the
+ * cheapest channel uses. The result is within a few percent of the best limit that prices can
+ * prove. Stop at ENOUGH.
  */
 void pci_problem_squeeze(struct problem *problem, double enough, uint64_t most_steps);
 
@@ -155,9 +159,9 @@ struct pack_scratch {
     struct layout base, work, found;
 };
 
-/* Find the set with the most channels x speed, few channels among nearly equal ones (PREFER, when
- * not 0, among sets that lose less than SLACK). Returns channels x speed, 0 when there is no
- * channel. */
+/* Find the set with the highest product of channels and speed. Among nearly equal sets, take the
+ * one with the fewest channels, or with PREFER channels if PREFER is not 0 and this loses less than
+ * SLACK. Return channels x speed, or 0 if there is no channel. */
 double pack_search(struct problem *problem, uint32_t prefer, double slack, struct layout *best,
                    struct pack_scratch *scratch);
 

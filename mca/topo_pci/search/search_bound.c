@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Lower bound of the cost of a channel at given prices, for any number of GPUs. */
+/* Compute a lower bound of the cost of a channel at given prices, for any number of GPUs. */
 #include "mca/topo_pci/search/search.h"
 
 #include <math.h>
 
-/* The cheapest way into each GPU, or out of each, and their sum. */
+/* Find the cheapest way into each GPU, or out of each GPU, and their sum. */
 static double least_ways(const struct problem *problem, bool into, double *least)
 {
     uint32_t n = problem->fabric->ngpus;
@@ -23,8 +23,8 @@ static double least_ways(const struct problem *problem, bool into, double *least
     return sum;
 }
 
-/* The least of: what NIC NET costs at some GPU (SHARE_IN on the way in, SHARE_OUT on the way out),
- * minus the cost of the way that it replaces. */
+/* Return the minimum over all GPUs of the cost of NIC NET at this GPU (SHARE_IN on the way in,
+ * SHARE_OUT on the way out), minus the cost of the way that the NIC replaces. */
 static double least_at(const struct problem *problem, uint32_t net, double share_in,
                        double share_out, const double *spared)
 {
@@ -44,7 +44,7 @@ static double least_at(const struct problem *problem, uint32_t net, double share
     return least;
 }
 
-/* The same for the ends of a whole channel. INTO: the ways into GPUs were counted. */
+/* Return this minimum for the ends of a whole channel. INTO: the ways into GPUs were counted. */
 static double least_ends(const struct problem *problem, bool into, const double *spared)
 {
     bool ring = problem->pattern == PCI_PATTERN_RING;

@@ -211,7 +211,7 @@ void pci_connect_fini(struct pci_connect *connect)
     memset(connect, 0, sizeof *connect);
 }
 
-/* The channel of a node that ring C uses. */
+/* Return the channel of a node that ring C uses. */
 static uint32_t ring_channel(const struct pci_connect *connect, uint32_t node, uint32_t c)
 {
     return connect->agreed.swap && node % 2 == 1 ? c ^ 1u : c;

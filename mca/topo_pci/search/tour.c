@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Cheapest orders of GPUs: exact over subsets for few GPUs. */
+/* Find the cheapest order of few GPUs exactly, over all subsets. */
 #include "mca/topo_pci/search/search.h"
 
 #include <errno.h>
@@ -61,8 +61,8 @@ static void exact_rest(struct tour *tour)
     tour->steps += all / 2;
 }
 
-/* Extend the best orders of all subsets that hold MUST, one GPU at a time; those that cannot be
- * completed, and ended at a cost of END, for less than BOUND lead nowhere. */
+/* Extend the best orders of all subsets that contain MUST by one GPU at a time. Skip orders that
+ * cannot be completed and ended (at a cost of END) for less than BOUND. */
 static void exact_extend(struct tour *tour, uint32_t must, double end, double bound)
 {
     uint32_t n = tour->n, all = (1u << n) - 1;
@@ -116,8 +116,8 @@ static void exact_order(const struct tour *tour, uint32_t last, uint32_t *order)
     }
 }
 
-/* The best of all orders that begin with FIRST (for open kinds: with any first GPU that was set
- * up). */
+/* Find the best of all orders that begin with FIRST (for open kinds: with any first GPU that was
+ * set up). */
 static double exact_finish(const struct tour *tour, uint32_t first, double bound, uint32_t *order)
 {
     const double *best = tour->best + (size_t) ((1u << tour->n) - 1) * tour->n;
@@ -137,7 +137,7 @@ static double exact_finish(const struct tour *tour, uint32_t first, double bound
     return bound;
 }
 
-/* The least that ending an order costs that began at FIRST. */
+/* Return the minimum cost of ending an order that began at FIRST. */
 static double least_end(const struct tour *tour, uint32_t first)
 {
     double least = INFINITY;
