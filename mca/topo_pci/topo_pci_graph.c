@@ -228,7 +228,7 @@ int topo_pci_graph_create(mca_topo_base_module_t *topo, ompi_communicator_t *old
     return rc;
 }
 
-/* The neighbours of one node, in the form of MPI_Dist_graph_create_adjacent. */
+/* The neighbours of one node, as arguments of MPI_Dist_graph_create_adjacent. */
 struct adjacency {
     int indegree;
     int outdegree;

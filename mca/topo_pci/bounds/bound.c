@@ -89,8 +89,8 @@ static void ag_take_cut(struct ag_search *ag)
     }
 }
 
-/* Find the best set without the GPU `sink`, and keep it if it is better than the best one so far.
- * */
+/* Find the best set without the GPU `sink`, and keep it if it is better than the best one so
+ * far. */
 static void ag_improve(struct ag_search *ag, uint32_t sink)
 {
     for (;;) {

@@ -37,8 +37,8 @@ struct pci_maxflow {
 int pci_maxflow_init(struct pci_maxflow *mf, uint32_t nvertices, size_t max_edges);
 void pci_maxflow_fini(struct pci_maxflow *mf);
 
-/* Add an edge without capacity and return its number. The caller must not add more than max_edges.
- * */
+/* Add an edge without capacity and return its number. The caller must not add more than
+ * max_edges. */
 size_t pci_maxflow_edge(struct pci_maxflow *mf, uint32_t from, uint32_t to);
 
 /* Set an edge's capacity (0 .. PCI_MAXFLOW_INF), and reset its flow. */

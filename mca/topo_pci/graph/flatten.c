@@ -25,7 +25,7 @@ static int generation(uint64_t device, uint64_t level)
     return family == (UINT64_C(0x1000c03010000000) | level << 12) ? 5 : 0;
 }
 
-/* Moves the devices below SUB to TOP and removes SUB. */
+/* Move the devices below SUB to TOP, and remove SUB. */
 static int absorb(struct pci_graph *graph, struct pci_node *top, struct pci_node *sub,
                   struct pci_error *error)
 {

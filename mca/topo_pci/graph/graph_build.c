@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Builds a graph from a document: CPUs, the PCI tree below them, GPUs, NICs and their nets. */
+/* Build a graph from a document: CPUs, the PCI tree below them, GPUs, NICs and their nets. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -13,7 +13,8 @@ struct build {
     struct pci_ranks ranks;
     size_t next_gpu; /* ranks are in the order of the document, and so is the walk */
     struct pci_error *error;
-    /* The node of the element at each level above the current one, or NULL where it has none. */
+    /* The node of the element at each level above the current one, or NULL if this element has
+     * none. */
     struct pci_node *above[PCI_DOC_MAX_DEPTH + 1];
 };
 
@@ -105,7 +106,7 @@ static int join_up(struct build *build, struct pci_node *node, struct pci_node *
     return rc ? rc : pci_link_join(up, node, PCI_LINK_PCI, bw, build->error);
 }
 
-/* A nic element under UP. As in the reference, functions of a card that a file lists separately
+/* Add a nic element below UP. As in the reference, functions of a card that a file lists separately
  * are separate NICs with separate links. NCCL and discovery write them as one. */
 static int add_nic(struct build *build, const struct pci_elem *elem, struct pci_node *up,
                    const char *busid, double bw)
@@ -195,7 +196,7 @@ static int add_switch(struct build *build, const struct pci_elem *elem, struct p
     return join_up(build, node, up, bw);
 }
 
-/* An element of a PCI device that is not its first GPU or NIC takes no part, as in the reference.
+/* Ignore elements of a PCI device except its first GPU or NIC, as the reference does.
  */
 static void remark_more(struct build *build, const struct pci_elem *first, const char *name,
                         const char *busid)
@@ -207,7 +208,7 @@ static void remark_more(struct build *build, const struct pci_elem *first, const
     }
 }
 
-/* The PCI link of a device, if its speed or width is not known. */
+/* Add the PCI link of a device whose speed or width is not known. */
 static void remark_link(struct build *build, enum pci_node_type type, const struct pci_node *up,
                         const char *busid, double bw)
 {

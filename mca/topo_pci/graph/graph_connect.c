@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Links outside the PCI tree: NVLink between GPUs, to NVSwitches and to CPUs, C2C, PCI switch to
- * switch. */
+/* Add links outside the PCI tree: NVLink between GPUs, to NVSwitches and to CPUs, C2C, and links
+ * between PCI switches. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 #define PCI_NVLINKS_MAX 1024 /* of one element; real ones have at most 18 */
 
-/* The bus id of the device that ELEM is in, or NULL. */
+/* Return the bus ID of the device that contains ELEM, or NULL. */
 static const char *busid_above(const struct pci_elem *elem)
 {
     for (; elem; elem = elem->parent) {
@@ -37,14 +37,14 @@ static struct pci_node *cpu_above(struct pci_node *node)
     return node;
 }
 
-/* All NVSwitches are one node: every GPU reaches every other one through any of them. */
+/* All NVSwitches are one node, because every GPU reaches every other one through any of them. */
 static int nvswitch(struct pci_graph *graph, struct pci_node **node, struct pci_error *error)
 {
     *node = pci_graph_node(graph, PCI_NODE_NVS, 0);
     return *node ? 0 : pci_node_add(graph, PCI_NODE_NVS, 0, 0, NULL, node, error);
 }
 
-/* The node at the other end; NULL: none that is here. */
+/* Return the node at the other end, or NULL if the graph does not contain it. */
 static int far_end(struct pci_graph *graph, const struct pci_elem *elem, struct pci_node *gpu,
                    struct pci_node **remote, struct pci_error *error)
 {
@@ -94,7 +94,7 @@ static int add_nvlink(struct pci_graph *graph, const struct pci_elem *elem, stru
     return rc;
 }
 
-/* Chip to chip: COUNT links of BW MB/s between a GPU and its CPU. */
+/* Add COUNT chip-to-chip links of BW MB/s between a GPU and its CPU. */
 static int add_c2c(struct pci_graph *graph, const struct pci_elem *elem, struct pci_error *error)
 {
     struct pci_node *gpu = node_around(graph, elem, PCI_NODE_GPU);
@@ -132,7 +132,7 @@ static const struct pci_link *way_back(const struct pci_link *link)
     return NULL;
 }
 
-/* Links run both ways; a file that lists one direction only is completed. */
+/* Links have two directions. If a file lists only one of them, add the other. */
 static int complete(struct pci_graph *graph, enum pci_node_type type, enum pci_link_type kind,
                     struct pci_error *error)
 {

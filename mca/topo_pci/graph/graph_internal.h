@@ -81,7 +81,7 @@ struct pci_graph {
     struct pci_local local;
 };
 
-/* Adds a node; sets type, host, id and busid (copied; NULL: none). */
+/* Add a node, and set its type, host, id and busid (which is copied; NULL: none). */
 int pci_node_add(struct pci_graph *graph, enum pci_node_type type, uint64_t host, uint64_t id,
                  const char *busid, struct pci_node **node, struct pci_error *error);
 struct pci_node *pci_node_find(const struct pci_graph *graph, enum pci_node_type type,
@@ -93,17 +93,18 @@ static inline struct pci_vertex *pci_vertex_of(struct pci_node *node)
 }
 
 /*
- * Adds bandwidth in one direction: to the link of this type that is there, or as a new one. COUNT
- * links of UNIT each, or bandwidth UNIT when COUNT is 0. Keeps links sorted, widest first.
+ * Add bandwidth in one direction, to the existing link of this type or as a new link. The bandwidth
+ * is that of COUNT links of UNIT each, or UNIT if COUNT is 0. Links stay sorted, the widest one
+ * first.
  */
 int pci_link_add(struct pci_node *from, struct pci_node *to, enum pci_link_type type,
                  uint64_t count, double unit, struct pci_error *error);
 
-/* Both directions of a link between nodes that have none yet. */
+/* Add both directions of a link between nodes that have none. */
 int pci_link_join(struct pci_node *a, struct pci_node *b, enum pci_link_type type, double bw,
                   struct pci_error *error);
 
-/* Remembers a remark about an oddity; only memory can fail, and then it is lost. */
+/* Store a remark about a problem that was tolerated. If there is no memory, the remark is lost. */
 void pci_graph_remark_add(struct pci_graph *graph, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -112,7 +113,7 @@ int pci_graph_connect(struct pci_graph *graph, const struct pci_doc *doc, struct
 
 int pci_graph_flatten(struct pci_graph *graph, struct pci_error *error);
 
-/* Numbers nodes and links, orders links, fills reverse. After every change of nodes. */
+/* Number nodes and links, sort links, and set `reverse`. Call this after every change of nodes. */
 int pci_graph_number(struct pci_graph *graph, struct pci_error *error);
 
 /* Constants (graph/graph_tables.c). */
@@ -132,12 +133,12 @@ struct pci_path *pci_path_at(const struct pci_graph *graph, enum pci_node_type f
 struct pci_link **pci_pool_take(struct pci_graph *graph, size_t n);
 void pci_paths_free(struct pci_graph *graph);
 
-/* Fills the paths from every endpoint to every endpoint, without rules. */
+/* Compute the paths from every endpoint to every endpoint, without rules. */
 int pci_paths_search(struct pci_graph *graph, struct pci_error *error);
 
-/* Nearest nets and GPUs, kept in graph->local. */
+/* Compute the nearest nets and GPUs, and keep them in graph->local. */
 int pci_local_init(struct pci_graph *graph, struct pci_error *error);
-/* The paths between GPU and NET have another class or bandwidth. */
+/* Update the lists after the paths between GPU and NET got another class or bandwidth. */
 void pci_local_changed(struct pci_graph *graph, uint32_t gpu, uint32_t net);
 void pci_local_refresh(struct pci_graph *graph);
 /* Return the GPU through which other GPUs send to a net (PXN), or -1. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Names and constants of the topology engine. The bandwidths are facts about hardware as NCCL
- * 2.30.7's graph code uses them, so that both get the same paths.
+ * Names and constants of the topology engine. The bandwidths of links are those of NCCL 2.30.7's
+ * graph code, so that both find the same paths.
  */
 #include <errno.h>
 #include <stdlib.h>

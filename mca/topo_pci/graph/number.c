@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Numbers the nodes and links of a graph and puts its links in the order in which paths try them.
+/* Number the nodes and links of a graph, and sort its links in the order in which paths try them.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -104,7 +104,7 @@ static int by_sequence(const void *a, const void *b)
     return (x->sequence > y->sequence) - (x->sequence < y->sequence);
 }
 
-/* The indexes of the nodes of a kind in the order of the document. */
+/* List the indexes of the nodes of a kind in the order of the document. */
 static int order_nodes(const struct pci_nodes *nodes, uint32_t **order)
 {
     size_t n = nodes->count;

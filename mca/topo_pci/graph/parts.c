@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Parts of a node: where the NICs near two GPUs are faster than the way between the GPUs, as
- * between sockets, the two belong to different parts, which NICs join as they join nodes. And GPUs
- * that do not reach each other at all.
+ * Find the parts of a node. If the NICs near two GPUs are faster than the path between the GPUs, as
+ * between sockets, the GPUs belong to different parts, which NICs connect like nodes. Also remove
+ * GPUs that do not reach each other at all.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -39,7 +39,8 @@ static bool joined(const struct pci_graph *graph, const double *speed, uint32_t 
                  : there->class < PCI_PATH_NET && back->class < PCI_PATH_NET;
 }
 
-/* Numbers GPU START, and all that are joined with it or with one of those, as PART. */
+/* Assign the number PART to GPU START and to all GPUs that are directly or indirectly in the same
+ * part. */
 static void spread(const struct pci_graph *graph, const double *speed, uint32_t start,
                    uint32_t number, uint32_t *part, uint32_t *queue)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The nets nearest to a GPU, the GPUs nearest to a net, and the GPU that uses each
- * net. The lists are kept, because the rules for relay GPUs need them repeatedly while they change
- * paths.
+ * Find the nets nearest to a GPU, the GPUs nearest to a net, and the GPU that uses each net. The
+ * lists are kept, because the rules for relay GPUs need them repeatedly while they change paths.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,7 +10,7 @@
 
 #include "mca/topo_pci/graph/graph_internal.h"
 
-/* Channels that are tried to find the GPU that uses a net; NCCL has at most 64 (MAXCHANNELS). */
+/* Maximum number of channels that are tried to find the GPU of a net (NCCL's MAXCHANNELS). */
 #define PCI_LOCAL_CHANNELS 64u
 
 int pci_local_init(struct pci_graph *graph, struct pci_error *error)
@@ -43,7 +42,8 @@ void pci_local_changed(struct pci_graph *graph, uint32_t gpu, uint32_t net)
     graph->local.now++;
 }
 
-/* Lists the nodes of kind TO that are best for FROM: most bandwidth, then nearest class. */
+/* List the nodes of kind TO that are best for FROM: those with the highest bandwidth, and of these
+ * the nearest class. */
 static uint32_t list_best(const struct pci_graph *graph, const struct pci_node *from,
                           enum pci_node_type to, const uint32_t *order, uint32_t *list)
 {
@@ -102,7 +102,8 @@ void pci_local_refresh(struct pci_graph *graph)
     }
 }
 
-/* The bits of VALUE below the power of two COUNT in reverse: neighbours get far-apart numbers. */
+/* Reverse the bits of VALUE below the power of two COUNT, so that the results of consecutive values
+ * are far apart. */
 static uint32_t reversed(uint32_t value, uint32_t count)
 {
     uint32_t result = 0;
@@ -112,7 +113,7 @@ static uint32_t reversed(uint32_t value, uint32_t count)
     return result;
 }
 
-/* How many nets each GPU of a group uses in turn; 0: it has none. */
+/* Return the number of nets that each GPU of a group uses in turn, or 0 if there is none. */
 static uint32_t nets_in_turn(struct pci_graph *graph, uint32_t gpu)
 {
     uint32_t nnets, ngpus;
@@ -174,7 +175,7 @@ int pci_local_relay(struct pci_graph *graph, uint32_t net)
     return local->relay[net];
 }
 
-/* Only reads: after a recomputation every list is there (pci_local_refresh). */
+/* This only reads, because each list exists after a recomputation (pci_local_refresh). */
 uint32_t pci_graph_local_nets(const struct pci_graph *graph, uint32_t gpu, uint32_t *nets)
 {
     uint32_t n = 0;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Rules on paths. Links alone do not determine which paths traffic may take. The rules in order:
- *   - P2P: direct GPU to GPU traffic ends at a class (p2p_level) and at the driver's refusal;
- * beyond it, data is copied through memory of the CPU nearest to the receiver.
- *   - P2C: on machines whose GPUs hang on the CPU chip to chip, a NIC of that CPU is near.
- *   - PXN: a GPU far from a NIC sends over NVLink through a GPU that is near to it.
- *   - GDR: a NIC accesses GPU memory only if both support
- * it and are near (gdr_level), and uses CPU memory otherwise. The levels and the order of the rules
- * are those of NCCL 2.30.7.
+ * Apply rules to paths, because links alone do not determine which paths traffic may use. The rules
+ * in their order:
+ *   - P2P: GPUs exchange data directly only up to a class (p2p_level), and only if the driver
+ *     allows it. Otherwise data is copied through memory of the CPU nearest to the receiver.
+ *   - P2C: if a GPU is connected to its CPU chip to chip, a NIC of that CPU is near.
+ *   - PXN: a GPU far from a NIC sends over NVLink through a relay GPU that is near the NIC.
+ *   - GDR: a NIC accesses GPU memory only if both support it and are near (gdr_level), and uses CPU
+ *     memory otherwise.
+ * The levels and the order of the rules are those of NCCL 2.30.7.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -41,14 +42,14 @@ double pci_path_pci_load(const struct pci_path *path)
     return 1;
 }
 
-/* The class of two paths in a row. */
+/* Return the class of two consecutive paths. */
 static enum pci_path_class class_joined(enum pci_path_class a, enum pci_path_class b)
 {
     enum pci_path_class far = a > b ? a : b, near = a > b ? b : a;
     return far == PCI_PATH_PHB && near == PCI_PATH_C2C ? PCI_PATH_P2C : far;
 }
 
-/* Leads the path FROM -> TO over MID. Without a way there is no path. */
+/* Make the path FROM -> TO pass MID. If MID is not connected to both, there is no path. */
 static int detour(struct pci_graph *graph, const struct pci_node *from, const struct pci_node *mid,
                   const struct pci_node *to, struct pci_error *error)
 {
@@ -114,7 +115,7 @@ static enum pci_peer peer_status(const struct pci_graph *graph, uint32_t a, uint
                        : rules->all;
 }
 
-/* The GPU in the middle of a path of class NVB, or -1. */
+/* Return the GPU in the middle of a path of class NVB, or -1. */
 static int gpu_between(const struct pci_path *path)
 {
     return path->hops == 2 && path->links[0]->to->type == PCI_NODE_GPU
@@ -165,7 +166,7 @@ static int apply_p2p(struct pci_graph *graph, uint32_t a, uint32_t b, int cpu,
     return rc;
 }
 
-/* The driver refuses what NVLink offers: worth a remark, since something is broken. */
+/* Add a remark, because a driver that refuses P2P over NVLink indicates a fault. */
 static void remark_refusals(struct pci_graph *graph)
 {
     const struct pci_nodes *gpus = &graph->nodes[PCI_NODE_GPU];
@@ -205,9 +206,9 @@ static void cap_class(struct pci_path *path, enum pci_path_class class)
 }
 
 /*
- * A NIC of the CPU that a GPU hangs on chip to chip is nearer than any other way through a CPU, if
- * it is among the best ones of the GPU: slower NICs are for other GPUs and relays. NETS has
- * room for all.
+ * Set class P2C for a NIC of the CPU to which a GPU is connected chip to chip, which is nearer than
+ * any other path through a CPU. The NIC must be among the best ones of the GPU, because slower NICs
+ * are for other GPUs and relays. NETS has room for all.
  */
 static void apply_p2c(struct pci_graph *graph, uint32_t gpu, int cpu, uint32_t *nets)
 {
@@ -231,7 +232,7 @@ int pci_graph_pxn(const struct pci_graph *graph, uint32_t gpu, uint32_t net)
     if (path->class != PCI_PATH_PXN) {
         return -1;
     }
-    /* The first other GPU on the way. */
+    /* Return the first other GPU on the path. */
     for (uint32_t i = 0; i < path->hops; i++) {
         if (path->links[i]->to->type == PCI_NODE_GPU) {
             return (int) path->links[i]->to->index;
@@ -240,7 +241,8 @@ int pci_graph_pxn(const struct pci_graph *graph, uint32_t gpu, uint32_t net)
     return -1;
 }
 
-/* Before sm80 a NIC's reads disturb other PCI traffic: only when GPUs have NVLink among them. */
+/* Before sm80, a NIC's reads disturb other PCI traffic, so they are only allowed if GPUs are
+ * connected with NVLink. */
 static bool reads_allowed(const struct pci_graph *graph, uint32_t gpu)
 {
     bool allowed = graph->nodes[PCI_NODE_GPU].node[gpu]->gpu.sm >= 80 || ngpus_of(graph) == 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Paths without regard to the rules: between all endpoints, the path with the fewest hops, and the
+ * Find paths without the rules: between all endpoints, the path with the fewest hops, and the
  * widest among these.
  *
  * A breadth-first search starts at each destination and proceeds level by level. A node keeps the
@@ -53,7 +53,7 @@ struct pci_link **pci_pool_take(struct pci_graph *graph, size_t n)
     return pool->links + pool->used - n;
 }
 
-/* The class that a step from NODE (which has CLASS) over LINK leads to. */
+/* Return the class of a path after a step over LINK from NODE, whose path has CLASS. */
 static enum pci_path_class class_over(enum pci_path_class class, uint32_t hops,
                                       const struct pci_link *link)
 {

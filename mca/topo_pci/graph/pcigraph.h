@@ -6,10 +6,10 @@
  *     XML file or discovery --> document --> graph --> paths --> search, bounds, cost model
  *                               pci_doc      pci_graph
  *
- * A graph holds the nodes and links of a document that matter for traffic, and the best path
- * between any two endpoints.
+ * A graph contains the nodes and links of a document that affect traffic, and the best path between
+ * any two endpoints.
  *
- * Neighbours of this header:
+ * Related headers:
  *     pci_doc.h        documents: XML and elements; errors
  *     pci_discover.h   this machine -> document (hwloc, /sys, NVML)
  *     pci_channels.h   graph -> ring and tree channels in a node, global rings and trees
@@ -84,7 +84,7 @@ const char *pci_node_type_name(enum pci_node_type type);
 const char *pci_link_type_name(enum pci_link_type type);
 const char *pci_path_class_name(enum pci_path_class class);
 
-/* The class of this name, or -EINVAL. */
+/* Return the class of this name, or -EINVAL. */
 int pci_path_class_parse(const char *name);
 
 enum pci_cpu_arch { PCI_ARCH_OTHER, PCI_ARCH_X86, PCI_ARCH_POWER, PCI_ARCH_ARM };
@@ -102,8 +102,8 @@ enum pci_cpu_model {
 struct pci_node;
 
 /*
- * One direction of a link. Parallel links are one link with their sum. Two directions may differ
- * in bandwidth; there always are two, and reverse points to the other one.
+ * One direction of a link. Parallel links are one link with the sum of their bandwidths. A link
+ * always has two directions, whose bandwidths may differ, and `reverse` points to the other one.
  */
 struct pci_link {
     uint32_t id; /* 0 .. links of the graph - 1 */
@@ -160,9 +160,9 @@ struct pci_node {
 };
 
 /*
- * A path. links[i] leads from the i-th to the next node on the way. A path of class DIS has no
- * links and no bandwidth. bw follows from the engine's rules. If the two directions of a
- * link differ, the bandwidth of the opposite direction counts, as in the reference.
+ * A path. links[i] leads from the i-th node to the next one. A path of class DIS has no links and
+ * no bandwidth. bw follows from the engine's rules. If the two directions of a link differ, the
+ * bandwidth of the opposite direction counts, as in the reference.
  */
 struct pci_path {
     enum pci_path_class class;
@@ -173,7 +173,7 @@ struct pci_path {
 
 struct pci_graph;
 
-/* Statement of the driver and the system about traffic between two processes' GPUs. */
+/* What the driver and the system report about traffic between the GPUs of two processes. */
 enum pci_peer {
     PCI_PEER_OK,
     PCI_PEER_NO_P2P,  /* the driver refuses peer-to-peer: traffic passes the CPU */
@@ -228,8 +228,8 @@ int pci_graph_trim(struct pci_graph *graph, uint32_t gpu, uint32_t *removed,
  */
 int pci_graph_parts(const struct pci_graph *graph, uint32_t *part, uint32_t *nparts);
 
-/* The graph of one part's GPUs and of all NICs, from the document that GRAPH was built of. Errors
- * as pci_graph_build(). */
+/* Build the graph of one part's GPUs and of all NICs, from the document of GRAPH. Errors as
+ * pci_graph_build(). */
 int pci_graph_of_part(const struct pci_graph *graph, const struct pci_doc *doc,
                       const uint32_t *part, uint32_t number, struct pci_graph **result,
                       struct pci_error *error);
@@ -243,28 +243,30 @@ struct pci_node *pci_graph_vertex(const struct pci_graph *graph, uint32_t vertex
 struct pci_link *pci_graph_link(const struct pci_graph *graph, uint32_t id);
 
 /*
- * The index of the GPU or net at this POSITION of the document. The reference numbers nodes so, and
- * its matrices are in this order; here it only decides ties. -1: other kinds, or none there.
+ * Return the index of the GPU or net at this POSITION of the document. The reference numbers nodes
+ * in this order, also in its matrices. Here it only decides ties. -1: another kind, or no such
+ * node.
  */
 int pci_graph_listed(const struct pci_graph *graph, enum pci_node_type type, uint32_t position);
 
-/* The first net of the port of NET: nets with one identity (GUID, port) share a port. A net without
- * a GUID has its own. */
+/* Return the first net of the port of NET. Nets with the same GUID and port number share a port,
+ * and a net without a GUID has a separate port. */
 uint32_t pci_graph_port(const struct pci_graph *graph, uint32_t net);
 
-/* The node on whose properties rules depend: the first CPU, or NULL. */
+/* Return the node on whose properties rules depend, which is the first CPU, or NULL. */
 const struct pci_node *pci_graph_cpu(const struct pci_graph *graph);
 
 /* Return false if the document does not specify the speed of a PCI link, or its width, in a form
  * that is known. The missing figure counts as 8 GT/s, or as 16 lanes. */
 bool pci_link_known(long width, const char *speed);
 
-/* Remarks about oddities that were survived ("... ignored"): true while INDEX names one. */
+/* Get a remark about a problem that was tolerated ("... ignored"). Return false if INDEX is too
+ * large. */
 bool pci_graph_remark(const struct pci_graph *graph, size_t index, const char **text);
 
 /*
- * The path between two endpoints: FROM and TO are each of kind GPU, CPU, NVS or NET. Never NULL:
- * for other kinds, or without a way, it is of class DIS. Valid until the next recomputation.
+ * Return the path between two endpoints of kind GPU, CPU, NVS or NET. It is never NULL. For other
+ * kinds, or if there is no path, it has class DIS. It is valid until the next recomputation.
  */
 const struct pci_path *pci_graph_path(const struct pci_graph *graph, const struct pci_node *from,
                                       const struct pci_node *to);
@@ -273,8 +275,9 @@ const struct pci_path *pci_graph_path(const struct pci_graph *graph, const struc
 const struct pci_path *pci_graph_route(const struct pci_graph *graph, enum pci_node_type from,
                                        uint32_t ifrom, enum pci_node_type to, uint32_t ito);
 
-/* How often traffic that starts at a GPU loads the PCI links of its path: 6/5 through an Intel CPU
- * (class PHB), which cuts it into small packets; 1 elsewhere. The reference's figure. */
+/* Return the factor with which traffic from a GPU loads the PCI links of its path: 6/5 through an
+ * Intel CPU (class PHB), which divides it into small packets, and otherwise 1. This is the
+ * reference's figure. */
 double pci_path_pci_load(const struct pci_path *path);
 
 /* Return true if A may access B's memory directly. Sets RELAY to the GPU in between (NVB) or -1. */
@@ -286,15 +289,15 @@ bool pci_graph_p2p(const struct pci_graph *graph, uint32_t a, uint32_t b, int *r
  */
 bool pci_graph_gdr(const struct pci_graph *graph, uint32_t gpu, uint32_t net, bool read);
 
-/* The relay GPU on the way from GPU to NET (class PXN), or -1. */
+/* Return the relay GPU on the path from GPU to NET (class PXN), or -1. */
 int pci_graph_pxn(const struct pci_graph *graph, uint32_t gpu, uint32_t net);
 
-/* The CPU that is nearest to a GPU by hops, or -1. */
+/* Return the CPU that is the fewest hops away from a GPU, or -1. */
 int pci_graph_local_cpu(const struct pci_graph *graph, uint32_t gpu);
 
 /*
- * The nets that are best for a GPU: most bandwidth, then nearest class. NETS has room for as many
- * as the graph has; the return value is how many there are.
+ * List the nets that are best for a GPU: those with the highest bandwidth, and of these the nearest
+ * class. NETS has room for all nets of the graph. Return their number.
  */
 uint32_t pci_graph_local_nets(const struct pci_graph *graph, uint32_t gpu, uint32_t *nets);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Nodes and links of a graph: adding, removing, numbering, and the accessors. */
+/* Add and remove nodes and links of a graph, number them, and access them. */
 #define _GNU_SOURCE /* asprintf, vasprintf */
 #include <errno.h>
 #include <stdarg.h>
@@ -108,7 +108,7 @@ static void node_free(struct pci_node *node)
     free(vertex);
 }
 
-/* Drops all links of NODE that lead to GONE. */
+/* Remove all links of NODE that lead to GONE. */
 static void links_forget(struct pci_node *node, const struct pci_node *gone)
 {
     uint32_t kept = 0;
@@ -153,7 +153,7 @@ static int link_push(struct pci_node *from, struct pci_node *to, enum pci_link_t
     return 0;
 }
 
-/* Moves the link at PLACE forward, past the links with less bandwidth. */
+/* Move the link at PLACE forward, before the links with less bandwidth. */
 static void link_sort(struct pci_node *node, uint32_t at)
 {
     struct pci_link *link = node->links[at];
@@ -180,7 +180,8 @@ int pci_link_add(struct pci_node *from, struct pci_node *to, enum pci_link_type 
     struct pci_edge *edge = (struct pci_edge *) from->links[at];
     edge->count += count;
     edge->unit = unit;
-    /* A product, not a sum: the order of the elements must not show in the last bits. */
+    /* Multiply instead of adding, so that the order of the elements does not affect the last
+     * bits. */
     edge->link.bw = (double) edge->count * unit;
     if (edge->link.bw > PCI_BW_MAX) {
         return pci_error_set(error, -EINVAL,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 
-/* Cartesian grids: the stencil graph, and which processes take part. */
+/* Map Cartesian grids: build the stencil graph, and select the processes that take part. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static int grid_init(struct grid *grid, int ndims, const int *dims, const int *p
     return 0;
 }
 
-/* Enters the edge from each cell to the next one along dimension D, whose stride is STRIDE. */
+/* Add the edge from each cell to the next one along dimension D, whose stride is STRIDE. */
 static size_t edges_enter(const struct grid *grid, int d, uint32_t stride, uint32_t *source,
                           uint32_t *target, size_t at)
 {
@@ -77,7 +77,7 @@ static int grid_graph(const struct grid *grid, struct pci_map_graph *graph)
     return rc;
 }
 
-/* The size that all parts share, or 0. */
+/* Return the size that all parts have, or 0. */
 static uint32_t size_common(const uint32_t *first, uint32_t parts)
 {
     for (uint32_t p = 1; p < parts; p++) {
@@ -88,7 +88,7 @@ static uint32_t size_common(const uint32_t *first, uint32_t parts)
     return parts > 0 ? first[1] - first[0] : 0;
 }
 
-/* Maps the grid onto the processes PROCS, one for each cell, and writes node_of[proc]. */
+/* Map the grid onto the processes PROCS, one for each cell, and set node_of[proc]. */
 static int grid_map(const struct grid *grid, const struct pci_map_graph *graph,
                     const uint32_t *procs, const struct pci_map_location *locations,
                     uint32_t *node_of, struct pci_map_result *result)
@@ -127,7 +127,8 @@ static int grid_map(const struct grid *grid, const struct pci_map_graph *graph,
     return rc;
 }
 
-/* The processes of as few hosts as possible, taken in their order: CELLS of PROCS, ascending. */
+/* Select CELLS processes on as few hosts as possible, in the order of the hosts. Store them in
+ * PROCS, ascending. */
 static int procs_of_whole_hosts(uint32_t cells, uint32_t procs,
                                 const struct pci_map_location *locations, uint32_t *chosen)
 {
@@ -142,7 +143,7 @@ static int procs_of_whole_hosts(uint32_t cells, uint32_t procs,
     return rc;
 }
 
-/* A smaller grid may do better on the processes of a few whole hosts than on the lowest ranks. */
+/* For a smaller grid, the processes of a few whole hosts may be better than the lowest ranks. */
 static int grid_try_hosts(const struct grid *grid, const struct pci_map_graph *graph,
                           uint32_t procs, const struct pci_map_location *locations,
                           uint32_t *node_of, struct pci_map_result *result)

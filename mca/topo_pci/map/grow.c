@@ -13,8 +13,7 @@
 
 #include "mca/topo_pci/map/map_internal.h"
 
-/* A max-heap of (gain, node); entries that a later gain has overtaken are skipped when they
- * surface. */
+/* A max-heap of (gain, node). Entries with an outdated gain are skipped when they reach the top. */
 struct entry {
     uint64_t gain;
     uint32_t node;
@@ -83,7 +82,7 @@ static struct entry heap_pop(struct heap *heap)
     return top;
 }
 
-/* The part takes NODE: its free neighbours of the same field gain. */
+/* Add NODE to the part, and raise the gain of its free neighbours of the same field. */
 static int node_take(struct grow *grow, uint32_t node)
 {
     const struct pci_map_graph *graph = grow->graph;
@@ -105,7 +104,7 @@ static int node_take(struct grow *grow, uint32_t node)
     return 0;
 }
 
-/* The next node of the part: the best of the heap, or the lowest free one of MEMBERS. */
+/* Return the next node of the part: the best of the heap, or the lowest free one of MEMBERS. */
 static uint32_t node_next(struct grow *grow, const uint32_t *members, uint32_t *scan)
 {
     while (grow->heap.count > 0) {
@@ -121,7 +120,7 @@ static uint32_t node_next(struct grow *grow, const uint32_t *members, uint32_t *
     return members[*scan];
 }
 
-/* Fills the parts bounded by first[0 .. parts] (slots) with the nodes MEMBERS, all of one field. */
+/* Fill the parts bounded by first[0 .. parts] (slots) with the nodes MEMBERS, all of one field. */
 static int parts_grow(struct grow *grow, uint32_t *members, const uint32_t *first, uint32_t parts)
 {
     uint32_t scan = 0, count = first[parts] - first[0];
@@ -147,7 +146,7 @@ static int parts_grow(struct grow *grow, uint32_t *members, const uint32_t *firs
     return 0;
 }
 
-/* Second level: the nodes that a host got, over its domains. */
+/* At the second level, distribute the nodes of a host over its domains. */
 static int domains_grow(struct grow *grow, const struct map_slots *slots, uint32_t *members)
 {
     for (uint32_t h = 0; h < slots->hosts; h++) {

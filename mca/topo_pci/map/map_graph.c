@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 
-/* Graphs in compressed rows, their cuts, and the choice of the best of several placements. */
+/* Build graphs in compressed rows, compute cuts, and choose the best of several placements. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static int edges_valid(uint32_t nodes, size_t count, const uint32_t *source, con
     return count < SIZE_MAX / (4 * sizeof(uint32_t));
 }
 
-/* Enters the edge at one of its ends; NEXT[node] is the first free entry of the row. */
+/* Add the edge at one of its ends. NEXT[node] is the first free entry of the row. */
 static void edge_enter(struct pci_map_graph *graph, size_t *next, uint32_t from, uint32_t to,
                        uint32_t weight)
 {
@@ -72,7 +72,7 @@ int pci_map_graph_build(uint32_t nodes, size_t count, const uint32_t *source,
     return 0;
 }
 
-/* The cut of a placement given by slot_of[node]. */
+/* Compute the cut of the placement slot_of[node]. */
 static struct pci_map_cut map_cut(const struct pci_map_graph *graph, const struct map_slots *slots,
                                   const uint32_t *slot_of)
 {
@@ -126,7 +126,7 @@ static int stay_at_home(const struct map_slots *slots, const uint32_t *identity,
     return 0;
 }
 
-/* Takes ORDER as the placement when it cuts less than the best so far. */
+/* Use ORDER as the placement if its cut is smaller than the best so far. */
 static void order_try(const struct pci_map_graph *graph, const struct map_slots *slots,
                       const uint32_t *order, uint32_t *trial, uint32_t *slot_of,
                       struct pci_map_cut *best)

@@ -26,7 +26,7 @@ struct map_slots {
     uint32_t *domain_first; /* [domains + 1] */
 };
 
-/* Builds the slots of PROCS (COUNT processes, ascending; NULL: 0 .. COUNT - 1). */
+/* Build the slots of PROCS (COUNT processes, ascending; NULL: 0 .. COUNT - 1). */
 int map_slots_build(uint32_t count, const uint32_t *procs, const struct pci_map_location *locations,
                     struct map_slots *slots);
 void map_slots_free(struct map_slots *slots);
@@ -36,20 +36,20 @@ int map_by_number(const void *a, const void *b);
 
 int map_cut_less(struct pci_map_cut a, struct pci_map_cut b);
 
-/* Candidates: each fills order[slot] = node. */
+/* Compute a candidate: order[slot] = node. */
 int map_order_grow(const struct pci_map_graph *graph, const struct map_slots *slots,
                    uint32_t *order);
 int map_order_blocks(int ndims, const int *dims, uint32_t host_size, uint32_t domain_size,
                      uint32_t *order);
 int map_order_bisect(int ndims, const int *dims, uint32_t host_size, uint32_t *order);
 
-/* Improves slot_of by swaps of two nodes: first between hosts, then between domains of a host. */
+/* Improve slot_of with swaps of two nodes, first between hosts, then between domains of a host. */
 int map_refine(const struct pci_map_graph *graph, const struct map_slots *slots, uint32_t *slot_of);
 
 /*
- * Chooses among the identity, the growth and the CANDIDATES orders, refines the best, and keeps
- * each node on the process with the same number if that costs nothing.  IDENTITY[node] is the slot
- * that the node has without any reordering.
+ * Choose among the identity, the growth and the CANDIDATES orders, and refine the best one. Keep
+ * each node on the process with the same number if that costs nothing. IDENTITY[node] is the slot
+ * of the node without reordering.
  */
 int map_choose(const struct pci_map_graph *graph, const struct map_slots *slots,
                const uint32_t *identity, uint32_t candidates, uint32_t *const *orders,

@@ -4,9 +4,9 @@
 #define TOPO_PCI_MAP_PCI_MAP_H
 
 /*
- * Mapping of a communication graph (a Cartesian grid, or any weighted graph) onto processes of
- * which only the location is known: a host, and a domain (a NUMA node or a GPU's root complex) in
- * that host. The topo/pci component renumbers ranks with it; nothing here knows of MPI.
+ * Map a communication graph (a Cartesian grid, or any weighted graph) onto processes. The location
+ * of a process is a host, and a domain in that host (a NUMA node or a GPU's root complex). The
+ * topo/pci component renumbers ranks with this mapping. This file does not use MPI.
  *
  * Candidate placements (the identity, a tiling of the grid by blocks of one host's size, a
  * recursive bisection, a greedy growth) are compared by their cuts; the best one is improved by
@@ -54,23 +54,23 @@ struct pci_map_result {
 };
 
 /*
- * Maps the nodes of GRAPH: process p takes node node_of[p].  There are as many processes as
- * nodes, and node_of becomes a permutation.  RESULT may be NULL.
+ * Map the nodes of GRAPH. Process p gets node node_of[p]. There are as many processes as nodes, and
+ * node_of becomes a permutation. RESULT may be NULL.
  */
 int pci_map_graph(const struct pci_map_graph *graph, const struct pci_map_location *locations,
                   uint32_t *node_of, struct pci_map_result *result);
 
 /*
- * Maps a grid of DIMS (row-major, the last dimension fastest, as MPI numbers Cartesian ranks)
- * with PERIODS (not 0 = the dimension wraps) onto PROCS processes, at least as many as the grid has
+ * Map a grid of DIMS (row-major, the last dimension fastest, as MPI numbers Cartesian ranks) with
+ * PERIODS (not 0: the dimension is periodic) onto PROCS processes, at least as many as the grid has
  * cells. node_of[p] is the cell of process p, or PCI_MAP_NONE.
  */
 int pci_map_cart(int ndims, const int *dims, const int *periods, uint32_t procs,
                  const struct pci_map_location *locations, uint32_t *node_of,
                  struct pci_map_result *result);
 
-/* Compressed rows from COUNT directed edges source[i] -> target[i] of weight[i] (NULL: 1) over
- * NODES nodes; each edge is entered at both ends.  Free with pci_map_graph_free. */
+/* Build compressed rows from COUNT directed edges source[i] -> target[i] of weight[i] (NULL: 1)
+ * between NODES nodes. Each edge is added at both ends. Free the graph with pci_map_graph_free. */
 int pci_map_graph_build(uint32_t nodes, size_t count, const uint32_t *source,
                         const uint32_t *target, const uint32_t *weight,
                         struct pci_map_graph *graph);

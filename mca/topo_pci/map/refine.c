@@ -2,9 +2,9 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 
 /*
- * Improvement by swaps.  A node is exchanged with a node of the part it is tied to most, when both
- * together gain; parts keep their sizes.  The work is bounded: a few sweeps, none on graphs where a
- * sweep would cost more than it can bring.
+ * Improve a placement with swaps. A node is exchanged with a node of the part to which it has the
+ * strongest ties, if this lowers the cut. Parts keep their sizes. There are a few sweeps, and none
+ * on graphs where a sweep would take too long.
  */
 
 #include <errno.h>
@@ -30,7 +30,7 @@ struct refine {
     int64_t *tie;            /* [parts] scratch: a node's tie to each part */
 };
 
-/* Adds (SIGN 1) or clears (SIGN 0) the ties of NODE to the parts around it. */
+/* Add (SIGN 1) or clear (SIGN 0) the ties of NODE to the parts of its neighbours. */
 static void ties_set(struct refine *r, uint32_t node, int sign)
 {
     for (size_t e = r->graph->first[node]; e < r->graph->first[node + 1]; e++) {
@@ -45,8 +45,8 @@ static void ties_set(struct refine *r, uint32_t node, int sign)
     }
 }
 
-/* The tie of NODE to part TO minus that to part FROM; the edge to EXCEPT counts twice against it,
- * since a swap leaves that edge cut. */
+/* Return the tie of NODE to part TO minus that to part FROM. Subtract the edge to EXCEPT twice,
+ * because it remains cut after the swap. */
 static int64_t move_gain(const struct refine *r, uint32_t node, uint32_t from, uint32_t to,
                          uint32_t except)
 {
@@ -100,7 +100,7 @@ static uint32_t part_wanted(struct refine *r, uint32_t node, int64_t *gain)
     return best;
 }
 
-/* Tries to exchange NODE with the partner that gains most.  Returns 1 when it did. */
+/* Exchange NODE with the partner with the largest gain. Return 1 if there was one. */
 static int node_improve(struct refine *r, uint32_t node)
 {
     uint32_t own = r->part_of[r->slot_of[node]], partner = node;

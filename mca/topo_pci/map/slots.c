@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 
-/* Processes sorted by where they run. */
+/* Sort processes by their location. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ static int seat_by_lead(const void *a, const void *b)
     return x->proc < y->proc ? -1 : x->proc > y->proc;
 }
 
-/* Seats sorted by location: the lead of a host or a domain is its lowest process. */
+/* Seats sorted by location. The lead of a host or a domain is its lowest process. */
 static void seats_lead(struct seat *seats, uint32_t count)
 {
     uint32_t host_start = 0;

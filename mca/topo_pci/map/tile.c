@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 
-/* Orders of a grid's cells in which each host's run of cells is a compact box. */
+/* Order the cells of a grid so that the consecutive cells of each host form a compact box. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,12 +9,12 @@
 
 #include "mca/topo_pci/map/map_internal.h"
 
-/* More shapes than this are not compared; a host size has far fewer divisors. */
+/* Maximum number of shapes that are compared. A host size has far fewer divisors. */
 enum {
     SHAPES_MAX = 200000,
 };
 
-/* The next divisor of LENGTH above SIDE, or 0. */
+/* Return the next divisor of LENGTH above SIDE, or 0. */
 static int divisor_next(int length, int side)
 {
     for (int next = side + 1; next <= length; next++) {
@@ -37,8 +37,8 @@ static double shape_surface(int ndims, const int *dims, const int *sides, double
 }
 
 /*
- * Finds the sides of the box of VOLUME cells with the smallest surface that tiles a grid of DIMS,
- * by counting through all sides that divide.  Returns -EDOM when no box tiles the grid.
+ * Find the sides of the box of VOLUME cells with the smallest surface that tiles a grid of DIMS, by
+ * trying all divisors. Return -EDOM if no box tiles the grid.
  */
 static int shape_find(int ndims, const int *dims, uint32_t volume, int *best)
 {
@@ -74,7 +74,8 @@ static int shape_find(int ndims, const int *dims, uint32_t volume, int *best)
     return rc;
 }
 
-/* The index of the cell at COORDS when boxes OUTER hold boxes INNER, each level row-major. */
+/* Return the index of the cell at COORDS if boxes OUTER contain boxes INNER, each level
+ * row-major. */
 static uint64_t cell_index(int ndims, const int *dims, const int *outer, const int *inner,
                            const int *coords)
 {
@@ -128,7 +129,7 @@ int map_order_blocks(int ndims, const int *dims, uint32_t host_size, uint32_t do
     return rc;
 }
 
-/* A stack of boxes still to be halved: each is ndims lower corners, then ndims lengths. */
+/* A stack of boxes that must be halved. Each box has ndims lower corners, then ndims lengths. */
 struct boxes {
     int ndims;
     size_t count;
@@ -153,8 +154,8 @@ static int *box_push(struct boxes *boxes)
     return boxes->box + boxes->count++ * width;
 }
 
-/* Where to cut a box of LENGTHS and CELLS along D: nearest to the middle, at whole hosts if
- * possible. */
+/* Return the position at which a box of LENGTHS and CELLS is cut along D: near the middle, and
+ * between whole hosts if possible. */
 static int cut_position(int length, uint64_t cells, uint32_t host_size, int *whole)
 {
     int best = length / 2;
@@ -170,8 +171,8 @@ static int cut_position(int length, uint64_t cells, uint32_t host_size, int *who
     return best;
 }
 
-/* The dimension to cut: the longest one that leaves whole hosts, or the longest one. -1 for a
- * single cell.
+/* Return the dimension to cut: the longest one that leaves whole hosts, otherwise the longest one,
+ * or -1 for a single cell.
  */
 static int box_cut(int ndims, const int *lengths, uint32_t host_size, int *at)
 {
@@ -235,7 +236,7 @@ int map_order_bisect(int ndims, const int *dims, uint32_t host_size, uint32_t *o
             free(boxes.box);
             return -ENOMEM;
         }
-        /* The lower half goes on top, to be numbered first; the upper half stays in its old entry.
+        /* Push the lower half, so that it is numbered first. The upper half stays in its entry.
          */
         box = upper - width;
         memcpy(upper, box, width * sizeof *box);

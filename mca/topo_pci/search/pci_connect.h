@@ -114,7 +114,7 @@ void pci_connect_ring(const struct pci_connect *connect, uint32_t rank, uint32_t
 void pci_connect_tree(const struct pci_connect *connect, uint32_t rank, uint32_t c, uint32_t which,
                       struct pci_tree_position *position);
 
-/* Get the parent and the children (-1: none) of a node in one of the two trees over NNODES nodes. */
+/* Get the parent and the children (-1: none) of a node in one of the trees over NNODES nodes. */
 void pci_connect_node_tree(uint32_t nnodes, uint32_t node, uint32_t which, int32_t *up,
                            int32_t down[2]);
 
