@@ -31,8 +31,8 @@ void call_run(struct fabric *fabric, const struct call *call,
               int (*run)(struct fabric *, call_executor), call_executor executor,
               uint64_t patience);
 
-/* Make calls around the steps at which LL slots are cleaned and at which the 32-bit flags repeat.
- * Fail the test if old data is taken for new data. */
+/* Make calls around the steps at which LL slots are rewritten and at which the 32-bit flags repeat.
+ * Fail the test if old data is mistaken for new data. */
 void call_flag_wrap(call_executor executor);
 
 #define CALL_COUNTS 16

@@ -79,7 +79,7 @@ void *cuda_load_driver_without(const char *symbol)
 
     CUDA_REQUIRE(fd >= 0);
     close(fd);
-    /* A name of the same length, so that nothing else moves. */
+    /* Use a name of the same length, so that nothing else in the file moves. */
     snprintf(command, sizeof command, "sed 's/%s/%.*s_/g' '%s' > %s", symbol,
              (int) strlen(symbol) - 1, symbol, driver_path(), path);
     CUDA_REQUIRE(system(command) == 0);
@@ -99,7 +99,7 @@ const struct gpuring_cuda_driver *cuda_application_start(int gpu, CUdeviceptr *b
     cuda_load_driver();
     driver = gpuring_cuda_driver(false, &reason);
     CUDA_REQUIRE(driver != NULL);
-    /* A fault strikes once: it may be meant for a later call of ours. */
+    /* Repeat the call once, because a fault strikes once and may be intended for a later call. */
     CUDA_REQUIRE(driver->primary_retain(&context, gpu) == CUDA_SUCCESS ||
                  driver->primary_retain(&context, gpu) == CUDA_SUCCESS);
     CUDA_REQUIRE(driver->ctx_push(context) == CUDA_SUCCESS ||
@@ -277,7 +277,7 @@ static void disconnect(struct rank *self)
     self->stream = NULL;
 }
 
-/* Connect the ranks, in some scenarios twice: then the lines are tested for the first time only. */
+/* Connect the ranks, in some scenarios twice. The lines must be tested only the first time. */
 static int wire(struct rank *self)
 {
     int status = connect_ranks(self);

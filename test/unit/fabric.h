@@ -51,7 +51,7 @@ struct fabric {
 /* With this number of slots the chunks of Simple are sent in slices, as on GPUs. */
 #define FABRIC_SLICED (2 * GPURING_SLICES)
 
-/* Connect the plans for one protocol; all counters and slots are zero. */
+/* Connect the plans for one protocol, with all counters and slots at zero. */
 void fabric_create(struct fabric *fabric, const struct test_plans *plans,
                    enum gpuring_protocol protocol, uint64_t slot_bytes, uint32_t nslots);
 void fabric_destroy(struct fabric *fabric);
@@ -63,8 +63,8 @@ void fabric_start_at(struct fabric *fabric, uint64_t step);
 void fabric_work(struct fabric *fabric, int rank, uint32_t type, uint32_t op, uint64_t count,
                  const void *input, void *output, uint64_t patience);
 
-/* Fill in one work whose lanes are those of all ranks; the vectors of rank r start r * stride
- * elements after those of rank 0. */
+/* Fill in one work with the lanes of all ranks. The vectors of rank r begin r * stride elements
+ * after those of rank 0. */
 void fabric_work_all(struct fabric *fabric, uint32_t type, uint32_t op, uint64_t count,
                      const void *input, void *output, uint64_t stride, uint64_t patience);
 

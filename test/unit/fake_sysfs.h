@@ -25,10 +25,11 @@ void fake_put(const char *root, const char *path, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void fake_link(const char *root, const char *path, const char *target);
 
-/* NODES NUMA nodes of CORES processors each (at most 32 in all), all Intel family 6 model 106. */
+/* Add NODES NUMA nodes of CORES processors each (at most 32 in total), all of Intel family 6 model
+ * 106. */
 void fake_cpus(const char *root, int nodes, int cores);
 void fake_pci_add(const char *root, const struct fake_pci *pci);
-/* A verbs device with one port below the PCI device at PATH (as in fake_pci). */
+/* Add a verbs device with one port below the PCI device at PATH (as in fake_pci). */
 void fake_verbs(const char *root, const char *path, const char *name, const char *state,
                 const char *rate, const char *guid);
 /* An IP interface; PATH NULL: a virtual one. */

@@ -67,8 +67,8 @@ void fake_verbs_event(int device, enum ibv_event_type type);
 /* Break the device: its queue pairs no longer send, receive or report anything, not even errors. */
 void fake_verbs_mute(int device);
 
-/* Deliver the sends of that time now, long after. They
- * must not change anything, because no process waits for them. Only after fake_verbs_expire. */
+/* Deliver the sends that waited while the cable was pulled. They must not change anything, because
+ * no process waits for them any longer. Call this only after fake_verbs_expire. */
 void fake_verbs_haunt(void);
 
 /*

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Inside of fake_verbs: what its two files share. Everything is guarded by the mutex. */
+/* Internals that the two files of fake_verbs share. The mutex guards all of them. */
 #ifndef TEST_FAKE_VERBS_INTERNAL_H
 #define TEST_FAKE_VERBS_INTERNAL_H
 
@@ -47,7 +47,7 @@ struct fake_mr {
     bool gpu;
 };
 
-struct lazy_write { /* on its way to a GPU, though its completion can be seen */
+struct lazy_write { /* in flight to a GPU, although its completion is visible */
     struct lazy_write *next;
     int device;
     uint64_t address;
@@ -87,7 +87,7 @@ extern struct fake fake;
 
 #define LOCK   pthread_mutex_lock(&fake.mutex)
 #define UNLOCK pthread_mutex_unlock(&fake.mutex)
-/* True if this call, of the kind `name`, must fail. */
+/* Return true if this call, of the kind `name`, must fail. */
 #define FAILS(name) (++fake.calls.name == fake.faults.name)
 
 static inline const struct fake_device *fake_device_of(const struct ibv_context *context)
@@ -95,7 +95,7 @@ static inline const struct fake_device *fake_device_of(const struct ibv_context 
     return &fake.device[context->device - fake.handle];
 }
 
-/* fake_verbs_data.c: the data path, as a device's own table holds it */
+/* fake_verbs_data.c: the data path, as in the table of a device */
 void fake_enter_error(struct fake_qp *qp); /* under the lock */
 int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int fake_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);

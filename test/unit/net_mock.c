@@ -311,7 +311,7 @@ static int mock_post(struct gpuring_net_link *link, enum gpuring_protocol protoc
 
     (void) more;
     pthread_mutex_lock(&fabric.mutex);
-    /* A process that does not know yet that the link has failed may post more. A dead net never
+    /* A process may still post messages until it learns that the link has failed. A dead net never
      * reports a failure. */
     if (link->status == GPURING_OK && post_breaks_contract(link, protocol, step, bytes, head)) {
         fabric.violations++;
@@ -385,7 +385,7 @@ static void deliver(struct gpuring_net_link *link, const struct message *message
         deliver_data(link, message);
         return;
     }
-    /* A head carried by the pair's data may have overtaken this credit. */
+    /* A head in the data of the pair may have overtaken this credit. */
     *credit = message->step > *credit ? message->step : *credit;
     gpuring_net_base_credit(&link->base, message->protocol, *credit);
 }

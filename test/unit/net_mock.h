@@ -6,7 +6,7 @@
  * is delivered, by the thread that polls the receiver: if a slot is reused too early, the data
  * is wrong, and a thread sanitizer reports the race.
  *
- * All nets share one fabric. Threads: every function from any thread.
+ * All nets share one fabric. Any thread may call every function.
  */
 #ifndef GPURING_NET_MOCK_H
 #define GPURING_NET_MOCK_H

@@ -27,7 +27,8 @@ static const struct {
     {2, 6, 1}, {3, 7, 1}, {4, 5, 1}, {4, 6, 1}, {4, 7, 2}, {5, 6, 2}, {5, 7, 1}, {6, 7, 2},
 };
 
-/* The network of the GPUs in the bit mask, renumbered from 0. Returns 0 or the error of pci_flow_*.
+/* Build the network of the GPUs in the bit mask, renumbered from 0. Return 0 or the error of
+ * pci_flow_*.
  */
 static inline int cube_flow(struct pci_flow *flow, unsigned mask)
 {

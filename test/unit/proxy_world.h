@@ -44,7 +44,7 @@ static inline void process_stop(struct process *process)
     gpuring_net_mock.close(process->net);
 }
 
-/* A network with these faults, and two processes on it. */
+/* Create a network with these faults, and two processes on it. */
 static inline void both_start(struct process *a, struct process *b,
                               const struct gpuring_mock_faults *faults)
 {
@@ -79,7 +79,7 @@ static inline void pair_open(struct pair *pair, struct process *from, struct pro
         GPURING_OK);
 }
 
-/* Slots of the one bring credits of the other along. */
+/* Make a pair of two connections. Slots of one then contain credits of the other. */
 static inline void pair_with(struct pair *there, struct pair *back)
 {
     gpuring_proxy_pair(there->sender.link, back->receiver.link);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The block executor of the CUDA kernels, with real threads for the threads of a block: all plans,
- * protocols and types, boundaries and misalignments; meant to be run under a thread sanitizer too.
+ * Test the block executor of the CUDA kernels with real threads instead of those of a block: all
+ * plans, protocols and types, boundaries and misalignments. The thread sanitizer runs this test,
+ * too.
  */
 #include "test/unit/unit.h"
 
@@ -32,7 +33,7 @@ static int run_block8(struct gpuring_work *work)
     return block_work_run(work, 8);
 }
 
-/* Some ranks are blocks, the others hosts: both speak the same protocols. */
+/* Some ranks are blocks and the others hosts, because both use the same protocols. */
 static int run_mixed(struct gpuring_work *work)
 {
     return work->chunk % 256 == 0 && ((uintptr_t) work->input & 1) == 0
@@ -116,7 +117,7 @@ static void test_all_types(void **state)
     }
 }
 
-/* Ranks run in turn: every wait gives up immediately, also inside batches, and is resumed later.
+/* Ranks run in turn. Every wait gives up immediately, also inside batches, and is resumed later.
  */
 static void test_resume(void **state)
 {

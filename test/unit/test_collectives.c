@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The collectives other than allreduce, on the connections of base plans: proven by the
- * checker for all roots, refused when a step is changed, and run by the host executor, over each
- * protocol, with even and uneven blocks, in place and not.
+ * Test the collectives other than allreduce, on the connections of base plans. The checker proves
+ * them for all roots and refuses them if a step is changed. The host executor runs them with each
+ * protocol, with even and uneven blocks, in place and out of place.
  */
 #include "test/unit/unit.h"
 
@@ -34,7 +34,8 @@ static const struct base {
     {GPURING_ALGORITHM_TREE, false, 2, 64}};
 #define NBASES (sizeof bases / sizeof *bases)
 
-/* Threads meet each other between a few ranks as between many, and the thread sanitizer is slow. */
+/* Use few ranks under the thread sanitizer, because it is slow, and few ranks have the same
+ * interactions of threads. */
 #if defined __SANITIZE_THREAD__
 #define MORE_RANKS 5 /* than the least of a base, at most */
 #else
@@ -69,7 +70,7 @@ static int roots_of(enum gpuring_collective collective, int nranks)
                : 1;
 }
 
-/* Direct and chains need one slot; steps of rings and trees receive and send: two. */
+/* Direct and chains need one slot. Steps of rings and trees receive and send, so they need two. */
 static void prove(enum gpuring_collective collective, const struct base *base, int n, int root)
 {
     uint32_t slots = base->in_order || base->algorithm == GPURING_ALGORITHM_DIRECT ? 1 : 2;
@@ -86,8 +87,8 @@ static void prove(enum gpuring_collective collective, const struct base *base, i
     test_plans_free(&plans);
 }
 
-/* Everything that there is, and reductions in rank order but for those on rings and trees: for each
- * root between few ranks, for fewer between more. */
+/* Prove all plans, and those of reductions in rank order except on rings and trees, for each root
+ * between few ranks, and for some roots between many. */
 static void test_proven(void **state)
 {
     int proven = 0;
@@ -110,7 +111,7 @@ static void test_proven(void **state)
     assert_true(proven > 1000);
 }
 
-/* Plans for messages are proven, too, and refused if a lane sends another block. */
+/* Prove plans for messages as well. They are refused if a lane sends another block. */
 static void test_messages(void **state)
 {
     for (int n = 2; n <= 40; n += n < 9 ? 1 : 31) {
@@ -221,7 +222,7 @@ static int change_step(struct gpuring_plan_lane *lane, uint32_t k, enum change c
     }
 }
 
-/* Every change of every step of every rank is refused. */
+/* Check that every change of every step of every rank is refused. */
 static void test_changed(void **state)
 {
     int changed = 0;
@@ -295,7 +296,7 @@ static bool may_be_in_place(const struct collective_call *call)
            (call->collective != GPURING_COLLECTIVE_ALLTOALL || !call->uneven);
 }
 
-/* Several operations one after the other on the same connections, of all sizes. */
+/* Run several operations of all sizes, one after another on the same connections. */
 static void run_many(enum gpuring_collective collective, const struct base *base,
                      enum gpuring_protocol protocol, int nranks)
 {

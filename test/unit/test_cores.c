@@ -202,7 +202,7 @@ static void test_thread(void **state)
     assert_true(CPU_EQUAL(&own, &after));
 }
 
-/* With a core for itself the thread polls for longer before it yields. */
+/* If no other thread uses its core, the thread polls for longer before it yields. */
 static void test_spin(void **state)
 {
     const struct gpuring_proxy_config usual = {.spin_us = -1, .yield_us = -1};

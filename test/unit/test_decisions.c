@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The decisions of the component that need no MPI: which ranks share a node and do they agree,
- * which algorithm and protocol serve a size, does a result agree with a second one.
+ * Test the decisions of the component that need no MPI: which ranks share a node and whether they
+ * agree, which algorithm and protocol serve a size, and whether a result agrees with a second one.
  */
 #include "test/unit/unit.h"
 
@@ -235,7 +235,7 @@ static void broadcasts_go_by_trees_between_many_ranks(void **state)
                                                 .protocol = GPURING_PROTOCOL_LL};
     }
     assert_int_equal(algorithm_of_bcast(&config, 8), GPURING_ALGORITHM_RING);
-    /* Between nodes the model knows no direct exchange, inside one it does. */
+    /* The model has direct exchanges inside a node, but not between nodes. */
     config.plans[GPURING_COLLECTIVE_BCAST] |= 1u << GPURING_ALGORITHM_DIRECT;
     assert_int_equal(algorithm_of_bcast(&config, 8), GPURING_ALGORITHM_DIRECT);
     config.nnodes = 1;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The CUDA device in an application of several contexts, on the stand-in driver: memory of others
- * than its own, and its own destroyed. Every case is a process.
+ * Test the CUDA device in an application with several contexts, on the stand-in driver: memory of
+ * contexts other than its own, and the destruction of its own context. Every case runs in a
+ * separate process.
  */
 #include "test/unit/unit.h"
 
@@ -86,7 +87,7 @@ static void memory_of_other_contexts_is_copied(void **state)
     cuda_in_process("", contexts_body);
 }
 
-/* An entry point that fails at its n-th call, with copies between contexts. */
+/* Let an entry point fail at its n-th call, with copies between contexts. */
 static void failing_copies_body(void)
 {
     const struct gpuring_cuda_driver *driver;
@@ -132,7 +133,7 @@ static void failing_copies_between_contexts_are_survived(void **state)
 
 static long (*calls)(const char *symbol);
 
-/* The driver's calls, and the waits among them, to classify memory. */
+/* Count the driver calls that classify memory, and the waits among them. */
 static long calls_to_classify(struct gpuring_device *device, void *memory, long *waits)
 {
     long all = calls(NULL);
@@ -266,7 +267,7 @@ static void destroyed_body(void)
     CUDA_REQUIRE(ops->copied(stream) == GPURING_ERR_CONTEXT);
     CUDA_REQUIRE(!ops->stream_works(stream));
     pinned[4999] = 1; /* the host may go on with it */
-    /* Buffers of other contexts are still copied, on streams that are made now. */
+    /* Buffers of other contexts are still copied, on streams that are created now. */
     CUDA_REQUIRE(ops->stream_create(device, &later) == GPURING_OK && ops->stream_works(later));
     memset(pinned, 7, 64);
     CUDA_REQUIRE(ops->copy(later, (void *) (uintptr_t) buffer, pinned, 64) == GPURING_OK);
@@ -313,7 +314,7 @@ static void given_back_body(void)
     CUDA_REQUIRE(driver->free(buffer) == CUDA_SUCCESS);
 }
 
-/* As cudaDeviceReset: the handle of the primary context stays. */
+/* Reset the primary context like cudaDeviceReset, so that its handle stays the same. */
 static void reset_body(void)
 {
     const struct gpuring_cuda_driver *driver;
@@ -351,7 +352,7 @@ static void a_destroyed_context_is_an_error(void **state)
     cuda_in_process("", reset_body);
 }
 
-/* The host's memory, registered in a context that is not the device's. */
+/* Use host memory that is registered in a context other than the device's. */
 static void registered_body(void)
 {
     static uint8_t memory[5000];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The CUDA device on the stand-in driver (test/standin): kinds of pointers, memory between
- * processes, plans run as kernels over device memory, and what faults of the driver lead to. None
- * of this is a result of a GPU. Every case runs in a separate process, because a
- * driver stays loaded for the life of a process.
+ * Test the CUDA device on the stand-in driver (test/standin): kinds of pointers, memory between
+ * processes, plans that run as kernels on device memory, and the results of driver faults. None of
+ * this is a result of a GPU. Every case runs in a separate process, because a driver stays loaded
+ * for the life of a process.
  */
 #include "test/unit/unit.h"
 
@@ -102,7 +102,7 @@ static void memory_is_zeroed_and_contexts_stay(void **state)
     cuda_in_process("", memory_body);
 }
 
-/* Peers within one process: the driver would refuse to open the handle there. */
+/* Use a peer in the same process, where the driver would refuse to open the handle. */
 static void rows_body(void)
 {
     uint8_t from[7 * 130], to[7 * 300] = {0};
@@ -157,8 +157,8 @@ static void check_copies(struct gpuring_device *device, struct gpuring_stream *s
     }
 }
 
-/* Copies of one row to the GPU wait 200 us: after a few all small ones have two rows, although
- * those from the GPU in between do not wait. */
+/* Copies of one row to the GPU wait 200 us. After a few of them, all small copies must have two
+ * rows, although copies from the GPU in between do not wait. */
 static void turns_body(void)
 {
     const struct gpuring_cuda_driver *driver;
@@ -218,11 +218,11 @@ static void export_body(void)
     driver = cuda_application_start(0, &buffer, 64);
     device = cuda_attached(buffer);
     CUDA_REQUIRE(ops->alloc(device, 4096, &memory) == GPURING_OK);
-    /* A process that maps the memory must get nothing else: no other memory may be in the same 2
-     * MiB unit of the driver. */
+    /* A process that maps the memory must not get access to other memory, so no other memory may be
+     * in the same 2 MiB unit of the driver. */
     CUDA_REQUIRE((uintptr_t) memory % (2 << 20) == 0);
     CUDA_REQUIRE(ops->export(device, memory, &handle) == GPURING_OK && handle.size == 2 << 20);
-    /* The driver maps no memory twice, as that of this process would be. */
+    /* The driver maps no memory twice, which would happen with memory of this process. */
     CUDA_REQUIRE(ops->import(device, &handle, &mapped) == GPURING_ERR_UNSUPPORTED);
     ops->free(device, memory);
     ops->close(device);
@@ -264,7 +264,7 @@ static void no_driver_body(void)
     CUDA_REQUIRE(ops->open(&device) == GPURING_OK);
     CUDA_REQUIRE(ops->attach(device, &pointer) == GPURING_ERR_UNSUPPORTED);
     CUDA_REQUIRE(strstr(cuda_last_log, "[driver-start]") != NULL);
-    /* Pointers are still asked about: the application may have started it. */
+    /* Pointers are still classified, because the application may have started the driver. */
     CUDA_REQUIRE(gpuring_cuda_driver(true, NULL) != NULL);
     CUDA_REQUIRE(gpuring_cuda_driver(false, NULL) != NULL);
     ops->close(device);
@@ -275,7 +275,7 @@ static void a_driver_that_does_not_start_is_reported(void **state)
     cuda_in_process("cuInit=1", no_driver_body);
 }
 
-/* A driver before CUDA 11.7: the component works without the missing functions. */
+/* The component works with a driver before CUDA 11.7, which lacks some functions. */
 static void older_driver_body(void)
 {
     struct gpuring_device_nic access;
@@ -307,7 +307,7 @@ static void count_log(enum gpuring_log_level level, const char *text)
     logged += strstr(text, "[driver-old]") != NULL;
 }
 
-/* A driver that cannot be used: its memory is none of the host's all the same. */
+/* Memory of a driver that cannot be used is still not host memory. */
 static void useless_driver_body(void)
 {
     void *handle = cuda_load_driver_without("cuDeviceGetUuid_v2");
@@ -339,7 +339,7 @@ static void a_driver_that_cannot_be_used_makes_no_host_memory(void **state)
     cuda_in_process("", useless_driver_body);
 }
 
-/* All ranks are connected and have right results, and nothing is leaked. */
+/* Check that all ranks are connected and have right results, and that nothing is leaked. */
 static void assert_clean(const struct cuda_scenario *scenario, const struct cuda_outcome *outcome)
 {
     for (int r = 0; r < scenario->nranks; r++) {
@@ -364,7 +364,8 @@ static void processes_reduce_device_memory(void **state)
     }
 }
 
-/* As processes that share a GPU without MPS: one kernel at a time, so none may wait for ever. */
+/* Run one kernel at a time, like processes that share a GPU without MPS. No kernel may wait for
+ * ever. */
 static void kernels_that_cannot_run_together_make_progress(void **state)
 {
     char lock[] = "/tmp/gpuring-gpu.XXXXXX";
@@ -377,10 +378,11 @@ static void kernels_that_cannot_run_together_make_progress(void **state)
     cuda_run(&scenario, &outcome);
     unlink(lock);
     assert_clean(&scenario, &outcome);
-    assert_true(outcome.resumed > 0); /* they gave way to each other, and that is counted */
+    assert_true(outcome.resumed > 0); /* they made room for each other, which is counted */
 }
 
-/* Two GPUs map each other's memory, but writes arrive changed: found before any data moves. */
+/* Two GPUs map each other's memory, but writes are changed. This is detected before any data is
+ * sent. */
 static void memory_that_corrupts_is_not_used(void **state)
 {
     struct cuda_scenario scenario = {.nranks = 2, .gpus = 2, .faults = {"corrupt=1", NULL}};
@@ -395,8 +397,8 @@ static void memory_that_corrupts_is_not_used(void **state)
     assert_non_null(strstr(outcome.warning[0], "[peer-silent]"));
 }
 
-/* Lines of LL128 arrive torn at one rank: no rank of the plan uses LL128, and the pair keeps its
- * mapping. The verdict holds for later communicators, which do not test again. */
+/* One rank receives torn lines of LL128. No rank of the plan uses LL128 then, and the pair keeps
+ * its mapping. The result also applies to later communicators, which do not test again. */
 static void torn_lines_turn_ll128_off(void **state)
 {
     for (int gpus = 1; gpus <= 2; gpus++) {
@@ -417,7 +419,7 @@ static void torn_lines_turn_ll128_off(void **state)
     }
 }
 
-/* Lines of LL arrive wrong at one rank: its pairs use host memory, and the others do not. */
+/* One rank receives wrong lines of LL. Its pairs use host memory, and the others do not. */
 static void wrong_lines_are_staged(void **state)
 {
     struct cuda_scenario scenario = {
@@ -450,7 +452,7 @@ static void peers_out_of_reach_are_staged(void **state)
     assert_string_equal(outcome.warning[2], "");
 }
 
-/* GPUs without peer access; ranks of the same GPU still reach each other. */
+/* Without peer access between GPUs, ranks of the same GPU still reach each other. */
 static void refused_peer_access_is_staged(void **state)
 {
     struct cuda_scenario scenario = {
@@ -529,7 +531,7 @@ static void every_failing_call_is_survived(void **state)
     }
 }
 
-/* An error that breaks the context at the n-th launch: of the probe, of an operation. */
+/* Break the context at the n-th launch, of the probe or of an operation. */
 static void broken_contexts_are_reported(void **state)
 {
     for (int n = 1; n <= 3; n++) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The host device: memory shared between processes, its handles, and the effect of bad handles. */
+/* Test the host device: memory shared between processes, its handles, and the effect of bad
+ * handles. */
 #include "test/unit/unit.h"
 
 #include <errno.h>

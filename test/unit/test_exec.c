@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The host executor: every plan over every protocol, type and operation, with sizes around every
- * boundary and buffers at every misalignment, in and out of place. Ranks run in turn in one thread
- * (each returns as soon as it would wait, so every wait is also a resumption), then as threads.
+ * Test the host executor with every plan, protocol, type and operation, with sizes around every
+ * boundary and buffers at every misalignment, in place and out of place. Ranks run in turn in one
+ * thread (each returns as soon as it would wait, so every wait is also a resumption), then as
+ * threads.
  */
 #include "test/unit/unit.h"
 
@@ -251,7 +252,7 @@ static void test_abort(void **state)
     test_plans_free(&plans);
 }
 
-/* Ranks that disagree on the count: an error, not garbage. */
+/* If ranks have different counts, the result is an error. */
 static void test_other_count(void **state)
 {
     struct test_plans plans;

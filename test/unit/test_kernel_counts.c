@@ -127,7 +127,7 @@ static void connect_peers(uint32_t protocol, uint32_t bytes)
                                         .launch_seq = TURN};
 }
 
-/* Let data of a peer, all ones, arrive in a slot. */
+/* Write data of a peer, all ones, into a slot. */
 static void arrived(uint32_t protocol, uint32_t bytes, int p, uint32_t number_of_slot)
 {
     const float one = 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Choice of the network that connects the nodes, from the announcements of all ranks. */
+/* Test the choice of the network that connects the nodes, from the announcements of all ranks. */
 #include "test/unit/unit.h"
 
 #include <arpa/inet.h>
@@ -65,7 +65,7 @@ static void test_reach(void **state)
     assert_false(gpuring_nic_reaches(&local, &v6));
     assert_true(gpuring_nic_reaches(&local, &local));
 
-    /* Two rails with an IP network each, which a router may or may not connect. */
+    /* Two rails with one IP network each, which may be connected by a router. */
     assert_true(gpuring_nic_same_network(&v4, &v4_far)); /* as far as is known */
     v4.bits = v4_far.bits = 96 + 12;
     assert_false(gpuring_nic_same_network(&v4, &v4_far));
@@ -130,7 +130,7 @@ static void test_auto(void **state)
     expect(GPURING_PARAM_NET_AUTO, ranks, 4, "rank 3 on b reports: timed out", GPURING_NET_KIND_MPI,
            false, "[rdma-failed] RDMA did not connect the ranks: rank 3 on b reports: timed out");
 
-    /* One rank without a port, or without verbs, is enough. */
+    /* Verbs is not used if one rank has no port or no verbs. */
     ranks[3].nnics = 0;
     expect(GPURING_PARAM_NET_AUTO, ranks, 4, NULL, GPURING_NET_KIND_MPI, false,
            "[no-rdma-port] b ");
@@ -142,7 +142,7 @@ static void test_auto(void **state)
            "[rdma-failed] RDMA did not connect an earlier communicator of rank 2 on b");
     ranks[2].failed = false;
     ranks[1].verbs = false;
-    /* UCX by the ports, if all ranks have both. */
+    /* UCX is selected according to the ports, if all ranks have both. */
     expect(GPURING_PARAM_NET_AUTO, ranks, 4, NULL, GPURING_NET_KIND_UCX, true,
            "[no-verbs] rank 1 on a ");
     ranks[2].ucx = false;
@@ -154,7 +154,7 @@ static void test_auto(void **state)
            "[no-verbs] rank 1 on a ");
 }
 
-/* One process with its limit of queue pairs is enough, if verbs would be chosen otherwise. */
+/* Verbs is not used if one process has reached its limit of queue pairs. */
 static void test_limit(void **state)
 {
     struct rank ranks[3];
@@ -177,7 +177,8 @@ static void test_limit(void **state)
     expect(GPURING_PARAM_NET_AUTO, ranks, 3, NULL, GPURING_NET_KIND_VERBS, true, "rxe0:1");
 }
 
-/* Ports of different networks: pairs on different nodes count, wherever they are in the list. */
+/* With ports of different networks, pairs on different nodes count, wherever they are in the
+ * list. */
 static void test_networks(void **state)
 {
     struct rank ranks[6];
@@ -195,7 +196,8 @@ static void test_networks(void **state)
     expect(GPURING_PARAM_NET_AUTO, ranks, 3, NULL, GPURING_NET_KIND_MPI, false,
            "[rdma-networks] no RDMA port of b ");
 
-    /* Ranks of a node need not reach each other by the network; other nodes' ranks must. */
+    /* Ranks of one node do not have to reach each other through the network, but those of different
+     * nodes do. */
     ranks[0] = rank_of(0, "a", infiniband, 1);
     ranks[1] = rank_of(0, "a", infiniband + 1, 1);
     ranks[2] = rank_of(1, "b", infiniband, 1);
@@ -205,7 +207,8 @@ static void test_networks(void **state)
     expect(GPURING_PARAM_NET_AUTO, ranks, 3, NULL, GPURING_NET_KIND_VERBS, true, "");
 }
 
-/* Every rank decides alike, whatever it is that its own list begins with: the list is the same. */
+/* All ranks make the same choice, because they have the same list, regardless of the order of their
+ * own ports. */
 static void test_asked(void **state)
 {
     struct rank ranks[2];

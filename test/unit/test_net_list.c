@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Lists of network devices, and reading them from a made-up /sys. */
+/* Test lists of network devices, and reading them from an invented /sys. */
 #include "test/unit/unit.h"
 
 #include <arpa/inet.h>

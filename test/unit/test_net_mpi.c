@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The net `mpi` between two ranks in one thread. The messages are those of this file: small ones
- * are stored until they are received, large ones complete when they are received.
+ * Test the net `mpi` between two ranks in one thread. This file simulates the messages. Small ones
+ * are stored until they are received, and large ones complete when they are received.
  */
 #include "test/unit/unit.h"
 
@@ -255,7 +255,7 @@ static void take(uint64_t step, uint32_t bytes)
     __atomic_store_n(&end->head[0]->head, step + 1, __ATOMIC_RELEASE);
 }
 
-/* Small and large slots, each sent before and after its receive was posted. */
+/* Send small and large slots, each before and after its receive was posted. */
 static void test_steps(void **state)
 {
     for (uint64_t step = 0; step < 40; step++) {
@@ -275,7 +275,7 @@ static void test_steps(void **state)
     }
 }
 
-/* Small slots leave before the receiver takes part, up to the window. An operation must not end
+/* Small slots are sent before the receiver takes part, up to the window. An operation must not end
  * before the receiver has begun to receive the last slot of the window. */
 static void test_window(void **state)
 {
@@ -300,7 +300,7 @@ static void test_window(void **state)
     }
 }
 
-/* Messages are looked at after one of them has completed, or lanes have run. */
+/* The net tests messages only after one of them has completed, or lanes have run. */
 static void test_looks(void **state)
 {
     struct gpuring_proxy_group *group = &ranks[1].end.group;

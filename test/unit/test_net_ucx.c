@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The net `ucx` between processes: a parent that receives and a forked child that sends (and the
- * reverse for credits), over each kind of transport that UCX has on every machine; and a peer that
- * dies. UCX must not be started before the fork, so the parent of all only forks.
+ * Test the net `ucx` between two processes, one that receives and sends credits and one that does
+ * the reverse, over each kind of transport that UCX has on every machine, and with a peer that
+ * dies. UCX must not be started before the fork, so the parent of all processes only forks.
  */
 #include "test/unit/unit.h"
 
@@ -86,7 +86,7 @@ static int side_open(struct side *side, bool sender, uint64_t slot_bytes, int fd
     }
     status = lane_end_connect(&side->end, peer_process, peer_process_bytes, peer_handle, peer_bytes,
                               sender ? "rank 1 on receiver" : "rank 0 on sender");
-    /* By its address the peer finds the endpoint that it has: with endpoints, too, it is the same.
+    /* The peer finds the endpoint of an address. If it already has one, this is the same endpoint.
      */
     memcpy(peer_process, process, process_bytes);
     peer_process_bytes = sizeof process;
@@ -99,7 +99,7 @@ static int side_open(struct side *side, bool sender, uint64_t slot_bytes, int fd
                : GPURING_OK;
 }
 
-/* A barrier that keeps both processes until both are done, as MPI_Finalize does. */
+/* Wait until both processes are done, as MPI_Finalize does. */
 static void meet(const struct side *side)
 {
     char byte = 0;
@@ -199,7 +199,7 @@ static void test_transfer(void **state)
     unsetenv("GPURING_UCX_TLS");
 }
 
-/* One connection over several devices, as many as there are. */
+/* Use one connection over all devices. */
 static void test_rails(void **state)
 {
     setenv("GPURING_UCX_TLS", "tcp", 1);
@@ -328,7 +328,7 @@ static void test_abilities(void **state)
     assert_true(run_pair(abilities_side, 4096));
 }
 
-/* A library that is not there, or is none of UCX. */
+/* The library does not exist, or is not UCX. */
 static void test_library(void **state)
 {
     struct gpuring_ucx table;
@@ -368,7 +368,8 @@ static bool killed_side(int fd, bool sender, uint64_t slot_bytes)
 
 static void test_killed_peer(void **state)
 {
-    /* Some transports have no connection that breaks: UCX looks after the peer now and then. */
+    /* Some transports have no connection that could break, so UCX checks the peer from time to
+     * time. */
     static const struct {
         const char *transports, *interval;
     } cases[] = {{"all", "0.2s"}, {"tcp", "0.2s"}, {"tcp", "inf"}};
@@ -384,7 +385,7 @@ static void test_killed_peer(void **state)
     unsetenv("GPURING_UCX_KEEPALIVE_INTERVAL");
 }
 
-/* The sender gives up while its process goes on: the receiver learns why. */
+/* If the sender gives up while its process continues, the receiver learns the reason. */
 static bool abort_side(int fd, bool sender, uint64_t slot_bytes)
 {
     struct side side;

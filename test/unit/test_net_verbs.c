@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The net `verbs` on devices that exist in this process only (fake_verbs.h): transfers,
- * every status that a completion can have, asynchronous events, failing calls, and closing. That
- * real verbs work is shown on the emulated machines of test/rdma.
+ * Test the net `verbs` on devices that exist in this process only (fake_verbs.h): transfers, every
+ * status that a completion can have, asynchronous events, failing calls, and closing. The emulated
+ * machines of test/rdma test it with real verbs.
  */
 #include "test/unit/unit.h"
 
@@ -75,7 +75,8 @@ static void test_global_routes(void **state)
     world_close(&world);
 }
 
-/* Every status: both hosts, device, port, status and a remedy in the text; the other link lives. */
+/* For every status, the text has both hosts, device, port, status and a remedy, and the other link
+ * continues. */
 static void test_completion_errors(void **state)
 {
     for (int status = IBV_WC_LOC_LEN_ERR; status <= IBV_WC_GENERAL_ERR; status++) {
@@ -88,7 +89,7 @@ static void test_completion_errors(void **state)
         world_open(&world, &world_roce, 1, 2, NULL);
         fake_verbs_set_faults(&faults);
         if (status == IBV_WC_LOC_LEN_ERR) {
-            /* Either end may have hit it; the other then sees that its peer is gone. */
+            /* Either end may have detected it. The other one then detects that its peer is gone. */
             world_transfer(&world, 0, GPURING_PROTOCOL_SIMPLE, 100, &sent, &received);
             assert_int_equal(sent, GPURING_ERR_NET);
             assert_int_equal(received, GPURING_ERR_NET);
@@ -112,7 +113,7 @@ static void test_completion_errors(void **state)
     }
 }
 
-/* A cable is pulled: the receiver, which has nothing to send, learns of it by its probes. */
+/* If a cable is pulled, the receiver, which has nothing to send, detects this with its probes. */
 static void test_pulled_cable(void **state)
 {
     const time_t deadline = time(NULL) + LANE_DEADLINE_SECONDS;
@@ -144,7 +145,8 @@ static void look_after(struct gpuring_net *net, uint64_t *now, int seconds)
     gpuring_gate_leave(net->base.gate);
 }
 
-/* A peer that has not connected yet answers nothing: it is tried only when all have connected. */
+/* A peer that has not connected yet does not answer, so probes are sent only when all have
+ * connected. */
 static void test_late_peer(void **state)
 {
     uint8_t handle[GPURING_NET_HANDLE_BYTES];
@@ -225,13 +227,13 @@ static void test_last_event(void **state)
     struct world world;
 
     world_open(&world, devices, 1, 1, NULL);
-    world_transfer_well(&world, 0, 20); /* it has been looked at, and is not again so soon */
+    world_transfer_well(&world, 0, 20); /* it was just checked, so it is not checked again now */
     fake_verbs_event(0, IBV_EVENT_PORT_ERR);
     world_close(&world);
     assert_true(log_has("[port-down] host1: device roce0 port 1"));
 }
 
-/* Every event that there is: those of a queue pair or a device end links, no other does. */
+/* Raise every event. Those of a queue pair or a device end links, and no others do. */
 static void test_each_event(void **state)
 {
     static const struct {
@@ -272,7 +274,7 @@ static void test_each_event(void **state)
     }
 }
 
-/* The receiver has closed in good order: no error until a process tries to send to it. */
+/* If the receiver has closed normally, there is no error until a process tries to send to it. */
 static void test_closed_peer(void **state)
 {
     struct world world;
@@ -310,7 +312,8 @@ static void *leave_main(void *group)
     return NULL;
 }
 
-/* Links that close together wait for their peers together; and, in the second round, not at all. */
+/* Links that are closed together wait for their peers together. In the second round, they do not
+ * wait. */
 static void test_leave_together(void **state)
 {
     const time_t deadline = time(NULL) + LANE_DEADLINE_SECONDS;
@@ -419,9 +422,9 @@ static void test_failing_calls(void **state)
 }
 
 /*
- * A full queue is waited for; any other refusal is an error. The timing of the threads determines
- * whether the refused send is a slot or a credit; either must be repeated. The fake device never
- * refuses the net's own empty writes, because the net repeats them without the proxy.
+ * The net waits if the queue is full. Any other refusal is an error. The timing of the threads
+ * determines whether the refused send is a slot or a credit; either must be repeated. The fake
+ * device never refuses the net's own empty writes, because the net repeats them without the proxy.
  */
 static void test_refused_sends(void **state)
 {
@@ -453,7 +456,7 @@ static void test_refused_probes(void **state)
     world_transfer_well(&world, 0, 50);
     until_sleeping(world.proxy[0]);
     fake_verbs_set_faults(&broken);
-    /* An idle connection is tried with one within a second or two. */
+    /* An idle connection is tested with an empty write within a second or two. */
     until_failed(&world.recv[0]);
     assert_int_equal(world.recv[0].failed, GPURING_ERR_NET);
     assert_non_null(strstr(gpuring_proxy_error(world.recv[0].link), strerror(EIO)));

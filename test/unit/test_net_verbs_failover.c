@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Several queue pairs of a connection of the net `verbs`, and what happens when some of them fail
- * under way, on devices that exist in this process only: every chunk arrives once, in order, with
- * its data, as long as one path is left, and an error names all of them when none is.
+ * Test connections of the net `verbs` with several queue pairs of which some fail during transfers,
+ * on devices that exist in this process only. As long as one path is left, every chunk is received
+ * once, in order and with its data. If none is left, an error names all of them.
  */
 #include "test/unit/unit.h"
 
@@ -53,7 +53,7 @@ static void test_several_queue_pairs(void **state)
     }
 }
 
-/* A spare is a separate path: another port at one end at least. */
+/* A spare is a separate path, with another port at one end or at both. */
 static void test_spares(void **state)
 {
     const struct fake_device two[] = {world_roce, world_roce_next};
@@ -123,7 +123,7 @@ static bool is_whole(const struct lane_end *end)
 /* Slots of which some have two whole blocks. */
 #define LARGE (2 * GPURING_VERBS_BLOCK + 256)
 
-/* The nth send fails, for every n that a transfer passes, before and after it has arrived. */
+/* Let the nth send fail, for every n of a transfer, before and after it has been received. */
 static void each_step(const struct fake_device *devices, unsigned most)
 {
     const struct gpuring_net_config config = with(1, 1);
@@ -221,7 +221,7 @@ static void test_credits_ride(void **state)
     }
 }
 
-/* A queue pair that does not connect: the other one serves from the first chunk on. */
+/* If a queue pair does not connect, the other one transfers all chunks from the first one on. */
 static void test_not_connected(void **state)
 {
     const struct fake_device devices[] = {world_roce, world_roce_next};
@@ -284,7 +284,7 @@ static void test_random(void **state)
     assert_true(kills > 60);
 }
 
-/* No path is left: both ends fail, with a text that names the last one and the others. */
+/* If no path is left, both ends fail, with a text that names the last path and the others. */
 static void test_no_path_left(void **state)
 {
     const struct fake_device devices[] = {world_roce, world_roce_next};
@@ -321,7 +321,7 @@ static void test_no_other_path_tried(void **state)
     fake_verbs_set_faults(&faults);
     world_transfer(&world, 0, GPURING_PROTOCOL_SIMPLE, 100, &sent, &received);
     assert_true(sent == GPURING_ERR_NET || received == GPURING_ERR_NET);
-    /* Either end may have hit it; the other finds no answer on any path. */
+    /* Either end may have detected it. The other one gets no answer on any path. */
     text = error_of(sent == GPURING_ERR_NET ? &world.send[0] : &world.recv[0]);
     text = strstr(text, "(status 10,") != NULL ? text : error_of(&world.recv[0]);
     assert_non_null(strstr(text, "(status 10,"));
@@ -334,8 +334,8 @@ struct cable {
     bool done;
 };
 
-/* Pull the cable of the first device under way; its packets are lost at first and arrive much
- * later.
+/* Pull the cable of the first device during a transfer. Its packets are lost at first and are
+ * received much later.
  */
 static void *cable_main(void *argument)
 {
@@ -396,7 +396,8 @@ static void test_port_down(void **state)
     assert_true(world_transfer_together(&world, 0, 100));
     assert_true(world_transfer_together(&world, 1, 100));
     assert_int_equal(world_rail(&world.recv[0], 0).state, GPURING_VERBS_DOWN);
-    /* The spare, too: no path is left, and the retries decide. */
+    /* The port of the spare is down as well. No path is left, and the link fails after the
+     * retries. */
     fake_verbs_event(1, IBV_EVENT_PORT_ERR);
     until_logged(&world, "[port-down] host1: device roce1 port 1");
     assert_true(world_transfer_together(&world, 0, 100));
@@ -408,7 +409,7 @@ static void test_port_down(void **state)
     world_close(&world);
 }
 
-/* A port comes back after a flap: connections that are made afterwards use it again. */
+/* After a port was down for some time, connections that are made later use it again. */
 static void test_flap(void **state)
 {
     const struct fake_device devices[] = {world_roce, world_roce_next};
@@ -430,7 +431,7 @@ static void test_flap(void **state)
     world_close(&world);
 }
 
-/* A device that failed gives its receives no longer back: its queue pairs are destroyed. */
+/* A failed device does not return its receives, so its queue pairs are destroyed. */
 static void test_mute_device(void **state)
 {
     const struct fake_device devices[] = {world_roce, world_roce_next};

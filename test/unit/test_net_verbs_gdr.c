@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Slots in a GPU's memory with the net `verbs`, on devices and memory that exist in this process
- * only: which kind of registration is taken, that nothing is sent inline from there, and that a
- * chunk counts as arrived only after the read that flushes it, also when paths fail meanwhile. This
- * tests the net, not the behaviour of hardware.
+ * Test slots in a GPU's memory with the net `verbs`, on devices and memory that exist in this
+ * process only: which kind of registration is used, that no data is sent inline from there, and
+ * that a chunk is reported only after the read that flushes it, also if paths fail in the meantime.
+ * This tests the net, not the behaviour of hardware.
  */
 #include "test/unit/unit.h"
 
@@ -55,7 +55,7 @@ static void test_registration(void **state)
     }
 }
 
-/* The ports that a connection may have to go on by must reach the memory, too. */
+/* The ports of the spares must also reach the memory. */
 static void test_registration_of_spares(void **state)
 {
     static uint8_t memory[65536];
@@ -115,7 +115,7 @@ static void test_relaxed_ordering(void **state)
     }
 }
 
-/* Without the read, the data would be missing, and the lanes look at every byte. */
+/* Without the read, the data would be missing. The lanes check every byte. */
 static void test_flush(void **state)
 {
     for (int qps = 1; qps <= 2; qps++) {
