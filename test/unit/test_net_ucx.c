@@ -86,7 +86,8 @@ static int side_open(struct side *side, bool sender, uint64_t slot_bytes, int fd
     }
     status = lane_end_connect(&side->end, peer_process, peer_process_bytes, peer_handle, peer_bytes,
                               sender ? "rank 1 on receiver" : "rank 0 on sender");
-    /* The peer finds the endpoint of an address. If it already has one, this is the same endpoint.
+    /* The peer identifies its endpoint with this address, so the address must not change with
+     * endpoints.
      */
     memcpy(peer_process, process, process_bytes);
     peer_process_bytes = sizeof process;
@@ -108,7 +109,8 @@ static void meet(const struct side *side)
     exchange(side->socket, &byte, 1, &byte, &bytes);
 }
 
-/* together: the peer lives and closes too; a net that closes is an error for links that are open.
+/* together: wait until the peer also closes, because a closed net is an error for links that are
+ * open.
  */
 static int side_close(struct side *side, bool together)
 {

@@ -119,7 +119,7 @@ static void test_candidates(void **state)
     }
 }
 
-/* A container with /sys but without the nodes of the devices: libibverbs lists none of them. */
+/* In a container with /sys but without the nodes of the devices, libibverbs lists none of them. */
 static void test_no_uverbs(void **state)
 {
     struct gpuring_net *net;
@@ -153,7 +153,7 @@ static void test_partition_and_mtu(void **state)
     assert_int_equal(fake_verbs_objects(), 0);
 }
 
-/* Ports of 25 and 200 Gb/s: only the fast ones, unless the user selects ports. */
+/* Of ports with 25 and 200 Gb/s, only the fast ones are used, unless the user selects ports. */
 static void test_slow_ports(void **state)
 {
     struct fake_device devices[] = {world_roce, world_roce_next, world_roce_last};
@@ -185,7 +185,7 @@ static void test_slow_ports(void **state)
     assert_int_equal(fake_verbs_objects(), 0);
 }
 
-/* Crossed rails: ports have the order of their networks, whatever their names are. */
+/* With crossed rails, ports are sorted by their networks, regardless of their names. */
 static void test_order_of_networks(void **state)
 {
     struct fake_device devices[] = {world_infiniband, world_roce, world_roce_next};
@@ -260,7 +260,7 @@ static void two_ends_close(struct two_ends *two, unsigned nrails, const char *co
     assert_int_equal(fake_verbs_violations(), 0);
 }
 
-/* Two subnets: only ports of one subnet are connected, spares included. */
+/* With two subnets, only ports of one subnet are connected, including spares. */
 static void test_two_subnets(void **state)
 {
     static const struct {

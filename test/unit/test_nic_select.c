@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Choice of the network device for each channel, by the engine and without it. */
+/* Test the choice of the network device for each channel, with a topology and without one. */
 #include "test/unit/unit.h"
 
 #include <stdio.h>
@@ -57,7 +57,8 @@ static void test_names(void **state)
     assert_int_equal(found.ring[1][GPURING_NIC_IN], 1);
 }
 
-/* The only port of a device may have another number in the topology; of several it may not. */
+/* If a device has a single port, the port may have another number in the topology. If it has
+ * several, it may not. */
 static void test_port_of_card(void **state)
 {
     static const struct gpuring_nic_select counted = {.nnics = 3,
@@ -77,7 +78,7 @@ static void test_port_of_card(void **state)
     assert_true(gpuring_nic_select_direct(&counted, &devices[2], GPURING_NIC_OUT, false));
 }
 
-/* Put the cores near a PCI device into a made-up /sys. */
+/* Write the cores near a PCI device to an invented /sys. */
 static void put_near(const char *root, const char *bus_id, const char *cores)
 {
     const char *const parts[] = {"bus", "bus/pci", "bus/pci/devices", NULL};
@@ -248,7 +249,7 @@ static void test_direct(void **state)
     assert_int_equal(reached[1], 4 * GPURING_NIC_WAYS); /* one of the two NICs cannot */
 }
 
-/* Exchanges go through the NIC nearest to each GPU: together they use all. */
+/* Exchanges use the NIC nearest to each GPU, and all NICs together. */
 static void test_own(void **state)
 {
     static const struct {
@@ -285,7 +286,7 @@ static void test_own(void **state)
     }
 }
 
-/* Connections know their channels: rings by number, and both trees of a channel. */
+/* Connections have the numbers of their channels, for rings and for both trees of a channel. */
 static void test_channels_of_connections(void **state)
 {
     struct gpuring_channel channels[3];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The out-of-band layer with simulated messages: results of gatherings, for
- * many numbers of ranks and in any order of events; failures that all ranks learn at the same time;
- * malformed messages.
+ * Test the out-of-band layer with simulated messages: results of gatherings for many numbers of
+ * ranks and in any order of events, failures that all ranks learn at the same time, and malformed
+ * messages.
  */
 #include "test/unit/unit.h"
 
@@ -19,7 +19,7 @@
 
 /* ---- A world of ranks in one process ---- */
 
-struct ompi_request_t { /* a message that was sent, or the wish for one */
+struct ompi_request_t { /* a message that was sent, or a posted receive */
     int from, to, tag;
     uint8_t *data; /* sent: a copy */
     size_t bytes;
@@ -111,7 +111,8 @@ static void unlink_message(struct ompi_request_t *message)
     free(message);
 }
 
-/* The first message of its pair and tag; a message lives until it was taken and is out. */
+/* Return the first message of this pair and tag. A message exists until it was received and its
+ * send is complete. */
 static bool match(struct ompi_request_t *wish, size_t *bytes)
 {
     for (struct ompi_request_t *m = messages; m != NULL; m = m->next) {
@@ -193,7 +194,7 @@ static void world_end(int n)
     }
 }
 
-/* Until all are complete, in any order; false: a rank lost contact. */
+/* Advance the ranks in any order until all are complete. Return false if a rank lost contact. */
 static bool run(int n)
 {
     for (long turn = 0, idle = 0; idle < n; turn++) {
@@ -270,7 +271,8 @@ static void agreements_bring_all_bits(void **state)
     }
 }
 
-/* A failure before a gathering: all know it at its end, and of two the lower rank's. */
+/* If a rank fails before a gathering, all ranks know this at its end. Of two failures, they learn
+ * that of the lower rank. */
 static void failures_reach_all(void **state)
 {
     for (int n = 2; n <= RANKS; n++) {
@@ -304,8 +306,8 @@ static void failures_reach_all(void **state)
     }
 }
 
-/* A failure during a gathering: some ranks know it earlier, but all act on it after the next
- * gathering. */
+/* If a rank fails during a gathering, some ranks learn this earlier, but all act on it after the
+ * next gathering. */
 static void late_failures_count_from_the_next(void **state)
 {
     int heard = 0, unheard = 0;
@@ -358,7 +360,8 @@ static void malformed_messages_are_refused(void **state)
     }
 }
 
-/* A rank of another version: all know it after the next gathering, and none takes its blocks. */
+/* If a rank has another version, all ranks know this after the next gathering, and no rank uses its
+ * blocks. */
 static void other_versions_are_a_disagreement(void **state)
 {
     gpuring_log_set(NULL, (enum gpuring_log_level) - 1);
@@ -381,7 +384,8 @@ static void other_versions_are_a_disagreement(void **state)
     }
 }
 
-/* An agreement meets a gathering, without a failure: no rank takes it for complete. */
+/* If one rank makes an agreement while others make a gathering, no rank considers it complete, even
+ * without a failure. */
 static void kinds_do_not_mix(void **state)
 {
     gpuring_log_set(NULL, (enum gpuring_log_level) - 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The cost model of our executor: times of thread blocks on the GPUs of one node. */
+/* Test the cost model of our executor: times of thread blocks on the GPUs of one node. */
 #include "test/unit/unit.h"
 
 #include <math.h>
@@ -64,7 +64,8 @@ static double us(const struct pci_costs *costs, const struct pci_job *job, enum 
     return pci_predict_us(costs, job, a, p, bytes);
 }
 
-/* The shortest call: a block suffices, its parts add up, and LL saves a fence for each step. */
+/* For the shortest call, one block is enough, the parts of the time add up, and LL saves a fence
+ * for each step. */
 static void test_shortest(void **state)
 {
     struct pci_costs costs = costs_gpu();
@@ -94,7 +95,8 @@ static void test_blocks(void **state)
     assert_string_equal(parts.limit, "links");
     assert_close(parts.us[PCI_PART_DATA], 2.0 * 7 / 8 * 256 * MIB / 360e3, 1e-9);
     assert_true(parts.channels > 12 && parts.channels <= 32);
-    /* Large vectors are not for direct: eight stripes have memory, and each block loads much. */
+    /* Direct is slow for large vectors, because memory allows only eight stripes, and each block
+     * loads many bytes. */
     assert_int_equal(pci_direct_stripes(8, 32), 8);
     assert_int_equal(pci_direct_stripes(16, 1), 1);
     assert_int_equal(pci_direct_lanes(8, 32), 4);
@@ -128,7 +130,8 @@ static void test_lanes(void **state)
     assert_int_equal(pci_sms(&costs, 60), pci_sms(&costs, 70));
 }
 
-/* Ranks of one GPU have no links: its memory carries everything, each rank's part. */
+/* Ranks on one GPU use no links. The memory of the GPU is the limit, and each rank gets a part of
+ * its bandwidth. */
 static void test_sharing(void **state)
 {
     struct pci_costs costs = costs_gpu();
@@ -148,7 +151,7 @@ static void test_sharing(void **state)
     assert_true(isinf(us(&costs, &job, DIRECT, LL128, 8))); /* no NVLink */
 }
 
-/* GB/s of the bus that the best way reaches on eight H100, of 256 MiB. */
+/* Return the bus bandwidth in GB/s of the best combination for 256 MiB on eight H100. */
 static double bus(const struct pci_costs *costs, enum pci_collective collective)
 {
     struct pci_job job = switch_job();
@@ -172,7 +175,8 @@ static void test_wanted(void **state)
     assert_true(bus(&costs, PCI_COLLECTIVE_REDUCE) > 0.8 * 360);
 }
 
-/* Which collective has which algorithm, and that what moves half as much takes half as long. */
+/* Test which algorithms a collective has, and that a collective that moves half as many bytes takes
+ * half as long. */
 static void test_collectives(void **state)
 {
     struct pci_costs costs = costs_gpu();
@@ -204,7 +208,7 @@ static void test_collectives(void **state)
     assert_close(pci_collective_bus(PCI_COLLECTIVE_ALLREDUCE, 8), 1.75, 1e-9);
 }
 
-/* The reference has no executor, which also a table can switch off. */
+/* The reference table does not model the executor, and a table file can disable it. */
 static void test_reference(void **state)
 {
     struct pci_costs costs = costs_gpu(), reference;

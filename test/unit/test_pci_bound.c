@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The bounds against known figures, against enumeration of all cuts and partitions, and at their
- * edges. */
+/* Compare the bounds with known figures and with an enumeration of all cuts and partitions, and
+ * test special cases. */
 #include "test/unit/unit.h"
 
 #include <errno.h>
@@ -54,7 +54,8 @@ static void test_cube_known(void **state)
     assert_near(cube_bound(0x09).ag.gbps, 40);
 }
 
-/* 197 of the 247 subsets of two and more GPUs hang together over NVLink; AR >= AG on all. */
+/* 197 of the 247 subsets of two and more GPUs are connected over NVLink. AR >= AG on all of
+ * them. */
 static void test_cube_subsets(void **state)
 {
     unsigned connected = 0;
@@ -152,7 +153,8 @@ static double brute_ag(const struct pci_flow *flow)
     return least * flow->ngpus / 2 / PCI_FLOW_UNITS;
 }
 
-/* Least capacity between the GPUs of a part and the others, whatever side the relays take. */
+/* Return the minimum capacity between the GPUs of a part and the others, over all sides of the
+ * relays. */
 static uint64_t brute_cut(const struct pci_flow *flow, unsigned part)
 {
     uint64_t least = UINT64_MAX;
@@ -165,7 +167,7 @@ static uint64_t brute_cut(const struct pci_flow *flow, unsigned part)
     return least;
 }
 
-/* Walk through all partitions: put GPU g into each of the parts 0..used. */
+/* Try all partitions, with GPU g in each of the parts 0..used. */
 static double brute_ar(const struct pci_flow *flow, unsigned *parts, unsigned used, uint32_t g)
 {
     double least = INFINITY, sum = 0;
@@ -273,7 +275,7 @@ static void test_overflow(void **state)
     pci_flow_fini(&flow);
 }
 
-/* No links, and a part that nothing leads to. */
+/* Test a network without links, and one with a part that no link leads to. */
 static void test_disconnected(void **state)
 {
     struct pci_flow flow;
@@ -290,7 +292,8 @@ static void test_disconnected(void **state)
     pci_flow_fini(&flow);
 }
 
-/* A one-way ring carries an allgather, but no tree both ways: AR is not below AG all the same. */
+/* A ring with one direction carries an allgather, but no tree, which needs both directions. AR is
+ * still not below AG. */
 static void test_one_way(void **state)
 {
     struct pci_flow flow;

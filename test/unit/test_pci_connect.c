@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Rings and trees of jobs: small ones in full, large ones for one rank, and faulty structs
- * from other ranks. */
+/* Test the rings and trees of jobs: small jobs completely, large ones for some ranks, and wrong
+ * structs from other ranks. */
 #include "test/unit/unit.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #define MAX_GPUS     16u
 #define MAX_CHANNELS 4u
 
-/* Channels of a node made by hand: channel c is the order of the GPUs turned by c. */
+/* Make the channels of a node. Channel c is the order of the GPUs rotated by c. */
 struct sample {
     struct pci_channels ring, tree;
     uint32_t intra[MAX_CHANNELS * MAX_GPUS];
@@ -174,7 +174,8 @@ static void test_large(void **state)
     pci_connect_uniform_fini(&connect);
 }
 
-/* Depth and "inner once" of the node trees alone, up to sizes that are slow in full. */
+/* For large numbers of nodes, check only the depth of the trees over nodes, and that no node is an
+ * inner node of both. */
 static void test_node_trees_large(void **state)
 {
     static const uint32_t sizes[] = {31, 32, 33, 255, 256, 257, 1000, 4097};
@@ -243,7 +244,7 @@ static void test_refused(void **state)
     pci_connect_fini(&connect);
 }
 
-/* The checker itself must see faults: a rank that was moved without the object's knowledge. */
+/* Check that the checker detects a rank that was moved in the data. */
 static void test_check_sees(void **state)
 {
     struct sample sample;

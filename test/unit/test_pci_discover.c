@@ -70,7 +70,7 @@ static char *machine_new(const char *port_state)
     return root;
 }
 
-/* The processor's own CPUID must not enter the description of another machine. */
+/* The CPUID of this processor must not become a part of the description of another machine. */
 static void recorded_begin(const char *root)
 {
     setenv("HWLOC_FSROOT", root, 1);
@@ -141,7 +141,7 @@ static void test_recorded_machine(void **state)
     assert_attribute(elem, "vendor", "GenuineIntel");
     assert_attribute(elem, "familyid", "6");
     assert_attribute(elem, "modelid", "106");
-    /* The switch is its upstream port; root ports and downstream ports are left out. */
+    /* The upstream port represents the switch. Root ports and downstream ports are omitted. */
     assert_int_equal(count_of(doc, "pci"), 4);
     assert_inside(pci_doc_find(doc, "pci", "busid", "0000:17:00.0"), "cpu", "numaid", "0");
     elem = pci_doc_find(doc, "pci", "busid", "0000:19:00.0");
@@ -346,7 +346,7 @@ static void test_gdr_of_driver(void **state)
     fake_root_remove(root);
 }
 
-/* /sys hides the PCI devices: the driver's GPUs are listed all the same, with a message. */
+/* If /sys hides the PCI devices, the driver's GPUs are still listed, with a message. */
 static void test_hidden_pci(void **state)
 {
     char *root = fake_root_new();
@@ -407,7 +407,7 @@ static void topology_export(const char *root, const char *path)
     hwloc_topology_destroy(topology);
 }
 
-/* A file that hwloc wrote on the machine, read elsewhere: no /sys, no driver. */
+/* Read a file of hwloc on another machine, without /sys and driver. */
 static void test_hwloc_xml(void **state)
 {
     char *root = machine_new("4: ACTIVE"), path[256];

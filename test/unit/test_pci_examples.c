@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Common kinds of machines, as documents written for this test: paths follow
- * the rules, and channels reach the sum of the links or nearly
- * the limit that the search proves, on all GPUs and on parts of them.
+ * Test common kinds of machines, as documents written for this test. Paths must follow the rules,
+ * and channels must reach the sum of the links or nearly the limit that the search proves, on all
+ * GPUs and on parts of them.
  */
 #include "test/unit/unit.h"
 
@@ -19,7 +19,7 @@
 /* Part of the proven limit that every search must reach (in practice it is 0.95 and more). */
 #define LEAST_OF_LIMIT 0.85
 
-/* Every so manyth part of a machine is looked at, with more than one node. */
+/* With several nodes, only every n-th part of a machine is tested. */
 #define PART_STRIDE 9u
 
 static const struct {
@@ -131,7 +131,7 @@ static void test_parts(void **state)
     }
 }
 
-/* More GPUs than whose orders are tried out: channels near a limit that is proven all the same. */
+/* With more GPUs than the exact search supports, channels are still near a proven limit. */
 static const struct {
     const char *file;
     double ring[2], tree[2]; /* GB/s at least: on one node, between two */
@@ -214,7 +214,7 @@ static void test_superchips(void **state)
     pci_graph_free(graph);
 }
 
-/* A NIC that a GPU only reaches through its CPU, and which adds little, is left alone. */
+/* A NIC that a GPU only reaches through its CPU, and that adds little bandwidth, is not used. */
 static void test_slow_nic(void **state)
 {
     struct pci_graph *graph = graph_of_file("superchip-slow-nic.xml", NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Reading files that users name: whole, or refused with the reason, and never waited for. */
+/* Test reading files that users name. They are read completely or refused with the reason, and
+ * never waited for. */
 #include "test/unit/unit.h"
 
 #include <errno.h>

@@ -14,7 +14,7 @@
 static const char *const intel = "<cpu numaid='0' arch='x86_64' vendor='GenuineIntel' familyid='6' "
                                  "modelid='143'>";
 
-/* Builds the graph of a file of ours, which must fail with a message that contains PART. */
+/* Build the graph of one of our files. This must fail with a message that contains PART. */
 static void refused(struct pci_doc *doc, int code, const char *part)
 {
     struct pci_graph *graph = NULL;
@@ -90,7 +90,8 @@ static void test_remarks(void **state)
     pci_graph_free(graph);
 }
 
-/* Functions of a card that a file lists apart have a link each, as in the reference. */
+/* If a file lists the functions of a card separately, each has a separate link, as in the
+ * reference. */
 static void test_functions(void **state)
 {
     struct pci_graph *graph = graph_of(
@@ -151,7 +152,7 @@ static void test_too_many(void **state)
     free(text);
 }
 
-/* Every link has its way back, and ids name links. */
+/* Every link has a reverse link, and an id refers to one link. */
 static void test_links(void **state)
 {
     static const char *const names[] = {"two-sockets.xml",  "square.xml", "nvswitch.xml",
@@ -186,7 +187,7 @@ static double link_bw(const struct pci_graph *graph, const char *busid)
     return -1;
 }
 
-/* Speeds and widths as the kernel writes them, and as it does when it does not know. */
+/* Speeds and widths as the kernel writes them if they are known or unknown. */
 static void test_speeds(void **state)
 {
     static const struct {
@@ -273,7 +274,7 @@ static void test_nvlinks(void **state)
     }
 }
 
-/* A PCI link between switches (a fabric) is no way through the CPU. */
+/* A path over a PCI link between switches (a fabric) does not pass the CPU. */
 static void test_pci_links(void **state)
 {
     static const char *const text =

@@ -21,7 +21,8 @@ static const char *folder(void)
     return NULL == topologies ? "../shared/topologies" : topologies;
 }
 
-/* The graph of a file's GPUs in the mask (0: all), or NULL and a message where it is absent. */
+/* Return the graph of the file's GPUs in the mask (0: all), or NULL after a message if the file
+ * does not exist. */
 static struct pci_graph *machine(const char *file, unsigned mask, enum pci_peer peer)
 {
     struct pci_path_rules rules;
@@ -97,7 +98,7 @@ static void test_bounds(void **state)
     }
 }
 
-/* Parts of the cube mesh as a file give the same as the mesh written by hand. */
+/* Parts of the cube mesh in the file have the same bounds as the mesh that was written by hand. */
 static void test_parts(void **state)
 {
     for (unsigned mask = 3; mask < 256; mask += 5) {

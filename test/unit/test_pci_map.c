@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 
-/* The mapping of grids and graphs onto hosts: permutations always, never worse, good where it can
- * be. */
+/* Test the mapping of grids and graphs onto hosts: always a permutation, never worse than before,
+ * and good if that is possible. */
 
 #include "test/unit/unit.h"
 
@@ -22,7 +22,8 @@ static uint32_t random_next(uint32_t *state)
     return *state >> 8;
 }
 
-/* PER processes a host, two domains a host; ranks fill the hosts one after another, or in turn. */
+/* Place PER processes on each host, with two domains per host. Ranks fill the hosts one after
+ * another, or in turn. */
 static void locations_fill(struct pci_map_location *locations, uint32_t procs, uint32_t per,
                            int in_turn)
 {
@@ -36,7 +37,7 @@ static void locations_fill(struct pci_map_location *locations, uint32_t procs, u
     }
 }
 
-/* Checks that the processes take each of CELLS exactly once. */
+/* Check that the processes have each of CELLS exactly once. */
 static void assert_placement(const uint32_t *node_of, uint32_t procs, uint32_t cells)
 {
     uint8_t seen[PROCS_MAX] = {0};
@@ -54,7 +55,7 @@ static void assert_placement(const uint32_t *node_of, uint32_t procs, uint32_t c
     assert_int_equal(count, cells);
 }
 
-/* Counts, independently of the mapper, the neighbour relations of a grid between two hosts. */
+/* Count the neighbour relations of a grid between two hosts, independently of the mapper. */
 static uint64_t grid_cut(int ndims, const int *dims, const int *periods, uint32_t procs,
                          const struct pci_map_location *locations, const uint32_t *node_of)
 {
@@ -95,7 +96,8 @@ static void test_square_grid(void **state)
         locations_fill(locations, 16, 4, in_turn);
         assert_int_equal(pci_map_cart(2, dims, periods, 16, locations, node_of, &result), 0);
         assert_placement(node_of, 16, 16);
-        /* A row (or a column) a host cuts 12 of the 24 neighbour pairs, 2x2 blocks cut 8. */
+        /* One row (or column) per host cuts 12 of the 24 pairs of neighbours, and 2x2 blocks cut
+         * 8. */
         assert_int_equal(result.before.hosts, 24);
         assert_int_equal(result.after.hosts, 16);
         assert_int_equal(grid_cut(2, dims, periods, 16, locations, node_of), 16);
@@ -178,8 +180,8 @@ static void test_odd_inputs(void **state)
     assert_placement(node_of, 4, 1);
 }
 
-/* Any grid, any locations: the placement is valid, its claims are true, and it is not worse than
- * the identity. */
+/* For any grid and any locations, the placement is valid and not worse than the identity, and its
+ * reported cuts are right. */
 static void test_random_grids(void **state)
 {
     struct pci_map_location locations[PROCS_MAX];
@@ -210,7 +212,8 @@ static void test_random_grids(void **state)
     }
 }
 
-/* Two cliques of eight, their members numbered in turn, on two hosts: one host each. */
+/* Two cliques of eight nodes, whose members have alternating numbers, are placed on one host
+ * each. */
 static void test_cliques(void **state)
 {
     uint32_t source[64], target[64], node_of[16];

@@ -68,7 +68,7 @@ static void test_two_sockets(void **state)
     pci_graph_free(graph);
 }
 
-/* The driver refuses peer-to-peer, or a level does: through the CPU. */
+/* If the driver or a level forbids peer-to-peer, paths pass the CPU. */
 static void test_p2p(void **state)
 {
     struct pci_path_rules rules;
@@ -212,7 +212,7 @@ static void test_peer_hook(void **state)
     pci_graph_free(graph);
 }
 
-/* NICs are shared out: GPUs that are near to several take turns. */
+/* NICs are divided among GPUs. GPUs that are near several of them use them in turn. */
 static void test_local_nets(void **state)
 {
     static const char *const text =

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The cost model: its formula, choice, tables and fit. */
+/* Test the cost model: its formula, its choice of algorithms, and its tables. */
 #include "test/unit/unit.h"
 
 #include <errno.h>
@@ -63,7 +63,7 @@ static void test_formula(void **state)
     assert_close(pci_predict_us(&costs, &job, RING, LL, 0), 6.6 + 14 * 0.6, 1e-9);
 }
 
-/* Between nodes a broadcast is half of an allreduce; nothing is known of the others. */
+/* Between nodes, a broadcast is half of an allreduce, and other collectives are not modelled. */
 static void test_one_way(void **state)
 {
     struct pci_costs costs = costs_gpu();
@@ -219,7 +219,7 @@ static void test_parse_errors(void **state)
     }
 }
 
-/* Too many words, too long a word, a null byte, a message that does not fit. */
+/* Test too many words, a word that is too long, a null byte, and a message that does not fit. */
 static void test_parse_limits(void **state)
 {
     struct pci_costs costs = costs_gpu();

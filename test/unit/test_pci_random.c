@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Properties that hold for every machine, on random ones: NVLinks with different numbers in each
- * direction, missing NICs, trimmed GPUs, peer-to-peer refused. Channels keep within their links,
- * totals within the bounds, rings and trees are valid, predictions finite.
+ * Test properties of all machines on random ones, with different numbers of NVLinks in each
+ * direction, missing NICs, trimmed GPUs, and refused peer-to-peer. Channels do not exceed their
+ * links, totals do not exceed the bounds, rings and trees are valid, and predictions are finite.
  */
 #include "test/unit/unit.h"
 
@@ -50,7 +50,8 @@ static const char *pci_attributes(void)
     return common ? speeds[2] : speeds[any(sizeof(speeds) / sizeof(speeds[0]))];
 }
 
-/* GPU G of NGPUS with its NVLinks: to a switch, or to other GPUs, each direction by itself. */
+/* Write GPU G of NGPUS with its NVLinks, to a switch or to other GPUs. Each direction has separate
+ * numbers. */
 static void write_gpu(FILE *file, uint32_t g, uint32_t ngpus, int sm, uint32_t nvlinks, bool gdr)
 {
     fprintf(file,
@@ -78,7 +79,8 @@ static void write_nic(FILE *file, uint32_t dev, bool gdr)
             128 + dev, pci_attributes(), dev, dev, speeds[common ? 3 : any(4)], 1 + dev, gdr);
 }
 
-/* A machine of one or two processors, with switches or without, as text to be freed. */
+/* Return a machine of one or two processors, with or without switches, as text that the caller
+ * frees. */
 static char *write_machine(uint32_t ngpus)
 {
     static const int sms[] = {70, 80, 89, 90, 100};
@@ -121,7 +123,8 @@ static char *write_machine(uint32_t ngpus)
     return text;
 }
 
-/* Some of the machine's GPUs under some rules, and the document that is left. */
+/* Build the graph of some of the machine's GPUs with some rules, and return the remaining
+ * document. */
 static struct pci_graph *graph_of_some(const char *text, uint32_t ngpus, struct pci_doc **doc)
 {
     struct pci_error error = {""};
@@ -159,7 +162,7 @@ static void prove_part(const struct pci_part *part, const char *text)
     pci_fabric_fini(&fabric);
 }
 
-/* Each part's channels, and the rings and trees of a job of such nodes. */
+/* Check the channels of each part, and the rings and trees of a job of such nodes. */
 static void prove(const struct pci_chosen *chosen, uint32_t nodes, const char *text)
 {
     struct pci_wire wires[4 * MOST_GPUS];
@@ -192,7 +195,7 @@ static double total_of(const struct pci_job_graph *set)
     return set->channels * fmin(set->bw_intra, set->bw_inter);
 }
 
-/* On one node: neither rings nor trees nor direct exchanges are above the bounds of the links. */
+/* On one node, neither rings nor trees nor direct exchanges exceed the bounds of the links. */
 static void compare_bounds(const struct pci_graph *graph, const struct pci_chosen *chosen,
                            const char *text)
 {

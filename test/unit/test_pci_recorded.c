@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The cost model against recorded answers of real machines. */
+/* Compare the cost model with recorded answers of real machines. */
 #include "test/unit/unit.h"
 
 #include <dirent.h>
@@ -76,7 +76,7 @@ static struct pci_job recorded_job(json_t *root)
     };
 }
 
-/* Compare all times of one size. Returns how many. */
+/* Compare all times of one size. Return their number. */
 static unsigned compare_times(const char *file, const struct pci_costs *costs,
                               const struct pci_job *job, json_t *entry)
 {

@@ -169,7 +169,8 @@ static int svg_render(FILE *out, const struct pci_graph *graph)
     return pci_render_svg(out, "a <machine>", "Omitted: <b>\n", graph, drawings, 2);
 }
 
-/* The texts of a picture with where they stand; a character is 0.6 of the font's size wide, about.
+/* Find the texts of a picture and their places. The width of a character is about 0.6 of the font's
+ * size.
  */
 struct text {
     double left, right, top, bottom;
@@ -277,7 +278,7 @@ static void picture_check(const char *svg, struct picture *picture)
     }
 }
 
-/* Well-formed whatever the names are; everything is in it. */
+/* The picture is well-formed with any names, and contains all devices. */
 static void test_svg(void **in)
 {
     struct state *state = *in;
@@ -296,7 +297,8 @@ static void test_svg(void **in)
     /* The NVLinks of the two pairs. */
     assert_non_null(strstr(state->text, ">NV4 80</text>"));
     assert_non_null(strstr(state->text, ">NV2 40</text>"));
-    /* A circle for each GPU and panel and two for roots; a head for each edge but the plain one. */
+    /* There is a circle for each GPU and panel, two circles for roots, and a head for each edge
+     * except the plain one. */
     assert_int_equal(count_of(state->text, "<circle "), 8);
     assert_int_equal(count_of(state->text, "class=\"root\""), 2);
     assert_int_equal(count_of(state->text, " Q"), 8);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Channels against the recorded answers for real machines, on all parts of a hybrid cube mesh, and
- * on invented machines. */
+/* Compare channels with the recorded answers for real machines, and test them on all parts of a
+ * hybrid cube mesh and on invented machines. */
 #include "test/unit/unit.h"
 
 #include <dirent.h>
@@ -92,7 +92,7 @@ static double number(const json_t *object, const char *key)
     return json_number_value(json_object_get(object, key));
 }
 
-/* At no size does the model predict more than 1.02 of the time of the recorded channels. */
+/* At each size, the model predicts at most 1.02 times the time of the recorded channels. */
 static void compare_times(const char *answer, const json_t *want, const struct pci_graph *graph,
                           const struct pci_channels *ring, const struct pci_channels *tree)
 {
@@ -177,8 +177,8 @@ static void test_recorded(void **state)
     assert_true(count > 0);
 }
 
-/* The best single order on the NVLinks of a part of the cube mesh, used in both directions: a lower
- * limit of what rings reach, found by trying all orders. */
+/* Find the best single order on the NVLinks of a part of the cube mesh, used in both directions, by
+ * trying all orders. Rings must reach at least its bandwidth. */
 static double simple_ring(const struct pci_flow *flow)
 {
     uint32_t n = flow->ngpus, order[CUBE_GPUS], count[CUBE_GPUS] = {0};
@@ -246,8 +246,9 @@ static double reference_rate(unsigned mask)
     }
 }
 
-/* All 247 parts of two to eight GPUs: sound, and at least as good as one order both ways. Where
- * NVLink connects the part, its cut bounds hold. None is below the known results of the reference.
+/* The channels of all 247 parts of two to eight GPUs are valid, and at least as good as one order
+ * in both directions. If NVLink connects the part, they do not exceed its cut bounds. None is below
+ * the known results of the reference.
  */
 static void test_cube_parts(void **state)
 {
@@ -356,7 +357,7 @@ static double total(const struct pci_channels *channels)
     return channels->nchannels * channels->bw_inter;
 }
 
-/* From no GPU to 256; the switch carries what its links do. */
+/* From 0 to 256 GPUs on a switch, whose capacity is that of its links. */
 static void test_sizes(void **state)
 {
     static const uint32_t sizes[] = {1, 2, 3, 7, 8, 10, 11, 16, 32, 33, 256};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Cheapest orders of GPUs against all orders, at costs of which some are forbidden. */
+/* Compare the cheapest orders of GPUs with all orders, at costs of which some are forbidden. */
 #include "test/unit/unit.h"
 
 #include <math.h>
@@ -51,7 +51,7 @@ static double cost_of(const struct tour *tour, const uint32_t *order)
     return cost;
 }
 
-/* The least cost of all orders that begin with USED GPUs of ORDER. */
+/* Return the minimum cost of all orders that begin with USED GPUs of ORDER. */
 static double least_of_all(const struct tour *tour, uint32_t *order, uint32_t used)
 {
     double least = INFINITY;

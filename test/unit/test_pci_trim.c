@@ -38,7 +38,7 @@ static void test_subset(void **state)
     pci_doc_free(doc);
 }
 
-/* Branches that lead to no GPU and no net go: here the switch with another GPU, and a CPU. */
+/* Branches without GPUs and nets are removed: here the switch with another GPU, and a CPU. */
 static void test_subset_branches(void **state)
 {
     static const unsigned first[] = {0};
@@ -90,7 +90,7 @@ static void test_subset_unranked(void **state)
     pci_doc_free(doc);
 }
 
-/* Where all GPUs reach each other, paths stay as they were. */
+/* If all GPUs reach each other, paths do not change. */
 static void test_nothing(void **state)
 {
     struct pci_graph *graph = graph_of_file("nvswitch.xml", NULL);

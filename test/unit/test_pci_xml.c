@@ -11,7 +11,7 @@
 #include "mca/topo_pci/graph/pcigraph.h"
 #include "pci_test.h"
 
-/* Parses TEXT, which must fail with CODE and a message that contains PART. */
+/* Parse TEXT. This must fail with CODE and a message that contains PART. */
 static void refused(const char *text, size_t size, int code, const char *part)
 {
     struct pci_doc *doc = NULL;
@@ -118,7 +118,7 @@ static void test_encoding(void **state)
     refused_text("<?xml version='1.0' encoding='ISO-8859-1'?>\n<system x='\xe4'/>", "line 2");
 }
 
-/* Ten megabytes are read and written again as they were. */
+/* Ten megabytes are read and written without a change. */
 static void test_large(void **state)
 {
     struct pci_doc *doc;
@@ -168,7 +168,8 @@ static void test_round_trip(void **state)
 
 static void test_build(void **state)
 {
-    /* No begin, no end, too long (twice), a surrogate, beyond Unicode, no character, control. */
+    /* No first byte, no last byte, too long (twice), a surrogate, beyond Unicode, no character, a
+     * control character. */
     static const char *const no_text[] = {"\xff",
                                           "\x80",
                                           "a\xc3",

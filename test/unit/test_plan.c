@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Plans: every builder's plans are accepted by the checker for 2..64 ranks; and the checker refuses
- * plans with one thing wrong, for every kind of wrong that it knows.
+ * Test that the checker accepts the plans of every builder for 2..64 ranks, and refuses plans with
+ * one error, for every kind of error that it detects.
  */
 #include "test/unit/unit.h"
 
@@ -77,7 +77,7 @@ static void test_direct(void **state)
     }
 }
 
-/* Ranges of lanes tile the vector, agree for equal shares, and keep the alignment. */
+/* The ranges of lanes cover the vector, are equal for equal shares, and are aligned. */
 static void test_lane_range(void **state)
 {
     static const uint64_t totals[] = {0, 1, 2, 31, 32, 33, 1000003, UINT64_C(1) << 60};
@@ -126,7 +126,7 @@ static void test_bad_arguments(void **state)
     assert_null(plan);
 }
 
-/* A mutation changes the plans (which are ours, freshly built) in one place. */
+/* A mutation changes new plans in one place. */
 typedef void (*mutation_fn)(struct test_plans *plans);
 
 static struct gpuring_step *step_of(struct test_plans *plans, int rank, uint32_t lane,
@@ -227,7 +227,7 @@ static void ring_send_missing(struct test_plans *plans)
 
 static void ring_send_surplus(struct test_plans *plans)
 {
-    /* The last step's reference list is followed by none: borrow the list of the step before. */
+    /* The last step has no following reference list, so use the list of the previous step. */
     step_of(plans, 1, 0, 6)->refs = step_of(plans, 1, 0, 5)->refs;
     step_of(plans, 1, 0, 6)->nsends = 1;
 }
@@ -516,7 +516,7 @@ static void test_mutations(void **state)
     assert_int_equal(failures, 0);
 }
 
-/* Two sends before the first receive, at both ranks: fits two slots, not one. */
+/* Both ranks send twice before their first receive, which needs two slots. */
 static void test_slots(void **state)
 {
     struct test_plans plans;
@@ -528,7 +528,7 @@ static void test_slots(void **state)
         struct gpuring_plan_lane *lane = &plans.plans[rank]->lanes[0];
         struct gpuring_step *steps = test_plans_list(6, sizeof *steps);
 
-        /* As direct, with two chunks: both are sent, then both folded. */
+        /* Like direct, with two chunks: both are sent, and then both are folded. */
         steps[0] = steps[1] = lane->steps[0];
         steps[2] = lane->steps[1];
         steps[2].nsends = 0;
@@ -557,7 +557,7 @@ static void test_slots(void **state)
     test_plans_free(&plans);
     test_plans_lists_free();
 
-    /* A step of the ring receives and sends: with one slot all wait for each other. */
+    /* A step of the ring receives and sends, so with one slot all ranks wait for each other. */
     test_plans_build(&plans, GPURING_ALGORITHM_RING, 3, 1);
     assert_int_equal(test_plans_check(&plans, 1, text, sizeof text), GPURING_ERR_DATA);
     assert_non_null(strstr(text, "free slot"));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The simulator against times that follow from the algorithms by hand. */
+/* Compare the simulator with times that were computed from the algorithms by hand. */
 #include "test/unit/unit.h"
 
 #include <math.h>
@@ -76,7 +76,7 @@ static void assert_near(double value, double expected)
     }
 }
 
-/* 2(n-1) hops, of one chunk if the vector has only one. */
+/* A ring has 2(n-1) hops, each of one chunk if the vector has only one. */
 static void test_ring_latency(void **state)
 {
     for (int n = 2; n <= 16; n++) {
@@ -107,7 +107,8 @@ static void test_ring_bandwidth(void **state)
     }
 }
 
-/* Two channels in the same order over one port each: half the share, twice the load. */
+/* Two channels in the same order with one port per rank have half the share each and twice the
+ * load. */
 static void test_contention(void **state)
 {
     struct net net = {.latency = 0, .bandwidth = 1000, .nranks = 2, .shared = 1};
@@ -116,7 +117,7 @@ static void test_contention(void **state)
     assert_near(simulate(GPURING_ALGORITHM_RING, 2, &net, &config), 4 * 65536 / 1000.0);
 }
 
-/* Up to the root and down again: two hops for two ranks, whatever the number of slots. */
+/* A tree has two hops for two ranks, to the root and back, with any number of slots. */
 static void test_tree(void **state)
 {
     struct net net = {.latency = 5, .bandwidth = FAST, .nranks = 2};
@@ -131,7 +132,7 @@ static void test_tree(void **state)
     assert_near(simulate(GPURING_ALGORITHM_TREE, 1, &net, &config), 20);
 }
 
-/* One hop; and with one slot, a window for each round trip. */
+/* Direct has one hop. With one slot, each window takes a round trip. */
 static void test_direct(void **state)
 {
     struct net net = {.latency = 7, .bandwidth = FAST, .nranks = 4};
@@ -252,8 +253,8 @@ static void cluster_link(void *context, int from, uint32_t lane, int to,
     link->resource = (uint32_t) (near ? from : 35 + from);
 }
 
-/* Alltoall between 35 ranks in chunks as on GPUs: their network devices, which have most to carry,
- * are busy. */
+/* In an alltoall between 35 ranks with chunks as on GPUs, the network devices, which have the most
+ * load, are busy. */
 static void test_many(void **state)
 {
     struct gpuring_simulate_config config = {.bytes = 35u << 20,
@@ -403,7 +404,7 @@ static void build_on_hosts(struct test_plans *plans, enum gpuring_algorithm algo
     free(order);
 }
 
-/* Nodes of 1, 2, 3, 1 .. ranks, and one of 100, whose leader needs several steps for a sum. */
+/* Use nodes of 1, 2, 3, 1 .. ranks, and one of 100, whose leader needs several steps for a sum. */
 static void test_doubling(void **state)
 {
     int sizes[40];

@@ -165,7 +165,7 @@ static bool is_odd(const struct gpuring_pooled *pooled)
     return pooled->identity % 2 != 0;
 }
 
-/* Of the connections that hold something scarce, the oldest are given up; the others stay. */
+/* Destroy the oldest of the connections that hold scarce resources, and keep the others. */
 static void test_give_up(void **state)
 {
     struct gpuring_pooled *offer;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The proxy over the mock net: threads as lanes, several processes in one, faults on demand. */
+/* Test the proxy over the mock net, with threads as lanes, several processes in one, and faults on
+ * demand. */
 #include "test/unit/unit.h"
 
 #include <pthread.h>
@@ -63,7 +64,7 @@ static int lane_join(struct lane *lane)
     return lane->status;
 }
 
-/* Both ends of a connection at work, which must end well. */
+/* Run both ends of a connection, which must succeed. */
 static void carry(struct pair *pair, enum gpuring_protocol protocol, int count, int rounds)
 {
     struct lane lanes[2];
@@ -202,8 +203,8 @@ static void test_credits_ride(void **state)
     }
 }
 
-/* The sender's operation is over before its proxy has even woken up, and long before the receiver
- * begins: nothing is lost, and the proxy sleeps only when its own chunks are out. */
+/* The sender's operation ends before its proxy has woken up, and long before the receiver begins.
+ * No chunk is lost, and the proxy sleeps only after it has sent its chunks. */
 static void test_late_receiver(void **state)
 {
     const struct gpuring_mock_faults none = {.seed = 1};
@@ -273,7 +274,7 @@ static void test_killed_peer(void **state)
     both_stop(&a, &b);
 }
 
-/* One end gives up: the other one learns the reason, and other connections continue. */
+/* If one end gives up, the other one learns the reason, and other connections continue. */
 static void test_abort(void **state)
 {
     const struct gpuring_mock_faults none = {.seed = 1};
@@ -301,7 +302,7 @@ static void test_abort(void **state)
     both_stop(&a, &b);
 }
 
-/* A hung peer: no end gets an error, but leaving takes a bounded time. */
+/* If a peer hangs, no end gets an error, but closing takes a limited time. */
 static void test_hung_peer(void **state)
 {
     const struct gpuring_mock_faults none = {.seed = 1};
@@ -370,7 +371,7 @@ static void test_corrupt_counters(void **state)
     both_stop(&a, &b);
 }
 
-/* Counters that would end a link are not even seen while only others are at work. */
+/* The proxy does not look at wrong counters of a link while only other links are in use. */
 static void test_idle_links(void **state)
 {
     const struct gpuring_mock_faults none = {.seed = 1};
@@ -447,7 +448,8 @@ static void test_two_nets(void **state)
     gpuring_net_mock.close(more);
 }
 
-/* A forked child has no progress thread; giving the proxy back there must not wait for it. */
+/* A forked child has no progress thread, so releasing the proxy there must not wait for the
+ * thread. */
 static void test_fork(void **state)
 {
     const struct gpuring_mock_faults none = {.seed = 1};

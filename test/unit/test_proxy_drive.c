@@ -7,8 +7,8 @@
 
 #include "test/unit/proxy_world.h"
 
-/* Two threads that wait for an operation carry it while both proxies' threads sleep. A thread that
- * does not wait wakes its proxy's thread. */
+/* Two threads that wait for an operation drive it while the threads of both proxies sleep. A thread
+ * that does not wait wakes its proxy's thread. */
 static void test_driven(void **state)
 {
     const struct gpuring_mock_faults none = {.seed = 1};
@@ -50,7 +50,8 @@ static void test_driven(void **state)
     both_stop(&a, &b);
 }
 
-/* The end of a driven operation leaves slots that its net does not take to the proxy's thread. */
+/* At the end of an operation that a thread has driven, slots that the net did not accept are left
+ * to the proxy's thread. */
 static void test_left_to_the_thread(void **state)
 {
     const struct gpuring_mock_faults faults = {.seed = 1, .again_permille = 900};

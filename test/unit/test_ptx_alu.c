@@ -214,7 +214,7 @@ static void test_arithmetic(void **state)
     }
 }
 
-/* Sums, products, least and greatest of pairs, by hand. */
+/* Sums, products, minima and maxima of pairs, computed by hand. */
 static void test_halves(void **state)
 {
     static const struct {

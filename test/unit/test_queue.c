@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Decisions about calls, the queue of a communicator, and the order of its persistent calls. */
+/* Test decisions about calls, the queue of a communicator, and the order of its persistent
+ * calls. */
 #include "test/unit/unit.h"
 
 #include <stdlib.h>
@@ -285,7 +286,7 @@ static void what_a_vote_may_delegate_is_not_reported(void **state)
     }
 }
 
-/* More than there is room for: the next gathering has more. */
+/* If there are more calls than a block has room for, the next gathering has the others. */
 static void many_calls_need_a_second_gathering(void **state)
 {
     const uint32_t calls = queues[0].room + 2;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Byte runs of datatypes: which pieces become one copy, and that all bytes are in one. */
+/* Test byte runs of datatypes: which pieces become one copy, and that each byte is in a run. */
 #include "test/unit/unit.h"
 
 #include <stdlib.h>
@@ -87,7 +87,7 @@ static void elements_become_rows_of_each_piece(void **state)
     gpuring_runs_free(&runs);
 }
 
-/* Few elements of many rows: one copy for each element. */
+/* Few elements with many rows need one copy for each element. */
 static void elements_of_many_rows_stay_apart(void **state)
 {
     struct gpuring_runs element = {.count = 0}, runs = {.count = 0};
@@ -120,7 +120,8 @@ static int random_below(unsigned *seed, int below)
     return (int) ((*seed >> 16) % (unsigned) below);
 }
 
-/* Random pieces in order: the runs fill just their bytes, and the span holds them. */
+/* With random pieces in order, the runs contain exactly their bytes, and the span contains the
+ * runs. */
 static void runs_have_all_bytes_and_no_others(void **state)
 {
     unsigned seed = 1;

@@ -47,7 +47,7 @@ struct collective {
     bool in_place;
 };
 
-/* The next collective of a group; the same on all its ranks. */
+/* Draw the next collective of a group, which is the same on all its ranks. */
 static void draw(uint64_t *random, struct collective *c)
 {
     uint64_t size, most;

@@ -363,7 +363,7 @@ static void two_threads_advance_two_queues(void **state)
 
 #define PROGRESS_WITHOUT_NAP 100 /* looks, far less than the time until naps */
 
-/* Look in vain until the first nap. Returns the number of looks. */
+/* Check in vain until the first nap. Return the number of checks. */
 static unsigned look_until_nap(struct gpuring_backoff *pause, bool crowded)
 {
     unsigned looks = 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The transport between processes of one node: forked ranks exchange their letters through a shared
- * page, connect, and run a ring allreduce; then what happens with wrong letters and dead peers.
+ * Test the transport between processes of one node. Forked ranks exchange their connection infos
+ * through a shared page, connect, and run a ring allreduce. Then test wrong connection infos and
+ * dead peers.
  */
 #include "test/unit/unit.h"
 
@@ -160,7 +161,7 @@ static void allreduce(const struct rank *self, int rank, int nranks, enum gpurin
     free(data);
 }
 
-/* Fork nranks processes that run body; all must exit with 0. */
+/* Fork nranks processes that run `body`. All must exit with 0. */
 static void in_ranks(int nranks, void (*body)(int rank, int nranks, struct exchange *exchange))
 {
     struct exchange *exchange = exchange_create(nranks);
@@ -341,7 +342,7 @@ static void reports_of_a_round_stay_until_all_have_them(void **state)
     in_ranks(3, reports_body);
 }
 
-/* Rank 1 announces garbage: rank 0 must refuse it, not crash. */
+/* If rank 1 announces garbage, rank 0 must refuse it and must not crash. */
 static void garbage_body(int rank, int nranks, struct exchange *exchange)
 {
     struct rank self;
@@ -375,7 +376,8 @@ static void garbage_in_a_connect_info_is_refused(void **state)
     in_ranks(2, garbage_body);
 }
 
-/* Rank 1 exits: rank 0 sees it in health, with a text; the abort word stops its executor. */
+/* If rank 1 exits, rank 0 detects this in its health check, with a text. The abort word stops its
+ * executor. */
 static void dead_peer_body(int rank, int nranks, struct exchange *exchange)
 {
     struct rank self;

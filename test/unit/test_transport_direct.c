@@ -270,7 +270,8 @@ static void test_no_flush_where_writes_are_in_order(void **state)
                              .logged = "peer memory, in order"});
 }
 
-/* Before Hopper that order holds for kernels that are launched afterwards, and ours are running. */
+/* Before Hopper, that order only holds for kernels that are launched later, but ours are already
+ * running. */
 static void test_flush_on_older_gpus(void **state)
 {
     check(&(struct expected){.gdr = SUPPORTED | DMABUF | ORDERED_ALL,
@@ -290,7 +291,7 @@ static void test_flush_on_older_gpus(void **state)
                              .logged = "peer memory, flushed"});
 }
 
-/* A driver that does not answer has promised nothing. */
+/* If the driver does not report the order, there is none. */
 static void test_flush_where_the_order_is_not_known(void **state)
 {
     for (int n = 5; n <= 7; n++) { /* queries of descriptors, order and capability */
@@ -309,7 +310,8 @@ static void test_flush_where_the_order_is_not_known(void **state)
     }
 }
 
-/* Sending from the GPU's memory may be far while receiving into it is not, and the other way. */
+/* The NIC may be near enough to receive into GPU memory but too far to send from it, and vice
+ * versa. */
 static void test_one_way(void **state)
 {
     check(&(struct expected){.gdr = SUPPORTED | DMABUF,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Tuning files: their meaning, errors and how they are reported, and the precedence of rules. */
+/* Test tuning files: their meaning, reports of errors, and the precedence of rules. */
 #include "test/unit/unit.h"
 
 #include <stdio.h>
@@ -72,7 +72,7 @@ static void the_first_rule_that_matches_counts(void **state)
     assert_string_equal(ranges(HEAD, GPURING_TUNING_HOST, 1, 2), "none");
 }
 
-/* Every size against a search through the rules, with rules that overlap at random. */
+/* Compare every size with a search through the rules, with rules that overlap at random. */
 static void the_first_rule_counts_at_every_size(void **state)
 {
     struct gpuring_tuning_rule rules[40];
@@ -255,7 +255,8 @@ static void files_have_limits(void **state)
     free(text);
 }
 
-/* Any bytes: either rules that can be used, or a message; the sanitizers see the rest. */
+/* Any bytes result in rules that can be used, or in a message. The sanitizers detect other
+ * errors. */
 static void try_bytes(const char *bytes, size_t length)
 {
     char *copy = malloc(length + (length == 0)), error[320] = "";

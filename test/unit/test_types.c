@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The tables of types and operations and their uses: folds of every instruction set of
- * this processor against the reference, 16-bit floats, copies, and the names of the CUDA kernels.
+ * Test the tables of types and operations and their uses: folds with every instruction set of this
+ * processor, compared with the reference, 16-bit floats, copies, and the names of the CUDA kernels.
  */
 #include "test/unit/unit.h"
 
@@ -52,7 +52,8 @@ static void test_tables(void **state)
 
 #define FOLD_COUNT 133 /* vectors and a rest */
 
-/* One fold on buffers shifted by `shift` bytes; also into a second one; in place on either side. */
+/* Test one fold on buffers shifted by `shift` bytes, into a separate output and in place on either
+ * side. */
 static void fold_check(gpuring_fold_fn fold, uint32_t type, uint32_t op, size_t shift)
 {
     size_t size = gpuring_type_info(type)->size;
@@ -99,7 +100,8 @@ static void test_folds(void **state)
     assert_true(tables >= 1);
 }
 
-/* Products of complex numbers have the same bits by all instruction sets: nothing is fused. */
+/* Products of complex numbers have the same bits with all instruction sets, because no operation is
+ * fused. */
 static void test_complex_products(void **state)
 {
     enum { COUNT = 1003 };
@@ -134,7 +136,8 @@ static double half_value(uint16_t bits)
     return bits & 0x8000 ? -value : value;
 }
 
-/* x op y in binary16, by search: the nearest value, of two the one with an even last bit. */
+/* Compute x op y in binary16 with a search: the nearest value, and of two the one with an even last
+ * bit. */
 static uint16_t half_nearest(double exact)
 {
     uint16_t best = 0;
@@ -255,7 +258,8 @@ static void test_kernel_names(void **state)
     free(used);
 }
 
-/* Every length around the vectors', and pieces of 8 KiB, from any address; nothing else is written.
+/* Test every length around that of the vectors, and pieces of 8 KiB, from any address. No other
+ * bytes may be written.
  */
 static void test_copies(void **state)
 {
