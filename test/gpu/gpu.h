@@ -2,9 +2,9 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * A GPU for the programs of the GPU suite. Like the component, they use it through device/device.h,
- * but within one process and without MPI. The same programs run on the stand-in driver
- * (LD_LIBRARY_PATH) to test themselves; their output is then no result of a GPU. If a function of
- * this header fails, it ends the program with a message.
+ * but within one process and without MPI. To test these programs, run them on the stand-in driver
+ * (LD_LIBRARY_PATH). Their output is then not a result of a GPU. If a function of this header
+ * fails, it ends the program with a message.
  */
 #ifndef GPURING_TEST_GPU_H
 #define GPURING_TEST_GPU_H

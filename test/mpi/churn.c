@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Communicators of all kinds are created and freed while calls are in progress
- * on them and on others, and while the program's own messages with wildcards,
- * probes and cancelled receives use the same communicators. Every result is checked. All
- * ranks draw the same calls from the seed and complete them in different orders.
+ * Create and free communicators of all kinds while calls are in progress on them and on others, and
+ * while messages of the program with wildcards, probes and cancelled receives use the same
+ * communicators. Every result is checked. All ranks draw the same calls from the seed and complete
+ * them in different orders.
  *
  *   churn [-s SEED] [-c STEPS] [-u]
  *   churn -d COUNT
@@ -85,7 +85,7 @@ static void finish_all(void)
     }
 }
 
-/* Called when a communicator is freed: it still works. */
+/* Check that a communicator still works in a delete callback, when it is being freed. */
 static int when_freed(MPI_Comm comm, int keyval, void *value, void *extra)
 {
     int one = 1, all = 0, size;
@@ -304,8 +304,9 @@ static void step(int number)
         renew(place, number);
         break;
     case 1:
-        /* One at a time: Open MPI 4.1 allocates the IDs of several in an order of each rank's own,
-         * and hangs where one rank waits for the second while another makes a communicator. */
+        /* Have only one MPI_Comm_idup in flight. Open MPI 4.1 allocates the IDs of several in a
+         * different order on each rank, and hangs if one rank waits for the second one while
+         * another rank creates a communicator. */
         for (int i = 0; i < COMMS; i++) {
             end_copy(&places[i], number);
         }

@@ -278,7 +278,7 @@ static void find_all(void)
     standin_find("cuMemFree_v2", &memory_free);
 }
 
-/* Destroy the own context, with buffers still in it, because an application need not free them
+/* Destroy the own context with buffers in it, because an application does not have to free them
  * first. */
 static void end_own(bool everywhere)
 {
@@ -301,7 +301,7 @@ static void end_while_pending(bool everywhere, bool worked_there)
 
     prepare(PRIMARY, PRIMARY);
     copy(second, from[PRIMARY], sizeof host);
-    /* Another rank may have ended its context by now: then the calls themselves may fail. */
+    /* Another rank may already have destroyed its context, so the calls themselves may fail. */
     first_status =
         MPI_Iallreduce(from[PRIMARY], to[PRIMARY], MOST, MPI_INT, MPI_SUM, comm, &served);
     second_status = MPI_Ibcast(second, MOST, MPI_INT, 0, comm, &staged);

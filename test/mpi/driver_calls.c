@@ -193,7 +193,7 @@ static void pass_many(int messages, int count, float *from, float *to)
 }
 
 /* Copies and messages of large sends and receives overlap, so no call waits for a copy. The first
- * messages settle consent and check the slots. */
+ * messages obtain consent and check the slots. */
 static void overlapped(void)
 {
     enum { EACH = 4, LENGTH = MOST / 20 };

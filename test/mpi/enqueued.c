@@ -47,7 +47,8 @@ static void test_results(void)
     driver.stream_destroy(stream);
 }
 
-/* Many calls in flight, each with the result of the one before, and ordinary calls meanwhile. */
+/* Make many calls in flight, each with the result of the previous one, and ordinary calls in the
+ * meantime. */
 static void test_chain(void)
 {
     enum { LENGTH = 100, COUNT = 1000 };
@@ -90,7 +91,8 @@ static void test_chain(void)
     driver.stream_destroy(stream);
 }
 
-/* Two communicators with two streams, in another order on each rank, and the default stream. */
+/* Use two communicators with two streams, in a different order on each rank, and the default
+ * stream. */
 static void test_streams(void)
 {
     void *streams[2] = {new_stream(), new_stream()};
@@ -407,7 +409,7 @@ static void test_late_roots(void)
     driver.stream_destroy(stream);
 }
 
-/* One rank makes another call, or none. No rank hangs, and each gets an error. */
+/* One rank makes a different call, or none. No rank hangs, and each gets an error. */
 static void test_wrong(bool late)
 {
     void *stream = new_stream();
@@ -465,7 +467,8 @@ static void test_costs(void)
     driver.stream_destroy(stream);
 }
 
-/* The last rank is killed, while calls of the others wait for it. Each of these prints a line. */
+/* The last rank is killed while calls of the others wait for it. Each of the other ranks prints a
+ * line. */
 static void test_killed(void)
 {
     void *stream = new_stream();

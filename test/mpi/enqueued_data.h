@@ -31,7 +31,7 @@ MPIX_Stream object_of(void *stream);
 /* Create a communicator with a stream. The object is freed before the communicator. */
 MPI_Comm comm_of(void *stream);
 
-/* Return the error of a communicator. Wait for one, because it is late from ranks of other nodes.
+/* Return the error of a communicator. Wait for it, because errors of other nodes are detected late.
  */
 int error_of(MPI_Comm comm);
 

@@ -18,7 +18,7 @@ extern struct driver {
     void (*graph_begin)(void *stream);
     void *(*graph_end)(void);
     void (*graph_launch)(void *graph, void *stream);
-    /* End a capture, and give a graph its parameters. */
+    /* End a capture, and set the parameters of a graph. */
     bool (*graph_update)(void *graph);
     void (*graph_free)(void *graph);
 } driver;

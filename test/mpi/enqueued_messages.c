@@ -21,8 +21,8 @@ static int *part_of(int *buffer, int rank)
     return buffer + (size_t) rank * MOST;
 }
 
-/* Let a kernel write the messages to all ranks, late and differently on each rank, and others
- * overwrite the memory for received ones. */
+/* Let a kernel write the messages to all ranks, late and at a different time on each rank, and let
+ * other kernels overwrite the memory for received messages. */
 static void produce(void *stream)
 {
     for (int rank = 0; rank < harness_size; rank++) {
@@ -176,7 +176,7 @@ static void test_nothing(void *stream, MPI_Comm comm)
                   "MPI_PROC_NULL");
 }
 
-/* A graph with a shift, whose result is sent on by the next run. */
+/* Run a graph in which each rank sends to the next one. The next run sends the received data. */
 static void test_graph(void *stream, MPI_Comm comm)
 {
     enum { COUNT = 5000, RUNS = 60 };
@@ -288,8 +288,8 @@ void test_message_errors(void *stream, MPI_Comm comm)
     test_refused_exchange(stream, comm);
 }
 
-/* The last rank sends a message, and the first one expects another one, or in another order, or
- * there is none. No rank hangs, and each gets an error. */
+/* The last rank sends a message. The first rank expects a different one, or expects it in a
+ * different order, or the last rank sends none. No rank hangs, and each gets an error. */
 void test_wrong_message(const char *how)
 {
     void *stream = new_stream();

@@ -57,9 +57,9 @@ int harness_finish(void);
 extern int harness_rank, harness_size; /* of MPI_COMM_WORLD */
 
 /*
- * Buffers for MPI: in host memory, or with GPURING_TEST_MEMORY=cuda in device memory of GPU number
- * (local rank modulo GPUs), which the program fills and reads by copies only. With
- * GPURING_TEST_SORT it is of that sort (standin.h). Failures end the program.
+ * Buffers for MPI, in host memory or, with GPURING_TEST_MEMORY=cuda, in memory of GPU number (local
+ * rank modulo GPUs), which the program fills and reads only with copies. GPURING_TEST_SORT selects
+ * the sort of memory (standin.h). Failures end the program.
  */
 void *harness_alloc(size_t bytes);
 void harness_free(void *buffer); /* NULL is allowed */
@@ -71,11 +71,11 @@ void harness_buffers_open(void);
 void harness_buffers_close(void);
 
 /*
- * One check: passes if `good` is true on every rank of the world. Collective over the world, with
- * point-to-point messages only, so that it does not use the code under test.
+ * Make one check, which passes if `good` is true on every rank of the world. Collective over the
+ * world. Uses only point-to-point messages, so that it does not use the code under test.
  */
 void harness_check(bool good, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The same, but passed as skipped, with the reason. Local to rank 0's output. */
+/* Report a check as skipped, with the reason. Only rank 0 prints it, and the function is local. */
 void harness_skip(const char *reason, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

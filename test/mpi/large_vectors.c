@@ -15,7 +15,8 @@
 
 static double *slice;
 
-/* Exact in sums of few ranks, and different at positions that are 2^31 or 2^32 bytes apart. */
+/* Return a value that is exact in sums of few ranks, and different at positions that are 2^31 or
+ * 2^32 bytes apart. */
 static double value(int rank, size_t i)
 {
     return (double) (rank + 1) * (double) (i % 8191 + (i >> 27));

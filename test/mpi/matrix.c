@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The correctness matrix of MPI_Allreduce: every type x operation that MPI allows, in place and
- * not, with guards around the receive buffer.
+ * Test MPI_Allreduce with every type and operation that MPI allows, in place and out of place, with
+ * guards around the receive buffer.
  *
  *   matrix [-n COUNTS] [-t TYPE] [-o OP] [-f N] [-m] [-s]
  *     -n 0,1,1024   counts (default 0,1,2,3,1023,1024,1025)
@@ -65,7 +65,7 @@ static void one_call(struct tally *tally, const struct harness_type *type,
                      const struct harness_op *op, size_t count, bool in_place)
 {
     size_t bytes = count * type->size, room = bytes + 2 * GUARD, first = 0, wrong;
-    /* Both buffers get every offset, in many combinations, in place and not. */
+    /* Both buffers get every offset, in many combinations, in place and out of place. */
     static size_t number;
     size_t at = misaligned ? (number + number / 16) % 16 : 0;
     size_t from = misaligned ? (3 * number + number / 16) % 16 : 0;

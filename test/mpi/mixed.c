@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Locations of the buffers of one call: send and receive buffer in different kinds of memory or on
- * different GPUs of one rank, and different kinds on different ranks.
+ * Test the locations of the buffers of one call: send and receive buffer in different kinds of
+ * memory or on different GPUs of one rank, and different kinds of memory on different ranks.
  *
  *   mixed        what works always
  *   mixed -a     any mixture over the ranks (coll_gpuring_agree=always)
@@ -45,7 +45,7 @@ static int *alloc_on_other_gpu(size_t bytes)
     memcpy(&push, &calls[1], sizeof push);
     memcpy(&pop, &calls[2], sizeof pop);
     memcpy(&alloc, &calls[3], sizeof alloc);
-    /* The harness gives a rank the GPU of its local rank: with two GPUs and an even rank that is 0.
+    /* The harness uses the GPU of the local rank, which is GPU 0 with two GPUs and an even rank.
      */
     if (calls[3] == NULL || retain(&context, 1 - harness_rank % 2) != 0 || push(context) != 0 ||
         alloc(&address, bytes) != 0 || pop(&popped) != 0) {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * MPI_Iallreduce and persistent allreduce: many in progress at the same time, on several
- * communicators, completed in a different order, mixed with blocking calls, while communicators are
- * created.
+ * Test MPI_Iallreduce and persistent allreduces: many of them in flight on several communicators,
+ * completed in different orders, mixed with blocking calls, while communicators are created.
  */
 #include "harness.h"
 
@@ -271,8 +270,8 @@ static int one_step(char step, MPI_Request *requests, struct operation *blocking
                          comm);
 }
 
-/* The ranks start persistent operations in different orders
- * and at different points among their other calls; some wait for one before they start the next. */
+/* The ranks start persistent operations in different orders and at different points among their
+ * other calls. Some ranks wait for one before they start the next. */
 static void persistent_in_any_order(MPI_Comm comm)
 {
     /* In one of two rounds, some ranks wait for b before the blocking call, so all ranks start it

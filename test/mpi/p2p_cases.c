@@ -383,7 +383,8 @@ static void probe(void)
     harness_check(one == 1, "MPI_COMM_SELF");
 }
 
-/* Each thread has a tag and buffers; rings of large and small messages. */
+/* Each thread has a separate tag and separate buffers, and sends large and small messages around a
+ * ring. */
 #define THREADS 4
 static bool thread_good[THREADS];
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Point-to-point calls on GPU memory when resources are missing, and between processes that start
- * and end.
+ * Test point-to-point calls on GPU memory if resources are missing, and between processes that
+ * start and end.
  *
  *   p2p_faults memory   one rank; each allocation of the component fails once, so that a call
  *                       returns an error and can be made again; needs memory_faults.la preloaded

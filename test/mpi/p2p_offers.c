@@ -523,7 +523,7 @@ static bool over_ucx(void)
     return pml != NULL && strcmp(pml, "ucx") == 0;
 }
 
-/* Let the other rank get a question for consent or a reply of another version before the right
+/* Send a request for consent, or a reply, of another version to the other rank before the right
  * one. The program must be started with mpi_param_check=0, because their tags are negative. */
 static void send_other_version(bool question)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Processes around the component: spawned ones, and children that the application forks.
- * Started by the driver; it starts itself again with the argument "child".
+ * Test the component in spawned processes and in children that the application forks. The test
+ * script starts this program, which spawns itself with the argument "child".
  */
 #include "harness.h"
 
@@ -30,7 +30,7 @@ static bool sum_is_right(MPI_Comm comm, int count)
     return good;
 }
 
-/* The spawned side: reduce among the children, over the merged communicator, report. */
+/* In spawned processes, reduce among the children and over the merged communicator, and report. */
 static int child(void)
 {
     MPI_Comm parent, merged;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Calls with a root, in which each rank may have its buffers on a GPU or in host memory: phases of
- * blocking and non-blocking calls with buffers in all kinds of memory, several of them in flight,
- * on ranks that run ahead of each other. Every result is checked, and for rows of equal calls also
- * how many were served and how many staged.
+ * Test calls with a root, in which each rank may have its buffers on a GPU or in host memory.
+ * Phases of blocking and non-blocking calls have buffers in all kinds of memory, and several of
+ * them are in flight, on ranks that run ahead of each other. Every result is checked. For series of
+ * equal calls, the numbers of served and staged calls are checked as well.
  *
  *   rooted [SEED [PHASES [first]]]
  *

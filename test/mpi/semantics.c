@@ -132,7 +132,7 @@ static void add_ints(void *in, void *inout, int *count, MPI_Datatype *type)
     }
 }
 
-/* x op y = 10 x + y on digits: the result names the ranks in order. */
+/* Compute x op y = 10 x + y on digits. The result then shows the ranks in their order. */
 static void append_digit(void *in, void *inout, int *count, MPI_Datatype *type)
 {
     (void) type;
@@ -318,7 +318,7 @@ static void arguments(void)
                   "an operation that MPI does not allow on the type is an error");
 }
 
-/* Other collectives are mixed with ours and work as before. */
+/* Mix other collectives with ours. They must still work. */
 static void other_collectives(void)
 {
     int all[64], one = harness_rank, sum = -1;

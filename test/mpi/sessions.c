@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Test sessions of MPI 4.0: twice create a session without MPI_Init, and a communicator from its
- * group, and make calls on it. Then do the same after MPI_Init. MPI_COMM_WORLD is not used.
+ * Test sessions of MPI 4.0. Twice create a session without MPI_Init and a communicator from its
+ * group, and make calls on the communicator. Then do the same after MPI_Init. MPI_COMM_WORLD is not
+ * used.
  *
  * The first rank of the communicator prints one TAP line for each check.
  */

@@ -21,7 +21,7 @@ struct arguments {
 
 static struct arguments arguments_of(const struct soak_call *call, const struct soak_side *side)
 {
-    /* In place, Open MPI 4.1 reads a type that MPI ignores. */
+    /* In place, Open MPI 4.1 reads a type although MPI specifies that it is ignored. */
     const struct arguments in_place = {.address = MPI_IN_PLACE, .type = MPI_BYTE};
     const struct arguments nowhere = {.address = NOWHERE, .count = -1, .type = MPI_DATATYPE_NULL};
 

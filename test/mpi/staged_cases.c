@@ -106,7 +106,7 @@ static void add(void *in, void *inout, int *count, MPI_Datatype *type)
     }
 }
 
-/* Type, operation and communicator are freed as soon as the call has returned. */
+/* The program frees type, operation and communicator as soon as the call has returned. */
 static void freed_early(void)
 {
     MPI_Datatype pair;
@@ -128,7 +128,7 @@ static void freed_early(void)
     }
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     if (!harness_on_gpu()) {
-        MPI_Comm_free(&comm); /* Open MPI's own calls do not survive the other order */
+        MPI_Comm_free(&comm); /* Open MPI's own calls fail in the other order */
     }
     harness_read(host, gpu_too, COUNT * sizeof *host);
     for (int i = 0; i < COUNT; i++) {

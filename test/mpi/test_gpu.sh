@@ -143,7 +143,7 @@ adopt "3 ranks, a mixture without agree=always"
 check "a mixture without agree=always: the message" says '\[mixed-memory\]'
 check "a mixture without agree=always: it names the ranks" says 'rank 2: '
 
-# Each rank may see other GPUs, in any order.
+# Each rank may see different GPUs, in any order.
 use_gpus 4
 name=73000000-0000-0000-0000-0000000000
 export OMPI_MCA_coll_gpuring_verbose=1

@@ -56,7 +56,7 @@ mpi 240 6 n3 matrix -n 1,1000,100003 -f 31 -s
 adopt_as_one "4 channels, 6 ranks on 3 nodes"
 unset OMPI_MCA_coll_gpuring_min_channels OMPI_MCA_coll_gpuring_max_channels
 
-# Small buffers make many windows, odd chunk sizes meet every boundary.
+# Small buffers cause many windows, and odd sizes of chunks end at every boundary.
 export OMPI_MCA_coll_gpuring_buffer_size=8192 OMPI_MCA_coll_gpuring_chunk_size=200
 mpi 240 3 matrix -n 1,49,50,51,1000,30011 -f 11 -s
 adopt_as_one "chunks of 200 bytes, 3 ranks"

@@ -7,7 +7,8 @@
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 
-# as_hosts RANKS HOST-OF-RANK ARGS...: run topo_pci_check on hosts that a shell arithmetic expression names.
+# as_hosts RANKS HOST-OF-RANK ARGS...: run topo_pci_check. HOST-OF-RANK is a shell arithmetic expression for
+# the number of a rank's host.
 as_hosts() {
     ranks=$1 place=$2
     shift 2

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* MPI_THREAD_MULTIPLE: each thread has its communicator; the calls of all threads overlap. */
+/* Test MPI_THREAD_MULTIPLE. Each thread has a separate communicator, and the calls of all threads
+ * overlap. */
 #include "harness.h"
 
 #include <pthread.h>

@@ -2,9 +2,9 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 
 /*
- * Properties of a reordered Cartesian or graph communicator that applications rely on,
- * and the number of neighbours that the reordering keeps on a host.  Run by topo_pci.sh; the host
- * of a process is the text in OMPI_MCA_topo_pci_hostid.
+ * Check the properties of a reordered Cartesian or graph communicator that applications rely on,
+ * and count the neighbours on other hosts. test_topo_pci.sh runs this program. The host of a
+ * process is the text in OMPI_MCA_topo_pci_hostid.
  *
  *     topo_pci_check cart DIMS PERIODS    e.g. cart 4,4 0,1
  *     topo_pci_check graph SEED           random distributed graphs, four ways to create them

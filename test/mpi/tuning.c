@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The tuning file determines which component serves a call, as the counters show, and results are
- * right. The file delegates vectors of less than 1000 bytes to the previous component and selects
- * the ring for the others.
+ * Check with the counters that the tuning file determines which component serves a call, and that
+ * results are right. The file delegates vectors of less than 1000 bytes to the previous component
+ * and selects the ring for the others.
  *
  *   tuning        with that file
  *   tuning -p     with coll_gpuring_algorithm=previous: all sizes are delegated
@@ -196,8 +196,8 @@ static void first_calls(void)
 }
 
 /*
- * Some ranks are connected when they reach a call, others are not: all must make the same decision.
- * `wait`: this rank completes the first call before the second one.
+ * If some ranks are connected when they reach a call, and others are not, all must make the same
+ * decision. `wait`: this rank completes the first call before the second one.
  */
 static void at_different_times(bool wait)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Types, operations, and data whose result is known exactly at every position. */
+/* Types and operations, and data with an exactly known result at every position. */
 #include "harness.h"
 
 #include <stdint.h>

@@ -131,7 +131,7 @@ static bool round_of(int failing, long number, enum form form, bool *good, int *
         *good = *good && seen[i] == seen[0];
     }
     *errors += seen[0] == 0;
-    if (*good && seen[0] != 0) { /* the communicator is still of use, and so is the process */
+    if (*good && seen[0] != 0) { /* the communicator and the process are still usable */
         again = reduce(comm, form, (int) number + 1);
         *good = again.status == MPI_SUCCESS && again.right;
     }

@@ -80,7 +80,7 @@ int main(int argc, char **argv)
         alive > 0 && alive <= (limit > 0 ? limit + PER_COMMUNICATOR - 1 : count * PER_COMMUNICATOR),
         "%d communicators: the number of queue pairs is limited", count);
 
-    /* The connections of a freed one are used again, also at the limit. */
+    /* Check that the connections of a freed communicator are used again, also at the limit. */
     reused = harness_pvar("coll_gpuring_reused");
     MPI_Comm_free(&comms[count - 1]);
     comms[count - 1] = make("one of many", count, &right);

@@ -60,7 +60,7 @@ check "the device tells of its port" says '\[port-down\] .*device rxe1 port 1'
 on-host vm1 "ip link set mv0 up"
 sleep 3
 
-# 20 communicators share the port that dies: all go on by the other.
+# 20 communicators share the port that dies. All of them continue on the other port.
 under_way '10 1000 0 20' vm0,vm1 'ip link set mv0 down'
 each 2 "a port of 20 communicators fails: all go on, data are right" '[1-9][0-9]* operations right$'
 check "each of them has moved" \

@@ -43,8 +43,8 @@ for fault in qp-error:5 'no-access:[59]'; do
         says "$names.*\\(status $status_of, vendor 0x[0-9a-f]+\\)"
 done
 
-# A port dies that 20 communicators share: all of them report an error. There is only one round per second,
-# so that the event of the device is reported before a failed send ends the job.
+# A port that 20 communicators share dies. All of them report an error. There is only one round per second, so
+# that the event of the device is reported before a failed send ends the job.
 under_way '60 5000 1000 20' a,b,c 'ip link set dummy0 down'
 each 3 "a port of 20 communicators goes down: an MPI error of each on each of 3 ranks" "$broken"
 # Newer kernels report a flush instead of the error.

@@ -3,8 +3,8 @@
 /*
  * The list of memory blocks, and the contexts that can access them. The host cannot access device
  * memory except while something runs on the "GPU". Addresses are never reused, so a use after free
- * is a segmentation fault. Memory must not be freed while other processes have it mapped, because
- * that is undefined behaviour in CUDA.
+ * is a segmentation fault. Memory must not be freed while other processes map it, because this is
+ * undefined behaviour in CUDA.
  */
 #include "test/standin/memory.h"
 

@@ -192,8 +192,8 @@ static bool take_command(struct gpuring_work *work, bool *leaves)
     return true;
 }
 
-/* Wait for the next call, like a kernel that lingers. Return false if there is none: the kernel
- * then accesses nothing afterwards. */
+/* Wait for the next call, like a kernel that lingers. Return false if there is none. The kernel
+ * then makes no further access. */
 static bool lingers(struct gpuring_work *work)
 {
     uint64_t end = now_ns() + work->linger;
