@@ -255,7 +255,7 @@ static void nonblocking(struct place *place, int number)
     int count = 1 + (int) draw(&shared, MOST);
 
     finish(call);
-    end_copy(place, number); /* else libnbc takes the calls of Open MPI 4.1 for ours */
+    end_copy(place, number); /* libnbc would mix up our calls and those of Open MPI 4.1 */
     if (place->comm == MPI_COMM_NULL) {
         return;
     }

@@ -229,7 +229,7 @@ static void is_an_error(bool first)
     harness_check(good, "a call with GPU buffers on all ranks");
     good = sum(BLOCKING, place, place, false, 1000, comm, &error);
     if (first && place == GPU) {
-        /* No rank ends the other component's call at the last rank. */
+        /* The last rank waits in the previous component's call, which no other rank enters. */
         printf("# rank %d: %s after all\n", harness_rank, error != 0 ? "an MPI error" : "success");
         MPI_Abort(MPI_COMM_WORLD, 3);
     }

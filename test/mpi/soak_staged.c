@@ -391,7 +391,7 @@ static void end_copy(int where)
 static void issue(struct slot *slot)
 {
     if (slot->x.form != BLOCKING) {
-        end_copy(slot->where); /* else libnbc takes the calls of Open MPI 4.1 for ours */
+        end_copy(slot->where); /* libnbc would mix up our calls and those of Open MPI 4.1 */
     }
     slot->x.comm = places[slot->where].comm;
     slot->x.request = MPI_REQUEST_NULL;
