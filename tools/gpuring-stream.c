@@ -225,9 +225,9 @@ int PMPIX_Stream_free(MPIX_Stream *stream)
 /* ---- Communicators ---- */
 
 static struct {
-    pthread_mutex_t lock;                             /* guards both until `component` is set */
-    int key;                                          /* of the attribute */
-    const struct gpuring_stream_functions *component; /* atomic; NULL: not found yet */
+    pthread_mutex_t lock; /* guards both until `component` is set, before the first communicator */
+    int key;              /* of the attribute */
+    const struct gpuring_stream_functions *component; /* NULL: not found yet */
 } found = {.lock = PTHREAD_MUTEX_INITIALIZER, .key = MPI_KEYVAL_INVALID};
 
 static int delete_attached(MPI_Comm comm, int key, void *value, void *extra)
@@ -263,15 +263,12 @@ static const struct gpuring_stream_functions *find_component(void)
     return functions;
 }
 
-/* Find the component and create the key of the attribute, once. Returns MPI_SUCCESS or an error,
- * without calling an error handler. */
-static int prepare(void)
+/* Find the component and create the key of the attribute. Called with the lock. */
+static int open_component(void)
 {
-    const struct gpuring_stream_functions *component;
-    int code = MPI_SUCCESS;
+    const struct gpuring_stream_functions *component = find_component();
+    int code;
 
-    pthread_mutex_lock(&found.lock);
-    component = found.component != NULL ? found.component : find_component();
     if (component == NULL || component->version != GPURING_STREAM_VERSION) {
         fprintf(stderr, "libgpuring_stream: [no-component] %s; %s\n",
                 component == NULL ? "Open MPI has not loaded coll/gpuring"
@@ -279,11 +276,20 @@ static int prepare(void)
                 component == NULL
                     ? "start the program with the gpuring-run of the same installation"
                     : "install both from the same package");
-        code = MPI_ERR_UNSUPPORTED_OPERATION;
-    } else if (found.key == MPI_KEYVAL_INVALID) {
-        code = PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, delete_attached, &found.key, NULL);
+        return MPI_ERR_UNSUPPORTED_OPERATION;
     }
+    code = PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, delete_attached, &found.key, NULL);
     found.component = code == MPI_SUCCESS ? component : NULL;
+    return code;
+}
+
+/* Open the component once. Returns MPI_SUCCESS or an error, without calling an error handler. */
+static int prepare(void)
+{
+    int code;
+
+    pthread_mutex_lock(&found.lock);
+    code = found.component != NULL ? MPI_SUCCESS : open_component();
     pthread_mutex_unlock(&found.lock);
     return code;
 }

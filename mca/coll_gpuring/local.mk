@@ -245,7 +245,6 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/stage/stage_request.c \
     mca/coll_gpuring/stream/stream_calls.h \
     mca/coll_gpuring/stream/stream_connect.c \
-    mca/coll_gpuring/stream/stream_connect.h \
     mca/coll_gpuring/stream/stream_describe.c \
     mca/coll_gpuring/stream/stream_enqueue.c \
     mca/coll_gpuring/stream/stream_exchange.c \

@@ -6,7 +6,7 @@
  * late one for each further set of connections. The communicator makes no other calls, so its queue
  * stays empty, and the calling thread progresses the wire-up itself.
  */
-#include "mca/coll_gpuring/stream/stream_connect.h"
+#include "mca/coll_gpuring/stream/stream_state.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/pvars.h"
 #include "mca/coll_gpuring/serve/differ.h"
-#include "mca/coll_gpuring/stream/stream_connect.h"
+#include "mca/coll_gpuring/stream/stream_state.h"
 #include "mca/coll_gpuring/util/backoff.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"

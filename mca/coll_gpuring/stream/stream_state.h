@@ -45,6 +45,11 @@ struct gpuring_stream_state {
     bool reported;            /* a report that it takes long was logged */
 };
 
+/* ---- stream_connect.c ---- */
+
+/* See struct gpuring_stream_functions. */
+int gpuring_stream_connect(MPI_Comm comm, void *stream);
+
 /* ---- stream_describe.c ---- */
 
 /*

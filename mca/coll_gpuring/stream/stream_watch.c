@@ -30,14 +30,12 @@
 #define LOOK_MS 100
 
 static struct {
-    pthread_mutex_t lock; /* guards all; held before the lock of a state */
-    pthread_cond_t change;
+    pthread_mutex_t lock;  /* guards all; held before the lock of a state */
+    pthread_cond_t change; /* exists while the thread runs */
     struct gpuring_list states;
     pthread_t thread;
     bool running, stop;
-} watch = {.lock = PTHREAD_MUTEX_INITIALIZER,
-           .change = PTHREAD_COND_INITIALIZER,
-           .states = GPURING_LIST_INIT(watch.states)};
+} watch = {.lock = PTHREAD_MUTEX_INITIALIZER, .states = GPURING_LIST_INIT(watch.states)};
 
 void gpuring_stream_record(struct gpuring_stream_state *state, bool captured, int exchange)
 {
@@ -284,7 +282,7 @@ static void nap(void)
 {
     struct timespec end;
 
-    clock_gettime(CLOCK_REALTIME, &end);
+    clock_gettime(CLOCK_MONOTONIC, &end);
     end.tv_nsec += LOOK_MS * 1000000L;
     end.tv_sec += end.tv_nsec / 1000000000;
     end.tv_nsec %= 1000000000;
@@ -321,9 +319,14 @@ static void *watch_main(void *unused)
 /* Start the thread, which gets no signals. The caller holds the lock. */
 static int start(void)
 {
+    pthread_condattr_t monotonic; /* so that setting the time of day does not delay a check */
     sigset_t all, before;
     int error;
 
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&watch.change, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     error = pthread_create(&watch.thread, NULL, watch_main, NULL);
@@ -370,5 +373,6 @@ void gpuring_stream_finish(void)
     pthread_cond_signal(&watch.change);
     pthread_mutex_unlock(&watch.lock);
     pthread_join(watch.thread, NULL);
+    pthread_cond_destroy(&watch.change);
     watch.running = watch.stop = false;
 }
