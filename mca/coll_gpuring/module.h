@@ -73,6 +73,7 @@ struct mca_coll_gpuring_module_t {
     int failure;              /* in state FAILED: the gpuring_status that calls return */
     bool enabled;
     bool released; /* resources were released early, by gpuring_module_freed */
+    bool watches;  /* gpuring_module_watch_free was called */
     bool freed;    /* MPI_Comm_free was called; atomic */
     struct gpuring_previous previous;
     uint64_t calls;          /* number of calls so far of the functions that it may serve */
@@ -98,7 +99,10 @@ OBJ_CLASS_DECLARATION(mca_coll_gpuring_module_t);
 mca_coll_base_module_t *mca_coll_gpuring_comm_query(struct ompi_communicator_t *comm,
                                                     int *priority);
 
-/* Called by MPI_Comm_free, with the module, if the communicator has been wired up. */
+/* Let MPI_Comm_free call gpuring_module_freed with the module. Called before anything that may wire
+ * up the communicator, in a call of the program, because the program may free the communicator
+ * before the wire-up starts. */
+void gpuring_module_watch_free(mca_coll_gpuring_module_t *module);
 void gpuring_module_freed(void *module);
 
 /* Print which components would serve MPI_COMM_WORLD without this one: "allreduce=tuned ... ". Empty

@@ -59,6 +59,7 @@ if [ -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
     OMPI_MCA_coll_gpuring_connect_after=3 churn 4 1 "host memory beside GPUs, the first 3 calls elsewhere"
     duplicates 2 1 100 "device memory"
     duplicates 3 1 50 "device memory"
+    OMPI_MCA_coll_gpuring_net=mpi duplicates 2 2 20 "device memory, MPI messages"
     export OMPI_MCA_coll_gpuring_agree=always
     churn 4 1 "host memory beside GPUs, agree=always"
 else

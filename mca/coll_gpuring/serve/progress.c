@@ -261,6 +261,7 @@ static void add_item(struct gpuring_item *item, enum gpuring_phase phase)
     struct gpuring_queue *queue = &item->module->serve->queue;
     struct gpuring_list finished = GPURING_LIST_INIT(finished);
 
+    gpuring_module_watch_free(item->module);
     pthread_mutex_lock(&queue->lock);
     gpuring_queue_add(queue, item, phase);
     if (phase == GPURING_PHASE_QUEUED) {

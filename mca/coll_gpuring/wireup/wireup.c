@@ -358,9 +358,7 @@ void gpuring_wireup_start(mca_coll_gpuring_module_t *module, const struct gpurin
     int status;
 
     wireup->late = module->state == GPURING_STATE_READY;
-    if (!wireup->late) {
-        gpuring_compat_on_free(module->comm, module);
-    }
+    gpuring_module_watch_free(module);
     wireup->engine = module->engine;
     module->oob->mark = 0;
     if (wireup->late) {
