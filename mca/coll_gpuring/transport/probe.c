@@ -15,9 +15,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "mca/coll_gpuring/transport/transport_internal.h"
+#include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -187,11 +187,11 @@ static void fill_job(struct gpuring_transport *transport, struct job *job, uint3
 static int poll_job(const struct gpuring_device_ops *ops, struct gpuring_stream *stream,
                     struct gpuring_work *work)
 {
-    time_t end = time(NULL) + LIMIT_SECONDS;
+    double end = gpuring_now() + LIMIT_SECONDS;
     int status;
 
     while ((status = ops->poll(stream, work)) == GPURING_AGAIN) {
-        if (time(NULL) > end) {
+        if (gpuring_now() > end) {
             gpuring_error("[gpu-busy] the GPU did not run the probe kernel within %d s; does a "
                           "kernel of the application wait for this MPI call?",
                           LIMIT_SECONDS);
