@@ -429,8 +429,7 @@ static void test_wanted(void **state)
     }
 }
 
-/* The communicator is freed, and its last operation ends, before the lane wants a chunk that was
- * announced. */
+/* The communicator is freed, and its last operation ends, before the lane wants a chunk. */
 static void test_wanted_freed(void **state)
 {
     static uint8_t chunk[WANTED], output[WANTED];
