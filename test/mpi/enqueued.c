@@ -170,7 +170,7 @@ static int capture(void *stream, MPI_Comm comm, int *from, int *middle, int *to,
  */
 static void test_graph(void)
 {
-    enum { COUNT = 1000, RUNS = 500, LATER = 3 };
+    enum { COUNT = 1000, RUNS = 1000, LATER = 3 };
     void *stream = new_stream(), *graph;
     MPI_Comm comm = comm_of(stream);
     size_t bytes = COUNT * sizeof(int);
