@@ -96,6 +96,10 @@ use_gpus() {
     export OMPI_MCA_coll_gpuring_agree_size=1
 }
 
+# guarded COMMAND...: run it with an access of the host to device memory as a fault. This takes most of the time
+# of a run, so tests set GPURING_STANDIN_PROTECT=0 and guard some runs of each program.
+guarded() { GPURING_STANDIN_PROTECT=1 "$@"; }
+
 # nvlink_topology GPUS: use a topology file in which all GPUs of the stand-in driver are on one NVSwitch.
 nvlink_topology() {
     {

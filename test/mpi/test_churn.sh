@@ -56,6 +56,7 @@ OMPI_MCA_coll_gpuring_connect_after=3 churn 4 1 "the first 3 calls elsewhere"
 # Buffers are in host memory in a process with a driver: every call is checked and delegated.
 if [ -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
     use_gpus 1
+    export GPURING_STANDIN_PROTECT=0
     OMPI_MCA_coll_gpuring_connect_after=3 churn 4 1 "host memory beside GPUs, the first 3 calls elsewhere"
     duplicates 2 1 100 "device memory"
     duplicates 3 1 50 "device memory"

@@ -3,7 +3,7 @@
 # Copyright (c) 2026 The coll/gpuring authors
 #
 # Test MPI_Allreduce on device memory of the stand-in driver (test/standin). No result is from a GPU. The
-# programs are those of the host device. An access of the host to device memory is a fault.
+# programs are those of the host device.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 
@@ -13,20 +13,18 @@ if [ ! -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
 fi
 
 small=0,1,2,3,1023,1024,1025
-# Use small FIFOs, so that vectors need many chunks, and the stand-in driver has less memory to protect. It
-# protects memory only in some runs of each program, because this takes most of their time.
-export OMPI_MCA_coll_gpuring_buffer_size=64k
+# Use small FIFOs, so that vectors need many chunks, and the stand-in driver has less memory to protect.
+export OMPI_MCA_coll_gpuring_buffer_size=64k GPURING_STANDIN_PROTECT=0
 
 use_gpus 1
-mpi 120 2 matrix -n $small -f 17 -s
+guarded mpi 120 2 matrix -n $small -f 17 -s
 adopt_as_one "2 ranks on one GPU: every 17th combination, counts $small"
 use_gpus 2
-mpi 120 2 n2 matrix -n 1,1000,30001 -f 20 -s
+guarded mpi 120 2 n2 matrix -n 1,1000,30001 -f 20 -s
 adopt_as_one "2 ranks on 2 nodes: every 20th combination"
-mpi 120 3 nonblocking
+guarded mpi 120 3 nonblocking
 adopt_as_one "3 ranks on 2 GPUs: non-blocking and persistent"
 
-export GPURING_STANDIN_PROTECT=0
 use_gpus 1
 for sample in "2 3" "5 17"; do
     ranks=${sample% *} every=${sample#* }
@@ -130,11 +128,10 @@ mpi 120 3 nonblocking
 adopt_as_one "3 ranks on one GPU that runs one kernel at a time: non-blocking and persistent"
 unset GPURING_STANDIN_EXCLUSIVE GPURING_STANDIN_TURN_US OMPI_MCA_coll_gpuring_algorithm
 
-unset GPURING_STANDIN_PROTECT
 use_gpus 2
-mpi 120 3 mixed
+guarded mpi 120 3 mixed
 adopt "3 ranks on 2 GPUs"
-OMPI_MCA_coll_gpuring_agree=always mpi 120 3 mixed -a
+OMPI_MCA_coll_gpuring_agree=always guarded mpi 120 3 mixed -a
 adopt_as_one "3 ranks, agree=always: any mixture of host and GPU buffers"
 OMPI_MCA_coll_gpuring_agree=always mpi 120 3 nonblocking
 adopt_as_one "3 ranks, agree=always: non-blocking and persistent"
@@ -161,7 +158,7 @@ adopt_as_one "ranks that see one GPU by two names"
 use_gpus 2
 export GPURING_STANDIN_MIG=2
 GPURING_TEST_VISIBLE="MIG-${name}00 MIG-${name}01 MIG-${name}02 MIG-${name}03" \
-    mpi 120 4 matrix -n 1,1000,70001 -f 61 -s
+    guarded mpi 120 4 matrix -n 1,1000,70001 -f 61 -s
 check "instances of divided GPUs: connected through host memory" says '\[serves\] .*transport staged'
 check "instances of divided GPUs: the message says why" says '\[no-peer\]'
 check "instances of divided GPUs: no error is reported" silent 'gpuring ERROR'
@@ -183,23 +180,22 @@ for sort in managed pool vmm; do
     export GPURING_TEST_SORT=$sort
     mpi 120 3 matrix -n 1,1000,70001 -f 61 -s
     adopt_as_one "3 ranks on 2 GPUs: $sort memory"
-    mpi 120 2 staged -f 41
+    guarded mpi 120 2 staged -f 167
     adopt_as_one "2 ranks: collectives that are staged, on $sort memory"
 done
 GPURING_TEST_SORT=registered mpi 120 2 matrix -n 1,1000,70001 -f 61
 adopt_as_one "2 ranks: registered memory of the host"
 unset GPURING_TEST_SORT
 export OMPI_MCA_coll_gpuring_linger=0
-GPURING_STANDIN_PROTECT=0 OMPI_MCA_coll_gpuring_buffer_size=1m mpi 120 2 driver_calls
+OMPI_MCA_coll_gpuring_buffer_size=1m mpi 120 2 driver_calls
 adopt "2 ranks: questions to the driver"
-GPURING_STANDIN_CONCURRENT=0 GPURING_STANDIN_PROTECT=0 OMPI_MCA_coll_gpuring_buffer_size=1m \
-    mpi 120 2 driver_calls
+GPURING_STANDIN_CONCURRENT=0 OMPI_MCA_coll_gpuring_buffer_size=1m mpi 120 2 driver_calls
 adopt "2 ranks, the host must know that kernels have ended: questions to the driver"
 unset OMPI_MCA_coll_gpuring_linger
 
 # Kernels that linger for the next call. Without MPS they must not, because they keep the GPU from other ranks.
 use_gpus 1
-export GPURING_STANDIN_PROTECT=0 OMPI_MCA_coll_gpuring_linger=400
+export OMPI_MCA_coll_gpuring_linger=400
 for ranks in 2 3; do
     mpi 120 $ranks linger 1000 some
     adopt "$ranks ranks, kernels that linger"
@@ -212,7 +208,7 @@ OMPI_MCA_coll_gpuring_linger=0 mpi 120 2 linger 100 none
 adopt "kernels do not linger if that is turned off"
 OMPI_MCA_coll_gpuring_linger=1000 mpi 120 3 matrix -n $small -f 11 -s
 adopt_as_one "3 ranks, kernels that linger"
-unset GPURING_STANDIN_PROTECT OMPI_MCA_coll_gpuring_linger
+unset OMPI_MCA_coll_gpuring_linger
 use_gpus 2
 
 # Kernels are launched without a graph if the driver refuses one.
@@ -226,7 +222,7 @@ done
 # A driver that is too old for the kernels is detected at wire-up, also with one rank per node.
 for layout in "2 1" "2 2"; do
     ranks=${layout% *} nodes=${layout#* }
-    GPURING_STANDIN_FAULTS=cuModuleLoadData=1:222 mpi 120 "$ranks" "n$nodes" matrix -n 1,1000 -f 97
+    GPURING_STANDIN_FAULTS=cuModuleLoadData=1:222 guarded mpi 120 "$ranks" "n$nodes" matrix -n 1,1000 -f 97
     check "$ranks ranks on $nodes nodes, kernels that the driver refuses: the message" \
         says '\[kernels-refused\] .*driver of version [0-9]'
     adopt_as_one "$ranks ranks on $nodes nodes, kernels that the driver refuses: staged"
@@ -260,7 +256,6 @@ gib_free=$(awk '/^MemAvailable:/ { print int($2 / 1048576) }' /proc/meminfo)
 bytes=4294967296
 [ "$gib_free" -ge 12 ] || bytes=2147483648
 use_gpus 1
-export GPURING_STANDIN_PROTECT=0
 if [ "$gib_free" -ge 6 ]; then
     OMPI_MCA_coll_gpuring_buffer_size=1m mpi 600 2 large_vectors $bytes
     adopt "2 ranks, more than $bytes bytes"

@@ -70,8 +70,9 @@ if [ ! -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
     finish
 fi
 use_gpus 2
+export GPURING_STANDIN_PROTECT=0
 native 1 11 5 "device memory"
-native 2 11 20 "device memory"
+guarded native 2 11 20 "device memory"
 native 4 67 20 "device memory"
 # Between nodes ranks agree by messages on calls in which each may have its buffers anywhere.
 mpi 240 4 n2 native -s "$seed" -f "${GPURING_NATIVE_EVERY:-67}" -m 20
@@ -84,7 +85,7 @@ OMPI_MCA_coll_gpuring_agree_size=3000 mpi 240 4 n2 native -s "$seed" -f 1000000 
 check "4 ranks on 2 nodes, groups of calls of which some are agreed on" says '^ok .* - 15 groups'
 # Small calls with a root are staged, and so are those below the limit between nodes.
 unset OMPI_MCA_coll_gpuring_agree_size
-OMPI_MCA_coll_gpuring_agree_size=10000 mpi 240 4 n2 rooted "$seed" 12
+OMPI_MCA_coll_gpuring_agree_size=10000 guarded mpi 240 4 n2 rooted "$seed" 12
 adopt_as_one "4 ranks on 2 nodes, calls with a root, agreed on from 10000 bytes on"
 for nodes in 1 2; do
     mpi 240 3 n$nodes rooted "$seed" 3 first

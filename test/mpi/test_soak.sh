@@ -66,8 +66,9 @@ if [ ! -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
     finish
 fi
 use_gpus 2
+export GPURING_STANDIN_PROTECT=0
 OMPI_MCA_coll_gpuring_connect_after=10 soak 10 3 1 "device memory"
 export OMPI_MCA_coll_gpuring_agree=always
-soak 10 3 2 "device and host memory"
+guarded soak 10 3 2 "device and host memory"
 
 finish

@@ -61,7 +61,7 @@ for case in "n1 0" "n2 -1"; do
     adopt_as_one "communicators are never freed (${case})"
     check "communicators are never freed (${case}): they are given back at the end" left_behind
 done
-unset GPURING_STANDIN_PROTECT GPURING_STANDIN_REPORT
+unset GPURING_STANDIN_REPORT
 
 # The messages when memory of a peer corrupts data or access to it is refused.
 use_gpus 2

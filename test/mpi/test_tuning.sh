@@ -117,7 +117,7 @@ if [ ! -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
     finish
 fi
 use_gpus 2
-export GPURING_STANDIN_REPORT="$work/report"
+export GPURING_STANDIN_REPORT="$work/report" GPURING_STANDIN_PROTECT=0
 usual cuda 1-2
 mpi 120 2 tuning
 adopt "GPU buffers on the stand-in, 2 ranks"

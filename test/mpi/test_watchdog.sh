@@ -72,6 +72,7 @@ if [ ! -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
     finish
 fi
 use_gpus 2
+export GPURING_STANDIN_PROTECT=0
 differs call 2 calls-differ "another call"
 differs count 2 counts-differ "a smaller count"
 differs large 2 counts-differ "a count for which only one rank makes connections"
