@@ -6,13 +6,10 @@
  *
  *   GPURING_FAULT=KIND        kind of the fault
  *   GPURING_FAULT_RANK=N      inject it only into the process with this MPI rank (default: all)
- *   GPURING_FAULT_FILE=PATH   qp-error and no-access: inject the fault when this file appears
+ *   GPURING_FAULT_FILE=PATH   no-access: inject the fault when this file appears
  *
- *   qp-error       move all queue pairs of the process to the error state
  *   no-access      let all queue pairs refuse remote writes
- *   no-memory      registration of memory fails with ENOMEM
  *   no-qp          creation of queue pairs fails with ENOMEM
- *   wrong-data     flip a bit in each slot of at least 1024 bytes that the process sends
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -25,16 +22,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MOST       1024
-#define SLOT_BYTES 1024
+#define MOST 1024
 
 /* These functions are private to libibverbs and its providers, so no installed header declares
  * them. Pointers that are only passed on are void. */
 int ibv_cmd_create_qp(struct ibv_pd *pd, struct ibv_qp *qp, struct ibv_qp_init_attr *attr,
                       void *cmd, size_t cmd_size, void *resp, size_t resp_size);
 int ibv_cmd_destroy_qp(struct ibv_qp *qp);
-int ibv_cmd_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t hca_va, int flags,
-                   struct ibv_mr *mr, void *cmd, size_t cmd_size, void *resp, size_t resp_size);
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void *qps[MOST];
@@ -79,31 +73,18 @@ static void replace(const void *from, void *to)
     }
 }
 
-static void break_qps(struct ibv_qp_attr attr, int mask)
+static void refuse_writes(void)
 {
+    struct ibv_qp_attr attr = {.qp_access_flags = 0};
     REAL(ibv_modify_qp);
 
     pthread_mutex_lock(&lock);
     for (int i = 0; i < MOST; i++) {
-        if (qps[i] != NULL && real(qps[i], &attr, mask) != 0) {
+        if (qps[i] != NULL && real(qps[i], &attr, IBV_QP_ACCESS_FLAGS) != 0) {
             fprintf(stderr, "fault_verbs: a queue pair does not change: %s\n", strerror(errno));
         }
     }
     pthread_mutex_unlock(&lock);
-}
-
-static int (*post_right)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
-
-static int post_wrong(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
-{
-    for (const struct ibv_send_wr *one = wr; one != NULL; one = one->next) {
-        if (one->num_sge > 0 && one->sg_list[0].length >= SLOT_BYTES) {
-            const struct ibv_sge *sge = &one->sg_list[0];
-
-            ((uint8_t *) (uintptr_t) sge->addr)[sge->length / 2] ^= 1;
-        }
-    }
-    return post_right(qp, wr, bad);
 }
 
 static void *later(void *argument)
@@ -114,11 +95,7 @@ static void *later(void *argument)
     while (access(getenv("GPURING_FAULT_FILE"), F_OK) != 0) {
         nanosleep(&pause, NULL);
     }
-    if (wanted("qp-error")) {
-        break_qps((struct ibv_qp_attr){.qp_state = IBV_QPS_ERR}, IBV_QP_STATE);
-    } else {
-        break_qps((struct ibv_qp_attr){.qp_access_flags = 0}, IBV_QP_ACCESS_FLAGS);
-    }
+    refuse_writes();
     return NULL;
 }
 
@@ -137,13 +114,8 @@ int ibv_cmd_create_qp(struct ibv_pd *pd, struct ibv_qp *qp, struct ibv_qp_init_a
         pthread_t thread;
 
         pthread_mutex_lock(&lock);
-        if (wanted("wrong-data") && pd->context->ops.post_send != post_wrong) {
-            post_right = pd->context->ops.post_send;
-            pd->context->ops.post_send = post_wrong;
-        }
         replace(NULL, qp);
-        if (!started && getenv("GPURING_FAULT_FILE") != NULL &&
-            (wanted("qp-error") || wanted("no-access"))) {
+        if (!started && getenv("GPURING_FAULT_FILE") != NULL && wanted("no-access")) {
             started =
                 pthread_create(&thread, NULL, later, NULL) == 0 && pthread_detach(thread) == 0;
         }
@@ -160,16 +132,4 @@ int ibv_cmd_destroy_qp(struct ibv_qp *qp)
     replace(qp, NULL);
     pthread_mutex_unlock(&lock);
     return real(qp);
-}
-
-int ibv_cmd_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t hca_va, int flags,
-                   struct ibv_mr *mr, void *cmd, size_t cmd_size, void *resp, size_t resp_size)
-{
-    REAL(ibv_cmd_reg_mr);
-
-    if (wanted("no-memory")) {
-        errno = ENOMEM;
-        return ENOMEM;
-    }
-    return real(pd, addr, length, hca_va, flags, mr, cmd, cmd_size, resp, resp_size);
 }

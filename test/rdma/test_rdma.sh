@@ -29,17 +29,7 @@ if ! grep -q 'GPURING_HAVE_VERBS 1' "$top_builddir/gpuring_config.h"; then
     finish
 fi
 case $0 in
-*direct*)
-    if [ ! -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
-        skip "built without CUDA: there is no device layer to test" "device memory over verbs"
-        finish
-    fi
-    machines direct_machine -n 1
-    ;;
 *two*) machines two_machines -n 2 ;;
-*failover*) machines failover_machines -n 2 ;;
-*matrix*) machines matrix_machine -n 1 ;;
-*faults*) machines faults_machine -n 1 -d 1 -x dummy0 ;;
-*) machines one_machine -n 1 ;;
+*) machines one_machine -n 1 -d 1 -x dummy0 ;;
 esac
 finish

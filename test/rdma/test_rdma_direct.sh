@@ -1,6 +1,0 @@
-#!/bin/sh
-# SPDX-License-Identifier: BSD-3-Clause
-# Copyright (c) 2026 The coll/gpuring authors
-#
-# Test slots in the memory of stand-in GPUs over verbs on one emulated machine; see test_rdma.sh.
-. "${top_srcdir:-.}/test/rdma/test_rdma.sh"

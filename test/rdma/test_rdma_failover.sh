@@ -1,6 +1,0 @@
-#!/bin/sh
-# SPDX-License-Identifier: BSD-3-Clause
-# Copyright (c) 2026 The coll/gpuring authors
-#
-# Test failover to a second port between two emulated machines; see test_rdma.sh.
-. "${top_srcdir:-.}/test/rdma/test_rdma.sh"
