@@ -6,7 +6,7 @@
 # packages (as root, on Debian), builds below build/check and runs all tests. The last line counts
 # the checks; the exit status is 0 if none failed.
 #
-# Default stages: gcc clang address thread fuzz lint mutation install openmpi5. Stages on request:
+# Default stages: gcc clang install address thread fuzz lint mutation openmpi5. Stages on request:
 #
 #   debian13    all tests in a root file system of Debian 13; openmpi5 runs some of them there
 #   testing     all tests in a root file system of Debian testing
@@ -17,7 +17,7 @@
 cd "$(dirname "$0")/.." || exit 1
 # shellcheck source=test/setup.sh
 . test/setup.sh
-stages=${*:-gcc clang address thread fuzz lint mutation install openmpi5}
+stages=${*:-gcc clang install address thread fuzz lint mutation openmpi5}
 fuzz_seconds=30
 nvccflags=
 passed=0 failed=0 skipped=0
@@ -109,6 +109,11 @@ tap() {
     shift
     status=0
     sh "$@" >"$out" 2>&1 </dev/null || status=$?
+    count_tap "$*"
+}
+
+# count_tap COMMAND: count the results in $out of a script that has ended with $status.
+count_tap() {
     grep -v '^ok [0-9]* [^#]*$' "$out"
     p=$(grep '^ok ' "$out" | grep -vc '# SKIP')
     f=$(grep -c '^not ok ' "$out")
@@ -116,12 +121,12 @@ tap() {
     passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
     grep '^not ok ' "$out" >>"$base/failed"
     grep '^ok .*# SKIP' "$out" >>"$base/skipped"
-    [ "$status" -eq 0 ] && grep -q '^1\.\.[1-9]' "$out" || bad "$* did not run to its end"
+    [ "$status" -eq 0 ] && grep -q '^1\.\.[1-9]' "$out" || bad "$1 did not run to its end"
 }
 
 stage_gcc() {
     configured gcc all CC=gcc --enable-werror ${GPURING_CUDA_ARCH:+--with-cuda-arch="$GPURING_CUDA_ARCH"} &&
-        suite gcc "gcc: all tests" check
+        suite gcc "gcc: all tests" check $((jobs + 1)) # some wait for timeouts
     grep -q '^  CUDA  *no' "$base/gcc-configure.log" 2>/dev/null &&
         skip "kernels for GPUs are not compiled: there is no nvcc on this machine"
 }
@@ -182,8 +187,22 @@ fuzz_end() {
 
 stage_lint() { tap "lint" test/lint/lint.sh "$base/gcc"; }
 stage_mutation() { tap "deliberately wrong builds must fail the tests" test/mutation.sh "$base/gcc"; }
+
+# This mostly runs configure, which uses one core, so it runs in parallel with the next stages. install_end
+# waits for it.
+installer=
 stage_install() {
-    tap "install, uninstall, distcheck" test/install.sh "$base"
+    say "install, uninstall, distcheck (the results are shown at the end)"
+    sh test/install.sh "$base" >"$base/tap.install" 2>&1 </dev/null &
+    installer=$!
+}
+
+install_end() {
+    [ -n "$installer" ] || return 0
+    say "install, uninstall, distcheck: the end"
+    out=$base/tap.install status=0
+    wait "$installer" || status=$?
+    count_tap test/install.sh
     tap "component headers of a source tree" test/openmpi_source.sh "$base/openmpi-source"
 }
 
@@ -285,6 +304,7 @@ step autogen "autogen.sh" ./autogen.sh && for stage in $stages; do
     echo "# $stage took $(($(date +%s) - begun)) s"
 done
 fuzz_end
+install_end
 
 if [ -s "$base/skipped" ]; then
     say "skipped"
