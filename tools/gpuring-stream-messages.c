@@ -132,6 +132,9 @@ static int start(struct gpuring_stream_attached *attached, const char *function,
     }
     while (attached->first != NULL) {
         attached->first->code = code;
+        if (code != MPI_SUCCESS) {
+            attached->first->comm = MPI_COMM_NULL;
+        }
         unlink_request(attached->first);
     }
     free(all);
@@ -236,17 +239,18 @@ static int wait_all(int count, MPI_Request *handles, MPI_Status *statuses, const
     for (int i = 0; i < count; i++) {
         const struct gpuring_stream_request *found =
             handles[i] != MPI_REQUEST_NULL ? find(handles[i]) : NULL;
+        MPI_Comm own = found != NULL ? found->comm : MPI_COMM_NULL;
 
         if (found != NULL && found->attached != NULL) {
             (void) start(found->attached, function, NULL);
         }
-        if (found != NULL && found->code != MPI_SUCCESS && code == MPI_SUCCESS) {
-            comm = found->comm;
-            code = found->code;
+        if (found != NULL && found->code != MPI_SUCCESS) {
+            comm = own != MPI_COMM_NULL ? own : comm;
+            code = code == MPI_SUCCESS ? found->code : code;
         }
         PMPI_Wait(&handles[i], statuses != NULL ? &statuses[i] : MPI_STATUS_IGNORE);
     }
-    return gpuring_stream_raise(comm, code);
+    return comm != MPI_COMM_NULL ? gpuring_stream_raise(comm, code) : code;
 }
 
 #define MESSAGE(sends_, buf, peer_)                                                     \

@@ -40,8 +40,8 @@ struct gpuring_stream_attached {
 struct gpuring_stream_request {
     struct gpuring_stream_request *next;
     struct gpuring_stream_attached *attached; /* NULL: the message was started, or never will be */
-    MPI_Comm comm;                            /* for errors */
-    int code;                                 /* error of the exchange that it was in */
+    MPI_Comm comm; /* for errors; MPI_COMM_NULL: the error handler was called for `code` */
+    int code;      /* error of the exchange that it was in */
     struct gpuring_stream_message message;
 };
 

@@ -234,6 +234,8 @@ static void test_refused_exchange(void *stream, MPI_Comm comm)
 {
     enum { TOO_MANY = 70 };
     MPI_Request requests[TOO_MANY];
+    MPI_Request pending;
+    MPI_Comm doomed = comm_of(stream);
     int code = MPI_SUCCESS, refused, last;
     bool gone = true;
 
@@ -242,6 +244,10 @@ static void test_refused_exchange(void *stream, MPI_Comm comm)
     }
     refused = MPIX_Waitall_enqueue(TOO_MANY - 1, requests, MPI_STATUSES_IGNORE);
     last = MPIX_Wait_enqueue(&requests[TOO_MANY - 1], MPI_STATUS_IGNORE);
+    MPIX_Isend_enqueue(data.in, 1, MPI_INT, next_of(1), 0, doomed, &pending);
+    MPI_Comm_free(&doomed);
+    harness_check(MPIX_Wait_enqueue(&pending, MPI_STATUS_IGNORE) != MPI_SUCCESS,
+                  "a message of a communicator that was freed ends with an error");
     for (int i = 0; i < TOO_MANY; i++) {
         gone = gone && requests[i] == MPI_REQUEST_NULL;
     }
