@@ -16,6 +16,7 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/plan/writer.c \
     mca/coll_gpuring/plan/build_chain.c \
     mca/coll_gpuring/plan/build_direct.c \
+    mca/coll_gpuring/plan/build_exchange.c \
     mca/coll_gpuring/plan/build_nodes.c \
     mca/coll_gpuring/plan/build_ring.c \
     mca/coll_gpuring/plan/build_tree.c \

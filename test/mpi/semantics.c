@@ -361,6 +361,31 @@ static void gaps_keep_the_order(void)
     harness_check(good, "elements with gaps are sent in the order of their type");
 }
 
+/* Exchange blocks of two numbers, which on even ranks are followed by a gap of one number. */
+static void gaps_between_blocks_are_kept(void)
+{
+    int distance = harness_rank % 2 == 0 ? 3 : 2, values[64 * 3], all[64 * 3];
+    MPI_Datatype two, element;
+    bool good = true;
+
+    for (int i = 0; i < harness_size * distance; i++) {
+        values[i] = 1000 * harness_rank + 10 * (i / distance) + i % distance;
+        all[i] = -1;
+    }
+    MPI_Type_contiguous(2, MPI_INT, &two);
+    MPI_Type_create_resized(two, 0, distance * (MPI_Aint) sizeof(int), &element);
+    MPI_Type_commit(&element);
+    MPI_Alltoall(values, 1, element, all, 1, element, MPI_COMM_WORLD);
+    for (int i = 0; i < harness_size * distance; i++) {
+        int right = 1000 * (i / distance) + 10 * harness_rank + i % distance;
+
+        good &= all[i] == (i % distance < 2 ? right : -1);
+    }
+    MPI_Type_free(&element);
+    MPI_Type_free(&two);
+    harness_check(good, "gaps between the blocks of an alltoall are not written");
+}
+
 /* Make calls that differ from the previous call in a single argument. A new type may have the
  * handle of a freed type. */
 static void calls_alike(void)
@@ -522,6 +547,7 @@ int main(int argc, char **argv)
     arguments();
     other_collectives();
     gaps_keep_the_order();
+    gaps_between_blocks_are_kept();
     calls_alike();
     output_beyond_the_caches();
     pairs_in_place();

@@ -45,6 +45,10 @@ for algorithm in ring tree direct; do
 done
 mpi 120 3 n3 matrix -n 1,1000,30001 -f 61 -s
 adopt_as_one "3 ranks on 3 nodes: every 61st combination"
+use_gpus 2
+OMPI_MCA_coll_gpuring_algorithm=two-shot OMPI_MCA_coll_gpuring_verbose=1 mpi 120 4 n2 many 301
+adopt_as_one "4 ranks on 2 nodes: alltoall by node"
+check "it is" says '\[serves\] .*first MPI_Alltoall .* algorithm two-shot'
 
 # Kernels that linger. The seed also determines the speed of their clocks.
 use_gpus 1

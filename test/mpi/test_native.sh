@@ -43,6 +43,18 @@ for sample in "20 2001" "72 301"; do
     check "direct connections of $ranks ranks take less than 8 MiB" test "${connections:-99}" -lt 8
 done
 unset OMPI_MCA_coll_gpuring_verbose
+# Alltoalls by node: in both stages several windows, and blocks of any layout.
+by_node() { # RANKS NODES TEXT PROGRAM ARGS...
+    ranks=$1 nodes=$2 text=$3
+    shift 3
+    OMPI_MCA_coll_gpuring_algorithm=two-shot OMPI_MCA_coll_gpuring_verbose=1 \
+        mpi 240 "$ranks" "n$nodes" "$@"
+    adopt_as_one "$ranks ranks on $nodes nodes, alltoall by node, $text"
+    check "it is" says '\[serves\] .*first MPI_Alltoall .* algorithm two-shot'
+}
+OMPI_MCA_coll_gpuring_check=plans by_node 6 3 "host device" native -s "$seed" -f 401 -m 3
+check "both of its plans are proven" says '\[plans-proven\] .* MPI_Alltoall by two-shot, root -3,'
+OMPI_MCA_coll_gpuring_protocol=ll by_node 12 3 "host device, LL" many 301
 # All calls in all forms between fewer ranks, also with connections at first use.
 export OMPI_MCA_coll_gpuring_direct_ranks=2
 native 4 41 10 "connected when it is needed"
@@ -77,6 +89,7 @@ native 4 67 20 "device memory"
 # Between nodes ranks agree by messages on calls in which each may have its buffers anywhere.
 mpi 240 4 n2 native -s "$seed" -f "${GPURING_NATIVE_EVERY:-67}" -m 20
 adopt_as_one "4 ranks on 2 nodes, device memory"
+by_node 4 2 "device memory" native -s "$seed" -f 401 -m 3
 mpi 240 17 n4 many 701
 adopt_as_one "17 ranks on 4 nodes, direct exchanges of device memory"
 OMPI_MCA_coll_gpuring_direct_ranks=2 mpi 240 4 n2 native -s "$seed" -f 97 -m 30

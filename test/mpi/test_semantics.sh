@@ -11,6 +11,8 @@ for ranks in 1 2 4; do
     mpi 120 "$ranks" semantics
     adopt "$ranks ranks"
 done
+OMPI_MCA_coll_gpuring_algorithm=two-shot mpi 120 4 n2 semantics
+adopt_as_one "4 ranks on 2 nodes, alltoall by node"
 mpi 120 4 n2 semantics
 adopt "4 ranks on 2 nodes"
 

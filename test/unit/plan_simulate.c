@@ -208,7 +208,8 @@ static void chunk_send(struct simulation *s, uint32_t wire, uint64_t bytes, doub
 {
     struct line *line = &s->lines[wire];
     double *link_free = &s->resource_free[line->link.resource];
-    double duration = (double) bytes * s->config->wire_factor / line->link.bandwidth;
+    double duration =
+        line->link.message_us + (double) bytes * s->config->wire_factor / line->link.bandwidth;
 
     *link_free = (*link_free > start ? *link_free : start) + duration;
     s->resource_busy[line->link.resource] += duration;

@@ -25,6 +25,7 @@
 
 struct gpuring_simulate_link {
     double latency_us;
+    double message_us; /* time of the resource for each chunk, in addition to that of its bytes */
     double bandwidth;  /* bytes per microsecond (MB/s); > 0 */
     uint32_t resource; /* < nresources */
 };

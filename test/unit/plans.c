@@ -176,6 +176,34 @@ void test_plans_build_nodes(struct test_plans *plans, int nranks, int nnodes, ui
               false, nnodes);
 }
 
+void test_plans_build_exchange(struct test_plans *plans, int nnodes, int size, uint32_t nstripes,
+                               int root)
+{
+    plans->nranks = nnodes * size;
+    plans->plans = calloc((size_t) plans->nranks, sizeof *plans->plans);
+    assert_non_null(plans->plans);
+    for (int rank = 0; rank < plans->nranks; rank++) {
+        struct gpuring_plan_input input = {.rank = rank,
+                                           .nranks = plans->nranks,
+                                           .ndirect = nstripes,
+                                           .node_ranks = size,
+                                           .exchange = true};
+        struct gpuring_plan *base;
+
+        assert_int_equal(gpuring_plan_build(GPURING_ALGORITHM_TWO_SHOT, &input, &base), GPURING_OK);
+        plans->plans[rank] = base;
+        if (root == GPURING_ROOT_WITHIN_NODES) {
+            input.base = base;
+            input.root = root;
+            input.exchange = false;
+            assert_int_equal(
+                gpuring_plan_build_on(GPURING_COLLECTIVE_ALLTOALL, &input, &plans->plans[rank]),
+                GPURING_OK);
+            gpuring_plan_free(base);
+        }
+    }
+}
+
 void test_plans_free(struct test_plans *plans)
 {
     for (int rank = 0; rank < plans->nranks; rank++) {

@@ -21,6 +21,10 @@ void test_plans_build(struct test_plans *plans, enum gpuring_algorithm algorithm
 /* Build plans of two-shot between nodes with the same number of ranks. With one stripe, the ranks
  * of a node follow each other. */
 void test_plans_build_nodes(struct test_plans *plans, int nranks, int nnodes, uint32_t nstripes);
+/* Build plans of a stage of an alltoall between `nnodes` nodes of `size` ranks; see
+ * GPURING_ROOT_BETWEEN_NODES. */
+void test_plans_build_exchange(struct test_plans *plans, int nnodes, int size, uint32_t nstripes,
+                               int root);
 /* Build plans of trees that are chains in rank order. */
 void test_plans_build_chains(struct test_plans *plans, int nranks, uint32_t nchannels);
 /* Build plans of another collective on the connections of such plans. If in_order, trees are

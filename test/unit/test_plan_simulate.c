@@ -283,7 +283,7 @@ static void test_many(void **state)
 /* Nodes with one thread for each rank and one network device for each node. */
 struct cluster {
     int nnodes, size; /* ranks of a node */
-    double near_us, far_us, far_bandwidth;
+    double near_us, far_us, far_bandwidth, message_us;
 };
 
 static void node_link(void *context, int from, uint32_t lane, int to,
@@ -294,6 +294,7 @@ static void node_link(void *context, int from, uint32_t lane, int to,
 
     (void) lane;
     link->latency_us = near ? cluster->near_us : cluster->far_us;
+    link->message_us = near ? 0 : cluster->message_us;
     link->bandwidth = near ? FAST : cluster->far_bandwidth;
     link->resource = (uint32_t) (near ? cluster->nnodes + from : from / cluster->size);
 }
@@ -337,7 +338,7 @@ static void test_nodes_are_proven(void **state)
 static void test_nodes(void **state)
 {
     for (int nnodes = 2; nnodes <= 9; nnodes++) {
-        struct cluster cluster = {nnodes, 1 + nnodes % 5, 0.25, 3, FAST};
+        struct cluster cluster = {nnodes, 1 + nnodes % 5, 0.25, 3, FAST, 0};
         struct gpuring_simulate_config config = node_config(&cluster, 8);
         struct gpuring_simulate_result result = {0};
         int nranks = nnodes * cluster.size;
@@ -410,7 +411,7 @@ static void test_doubling(void **state)
     int sizes[40];
 
     for (int nnodes = 2; nnodes <= 40; nnodes++) {
-        struct cluster cluster = {nnodes, 1, 0, 3, FAST};
+        struct cluster cluster = {nnodes, 1, 0, 3, FAST, 0};
         struct gpuring_simulate_config config = node_config(&cluster, 8);
         struct gpuring_simulate_result result = {0};
         struct test_plans plans;
@@ -474,7 +475,7 @@ static double time_on_hosts(enum gpuring_algorithm algorithm, struct cluster *cl
  * the times of the algorithms whose letters are in `which`. */
 static void print_table(int nnodes, int size, const char *which)
 {
-    struct cluster cluster = {nnodes, size, 0.5, 3, 12.5e3};
+    struct cluster cluster = {nnodes, size, 0.5, 3, 12.5e3, 0};
 
     for (uint64_t bytes = 8; bytes <= 64 << 20; bytes *= 8) {
         printf("| %d x %d | %llu |", nnodes, size, (unsigned long long) bytes);
@@ -484,6 +485,65 @@ static void print_table(int nnodes, int size, const char *which)
             }
         }
         printf("\n");
+    }
+}
+
+/* Return the time in us of an alltoall of blocks of `block` bytes. */
+static double time_of_alltoall(struct cluster *cluster, uint64_t block, bool by_node)
+{
+    static const int roots[] = {0, GPURING_ROOT_BETWEEN_NODES, GPURING_ROOT_WITHIN_NODES};
+    int nranks = cluster->nnodes * cluster->size;
+    double us = 0;
+
+    for (int i = by_node ? 1 : 0; i < (by_node ? 3 : 1); i++) {
+        struct gpuring_simulate_config config = node_config(cluster, block * (uint64_t) nranks);
+        struct gpuring_simulate_result result = {.us = -1};
+        struct test_plans plans;
+        char text[256];
+
+        config.lane_bandwidth = 10e3;
+        config.step_us = 0.1;
+        config.chunk_bytes = 128 << 10;
+        if (by_node) {
+            test_plans_build_exchange(&plans, cluster->nnodes, cluster->size, 1, roots[i]);
+        } else {
+            test_plans_build_on(&plans, GPURING_COLLECTIVE_ALLTOALL, GPURING_ALGORITHM_DIRECT,
+                                nranks, 1, 0, false);
+        }
+        assert_int_equal(gpuring_plan_simulate((const struct gpuring_plan *const *) plans.plans,
+                                               nranks, &config, &result, text, sizeof text),
+                         GPURING_OK);
+        test_plans_free(&plans);
+        us += result.us;
+    }
+    return us;
+}
+
+/* A rank sends one message to each other node, and the second stage moves few bytes more. */
+static void test_by_node(void **state)
+{
+    struct cluster cluster = {8, 4, 0, 0, FAST, 1};
+    double direct = time_of_alltoall(&cluster, 128, false);
+    double by_node = time_of_alltoall(&cluster, 128, true);
+
+    assert_true(direct >= 7 * 4 * 4);
+    assert_true(by_node >= 7 * 4 && by_node < 7 * 4 + 8);
+}
+
+/* Print a table of the model for alltoalls: the bytes of a block, and the times of a direct
+ * exchange, if there is one, and by node. */
+static void print_alltoalls(int nnodes, int size)
+{
+    struct cluster cluster = {nnodes, size, 0.5, 3, 12.5e3, 1.0 / size};
+
+    for (uint64_t block = 128; block <= 16 << 10; block *= nnodes * size > 1024 ? 32 : 2) {
+        printf("| %d x %d | %llu |", nnodes, size, (unsigned long long) block);
+        if (nnodes * size <= GPURING_DIRECT_MAX_RANKS) {
+            printf(" %.0f |", time_of_alltoall(&cluster, block, false));
+        } else {
+            printf(" |");
+        }
+        printf(" %.0f |\n", time_of_alltoall(&cluster, block, true));
     }
 }
 
@@ -504,9 +564,14 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_nodes),
         cmocka_unit_test(test_doubling),
         cmocka_unit_test(test_nodes_are_proven),
+        cmocka_unit_test(test_by_node),
     };
 
     gpuring_log_set(quiet, GPURING_LOG_ERROR);
+    if (argc > 3 && strcmp(argv[3], "alltoall") == 0) {
+        print_alltoalls(atoi(argv[1]), atoi(argv[2]));
+        return 0;
+    }
     if (argc > 2) {
         print_table(atoi(argv[1]), atoi(argv[2]), argc > 3 ? argv[3] : "rtd2");
         return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The selection for allreduces on hosts between nodes. */
+/* The selection between nodes: allreduces on hosts, and alltoalls. */
 #include "test/unit/unit.h"
 
 #include "mca/coll_gpuring/engine/select.h"
@@ -114,12 +114,87 @@ static void small_vectors_are_doubled(void **state)
     assert_int_equal(choice.set, GPURING_SET_SMALL);
 }
 
+/* Small blocks go by node if that saves enough messages, and blocks of any size if there is no
+ * direct exchange. Blocks of unknown lengths never do. */
+static void small_blocks_go_by_node(void **state)
+{
+    const enum gpuring_algorithm direct = GPURING_ALGORITHM_DIRECT,
+                                 two_shot = GPURING_ALGORITHM_TWO_SHOT;
+    const struct {
+        int nranks, nnodes;
+        bool host, has_direct;
+        uint64_t bytes;
+        enum gpuring_algorithm algorithm;
+    } cases[] = {
+        {32, 8, true, true, 8, two_shot},
+        {32, 8, true, true, 1 << 10, two_shot},
+        {32, 8, true, true, 2 << 10, direct},
+        {4, 2, true, true, 8, direct},
+        {32, 8, false, true, 8, direct},
+        {2048, 256, true, false, 8, two_shot},
+        {2048, 256, true, false, 1 << 20, two_shot},
+        {2048, 256, false, false, 8, two_shot},
+        {32, 8, true, true, GPURING_COUNT_UNKNOWN, direct},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct gpuring_select_config config = {.algorithm = -1,
+                                               .protocol = -1,
+                                               .nranks = cases[i].nranks,
+                                               .nnodes = cases[i].nnodes,
+                                               .host = cases[i].host};
+        struct gpuring_selection choice;
+
+        for (int set = 0; set < GPURING_SET_COUNT; set++) {
+            config.slot_bytes[set][GPURING_PROTOCOL_SIMPLE] = 8192;
+            config.channels[set] = set == GPURING_SET_NODES ? 3 : 1;
+        }
+        config.slot_bytes[GPURING_SET_SMALL][GPURING_PROTOCOL_SIMPLE] = 0;
+        config.min_channels = 4;
+        config.plans[GPURING_COLLECTIVE_ALLTOALL] =
+            1u << two_shot | (cases[i].has_direct ? 1u << direct : 0);
+        gpuring_select(&config, GPURING_COLLECTIVE_ALLTOALL, cases[i].bytes, 1, &choice);
+        assert_int_equal(choice.algorithm, cases[i].algorithm);
+        assert_int_equal(choice.set,
+                         choice.algorithm == two_shot ? GPURING_SET_NODES : (int) direct);
+        assert_int_equal(choice.channels, choice.algorithm == two_shot ? 3 : 1);
+        assert_false(choice.delegated);
+    }
+}
+
+/* A parameter selects it, but not for blocks of unknown lengths. Without another plan these are
+ * delegated. */
+static void unknown_lengths_do_not_go_by_node(void **state)
+{
+    struct gpuring_select_config config = {
+        .algorithm = GPURING_ALGORITHM_TWO_SHOT,
+        .protocol = -1,
+        .nranks = 2048,
+        .nnodes = 256,
+        .host = true,
+        .plans = {[GPURING_COLLECTIVE_ALLTOALL] = 1u << GPURING_ALGORITHM_TWO_SHOT}};
+    struct gpuring_selection choice;
+
+    gpuring_select(&config, GPURING_COLLECTIVE_ALLTOALL, 1 << 20, 1, &choice);
+    assert_int_equal(choice.set, GPURING_SET_NODES);
+    assert_false(choice.delegated);
+    gpuring_select(&config, GPURING_COLLECTIVE_ALLTOALL, GPURING_COUNT_UNKNOWN, 1, &choice);
+    assert_true(choice.delegated);
+    assert_int_not_equal(choice.set, GPURING_SET_NODES);
+    config.plans[GPURING_COLLECTIVE_ALLTOALL] |= 1u << GPURING_ALGORITHM_DIRECT;
+    gpuring_select(&config, GPURING_COLLECTIVE_ALLTOALL, GPURING_COUNT_UNKNOWN, 1, &choice);
+    assert_int_equal(choice.algorithm, GPURING_ALGORITHM_DIRECT);
+    assert_false(choice.delegated);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_shot_replaces_rings_between_nodes),
         cmocka_unit_test(channels_and_chunks_between_nodes_follow_size),
         cmocka_unit_test(small_vectors_are_doubled),
+        cmocka_unit_test(small_blocks_go_by_node),
+        cmocka_unit_test(unknown_lengths_do_not_go_by_node),
     };
 
     return cmocka_run_group_tests_name("select between nodes", tests, NULL, NULL);

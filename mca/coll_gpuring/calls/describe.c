@@ -66,6 +66,7 @@ struct source {
                        collective only moves data */
     int without;    /* index of a block that is treated as empty; -1: none */
     bool pack;      /* the engine works on a packed copy */
+    bool adjacent;  /* it needs blocks without gaps between them, see GPURING_ROOT_BETWEEN_NODES */
     struct gpuring_span span; /* of its blocks */
 };
 
@@ -187,7 +188,8 @@ static bool must_pack(const struct source *source, const struct gpuring_call_buf
         (source->part->user == MPI_BOTTOM || !gpuring_part_contiguous(source->part))) {
         return true;
     }
-    return span.bytes < (size_t) (span.high - span.low) && !reached(&buffer->at);
+    return span.bytes < (size_t) (span.high - span.low) &&
+           (source->adjacent || !reached(&buffer->at));
 }
 
 /* Set the address that the engine uses, and the blocks. Returns 0 or GPURING_ERR_NOMEM. */
@@ -232,6 +234,7 @@ static void find_sources(struct gpuring_description *d, const struct gpuring_cal
     found->in = (struct source){
         .part = d->send.end > 0 ? &d->send : &d->receive_in, .element = element, .without = -1};
     found->out = (struct source){.part = &d->receive_out, .element = element, .without = -1};
+    found->in.adjacent = found->out.adjacent = d->what == GPURING_STAGED_alltoall;
     found->tables = served->sizes >= GPURING_SIZES_COUNTS;
     found->keeps = served->collective == GPURING_COLLECTIVE_GATHER && in_place;
     if (served->collective == GPURING_COLLECTIVE_SCATTER && at_root && d->receive_out.end == 0) {

@@ -37,13 +37,17 @@ struct gpuring_call_memory {
  * Connections are made in sets, when a call first needs them. Each algorithm has a set with the
  * algorithm's number. GPURING_SET_SMALL is one more set, for small calls. On GPUs, it contains
  * connections of direct for LL alone, with one stripe and short slots. Between nodes of hosts with
- * many ranks, it contains the connections of allreduces by doubling.
+ * many ranks, it contains the connections of allreduces by doubling. GPURING_SET_NODES is for
+ * alltoalls by node, whose algorithm is called two-shot.
  */
 #define GPURING_SET_SMALL ((int) GPURING_ALGORITHM_COUNT)
-#define GPURING_SET_COUNT (GPURING_SET_SMALL + 1)
+#define GPURING_SET_NODES (GPURING_SET_SMALL + 1)
+#define GPURING_SET_COUNT (GPURING_SET_NODES + 1)
 static inline enum gpuring_algorithm gpuring_set_algorithm(int set)
 {
-    return set == GPURING_SET_SMALL ? GPURING_ALGORITHM_DIRECT : (enum gpuring_algorithm) set;
+    return set == GPURING_SET_SMALL   ? GPURING_ALGORITHM_DIRECT
+           : set == GPURING_SET_NODES ? GPURING_ALGORITHM_TWO_SHOT
+                                      : (enum gpuring_algorithm) set;
 }
 
 /* The selected way to run a call (select.h). */

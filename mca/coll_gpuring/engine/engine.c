@@ -43,6 +43,13 @@ static bool has_small_set(const struct gpuring_engine_config *config)
            (config->late & 1u << GPURING_ALGORITHM_DIRECT) == 0;
 }
 
+/* Return true if alltoalls may run by node. Each rank then has a connection with every other node.
+ */
+static bool has_exchange(const struct gpuring_plan_input *input)
+{
+    return input->node_ranks > 0 && input->nranks / input->node_ranks <= GPURING_EXCHANGE_MAX_NODES;
+}
+
 int gpuring_engine_plan(const struct gpuring_engine_config *config, int set,
                         struct gpuring_plan **plan)
 {
@@ -58,6 +65,9 @@ int gpuring_engine_plan(const struct gpuring_engine_config *config, int set,
         eligible = input.doubling || (eligible && has_small_set(config));
     }
     eligible = eligible || (algorithm == GPURING_ALGORITHM_TWO_SHOT && input.nnodes > 1);
+    if (set == GPURING_SET_NODES) {
+        input.exchange = eligible = has_exchange(&input);
+    }
     return eligible ? gpuring_plan_build(algorithm, &input, plan) : GPURING_OK;
 }
 
@@ -173,6 +183,18 @@ static bool shares_room(const struct gpuring_select_config *config,
            config->nranks > GPURING_DIRECT_MAX_VECTOR_RANKS;
 }
 
+/* Divide the room of an exchange among a rank's connections. */
+static void share_room(uint64_t *slots, uint64_t connections)
+{
+    for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+        uint64_t room = p == GPURING_PROTOCOL_SIMPLE ? SHARED_ROOM : SHARED_LINES;
+        uint64_t bytes = slots[p] * room / connections / 128 * 128;
+
+        bytes = bytes > LEAST_SLOT_BYTES ? bytes : LEAST_SLOT_BYTES;
+        slots[p] = bytes < slots[p] ? bytes : slots[p];
+    }
+}
+
 static void size_slots(struct gpuring_engine *engine, enum gpuring_algorithm algorithm)
 {
     const struct gpuring_select_config *config = &engine->choice_config;
@@ -199,13 +221,26 @@ static void size_slots(struct gpuring_engine *engine, enum gpuring_algorithm alg
         }
     }
     slots[GPURING_PROTOCOL_SIMPLE] = bytes >= 128 ? bytes / 128 * 128 : 128;
-    for (int p = 0; shares_room(config, algorithm) && p < GPURING_PROTOCOL_COUNT; p++) {
-        uint64_t room = p == GPURING_PROTOCOL_SIMPLE ? SHARED_ROOM : SHARED_LINES;
-
-        bytes = slots[p] * room / (uint64_t) (config->nranks - 1) / 128 * 128;
-        bytes = bytes > LEAST_SLOT_BYTES ? bytes : LEAST_SLOT_BYTES;
-        slots[p] = bytes < slots[p] ? bytes : slots[p];
+    if (shares_room(config, algorithm)) {
+        share_room(slots, (uint64_t) config->nranks - 1);
     }
+}
+
+/* Set the sizes of slots for alltoalls by node. */
+static void size_node_slots(struct gpuring_engine *engine)
+{
+    const struct gpuring_plan *plan = engine->base[GPURING_SET_NODES].plan;
+    uint64_t *slots = engine->choice_config.slot_bytes[GPURING_SET_NODES];
+    uint64_t bytes = engine->buffer_bytes / GPURING_ENGINE_SLOTS;
+
+    if (plan == NULL) {
+        return;
+    }
+    slots[GPURING_PROTOCOL_SIMPLE] = bytes >= 128 ? bytes / 128 * 128 : 128;
+    slots[GPURING_PROTOCOL_LL] = GPURING_ENGINE_FLAGGED_SLOT_BYTES;
+    slots[GPURING_PROTOCOL_LL128] =
+        engine->choice_config.host ? GPURING_ENGINE_FLAGGED_SLOT_BYTES : 0;
+    share_room(slots, plan->nsends / gpuring_plan_channels(plan));
 }
 
 /* Set the sizes of slots of the set for small calls. On GPUs it uses LL alone. On hosts it serves
@@ -279,6 +314,7 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
     created->late = config->late;
     created->one_by_one = config->one_by_one || device_ops->kind != GPURING_DEVICE_HOST;
     size_small_slots(created);
+    size_node_slots(created);
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
         const struct gpuring_plan *plan = created->base[i].plan;
 
@@ -297,6 +333,12 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
         created->choice_config.plans[GPURING_COLLECTIVE_ALLREDUCE] |= 1u
                                                                       << GPURING_ALGORITHM_DIRECT;
         created->choice_config.channels[GPURING_ALGORITHM_DIRECT] = 1;
+    }
+    if (created->base[GPURING_SET_NODES].plan != NULL) {
+        created->choice_config.plans[GPURING_COLLECTIVE_ALLTOALL] |= 1u
+                                                                     << GPURING_ALGORITHM_TWO_SHOT;
+        created->choice_config.channels[GPURING_SET_NODES] =
+            gpuring_plan_channels(created->base[GPURING_SET_NODES].plan);
     }
     *engine = created;
     return GPURING_OK;
@@ -347,12 +389,12 @@ static uint32_t sets_of(const struct gpuring_engine *engine)
 
 uint32_t gpuring_engine_together(const struct gpuring_engine *engine, int set)
 {
-    uint32_t late = engine->late;
+    uint32_t late = engine->late, nodes = 1u << GPURING_SET_NODES;
 
-    if (engine->one_by_one) {
+    if (engine->one_by_one || set == GPURING_SET_NODES) {
         return 1u << set;
     }
-    return sets_of(engine) & ((late & 1u << set) != 0 ? late : ~late);
+    return sets_of(engine) & ~nodes & ((late & 1u << set) != 0 ? late : ~late);
 }
 
 /* The set for small calls is among them if it exists, because ranks can vote only if each rank is
@@ -363,7 +405,7 @@ uint32_t gpuring_engine_first_sets(const struct gpuring_engine *engine)
     struct gpuring_selection choice;
 
     if (!engine->one_by_one) {
-        return sets_of(engine) & ~engine->late;
+        return sets_of(engine) & ~(engine->late | 1u << GPURING_SET_NODES);
     }
     gpuring_select(&engine->choice_config, GPURING_COLLECTIVE_ALLREDUCE, 1, sizeof(double),
                    &choice);

@@ -12,8 +12,9 @@
  *
  * On GPUs, each set is connected separately, because slots take GPU memory. The same holds for
  * verbs, where connections take queue pairs and registered memory. In all other cases a slot takes
- * memory only once its pages are touched, so all sets are connected together. The exception is
- * direct between many ranks, because connecting it takes long.
+ * memory only once its pages are touched, so all sets are connected together. The exceptions are
+ * direct between many ranks, because connecting it takes long, and the set of alltoalls by node,
+ * which few communicators need.
  */
 #ifndef GPURING_ENGINE_ENGINE_H
 #define GPURING_ENGINE_ENGINE_H

@@ -11,13 +11,13 @@
 #include "mca/coll_gpuring/engine/program.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* Return the length of a buffer's longest block. */
-static uint64_t longest_block(const struct gpuring_call_buffer *buffer, int nblocks)
+/* Return the length of a buffer's longest block. used: the call uses the buffer. */
+static uint64_t longest_block(const struct gpuring_blocks *blocks, bool used, int nblocks)
 {
     uint64_t longest = 0;
 
-    for (int i = 0; buffer->bytes > 0 && i < nblocks; i++) {
-        struct gpuring_extent block = gpuring_block_at(&buffer->blocks, (uint32_t) i);
+    for (int i = 0; used && i < nblocks; i++) {
+        struct gpuring_extent block = gpuring_block_at(blocks, (uint32_t) i);
 
         longest = block.count > longest ? block.count : longest;
     }
@@ -30,8 +30,9 @@ static void begin_blocks(const struct gpuring_plan *plan, const struct gpuring_c
                          struct gpuring_work *work)
 {
     int nblocks = gpuring_plan_blocks(plan);
-    uint64_t in = longest_block(&call->in, nblocks);
-    uint64_t out = longest_block(&call->out, nblocks), longest = in > out ? in : out;
+    uint64_t in = longest_block(&work->in, call->in.bytes > 0, nblocks);
+    uint64_t out = longest_block(&work->out, call->out.bytes > 0, nblocks);
+    uint64_t longest = in > out ? in : out;
     uint64_t share = gpuring_block_part(longest, work->parts, call->element_size);
     uint32_t used = 1;
 
@@ -70,21 +71,35 @@ static int place_tables(struct gpuring_engine *engine, struct gpuring_work *work
 }
 
 /* Find the program for the call's set of connections. */
-static int find_program(struct gpuring_engine *engine, const struct gpuring_call *call)
+static int find_program(struct gpuring_engine *engine, const struct gpuring_call *call, int root)
 {
     int set = call->choice.set;
 
     if (call->collective == engine->base[set].plan->collective &&
-        call->root != GPURING_ROOT_MESSAGES) {
+        (root >= 0 || root == engine->base[set].plan->root)) {
         engine->program = &engine->base[set];
         return GPURING_OK;
     }
-    return gpuring_program_find(engine, call->collective, set, call->root, &engine->program);
+    return gpuring_program_find(engine, call->collective, set, root, &engine->program);
+}
+
+/* Set the blocks of a stage of an alltoall by node, see plan.h. Blocks are adjacent. */
+static void place_blocks(const struct gpuring_call *call, const struct gpuring_plan *plan,
+                         struct gpuring_work *work)
+{
+    work->in = call->in.blocks;
+    work->out = call->out.blocks;
+    if (plan->root == GPURING_ROOT_BETWEEN_NODES) {
+        work->in.count = work->in.stride *= (uint64_t) plan->node_ranks;
+        work->out.count = work->out.stride *= (uint64_t) plan->node_ranks;
+    } else if (plan->root == GPURING_ROOT_WITHIN_NODES) {
+        work->in = work->out;
+    }
 }
 
 /* Find the program and fill in the members of the work that depend only on the call's shape. Store
  * them one by one, because a copy of the whole work would wait for earlier stores. */
-static int prepare(struct gpuring_engine *engine, const struct gpuring_call *call)
+static int prepare(struct gpuring_engine *engine, const struct gpuring_call *call, int root)
 {
     const struct gpuring_selection *choice = &call->choice;
     struct gpuring_work *work = &engine->work;
@@ -92,7 +107,7 @@ static int prepare(struct gpuring_engine *engine, const struct gpuring_call *cal
 
     engine->prepared = 0;
     engine->choice = *choice;
-    status = find_program(engine, call);
+    status = find_program(engine, call, root);
     if (status == GPURING_OK) {
         status = gpuring_transport_bind(engine->program->transport, engine->program->index,
                                         choice->protocol, work);
@@ -101,6 +116,7 @@ static int prepare(struct gpuring_engine *engine, const struct gpuring_call *cal
         return status;
     }
     work->nlanes = gpuring_plan_first_lanes(engine->program->plan, choice->channels, &work->parts);
+    place_blocks(call, engine->program->plan, work);
     work->count = call->count;
     work->has_blocks = gpuring_collective_has_blocks(call->collective);
     if (work->has_blocks) {
@@ -113,15 +129,27 @@ static int prepare(struct gpuring_engine *engine, const struct gpuring_call *cal
     work->nblocks = (uint32_t) gpuring_plan_blocks(engine->program->plan);
     work->slice = choice->slice;
     work->patience = engine->patience;
-    work->in = call->in.blocks;
-    work->out = call->out.blocks;
     engine->prepared = call->shape;
-    gpuring_transport_use(engine->program->transport, engine->program->index, work->nlanes,
-                          choice->protocol);
+    if (root != GPURING_ROOT_WITHIN_NODES) { /* the network still serves the first stage */
+        gpuring_transport_use(engine->program->transport, engine->program->index, work->nlanes,
+                              choice->protocol);
+    }
     engine->only_remote = gpuring_transport_only_remote(engine->program->transport);
     work->abort = gpuring_transport_abort_word(engine->program->transport);
     return engine->device_ops->kind == GPURING_DEVICE_HOST ? GPURING_OK
                                                            : place_tables(engine, work);
+}
+
+/* Prepare the only stage of a call, or the first one. Then the second one cannot fail. */
+static int prepare_first(struct gpuring_engine *engine, const struct gpuring_call *call)
+{
+    int status = GPURING_OK;
+
+    if (call->choice.set != GPURING_SET_NODES) {
+        return prepare(engine, call, call->root);
+    }
+    status = find_program(engine, call, GPURING_ROOT_WITHIN_NODES);
+    return status == GPURING_OK ? prepare(engine, call, GPURING_ROOT_BETWEEN_NODES) : status;
 }
 
 /* Fill in the members of the work that each call sets: buffers that the executor can access, and
@@ -200,7 +228,7 @@ int gpuring_operation_start(struct gpuring_engine *engine, const struct gpuring_
     engine->made = call->made;
     engine->compared = call->made == 0 || engine->device_ops->kind == GPURING_DEVICE_HOST;
     if (call->shape == 0 || call->shape != engine->prepared) {
-        status = prepare(engine, call);
+        status = prepare_first(engine, call);
     }
     if (status == GPURING_OK) {
         begin(engine);
@@ -261,10 +289,30 @@ static int run_lanes(struct gpuring_engine *engine)
     return status;
 }
 
+/* Start the second stage of an alltoall by node, which works on the output of the first one. */
+static int start_second(struct gpuring_engine *engine, const struct gpuring_call *call)
+{
+    void *output = engine->work.output;
+    int status = prepare(engine, call, GPURING_ROOT_WITHIN_NODES);
+
+    engine->prepared = 0; /* the next call begins with the first stage */
+    if (status == GPURING_OK) {
+        fill_work(&engine->work, output, output);
+        engine->polls = 0;
+        engine->program->used = engine->operation;
+        status = engine->device_ops->launch(engine->stream, &engine->work);
+    }
+    return status;
+}
+
 int gpuring_operation_poll(struct gpuring_engine *engine, const struct gpuring_call *call)
 {
     int status = engine->ran ? GPURING_OK : run_lanes(engine);
 
+    if (status == GPURING_OK && engine->program->plan->root == GPURING_ROOT_BETWEEN_NODES) {
+        status = start_second(engine, call);
+        status = status == GPURING_OK ? run_lanes(engine) : status;
+    }
     if (status == GPURING_OK) {
         engine->ran = true;
         status = gpuring_transport_unsent(engine->program->transport) ? GPURING_AGAIN : GPURING_OK;
@@ -327,7 +375,7 @@ int gpuring_operation_enqueue(struct gpuring_engine *engine, const struct gpurin
     int status = GPURING_OK;
 
     if (call->shape == 0 || call->shape != engine->prepared) {
-        status = prepare(engine, call);
+        status = prepare(engine, call, call->root);
     }
     if (status != GPURING_OK) {
         return status;
@@ -381,6 +429,8 @@ int gpuring_engine_enqueues(struct gpuring_engine *engine, void *stream)
     engine->enqueues = true;
     engine->queue = stream;
     engine->patience = GPURING_PATIENCE_ENDLESS;
+    /* An alltoall by node needs two launches. */
+    engine->choice_config.plans[GPURING_COLLECTIVE_ALLTOALL] &= ~(1u << GPURING_ALGORITHM_TWO_SHOT);
     for (int set = 0; set < GPURING_SET_COUNT; set++) {
         for (size_t c = 0; c < sizeof collectives / sizeof *collectives; c++) {
             if (status == GPURING_OK && !gpuring_engine_lacks(engine, set) &&

@@ -178,6 +178,7 @@ static int build_other(const struct gpuring_programs *programs, const struct gpu
 
     input.rank = rank;
     input.root = own->root;
+    input.exchange = own->root <= GPURING_ROOT_BETWEEN_NODES;
     input.ndirect =
         own->algorithm == GPURING_ALGORITHM_DIRECT ? (uint32_t) own->weight : input.ndirect;
     input.channels = channels;

@@ -37,6 +37,7 @@ static const uint64_t channel_bytes[GPURING_PROTOCOL_COUNT] = {[GPURING_PROTOCOL
 #define DOUBLING_BYTES (64 << 10)
 #define RING_BYTES     (16 << 10)
 #define NODE_BYTES     (4 << 10)
+#define JOINED_BYTES   (2 << 10)
 #define TREE_RANKS     5 /* with fewer ranks, a tree is at least as deep as a ring is long */
 
 static const struct limits *limits_of(const struct gpuring_select_config *config)
@@ -63,33 +64,6 @@ bool gpuring_select_eligible(enum gpuring_algorithm algorithm, int nranks, int n
     return true;
 }
 
-static bool exists(const struct gpuring_select_config *config, enum gpuring_collective collective,
-                   int algorithm)
-{
-    return algorithm >= 0 && algorithm < GPURING_ALGORITHM_COUNT &&
-           (config->plans[collective] & 1u << algorithm) != 0;
-}
-
-/* Return true if two-shot serves large vectors between nodes, because all cores and network devices
- * of a node then work at the same time. */
-static bool is_nodewise(const struct gpuring_select_config *config,
-                        enum gpuring_collective collective)
-{
-    return config->nnodes > 1 && exists(config, collective, GPURING_ALGORITHM_TWO_SHOT);
-}
-
-/* Return true if an algorithm can use a protocol. On GPUs, LL128 requires 128-byte stores that are
- * not torn, so it is refused elsewhere even if a parameter or a rule selects it. */
-static bool has_protocol(const struct gpuring_select_config *config,
-                         enum gpuring_algorithm algorithm, int protocol)
-{
-    bool whole = config->host || (config->model.known && config->model.ll128 & 1u << algorithm);
-
-    return protocol >= 0 && protocol < GPURING_PROTOCOL_COUNT &&
-           config->slot_bytes[algorithm][protocol] > 0 &&
-           (protocol != GPURING_PROTOCOL_LL128 || whole);
-}
-
 /* The call to select for. `bytes` is the size of the vector or of one block, and `all` is the size
  * of the vector or of all ranks' blocks together, which rules compare with their limits. */
 struct request {
@@ -97,6 +71,40 @@ struct request {
     uint64_t bytes, all;
     const struct gpuring_model_entry *model; /* NULL: not used */
 };
+
+/* Return the plans for a call, as bits 1 << algorithm. In an alltoall by node, ranks forward
+ * blocks, so all must know their lengths. */
+static uint32_t plans_of(const struct gpuring_select_config *config, const struct request *request)
+{
+    bool unknown = request->collective == GPURING_COLLECTIVE_ALLTOALL &&
+                   request->bytes == GPURING_COUNT_UNKNOWN;
+
+    return config->plans[request->collective] & ~(unknown ? 1u << GPURING_ALGORITHM_TWO_SHOT : 0);
+}
+
+static bool exists(const struct gpuring_select_config *config, const struct request *request,
+                   int algorithm)
+{
+    return algorithm >= 0 && algorithm < GPURING_ALGORITHM_COUNT &&
+           (plans_of(config, request) & 1u << algorithm) != 0;
+}
+
+/* Return true if two-shot serves large vectors between nodes, because all cores and network devices
+ * of a node then work at the same time. */
+static bool is_nodewise(const struct gpuring_select_config *config, const struct request *request)
+{
+    return config->nnodes > 1 && exists(config, request, GPURING_ALGORITHM_TWO_SHOT);
+}
+
+/* Return true if calls on a set of connections can use a protocol. On GPUs, LL128 requires 128-byte
+ * stores that are not torn, so it is refused elsewhere even if a parameter or a rule selects it. */
+static bool has_protocol(const struct gpuring_select_config *config, int set, int protocol)
+{
+    bool whole = config->host || (config->model.known && config->model.ll128 & 1u << set);
+
+    return protocol >= 0 && protocol < GPURING_PROTOCOL_COUNT &&
+           config->slot_bytes[set][protocol] > 0 && (protocol != GPURING_PROTOCOL_LL128 || whole);
+}
 
 static uint64_t min_of(uint64_t a, uint64_t b)
 {
@@ -134,22 +142,22 @@ static uint64_t max_of(uint64_t a, uint64_t b)
  * with a root, to its end and back. Therefore they use the exchange as far as possible.
  */
 static uint64_t direct_limit(const struct gpuring_select_config *config,
-                             enum gpuring_collective collective)
+                             const struct request *request)
 {
     uint64_t n = (uint64_t) config->nranks, nodes = (uint64_t) config->nnodes;
     uint64_t hop = limits_of(config)->hop, limit = limits_of(config)->direct;
-    bool ring = exists(config, collective, GPURING_ALGORITHM_RING);
+    bool ring = exists(config, request, GPURING_ALGORITHM_RING);
 
-    if (gpuring_collective_has_blocks(collective)) {
+    if (gpuring_collective_has_blocks(request->collective)) {
         return !ring || nodes == n ? UINT64_MAX
                : nodes > 1         ? hop * nodes * nodes / (n - nodes)
                                    : limit;
     }
-    if (collective == GPURING_COLLECTIVE_ALLREDUCE) {
+    if (request->collective == GPURING_COLLECTIVE_ALLREDUCE) {
         if (config->doubling) {
             return DOUBLING_BYTES / (1 + (n + nodes - 1) / nodes);
         }
-        if (is_nodewise(config, collective)) {
+        if (is_nodewise(config, request)) {
             return min_of(limit,
                           nodes * (2 * nodes - 3) * hop / ((nodes - 1) * (n / nodes * n - 2)));
         }
@@ -158,7 +166,7 @@ static uint64_t direct_limit(const struct gpuring_select_config *config,
         }
         return nodes == 1 && ring ? min_of(limit, HALF_FOLDED * hop) : limit;
     }
-    if (collective == GPURING_COLLECTIVE_REDUCE && !ring) {
+    if (request->collective == GPURING_COLLECTIVE_REDUCE && !ring) {
         return limit;
     }
     return n == 2 ? UINT64_MAX : hop;
@@ -173,21 +181,43 @@ static uint64_t direct_limit(const struct gpuring_select_config *config,
  * as long as two-shot at about NODE_BYTES for each node.
  */
 static uint64_t tree_limit(const struct gpuring_select_config *config,
-                           enum gpuring_collective collective)
+                           const struct request *request)
 {
     uint64_t n = (uint64_t) config->nranks;
-    bool nodewise = is_nodewise(config, collective);
-    bool hosts = config->host && config->nnodes > 1 && collective == GPURING_COLLECTIVE_ALLREDUCE;
+    bool nodewise = is_nodewise(config, request);
+    bool allreduce = request->collective == GPURING_COLLECTIVE_ALLREDUCE;
+    bool hosts = config->host && config->nnodes > 1 && allreduce;
     uint64_t length = nodewise ? (uint64_t) config->nnodes : n;
     uint64_t hop = nodewise ? NODE_BYTES : hosts ? RING_BYTES : limits_of(config)->hop;
 
-    if (!exists(config, collective, GPURING_ALGORITHM_RING)) {
+    if (!exists(config, request, GPURING_ALGORITHM_RING)) {
         return UINT64_MAX;
     }
-    return length >= TREE_RANKS && (collective == GPURING_COLLECTIVE_ALLREDUCE ||
-                                    config->nnodes > 1 || n > GPURING_DIRECT_MAX_VECTOR_RANKS)
+    return length >= TREE_RANKS &&
+                   (allreduce || config->nnodes > 1 || n > GPURING_DIRECT_MAX_VECTOR_RANKS)
                ? length * (hop + 1) - 1
                : 0;
+}
+
+/*
+ * Return the largest size at which an alltoall runs by node; 0: at no size. Between N nodes of r
+ * ranks, a rank sends (N - 1) (r - 1) messages fewer than in a direct exchange, but its node copies
+ * as many blocks once more. On hosts, a message costs about as much as another copy of JOINED_BYTES
+ * (doc/results/scale.md), and the second stage one hop in the node. On GPUs, the second stage is
+ * one more launch, whose cost between nodes has not been measured.
+ */
+static uint64_t node_limit(const struct gpuring_select_config *config,
+                           const struct request *request)
+{
+    uint64_t n = (uint64_t) config->nranks, nodes = (uint64_t) config->nnodes;
+    uint64_t stage;
+
+    if (request->collective != GPURING_COLLECTIVE_ALLTOALL || !is_nodewise(config, request) ||
+        !config->host) {
+        return 0;
+    }
+    stage = host_limits.hop / ((nodes - 1) * (n / nodes - 1)); /* nodes have two ranks or more */
+    return stage < JOINED_BYTES ? (JOINED_BYTES - stage) * n : 0;
 }
 
 /*
@@ -237,13 +267,15 @@ uint64_t gpuring_select_ahead_limit(enum gpuring_collective collective)
  * change this, because they are no faster than those of other components.
  */
 static uint64_t previous_limit(const struct gpuring_select_config *config,
-                               enum gpuring_collective collective)
+                               const struct request *request)
 {
+    enum gpuring_collective collective = request->collective;
     bool folds =
         gpuring_collective_reduces(collective) && collective != GPURING_COLLECTIVE_ALLREDUCE;
     bool passes = collective != GPURING_COLLECTIVE_ALLREDUCE &&
-                  !exists(config, collective, GPURING_ALGORITHM_DIRECT) &&
-                  (config->host || !exists(config, collective, GPURING_ALGORITHM_TREE));
+                  !exists(config, request, GPURING_ALGORITHM_DIRECT) &&
+                  !is_nodewise(config, request) &&
+                  (config->host || !exists(config, request, GPURING_ALGORITHM_TREE));
     uint64_t n = gpuring_collective_has_blocks(collective) ? (uint64_t) config->nranks : 1;
     uint64_t turns = config->time_sliced_ranks > 1 ? (uint64_t) (folds ? 1 << 20 : 4 << 20) *
                                                          (uint64_t) (config->time_sliced_ranks - 1)
@@ -306,8 +338,8 @@ static void list_rules(const struct gpuring_select_config *config, struct reques
     const struct gpuring_tuning_rule *file =
         gpuring_tuning_at(config->tuning, (int) collective, request->all);
     const struct limits *limits = limits_of(config);
-    bool direct = exists(config, collective, GPURING_ALGORITHM_DIRECT) &&
-                  request->all <= direct_limit(config, collective);
+    bool direct = exists(config, request, GPURING_ALGORITHM_DIRECT) &&
+                  request->all <= direct_limit(config, request);
     const struct gpuring_model_entry *model = model_of(config, request, direct);
     bool modelled = model != NULL && model->protocol >= 0 && !config->host;
 
@@ -318,13 +350,15 @@ static void list_rules(const struct gpuring_select_config *config, struct reques
     add_rule(rules, true, file->algorithm - 1, file->protocol - 1);
     add_rule(rules,
              file->algorithm == GPURING_PARAM_ALGORITHM_AUTO &&
-                 is_within(request, previous_limit(config, collective)),
+                 is_within(request, previous_limit(config, request)),
              GPURING_SELECT_PREVIOUS, -1);
     add_rule(rules, model != NULL, model != NULL ? model->algorithm : -1,
              modelled ? model->protocol : -1);
+    add_rule(rules, is_within(request, node_limit(config, request)), GPURING_ALGORITHM_TWO_SHOT,
+             -1);
     add_rule(rules, direct, GPURING_ALGORITHM_DIRECT, -1);
-    add_rule(rules, is_within(request, tree_limit(config, collective)), GPURING_ALGORITHM_TREE, -1);
-    add_rule(rules, is_nodewise(config, collective), GPURING_ALGORITHM_TWO_SHOT, -1);
+    add_rule(rules, is_within(request, tree_limit(config, request)), GPURING_ALGORITHM_TREE, -1);
+    add_rule(rules, is_nodewise(config, request), GPURING_ALGORITHM_TWO_SHOT, -1);
     add_rule(rules, true, GPURING_ALGORITHM_RING, -1);
     add_rule(rules, !modelled && request->bytes <= limits->ll, -1, GPURING_PROTOCOL_LL);
     add_rule(rules, !modelled && request->bytes <= limits->ll128, -1, GPURING_PROTOCOL_LL128);
@@ -334,13 +368,13 @@ static void list_rules(const struct gpuring_select_config *config, struct reques
  * earlier rule delegates it. Reductions in order are delegated only if they have no plan, because
  * other components fold in other orders. */
 static void choose_algorithm(const struct gpuring_select_config *config,
-                             enum gpuring_collective collective, const struct rules *rules,
+                             const struct request *request, const struct rules *rules,
                              struct gpuring_selection *choice)
 {
-    bool kept = config->in_order && gpuring_collective_reduces(collective);
+    bool kept = config->in_order && gpuring_collective_reduces(request->collective);
     int i = 0, previous = -1;
 
-    while (i < rules->count && !exists(config, collective, rules->rule[i].algorithm)) {
+    while (i < rules->count && !exists(config, request, rules->rule[i].algorithm)) {
         if (rules->rule[i].algorithm == GPURING_SELECT_PREVIOUS && previous < 0) {
             previous = i;
         }
@@ -350,18 +384,17 @@ static void choose_algorithm(const struct gpuring_select_config *config,
                                          : GPURING_ALGORITHM_DIRECT; /* exists if no ring does */
     /* A parameter that selects the protocol overrides `previous` in a tuning file. */
     choice->delegated =
-        config->plans[collective] == 0 ||
+        plans_of(config, request) == 0 ||
         (!kept && previous >= 0 &&
-         !(previous == 1 && has_protocol(config, choice->algorithm, config->protocol)));
+         !(previous == 1 && has_protocol(config, (int) choice->algorithm, config->protocol)));
 }
 
-/* Choose the protocol of the first rule that names a protocol which the algorithm has. */
-static enum gpuring_protocol choose_protocol(const struct gpuring_select_config *config,
-                                             enum gpuring_algorithm algorithm,
+/* Choose the protocol of the first rule that names a protocol which the connections have. */
+static enum gpuring_protocol choose_protocol(const struct gpuring_select_config *config, int set,
                                              const struct rules *rules)
 {
     for (int i = 0; i < rules->count; i++) {
-        if (has_protocol(config, algorithm, rules->rule[i].protocol)) {
+        if (has_protocol(config, set, rules->rule[i].protocol)) {
             return (enum gpuring_protocol) rules->rule[i].protocol;
         }
     }
@@ -379,7 +412,7 @@ static uint32_t choose_channels(const struct gpuring_select_config *config,
                                 const struct request *request)
 {
     const struct gpuring_model_entry *model = request->model;
-    uint32_t all = config->channels[choice->algorithm];
+    uint32_t all = config->channels[choice->set];
     uint64_t filled = request->bytes / channel_bytes[choice->protocol];
 
     if (model != NULL && model->channels > 0 && (int) choice->algorithm == model->algorithm &&
@@ -453,6 +486,13 @@ static uint64_t chunk_limit(const struct gpuring_select_config *config,
                : limit;
 }
 
+/* Return true if a call is an alltoall by node. */
+static bool is_by_node(const struct request *request, const struct gpuring_selection *choice)
+{
+    return request->collective == GPURING_COLLECTIVE_ALLTOALL &&
+           choice->algorithm == GPURING_ALGORITHM_TWO_SHOT;
+}
+
 /* Return true if a call runs on the connections for small calls, because it needs only one of their
  * chunks, or because it is an allreduce by doubling. */
 static bool is_small(const struct gpuring_select_config *config, enum gpuring_collective collective,
@@ -481,11 +521,13 @@ void gpuring_select(const struct gpuring_select_config *config, enum gpuring_col
         request.all = UINT64_MAX;
     }
     list_rules(config, &request, &rules);
-    choose_algorithm(config, collective, &rules, choice);
-    choice->protocol = choose_protocol(config, choice->algorithm, &rules);
+    choose_algorithm(config, &request, &rules, choice);
+    choice->set = is_by_node(&request, choice) ? GPURING_SET_NODES : (int) choice->algorithm;
+    choice->protocol = choose_protocol(config, choice->set, &rules);
     choice->channels = choose_channels(config, choice, &request);
-    choice->set = is_small(config, collective, choice, bytes, type_size) ? GPURING_SET_SMALL
-                                                                         : (int) choice->algorithm;
+    if (is_small(config, collective, choice, bytes, type_size)) {
+        choice->set = GPURING_SET_SMALL;
+    }
     choice->chunk = gpuring_chunk_max(choice->protocol,
                                       config->slot_bytes[choice->set][choice->protocol], type_size);
     choice->slice = 0;

@@ -30,7 +30,7 @@ struct gpuring_select_config {
                       do */
     uint32_t gpu_blocks;   /* co-resident thread blocks of a rank, the fewest of any; 0: no GPUs */
     int time_sliced_ranks; /* largest number of ranks that take turns on one GPU; 0: none do */
-    uint32_t channels[GPURING_ALGORITHM_COUNT];                     /* number of channels in the
+    uint32_t channels[GPURING_SET_COUNT];                           /* number of channels in the
                                                                        plan */
     uint32_t min_channels;                                          /* lower limit of the
                                                                        channels that are used; 0:

@@ -22,7 +22,9 @@ static uint32_t parts_of(enum gpuring_algorithm algorithm, const struct gpuring_
         return 1;
     default:
         *channels = input->ndirect;
-        return input->nnodes > 1 ? (uint32_t) (input->nranks / input->nnodes) : 1;
+        return input->exchange || input->root == GPURING_ROOT_WITHIN_NODES ? 1
+               : input->nnodes > 1 ? (uint32_t) (input->nranks / input->nnodes)
+                                   : 1;
     }
 }
 
@@ -91,7 +93,10 @@ int gpuring_plan_build(enum gpuring_algorithm algorithm, const struct gpuring_pl
     enum gpuring_collective collective = base_of(algorithm, input->nranks);
     gpuring_builder *builder = all[algorithm][collective];
 
-    if (algorithm == GPURING_ALGORITHM_TWO_SHOT && input->nnodes > 1) {
+    if (algorithm == GPURING_ALGORITHM_TWO_SHOT && input->exchange) {
+        collective = GPURING_COLLECTIVE_ALLTOALL;
+        builder = gpuring_exchange_between;
+    } else if (algorithm == GPURING_ALGORITHM_TWO_SHOT && input->nnodes > 1) {
         builder = gpuring_nodes_allreduce;
     } else if (algorithm == GPURING_ALGORITHM_DIRECT && input->doubling) {
         collective = GPURING_COLLECTIVE_ALLREDUCE;
@@ -111,7 +116,9 @@ int gpuring_plan_build_on(enum gpuring_collective collective,
 {
     const struct gpuring_plan *base = input->base;
     gpuring_builder *builder =
-        builder_on(collective, base->algorithm, input->in_order, base->nranks);
+        input->root == GPURING_ROOT_WITHIN_NODES
+            ? gpuring_exchange_within
+            : builder_on(collective, base->algorithm, input->in_order, base->nranks);
 
     return builder != NULL && collective != GPURING_COLLECTIVE_ALLREDUCE
                ? build(collective, base->algorithm, builder, input, base, plan)

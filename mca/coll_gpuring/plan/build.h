@@ -17,6 +17,7 @@ struct gpuring_writer {
     const struct gpuring_plan *base; /* or NULL */
     struct gpuring_plan *plan;
     struct gpuring_plan_lane *lane; /* the open lane */
+    bool once; /* no connection is named twice, so none has to be looked for; without base */
     int status;
 };
 
@@ -37,6 +38,9 @@ gpuring_builder gpuring_tree_allreduce;
 
 /* Between nodes of hosts: two-shot, and doubling. */
 gpuring_builder gpuring_nodes_allreduce, gpuring_doubling_allreduce;
+
+/* The two stages of an alltoall by node. The first one lists the connections of both. */
+gpuring_builder gpuring_exchange_between, gpuring_exchange_within;
 
 /* Return true if direct exchanges between `nranks` ranks fold this collective in rank order. */
 bool gpuring_direct_in_order(enum gpuring_collective collective, int nranks);
@@ -69,8 +73,9 @@ void gpuring_writer_output(struct gpuring_writer *writer);
 void gpuring_writer_from(struct gpuring_writer *writer, int peer, uint32_t key);
 void gpuring_writer_to(struct gpuring_writer *writer, int peer, uint32_t key);
 
-/* Give the lane a receive connection before its steps use it. This determines the position of the
- * connection in the lane's list if the steps use the connections in another order. */
+/* Give the lane a connection that its steps use in another order, or that only other plans use.
+ * This determines the position of the connection in the lane's list. */
+void gpuring_writer_send(struct gpuring_writer *writer, int peer, uint32_t key);
 void gpuring_writer_recv(struct gpuring_writer *writer, int peer, uint32_t key);
 
 #endif

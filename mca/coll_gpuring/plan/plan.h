@@ -10,10 +10,10 @@
  * at each end.
  *
  * A communicator has the connections of its base plans. There is one base plan per algorithm: the
- * allreduce, or the alltoall for direct exchanges between many ranks. The plans of all other
- * collectives and roots reuse these connections, one operation after another. Such a plan is built
- * on its base plan and lists the same connections. Each of its lanes uses connections of the base
- * lanes that have the same part.
+ * allreduce, or the alltoall for direct exchanges between many ranks and by node. The plans of all
+ * other collectives and roots reuse these connections, one operation after another. Such a plan is
+ * built on its base plan and lists the same connections. Each of its lanes uses connections of the
+ * base lanes that have the same part.
  *
  * Ownership: a plan owns everything it points to; gpuring_plan_free frees it. A built plan is
  * never changed, so it may be read from any number of threads.
@@ -115,6 +115,7 @@ struct gpuring_plan {
     bool in_order;   /* contributions are folded one by one in rank order: ((x0 op x1) op x2) .. */
     uint32_t weight; /* parts are intervals of [0, weight] */
     uint32_t parts;  /* units of weight in a channel */
+    int node_ranks;  /* that of the input */
     uint32_t nlanes, nrecvs, nsends;
     uint32_t nsteps, nrefs; /* length of the lists below, which hold lane after lane */
     struct gpuring_plan_lane *lanes;
@@ -151,6 +152,11 @@ struct gpuring_plan_input {
     const int *by_node; /* ranks by node */
     const int *node;    /* node of each rank */
     bool doubling;      /* let the plan of direct be an allreduce by doubling */
+    bool exchange;      /* let the plan of two-shot be an alltoall by node */
+
+    /* Ranks of each node if all nodes have the same number of ranks, two or more, and the ranks of
+     * a node follow each other. Otherwise 0. For alltoalls by node. */
+    int node_ranks;
 
     /* For plans on a base plan: */
     const struct gpuring_plan *base; /* this rank's base plan, which lists the connections */
@@ -162,7 +168,8 @@ struct gpuring_plan_input {
 
 /*
  * Build the base plan of an algorithm: its allreduce. Direct exchanges between more than
- * GPURING_DIRECT_MAX_VECTOR_RANKS ranks have no allreduce, so their base plan is the alltoall.
+ * GPURING_DIRECT_MAX_VECTOR_RANKS ranks have no allreduce, so their base plan is the alltoall. That
+ * of an alltoall by node is the plan with GPURING_ROOT_BETWEEN_NODES.
  * Returns 0 and sets *plan to a new plan, or returns GPURING_ERR_ARG or GPURING_ERR_NOMEM after a
  * log line and leaves *plan untouched. Time and memory per rank are O(channels) for rings and trees
  * and O(nranks) for exchanges.
@@ -183,6 +190,10 @@ int gpuring_plan_build_on(enum gpuring_collective collective,
 /* Maximum number of ranks of a direct exchange, which connects every rank with every other one. */
 #define GPURING_DIRECT_MAX_RANKS 1024
 
+/* Maximum number of nodes of an alltoall by node, in which a rank is connected with every other
+ * node. */
+#define GPURING_EXCHANGE_MAX_NODES 4096
+
 /*
  * A root of an alltoall: its plan is for messages between some of the ranks. Each message has a
  * lane in every stripe, so that none waits for another one. There is no block for the own rank, no
@@ -190,9 +201,20 @@ int gpuring_plan_build_on(enum gpuring_collective collective,
  * The first one is for a header of at most GPURING_PART_BYTES, and the second one for the data.
  */
 #define GPURING_ROOT_MESSAGES (-1)
+
+/*
+ * Roots of an alltoall by node (build_exchange.c), which runs two plans one after the other. The
+ * blocks of the first one are joined: a block is for a node, and consists of those for its ranks.
+ * The second one runs in place, on the output of the first one.
+ */
+#define GPURING_ROOT_BETWEEN_NODES (-2)
+#define GPURING_ROOT_WITHIN_NODES  (-3)
+
 static inline int gpuring_plan_blocks(const struct gpuring_plan *plan)
 {
-    return plan->root == GPURING_ROOT_MESSAGES ? 2 * plan->nranks : plan->nranks;
+    return plan->root == GPURING_ROOT_MESSAGES        ? 2 * plan->nranks
+           : plan->root == GPURING_ROOT_BETWEEN_NODES ? plan->nranks / plan->node_ranks
+                                                      : plan->nranks;
 }
 
 /* Return true if a collective of `nranks` ranks can run on the connections of an algorithm. With

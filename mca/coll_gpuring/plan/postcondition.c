@@ -2,6 +2,17 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/plan/postcondition.h"
 
+/* In the second stage of an alltoall by node, ranks l and k of a node exchange their blocks k and l
+ * of each node. A rank's own blocks are already in place. */
+static struct gpuring_expected within_nodes(int size, int rank, int chunk)
+{
+    int from = rank - rank % size + chunk % size;
+
+    return from == rank ? (struct gpuring_expected){0, 0, 0}
+                        : (struct gpuring_expected){
+                              from, from + 1, (uint64_t) (chunk - chunk % size + rank % size)};
+}
+
 struct gpuring_expected gpuring_plan_expected(const struct gpuring_plan *plan, int rank,
                                               uint64_t chunk)
 {
@@ -31,6 +42,14 @@ struct gpuring_expected gpuring_plan_expected(const struct gpuring_plan *plan, i
             return from == rank ? nothing
                                 : (struct gpuring_expected){
                                       from, from + 1, chunk - (uint64_t) from + (uint64_t) rank};
+        }
+        if (plan->root == GPURING_ROOT_BETWEEN_NODES) {
+            int from = (int) chunk * plan->node_ranks + rank % plan->node_ranks;
+
+            return (struct gpuring_expected){from, from + 1, (uint64_t) (rank / plan->node_ranks)};
+        }
+        if (plan->root == GPURING_ROOT_WITHIN_NODES) {
+            return within_nodes(plan->node_ranks, rank, (int) chunk);
         }
         return (struct gpuring_expected){(int) chunk, (int) chunk + 1, (uint64_t) rank};
     case GPURING_COLLECTIVE_GATHER:

@@ -170,7 +170,9 @@ static uint16_t take_conn(struct gpuring_writer *writer, bool send, int peer, ui
     }
     first = send ? &lane->first_send : &lane->first_recv;
     used = send ? &lane->nsends : &lane->nrecvs;
-    at = find_conn(*list, *count, *first, writer->base != NULL ? *count : *used, peer, key);
+    at = writer->once
+             ? *count
+             : find_conn(*list, *count, *first, writer->base != NULL ? *count : *used, peer, key);
     if (at == *count &&
         (!may_add(writer, *count, peer, key) ||
          !append_conn(writer, list, count, (struct gpuring_plan_conn){peer, key}))) {
@@ -232,6 +234,11 @@ void gpuring_writer_recv(struct gpuring_writer *writer, int peer, uint32_t key)
     (void) take_conn(writer, false, peer, key);
 }
 
+void gpuring_writer_send(struct gpuring_writer *writer, int peer, uint32_t key)
+{
+    (void) take_conn(writer, true, peer, key);
+}
+
 void gpuring_writer_from(struct gpuring_writer *writer, int peer, uint32_t key)
 {
     add_ref(writer, take_conn(writer, false, peer, key), true);
@@ -266,9 +273,12 @@ void gpuring_writer_open(struct gpuring_writer *writer, enum gpuring_collective 
                                   .algorithm = algorithm,
                                   .rank = input->rank,
                                   .nranks = input->nranks,
-                                  .root = base != NULL ? input->root : 0,
+                                  .root = base != NULL      ? input->root
+                                          : input->exchange ? GPURING_ROOT_BETWEEN_NODES
+                                                            : 0,
                                   .weight = channels * parts,
                                   .parts = parts,
+                                  .node_ranks = input->node_ranks,
                                   .in_order = in_order};
     for (uint32_t i = 0; base != NULL && i < base->nrecvs; i++) {
         append_conn(writer, &plan->recvs, &plan->nrecvs, base->recvs[i]);

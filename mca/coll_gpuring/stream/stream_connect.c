@@ -136,7 +136,8 @@ static int wire_up_all(mca_coll_gpuring_module_t *module)
     if (status == GPURING_OK) {
         status = check_engine(module);
     }
-    while (status == GPURING_OK && (open = gpuring_engine_open_sets(module->engine)) != 0) {
+    while (status == GPURING_OK &&
+           (open = gpuring_engine_open_sets(module->engine) & ~(1u << GPURING_SET_NODES)) != 0) {
         status = wire_up(module, __builtin_ctz(open));
     }
     if (status == GPURING_OK && module->engine->unconnectable != 0) {

@@ -187,7 +187,8 @@ static int device_of_channel(void *context, enum gpuring_algorithm algorithm, in
     device = found->turns.ndevices > 0
                  ? gpuring_nic_turns_device(&found->turns, local_of(found->map, peer), channel)
              : algorithm == GPURING_ALGORITHM_TREE ? found->channels.tree[channel][way]
-             : algorithm == GPURING_ALGORITHM_DIRECT && found->one_net
+             : found->one_net && (algorithm == GPURING_ALGORITHM_DIRECT ||
+                                  algorithm == GPURING_ALGORITHM_TWO_SHOT)
                  ? found->channels.own[way]
                  : found->channels.ring[channel][way];
     *direct = device < found->all->count &&

@@ -53,6 +53,17 @@ struct gpuring_plans_facts gpuring_plans_facts(const struct gpuring_gathered *ra
     };
 }
 
+/* Return gpuring_plan_input.node_ranks. */
+static int node_ranks_of(const struct gpuring_node_map *map)
+{
+    int size = map->nnodes > 1 ? gpuring_node_map_size(map) : 0;
+
+    for (int i = 0; i < map->nranks; i++) {
+        size = map->order[i] == i ? size : 0;
+    }
+    return size > 1 ? size : 0;
+}
+
 struct gpuring_engine_config gpuring_plans_config(const struct gpuring_channels *channels,
                                                   const struct gpuring_plans_facts *facts,
                                                   const struct gpuring_tuning *tuning, int rank,
@@ -94,6 +105,7 @@ struct gpuring_engine_config gpuring_plans_config(const struct gpuring_channels 
         config.input.by_node = map->order;
         config.input.node = map->node;
     }
+    config.input.node_ranks = node_ranks_of(map);
     gpuring_channels_of(channels, rank, positions);
     if (channels->model != NULL) {
         config.select.model = *channels->model;
