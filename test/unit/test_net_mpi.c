@@ -19,7 +19,7 @@
 #define LARGE        16384 /* bytes of a step that MPI does not store */
 #define EAGER        8192  /* larger messages complete when they are received */
 #define RECORDS      4096
-#define WINDOW       1000 /* of the net: the last of this number of messages waits for the receiver */
+#define WINDOW       1024 /* of the net: the last of this number of messages waits for the receiver */
 #define WINDOW_BYTES (2 << 20) /* the same, if the messages are larger */
 
 /* A communicator, as one rank sees it. */

@@ -3,14 +3,13 @@
 /*
  * The net `mpi`: MPI messages between the ranks of one communicator. A post is a send, and the
  * receives are posted directly into free slots. It works on every network that MPI supports, with
- * the devices that MPI uses. There is no thread; the threads that wait for an operation progress
- * it.
+ * the devices that MPI uses. It has no thread: threads that wait for an operation progress it.
  *
  * Each end of a link has five tags of its own, on which it receives:
  *
  *   receiving end   tags 0 .. 2: the slots of a protocol, in the order of their steps
  *                   tag 4: chunks of Simple that the lane must want first (kernels/fifo.h)
- *   both ends       tag 3: struct control: the end of the connection
+ *   both ends       tag 3: a status: the end of the connection
  *
  * An empty message on tag 0 means that the chunk of this step is on tag 4. Its receive is posted
  * when the lane wants the chunk, usually with an address in the user's buffer.
@@ -35,36 +34,32 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* A window ends after this number of messages or bytes, which the receiver's MPI may have to store
- * for each protocol of a link. A window costs a round trip. */
-#define WINDOW_MESSAGES 1000
-#define WINDOW_BYTES    (UINT64_C(2) << 20)
-
-#define POSTED      4 /* receives per protocol of a link, at most */
-#define TAGS        5 /* per end */
-#define TAG_CONTROL 3
-#define TAG_WANTED  4
-#define NETS        8 /* per communicator, at most */
+/* The bytes of a window, which the receiver's MPI may have to store for each protocol of a link. A
+ * shorter message than WINDOW_SHORT counts as that. */
+#define WINDOW       (2 << 20)
+#define WINDOW_SHORT 2048
+#define POSTED       4 /* receives per protocol of a link, at most */
+#define TAGS         5 /* per end */
+#define TAG_CONTROL  3
+#define TAG_WANTED   4
+#define NETS         8 /* per communicator, at most */
 
 /* The net leaves this tag and those above it to Open MPI: to its constants, and to non-blocking
  * collectives, which count down from about -30. */
 #define HIGHEST_TAG (-1000)
 
-/* The byte order is that of the hosts, which AllGather 1 compares. */
-struct control {
-    int32_t status; /* the reason for which the peer has given up */
-};
-
+/* A message that contains the reason for which its sender has given up. The byte order is that of
+ * the hosts, which AllGather 1 compares. */
 struct control_message {
     struct gpuring_message message;
-    struct control data;
+    int32_t status;
 };
 
 /* The messages of one protocol, by step modulo nslots. */
 struct ring {
     struct gpuring_message *messages;
     uint64_t started; /* receiving: receives were posted for the steps before it */
-    uint64_t window_messages, window_bytes; /* sending: of the present window */
+    uint64_t window;  /* sending: bytes of the present window */
 };
 
 struct gpuring_net_link {
@@ -90,11 +85,6 @@ struct gpuring_net {
     uint64_t completed; /* messages; atomic, because MPI completes them in any thread */
     uint64_t seen;      /* the value of `completed` at the last call of mpi_changed */
     bool held;          /* MPI may still access a message that was not freed */
-};
-
-/* What a rank sends to the other end of a link. */
-struct handle {
-    int32_t tags;
 };
 
 static struct gpuring_net *net_of(const struct gpuring_net_link *link)
@@ -193,10 +183,8 @@ static int mpi_link_create(struct gpuring_net *net, int device,
         }
         return status;
     }
-    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-        if (direction == GPURING_NET_RECV) {
-            link->base.count[p].window = UINT32_MAX; /* no credit is ever due */
-        }
+    for (unsigned p = 0; direction == GPURING_NET_RECV && p < GPURING_PROTOCOL_COUNT; p++) {
+        link->base.count[p].window = UINT32_MAX; /* no credit is ever due */
     }
     link->peer = -1;
     *result = link;
@@ -205,10 +193,10 @@ static int mpi_link_create(struct gpuring_net *net, int device,
 
 static size_t mpi_link_handle(const struct gpuring_net_link *link, void *handle)
 {
-    const struct handle own = {.tags = own_tags(link)};
+    const int32_t tags = own_tags(link);
 
-    memcpy(handle, &own, sizeof own);
-    return sizeof own;
+    memcpy(handle, &tags, sizeof tags);
+    return sizeof tags;
 }
 
 static int mpi_link_connect(struct gpuring_net_link *link, const void *process_handle,
@@ -216,18 +204,17 @@ static int mpi_link_connect(struct gpuring_net_link *link, const void *process_h
                             const char *peer_name)
 {
     struct gpuring_net *net = net_of(link);
-    struct handle peer;
-    int32_t rank;
+    int32_t rank, tags;
 
-    if (process_bytes != sizeof rank || bytes != sizeof peer) {
+    if (process_bytes != sizeof rank || bytes != sizeof tags) {
         gpuring_error("%s announced an unknown kind of connection: all ranks must load the "
                       "same version of coll/gpuring",
                       peer_name);
         return GPURING_ERR_PEER;
     }
     memcpy(&rank, process_handle, sizeof rank);
-    memcpy(&peer, handle, sizeof peer);
-    if (peer.tags < 0 || peer.tags >= (HIGHEST_TAG - net->lowest_tag) / (TAGS * NETS)) {
+    memcpy(&tags, handle, sizeof tags);
+    if (tags < 0 || tags >= (HIGHEST_TAG - net->lowest_tag) / (TAGS * NETS)) {
         gpuring_error(
             "[few-tags] MPI has too few tags for the connections of %s: use fewer channels "
             "(coll_gpuring_max_channels)",
@@ -235,7 +222,7 @@ static int mpi_link_connect(struct gpuring_net_link *link, const void *process_h
         return GPURING_ERR_UNSUPPORTED;
     }
     link->peer = rank;
-    link->peer_tags = peer.tags;
+    link->peer_tags = tags;
     snprintf(link->base.peer_name, sizeof link->base.peer_name, "%s", peer_name);
     return GPURING_OK;
 }
@@ -289,7 +276,7 @@ static void look_at_control(struct gpuring_net_link *link)
     char why[160];
 
     if (in->message.request == NULL) {
-        in->message = (struct gpuring_message){.data = &in->data, .bytes = sizeof in->data};
+        in->message = (struct gpuring_message){.data = &in->status, .bytes = sizeof in->status};
         if (start(link, TAG_CONTROL, &in->message) != GPURING_OK) {
             return;
         }
@@ -297,7 +284,7 @@ static void look_at_control(struct gpuring_net_link *link)
     if (!finished(link, &in->message)) {
         return;
     }
-    if (in->message.bytes != sizeof in->data) {
+    if (in->message.bytes != sizeof in->status) {
         link_fail(link, GPURING_ERR_PEER,
                   "the peer sent an impossible message: does it run the same version of "
                   "coll/gpuring?");
@@ -306,7 +293,7 @@ static void look_at_control(struct gpuring_net_link *link)
     snprintf(why, sizeof why,
              "[peer-gave-up] the peer reported that the communicator failed: %s; see its "
              "output",
-             gpuring_status_text(in->data.status));
+             gpuring_status_text(in->status));
     link_fail(link, GPURING_ERR_ABORTED, why);
 }
 
@@ -444,13 +431,11 @@ static void mpi_look(struct gpuring_net_link *link, enum gpuring_protocol protoc
 /* Count a message. Return true if it is the last one of its window. */
 static bool ends_window(struct ring *ring, uint32_t bytes)
 {
-    ring->window_messages++;
-    ring->window_bytes += bytes;
-    if (ring->window_messages < WINDOW_MESSAGES && ring->window_bytes < WINDOW_BYTES) {
+    ring->window += bytes > WINDOW_SHORT ? bytes : WINDOW_SHORT;
+    if (ring->window < WINDOW) {
         return false;
     }
-    ring->window_messages = 0;
-    ring->window_bytes = 0;
+    ring->window = 0;
     return true;
 }
 
@@ -492,9 +477,9 @@ static void mpi_link_abort(struct gpuring_net_link *link, int status)
     if (link->peer < 0 || out->message.request != NULL) {
         return;
     }
-    out->data = (struct control){.status = status};
+    out->status = status;
     out->message =
-        (struct gpuring_message){.sent = true, .data = &out->data, .bytes = sizeof out->data};
+        (struct gpuring_message){.sent = true, .data = &out->status, .bytes = sizeof out->status};
     if (start(link, TAG_CONTROL, &out->message) == GPURING_OK) {
         (void) finished(link, &out->message);
     }
