@@ -75,14 +75,6 @@ void gpuring_module_freed(void *self)
     }
 }
 
-void gpuring_module_watch_free(mca_coll_gpuring_module_t *module)
-{
-    if (!module->watches) {
-        module->watches = true;
-        gpuring_compat_on_free(module->comm, module);
-    }
-}
-
 /* Save the functions that this component replaces. Do not offer functions that the communicator
  * does not have. */
 static void save_previous(mca_coll_gpuring_module_t *module, struct ompi_communicator_t *comm)

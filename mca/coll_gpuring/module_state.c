@@ -38,3 +38,11 @@ void gpuring_module_text(const mca_coll_gpuring_module_t *module, char *text, si
              GPURING_COMM_ID(module->comm), name[0] != '\0' ? ")" : "", module->rank,
              module->nranks);
 }
+
+void gpuring_module_watch_free(mca_coll_gpuring_module_t *module)
+{
+    if (!module->watches) {
+        module->watches = true;
+        gpuring_compat_on_free(module->comm, module);
+    }
+}
