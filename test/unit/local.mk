@@ -120,6 +120,7 @@ unit_tests += \
     test/unit/test_net_verbs \
     test/unit/test_net_verbs_failover \
     test/unit/test_net_verbs_gdr \
+    test/unit/test_net_verbs_polls \
     test/unit/test_net_verbs_ports
 thread_tests += \
     test/unit/test_net_verbs \

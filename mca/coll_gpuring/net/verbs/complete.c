@@ -180,6 +180,23 @@ static void completed(struct gpuring_net *net, const struct gpuring_verbs_adapte
     }
 }
 
+/* Process the next completions of a queue. Returns their number. *now: the time, 0: unknown. */
+static int poll_once(struct gpuring_net *net, const struct gpuring_verbs_adapter *adapter,
+                     struct gpuring_verbs_cq *cq, uint64_t *now)
+{
+    struct ibv_wc wc[POLL_BATCH];
+    int count = ibv_poll_cq(cq->cq, POLL_BATCH, wc);
+
+    cq->more = count == POLL_BATCH;
+    if (count > 0 && *now == 0) {
+        *now = gpuring_now_ns();
+    }
+    for (int i = 0; i < count; i++) {
+        completed(net, adapter, &wc[i], *now);
+    }
+    return count > 0 ? count : 0;
+}
+
 int gpuring_verbs_completions(struct gpuring_net *net)
 {
     uint64_t now = 0;
@@ -191,16 +208,7 @@ int gpuring_verbs_completions(struct gpuring_net *net)
 
         GPURING_LIST_EACH(cq, &adapter->cqs, struct gpuring_verbs_cq, node)
         {
-            struct ibv_wc wc[POLL_BATCH];
-            int count = ibv_poll_cq(cq->cq, POLL_BATCH, wc);
-
-            if (count > 0 && now == 0) {
-                now = gpuring_now_ns();
-            }
-            for (int i = 0; i < count; i++) {
-                completed(net, adapter, &wc[i], now);
-            }
-            total += count > 0 ? count : 0;
+            total += poll_once(net, adapter, cq, &now);
         }
     }
     return total;

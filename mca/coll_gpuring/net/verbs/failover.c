@@ -45,6 +45,9 @@ void gpuring_verbs_ready(struct gpuring_net_link *link)
 void gpuring_verbs_peer_lost(struct gpuring_net_link *link, struct gpuring_verbs_rail *lost)
 {
     fail_refused(link); /* the peer is ready, although our link_ready was not called yet */
+    if (lost->state == GPURING_VERBS_UNUSED) {
+        lost->state = GPURING_VERBS_DOWN; /* a spare that has connected at the peer's end only */
+    }
     gpuring_verbs_rail_fail(link, lost, "the peer found it broken", "see its output");
     if (gpuring_verbs_has_failed(lost)) {
         lost->peer_reported = true;
@@ -124,16 +127,31 @@ static bool repeat(struct gpuring_net_link *link, struct gpuring_verbs_rail *los
     return true;
 }
 
+/* Take a lost rail out of use when its earlier arrivals have been processed. */
+static void drain(struct gpuring_net_link *link, struct gpuring_verbs_rail *lost, uint64_t now)
+{
+    bool flushed = lost->flush_last;
+
+    if (lost->receives == 0 && (lost->flush_qp == NULL || gpuring_verbs_flush_last(link, lost))) {
+        lost->state = GPURING_VERBS_DOWN;
+    }
+    if (lost->flush_last && !flushed) {
+        lost->failed_ns = now; /* the last flush has the same time limit */
+    }
+}
+
 /* Advance the recovery of one lost rail. Returns true when it is complete. */
 static bool go_on(struct gpuring_net_link *link, unsigned r, uint64_t now)
 {
-    struct gpuring_verbs_rail *lost = &link->rail[r], *on = gpuring_verbs_first_up(link);
+    struct gpuring_verbs_rail *lost = &link->rail[r], *on;
 
-    if (lost->state == GPURING_VERBS_DRAINING && lost->receives == 0 &&
-        (lost->flush_qp == NULL || gpuring_verbs_flush_last(link, lost))) {
-        lost->state = GPURING_VERBS_DOWN;
+    if (lost->state == GPURING_VERBS_DRAINING) {
+        drain(link, lost, now);
     }
-    if (lost->state == GPURING_VERBS_DRAINING && now - lost->failed_ns > DRAIN_NS) {
+    /* If this process was delayed, the queue may still contain arrivals. The peer does not repeat
+     * them, because the device has acknowledged them. */
+    if (lost->state == GPURING_VERBS_DRAINING && !lost->cq->more &&
+        now - lost->failed_ns > DRAIN_NS) {
         /* A device that is gone reports no completions. Once its queue pairs are destroyed, it
          * cannot access memory. */
         if (lost->flush_qp != NULL) {
@@ -149,7 +167,10 @@ static bool go_on(struct gpuring_net_link *link, unsigned r, uint64_t now)
     if (lost->state != GPURING_VERBS_DOWN) {
         return false;
     }
-    if (lost->reported_on == NULL && on != NULL && report_loss(link, r, on) == GPURING_OK) {
+    on = gpuring_verbs_first_up(link);
+    /* Before this end is ready, the peer may not be connected yet. */
+    if (lost->reported_on == NULL && on != NULL && link->ready &&
+        report_loss(link, r, on) == GPURING_OK) {
         lost->reported_on = on;
     }
     return lost->peer_reported && repeat(link, lost) && lost->reported_on != NULL;
@@ -168,8 +189,11 @@ static void recover_link(struct gpuring_net_link *link, uint64_t now)
 {
     bool done = true;
 
-    for (unsigned r = 0; r < link->nrails; r++) {
+    for (unsigned r = 0; r < link->nrails && !link->peer_closed; r++) {
         done = (!gpuring_verbs_has_failed(&link->rail[r]) || go_on(link, r, now)) && done;
+    }
+    if (link->peer_closed) {
+        gpuring_verbs_give_up(link);
     }
     if (link->base.status != GPURING_OK || link->peer_closed || done) {
         gpuring_verbs_net(link)->recovering--;

@@ -137,11 +137,13 @@ void gpuring_verbs_rail_fail(struct gpuring_net_link *link, struct gpuring_verbs
     rail->state = GPURING_VERBS_DRAINING;
     rail->failed_ns = gpuring_now_ns();
     stop_answering(link, rail);
+    if (link->peer_closed) { /* the peer did not need these sends */
+        gpuring_verbs_start_recovery(link);
+        return;
+    }
     other = gpuring_verbs_first_up(link);
     if (other == NULL) {
-        if (!link->peer_closed) {
-            gpuring_verbs_link_fail(link, rail, GPURING_ERR_NET, what, remedy);
-        }
+        gpuring_verbs_link_fail(link, rail, GPURING_ERR_NET, what, remedy);
         return;
     }
     gpuring_warn("[verbs-failover] verbs connection from %s to %s: device %s port %d failed: "
@@ -157,12 +159,12 @@ void gpuring_verbs_rail_fail_wc(struct gpuring_net_link *link, struct gpuring_ve
 {
     char what[128];
 
-    if (link->peer_closed || rail->state != GPURING_VERBS_UP) {
-        return; /* the peer did not need these sends, or they belong to a failed rail */
+    if (rail->state != GPURING_VERBS_UP) {
+        return; /* a send of a failed rail */
     }
     snprintf(what, sizeof what, "%s (status %d, vendor 0x%x)",
              gpuring_verbs.wc_status_str(wc->status), (int) wc->status, wc->vendor_err);
-    if (!is_listed(wc->status) || statuses[wc->status].path) {
+    if (link->peer_closed || !is_listed(wc->status) || statuses[wc->status].path) {
         gpuring_verbs_rail_fail(link, rail, what, gpuring_verbs_remedy(wc->status));
     } else {
         gpuring_verbs_link_fail(link, rail, GPURING_ERR_NET, what,

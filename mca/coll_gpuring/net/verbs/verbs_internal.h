@@ -141,6 +141,7 @@ struct gpuring_verbs_cq {
     struct ibv_cq *cq;
     unsigned room, used;
     unsigned events; /* must be acknowledged before the queue is destroyed */
+    bool more;       /* the last poll may have left completions */
 };
 
 struct gpuring_verbs_adapter {
