@@ -396,6 +396,11 @@ static void test_port_down(void **state)
     assert_true(world_transfer_together(&world, 0, 100));
     assert_true(world_transfer_together(&world, 1, 100));
     assert_int_equal(world_rail(&world.recv[0], 0).state, GPURING_VERBS_DOWN);
+    assert_int_equal(world_rail(&world.recv[1], 1).state, GPURING_VERBS_DOWN);
+    /* Each process warns once of its port. */
+    assert_int_equal(log_warnings("[verbs-failover] verbs connection from host0 "), 1);
+    assert_int_equal(log_warnings("[verbs-failover] verbs connection from host1 "), 1);
+    assert_true(log_has("; 1 other connections use the failed port"));
     /* The port of the spare is down as well. No path is left, and the link fails after the
      * retries. */
     fake_verbs_event(1, IBV_EVENT_PORT_ERR);
@@ -426,6 +431,13 @@ static void test_flap(void **state)
     assert_string_equal(world_rail(&back.send, 0).port->adapter->name, "roce0");
     assert_true(world_exchange(&world, &back, 50));
     assert_int_equal(world_rail(&back.send, 0).state, GPURING_VERBS_UP);
+    /* It fails again, and the process warns again, of its sending end. */
+    assert_int_equal(log_warnings("[verbs-failover] verbs connection from host1 "), 1);
+    fake_verbs_event(0, IBV_EVENT_PORT_ERR);
+    while (log_warnings("[verbs-failover] verbs connection from host1 ") == 1) {
+        assert_true(world_exchange(&world, &back, 50));
+    }
+    assert_int_equal(log_warnings("[verbs-failover] verbs connection from host1 "), 2);
     assert_int_equal(world_rail(&world.recv[0], 0).state, GPURING_VERBS_DOWN);
     world_back_close(&back);
     world_close(&world);

@@ -43,14 +43,16 @@ static struct gpuring_gate gates[2] = {GPURING_GATE_INIT, GPURING_GATE_INIT}; /*
 const struct gpuring_net_config world_defaults = {
     .gate = &gates[0], .verbs_timeout = -1, .verbs_retry_count = -1, .local_host = "here"};
 
-static char log_text[8192];
+static char log_text[8192], warnings[8192];
 static pthread_mutex_t log_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static void keep_log(enum gpuring_log_level level, const char *text)
 {
-    (void) level;
     pthread_mutex_lock(&log_mutex);
     strncat(log_text, text, sizeof log_text - strlen(log_text) - 1);
+    if (level == GPURING_LOG_WARN) {
+        strncat(warnings, text, sizeof warnings - strlen(warnings) - 1);
+    }
     pthread_mutex_unlock(&log_mutex);
 }
 
@@ -64,10 +66,22 @@ bool log_has(const char *text)
     return has;
 }
 
+unsigned log_warnings(const char *text)
+{
+    unsigned count = 0;
+
+    pthread_mutex_lock(&log_mutex);
+    for (const char *at = warnings; (at = strstr(at, text)) != NULL; at++) {
+        count++;
+    }
+    pthread_mutex_unlock(&log_mutex);
+    return count;
+}
+
 int clear_log(void **state)
 {
     pthread_mutex_lock(&log_mutex);
-    log_text[0] = '\0';
+    log_text[0] = warnings[0] = '\0';
     world_slot_bytes = WORLD_SLOT_BYTES;
     pthread_mutex_unlock(&log_mutex);
     gpuring_log_set(keep_log, GPURING_LOG_INFO);

@@ -89,6 +89,8 @@ void until_sleeping(const struct gpuring_proxy *proxy);
 void until_logged(struct world *world, const char *text);
 
 bool log_has(const char *text);
+/* Return how often the warnings have a text. */
+unsigned log_warnings(const char *text);
 /* For cmocka's setup of a test. Also resets world_slot_bytes. */
 int clear_log(void **state);
 

@@ -6,6 +6,7 @@
  * first post when it wakes up.
  */
 #include <errno.h>
+#include <string.h>
 
 #include "mca/coll_gpuring/net/verbs/verbs_internal.h"
 #include "mca/coll_gpuring/util/log.h"
@@ -55,6 +56,16 @@ static void fail_rails(struct gpuring_net *net, const struct concerned *who, boo
     }
 }
 
+/* Let the next failure of a port be reported. */
+static void port_up(struct gpuring_net *net, const struct gpuring_verbs_adapter *adapter, int port)
+{
+    for (int i = 0; i < net->devices.count; i++) {
+        if (net->ports[i].adapter == adapter && net->ports[i].number == port) {
+            memset(net->ports[i].failed_ns, 0, sizeof net->ports[i].failed_ns);
+        }
+    }
+}
+
 static void handle(struct gpuring_net *net, const struct gpuring_verbs_adapter *adapter,
                    const struct ibv_async_event *event)
 {
@@ -77,6 +88,7 @@ static void handle(struct gpuring_net *net, const struct gpuring_verbs_adapter *
             "[port-up] %s: device %s port %d is up again; new connections use it, and those that "
             "failed over stay on their new port",
             net->base.host, adapter->name, port);
+        port_up(net, adapter, port);
         break;
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:

@@ -12,6 +12,8 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
+#define QUIET_NS UINT64_C(60000000000) /* without a failover, before a port is warned of again */
+
 /*
  * Meaning of the status of a failed completion: whether another path may help, and advice for the
  * user. Errors of the peer or of memory would occur on any path. For statuses that are not in the
@@ -126,6 +128,52 @@ static void forget_reports(struct gpuring_net_link *link, const struct gpuring_v
     }
 }
 
+/* Return the number of links that use a port, not counting this one. */
+static unsigned others_on(const struct gpuring_net_link *self,
+                          const struct gpuring_verbs_port *port)
+{
+    const struct gpuring_net *net = gpuring_verbs_net(self);
+    const struct gpuring_net_link *link;
+    unsigned count = 0;
+
+    GPURING_NET_EACH_LINK(net, link)
+    {
+        bool uses = false;
+
+        for (unsigned r = 0; r < link->nrails && link->connected; r++) {
+            uses = uses || (link->rail[r].port == port && link->rail[r].state == GPURING_VERBS_UP);
+        }
+        count += uses && link != self;
+    }
+    return count;
+}
+
+/* Log that a link continues on another port. When a port fails, all of its links fail over within a
+ * short time, and only the first one is a warning. */
+static void log_failover(const struct gpuring_net_link *link, const struct gpuring_verbs_rail *rail,
+                         const struct gpuring_verbs_rail *other, const char *what,
+                         const char *remedy)
+{
+    struct gpuring_verbs_port *port = rail->port;
+    uint64_t *last = &port->failed_ns[other->port != port];
+    bool first = *last == 0 || rail->failed_ns - *last > QUIET_NS;
+    char further[160] = "";
+    unsigned count = first ? others_on(link, port) : 0;
+
+    if (count > 0) {
+        snprintf(further, sizeof further,
+                 "; %u other connections use the failed port, and only coll_gpuring_verbose=2 logs "
+                 "their failures",
+                 count);
+    }
+    gpuring_log(first ? GPURING_LOG_WARN : GPURING_LOG_DEBUG,
+                "[verbs-failover] verbs connection from %s to %s: device %s port %d failed: %s; "
+                "%s; it continues on device %s port %d%s",
+                link->base.net->host, link->base.peer_name, port->adapter->name, port->number, what,
+                remedy, other->port->adapter->name, other->port->number, further);
+    *last = rail->failed_ns;
+}
+
 void gpuring_verbs_rail_fail(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
                              const char *what, const char *remedy)
 {
@@ -146,10 +194,7 @@ void gpuring_verbs_rail_fail(struct gpuring_net_link *link, struct gpuring_verbs
         gpuring_verbs_link_fail(link, rail, GPURING_ERR_NET, what, remedy);
         return;
     }
-    gpuring_warn("[verbs-failover] verbs connection from %s to %s: device %s port %d failed: "
-                 "%s; %s; it continues on device %s port %d",
-                 link->base.net->host, link->base.peer_name, rail->port->adapter->name,
-                 rail->port->number, what, remedy, other->port->adapter->name, other->port->number);
+    log_failover(link, rail, other, what, remedy);
     forget_reports(link, rail);
     gpuring_verbs_start_recovery(link);
 }

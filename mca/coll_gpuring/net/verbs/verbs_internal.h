@@ -170,6 +170,9 @@ struct gpuring_verbs_port {
     uint16_t pkey_index;
     bool global; /* addresses need a global route header */
     union ibv_gid gid;
+    /* Times of the last failover to another queue pair of the port, and to another port; 0: none
+     * since the port came up. */
+    uint64_t failed_ns[2];
 };
 
 /* A posted send. Each rail records its sends in the order of posting. */
