@@ -23,9 +23,8 @@ static void log_not_offered(const mca_coll_gpuring_module_t *module,
         (engine->choice_config.plans[GPURING_COLLECTIVE_ALLREDUCE] & 1u << asked) == 0) {
         gpuring_info(
             "[not-offered] coll_gpuring_algorithm=%s is not offered to a communicator of %d ranks "
-            "(allreduce by direct and two-shot: at most %d ranks on one node or with GPUs; "
-            "two-shot "
-            "between nodes: the same number of ranks on each, 2 or more, and no GPUs; "
+            "for allreduce (direct and two-shot: at most %d ranks on one node or with GPUs; "
+            "two-shot between nodes: the same number of ranks on each, 2 or more, and no GPUs; "
             "coll_gpuring_deterministic: no ring): another one is chosen by size",
             gpuring_algorithm_text((enum gpuring_algorithm) asked), module->nranks,
             GPURING_DIRECT_MAX_VECTOR_RANKS);
