@@ -19,7 +19,8 @@ for trouble in 'loss 1%' 'delay 1ms 500us duplicate 5% reorder 25% 50%'; do
     run 200 "$MPIRUN" --host vm0,vm1 -n 2 --mca coll_gpuring_verbs_timeout 17 \
         "$programs/matrix" -n 1,2001 -f 97 -s
     adopt_as_one "MPI_Allreduce over a network with $trouble"
-    check "the device has sent the data" test $(($(packets) - before)) -gt 100
+    sent=$(($(packets) - before))
+    check "the device has sent $sent packets" test "$sent" -gt 10
     tc qdisc del dev eth0 root
 done
 check "the log names the transport verbs" says '\[serves\] .*transport verbs'
