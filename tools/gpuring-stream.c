@@ -34,6 +34,7 @@ FUNCTION(Bcast_enqueue);
 FUNCTION(Reduce_enqueue);
 FUNCTION(Allgather_enqueue);
 FUNCTION(Reduce_scatter_block_enqueue);
+FUNCTION(Reduce_scatter_enqueue);
 FUNCTION(Alltoall_enqueue);
 FUNCTION(Barrier_enqueue);
 
@@ -491,6 +492,28 @@ int PMPIX_Reduce_scatter_block_enqueue(const void *sendbuf, void *recvbuf, int r
 {
     return ENQUEUE(reduce_scatter_block, "Reduce_scatter_block", false, true, .sbuf = sendbuf,
                    .rbuf = recvbuf, .rcount = COUNT(recvcount), .rtype = datatype, .op = op);
+}
+
+int PMPIX_Reduce_scatter_enqueue(const void *sendbuf, void *recvbuf, const int recvcounts[],
+                                 MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
+{
+    int size = 0;
+
+    if (comm != MPI_COMM_NULL) {
+        PMPI_Comm_size(comm, &size);
+    }
+    for (int i = 1; i < size; i++) {
+        if (recvcounts[i] != recvcounts[0]) {
+            return FAIL(comm, MPI_ERR_UNSUPPORTED_OPERATION,
+                        "[stream-counts] MPIX_Reduce_scatter_enqueue: rank 0 receives %d elements "
+                        "and rank %d receives %d; in a stream all counts must be equal. Use equal "
+                        "counts, or MPI_Reduce_scatter after cudaStreamSynchronize",
+                        recvcounts[0], i, recvcounts[i]);
+        }
+    }
+    return ENQUEUE(reduce_scatter_block, "Reduce_scatter", false, true, .sbuf = sendbuf,
+                   .rbuf = recvbuf, .rcount = size > 0 ? COUNT(recvcounts[0]) : 0,
+                   .rtype = datatype, .op = op);
 }
 
 int PMPIX_Alltoall_enqueue(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,

@@ -303,7 +303,7 @@ static void test_errors(void)
     MPI_Datatype gaps;
     MPI_Info info;
     MPI_Op op;
-    int on_host[4], code, error = -1;
+    int on_host[4], counts[64], code, error = -1;
 
     MPI_Type_vector(2, 1, 2, MPI_INT, &gaps);
     MPI_Type_commit(&gaps);
@@ -325,6 +325,12 @@ static void test_errors(void)
     REFUSED(MPI_ERR_UNSUPPORTED_OPERATION,
             MPIX_Allreduce_enqueue(data.in, data.out, 1, MPI_LONG_DOUBLE, MPI_SUM, comm),
             "a datatype that GPUs lack");
+    for (int i = 0; i < harness_size; i++) {
+        counts[i] = 1 + i / (harness_size - 1); /* another count for the last rank */
+    }
+    REFUSED(MPI_ERR_UNSUPPORTED_OPERATION,
+            MPIX_Reduce_scatter_enqueue(data.in, data.out, counts, MPI_INT, MPI_SUM, comm),
+            "counts that differ");
     REFUSED(MPI_ERR_COUNT, MPIX_Allreduce_enqueue(data.in, data.out, -1, MPI_INT, MPI_SUM, comm),
             "a negative count");
     REFUSED(MPI_ERR_ROOT, MPIX_Bcast_enqueue(data.in, 1, MPI_INT, harness_size, comm),

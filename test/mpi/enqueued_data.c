@@ -108,6 +108,17 @@ int expected(enum call call, int root, int block, size_t i)
     }
 }
 
+/* Reduce and scatter blocks of the same size, with a count for each rank. */
+static int reduce_scatter(const void *from, void *to, int count, MPI_Comm comm)
+{
+    int counts[64];
+
+    for (int i = 0; i < harness_size; i++) {
+        counts[i] = count;
+    }
+    return MPIX_Reduce_scatter_enqueue(from, to, counts, MPI_INT, MPI_SUM, comm);
+}
+
 static int enqueue(enum call call, const void *from, void *to, int count, int root, MPI_Comm comm)
 {
     switch (call) {
@@ -120,7 +131,9 @@ static int enqueue(enum call call, const void *from, void *to, int count, int ro
     case ALLGATHER:
         return MPIX_Allgather_enqueue(from, count, MPI_INT, to, count, MPI_INT, comm);
     case REDUCE_SCATTER_BLOCK:
-        return MPIX_Reduce_scatter_block_enqueue(from, to, count, MPI_INT, MPI_SUM, comm);
+        return count % 2 == 0
+                   ? MPIX_Reduce_scatter_block_enqueue(from, to, count, MPI_INT, MPI_SUM, comm)
+                   : reduce_scatter(from, to, count, comm);
     default:
         return MPIX_Alltoall_enqueue(from, count, MPI_INT, to, count, MPI_INT, comm);
     }

@@ -31,7 +31,7 @@ enqueued 4 1 streams
 enqueued 4 2 free
 enqueued 2 1 costs
 enqueued 2 1 errors
-for code in host-buffer datatype operation any-source self messages; do
+for code in host-buffer datatype operation counts any-source self messages; do
     check "the message has its code: $code" says "\[stream-$code\] MPIX_"
 done
 check "a message in host memory is refused when it is posted" \
