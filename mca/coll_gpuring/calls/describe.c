@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 
+#include "mca/coll_gpuring/engine/engine.h"
 #include "mca/coll_gpuring/util/status.h"
 
 #define ROW(name, collective, text, reduces, votes, sizes) \
@@ -222,6 +223,15 @@ struct sources {
     bool keeps;  /* in place: the root's block is already where it belongs */
 };
 
+/* Return true if an alltoall may run by node. Before the ranks are connected, this is unknown. */
+static bool may_exchange(const mca_coll_gpuring_module_t *module)
+{
+    /* Partner: complete in wireup.c. */
+    const struct gpuring_engine *engine = __atomic_load_n(&module->engine, __ATOMIC_ACQUIRE);
+
+    return engine == NULL || engine->base[GPURING_SET_NODES].plan != NULL;
+}
+
 static void find_sources(struct gpuring_description *d, const struct gpuring_call *call,
                          struct sources *found)
 {
@@ -234,7 +244,8 @@ static void find_sources(struct gpuring_description *d, const struct gpuring_cal
     found->in = (struct source){
         .part = d->send.end > 0 ? &d->send : &d->receive_in, .element = element, .without = -1};
     found->out = (struct source){.part = &d->receive_out, .element = element, .without = -1};
-    found->in.adjacent = found->out.adjacent = d->what == GPURING_STAGED_alltoall;
+    found->in.adjacent = found->out.adjacent =
+        d->what == GPURING_STAGED_alltoall && may_exchange(d->module);
     found->tables = served->sizes >= GPURING_SIZES_COUNTS;
     found->keeps = served->collective == GPURING_COLLECTIVE_GATHER && in_place;
     if (served->collective == GPURING_COLLECTIVE_SCATTER && at_root && d->receive_out.end == 0) {
