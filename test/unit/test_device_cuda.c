@@ -25,17 +25,21 @@ static int logged;
 static bool hurried; /* seconds pass at every look at the clock */
 
 /* In place of the C library's. */
-time_t time(time_t *seconds)
+int clock_gettime(clockid_t clock, struct timespec *now)
 {
+    static int (*next)(clockid_t, struct timespec *);
     static time_t passed;
-    struct timespec now;
+    int failed;
 
-    clock_gettime(CLOCK_REALTIME, &now);
-    passed += hurried ? 1000 : 0;
-    if (seconds != NULL) {
-        *seconds = now.tv_sec + passed;
+    if (next == NULL) {
+        *(void **) &next = dlsym(RTLD_NEXT, "clock_gettime");
     }
-    return now.tv_sec + passed;
+    failed = next(clock, now);
+    if (failed == 0 && clock == CLOCK_MONOTONIC) {
+        passed += hurried ? 1000 : 0;
+        now->tv_sec += passed;
+    }
+    return failed;
 }
 
 static void kinds_body(void)
