@@ -5,7 +5,8 @@
  * call must run exactly once: a call that runs twice or never leaves the connections at another
  * step than the peers expect, and its result is wrong.
  *
- * Arguments: the number of calls of each part, and `some` if kernels must linger, or `none`.
+ * Arguments: the number of calls of each part, and `some` if kernels must linger, `none` if they
+ * must not, or `any`.
  *
  *   - Calls that follow each other at random distances, often about the time for which kernels
  *     linger: commands are written while a kernel waits, while it leaves and after it has left.
@@ -84,6 +85,7 @@ int main(int argc, char **argv)
 {
     int ncalls = argc > 1 ? atoi(argv[1]) : 100, wrong = 0;
     bool some = argc > 2 && strcmp(argv[2], "some") == 0;
+    bool any = argc > 2 && strcmp(argv[2], "any") == 0;
     const char *text = getenv("OMPI_MCA_coll_gpuring_linger");
     void *context;
     long launches;
@@ -114,8 +116,12 @@ int main(int argc, char **argv)
     }
     launches = launched() - launches;
     harness_check(wrong == 0, "%d calls at random distances: %d elements are wrong", ncalls, wrong);
-    harness_check(some ? launches < ncalls : launches == ncalls, "%s: %ld launches for %d calls",
-                  some ? "kernels linger" : "no kernel lingers", launches, ncalls);
+    harness_check(any || (some ? launches < ncalls : launches == ncalls),
+                  "%s: %ld launches for %d calls",
+                  any    ? "kernels may linger"
+                  : some ? "kernels linger"
+                         : "no kernel lingers",
+                  launches, ncalls);
     harness_check(launches > 0, "some calls need a launch");
 
     wrong = 0;
