@@ -163,6 +163,19 @@ static void test_late_completions(void **state)
     close_all(&hand);
 }
 
+/* Post every slot, let both ends work, and check that all have arrived. */
+static void send_all_slots(struct hand *hand)
+{
+    for (uint64_t step = 0; step < WORLD_NSLOTS; step++) {
+        post(hand, 0, GPURING_PROTOCOL_SIMPLE, step);
+    }
+    for (int i = 0; i < 20; i++) {
+        poll_net(hand, 0, 1);
+        poll_net(hand, 1, 1);
+    }
+    check_arrived(hand, 0, GPURING_PROTOCOL_SIMPLE, WORLD_NSLOTS);
+}
+
 /* A port fails at one end while the other end is not connected yet and could not receive a report.
  */
 static void test_fails_before_ready(void **state)
@@ -186,14 +199,7 @@ static void test_fails_before_ready(void **state)
                      GPURING_OK);
     gpuring_net_verbs.link_ready(hand.send[0].link);
     gpuring_net_verbs.link_ready(hand.recv[0].link);
-    for (uint64_t step = 0; step < WORLD_NSLOTS; step++) {
-        post(&hand, 0, GPURING_PROTOCOL_SIMPLE, step);
-    }
-    for (int i = 0; i < 20; i++) {
-        poll_net(&hand, 0, 1);
-        poll_net(&hand, 1, 1);
-    }
-    check_arrived(&hand, 0, GPURING_PROTOCOL_SIMPLE, WORLD_NSLOTS);
+    send_all_slots(&hand);
     close_all(&hand);
 }
 
@@ -220,14 +226,7 @@ static void test_spare_of_one_end(void **state)
         fake_verbs_event(0, IBV_EVENT_PORT_ERR);
         pass(0.3);
         poll_net(&hand, 0, 1);
-        for (uint64_t step = 0; step < WORLD_NSLOTS; step++) {
-            post(&hand, 0, GPURING_PROTOCOL_SIMPLE, step);
-        }
-        for (int i = 0; i < 20; i++) {
-            poll_net(&hand, 0, 1);
-            poll_net(&hand, 1, 1);
-        }
-        check_arrived(&hand, 0, GPURING_PROTOCOL_SIMPLE, WORLD_NSLOTS);
+        send_all_slots(&hand);
         for (int i = 0; i < 2; i++) { /* the recoveries are complete, so the proxy may sleep */
             assert_int_equal(gpuring_net_verbs.quiet(hand.net[i]), GPURING_OK);
         }

@@ -212,8 +212,8 @@ struct gpuring_net_ops {
      * work (-1: there is none). Returns GPURING_AGAIN if poll has work already. NULL: there is no
      * descriptor. */
     int (*arm)(struct gpuring_net *net, int *fd);
-    /* Return the number of queue pairs of the net's links, which a device has only so many of. Any
-     * thread, without the gate. NULL: it has none. */
+    /* Return the number of queue pairs of the net's links. Any thread, without the gate. NULL: the
+     * net has no queue pairs. */
     unsigned (*queue_pairs)(const struct gpuring_net *net);
 };
 
