@@ -111,9 +111,12 @@ test_unit_libunit_la_SOURCES = \
     test/unit/plan_simulate.h \
     test/unit/ptx_kernel.c \
     test/unit/ptx_kernel.h \
+    test/unit/quiet_log.c \
     test/unit/selection.h \
     test/unit/soak_world.c \
-    test/unit/soak_world.h
+    test/unit/soak_world.h \
+    test/unit/unit.c \
+    test/unit/unit_main.c
 
 if GPURING_HAVE_VERBS
 unit_tests += \
@@ -143,7 +146,7 @@ unit_tests += \
     test/unit/test_device_cuda \
     test/unit/test_kernel_counts \
     test/unit/test_standin
-test_unit_test_kernel_counts_LDADD = test/ptx/libptx.la libgpuring_kernels.la $(CMOCKA_LIBS)
+test_unit_test_kernel_counts_LDADD = test/unit/libunit.la test/ptx/libptx.la libgpuring_kernels.la $(CMOCKA_LIBS)
 test_unit_libunit_la_SOURCES += test/unit/cuda_ranks.c test/unit/cuda_ranks.h
 unit_needs += test/ptx/kernels.ptx test/standin/libcuda.la
 if GPURING_HAVE_VERBS

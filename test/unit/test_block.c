@@ -17,12 +17,6 @@
 
 #define SLOT_BYTES 1024
 
-static void quiet(enum gpuring_log_level level, const char *text)
-{
-    (void) level;
-    (void) text;
-}
-
 static int run_block3(struct gpuring_work *work)
 {
     return block_work_run(work, 3);
@@ -55,7 +49,7 @@ static const struct shape {
 static const uint32_t sizes[] = {GPURING_TYPE_UINT8, GPURING_TYPE_INT16, GPURING_TYPE_FLOAT,
                                  GPURING_TYPE_DOUBLE, GPURING_TYPE_COMPLEX_DOUBLE};
 
-static void test_boundaries(void **state)
+TEST(test_boundaries)
 {
     size_t turn = 0;
 
@@ -93,7 +87,7 @@ static void test_boundaries(void **state)
 }
 
 /* Every type and operation of a GPU, over the protocols in turn. */
-static void test_all_types(void **state)
+TEST(test_all_types)
 {
     size_t turn = 0;
 
@@ -119,7 +113,7 @@ static void test_all_types(void **state)
 
 /* Ranks run in turn. Every wait gives up immediately, also inside batches, and is resumed later.
  */
-static void test_resume(void **state)
+TEST(test_resume)
 {
     for (int protocol = 0; protocol < GPURING_PROTOCOL_COUNT; protocol++) {
         struct test_plans plans;
@@ -138,12 +132,12 @@ static void test_resume(void **state)
     }
 }
 
-static void test_flag_wrap(void **state)
+TEST(test_flag_wrap)
 {
     call_flag_wrap(run_block8);
 }
 
-static void test_abort(void **state)
+TEST(test_abort)
 {
     struct test_plans plans;
     struct fabric fabric;
@@ -162,14 +156,4 @@ static void test_abort(void **state)
     test_plans_free(&plans);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_boundaries), cmocka_unit_test(test_all_types),
-        cmocka_unit_test(test_resume),     cmocka_unit_test(test_flag_wrap),
-        cmocka_unit_test(test_abort),
-    };
-
-    gpuring_log_set(quiet, GPURING_LOG_ERROR);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_GROUP(quiet_log, NULL)

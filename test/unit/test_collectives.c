@@ -42,12 +42,6 @@ static const struct base {
 #define MORE_RANKS COLLECTIVE_RANKS
 #endif
 
-static void quiet(enum gpuring_log_level level, const char *text)
-{
-    (void) level;
-    (void) text;
-}
-
 static bool base_has(enum gpuring_collective collective, const struct base *base)
 {
     return gpuring_plan_exists(collective, base->algorithm, base->in_order, base->least);
@@ -89,7 +83,7 @@ static void prove(enum gpuring_collective collective, const struct base *base, i
 
 /* Prove all plans, and those of reductions in rank order except on rings and trees, for each root
  * between few ranks, and for some roots between many. */
-static void test_proven(void **state)
+TEST(test_proven)
 {
     int proven = 0;
 
@@ -112,7 +106,7 @@ static void test_proven(void **state)
 }
 
 /* Prove plans for messages as well. They are refused if a lane sends another block. */
-static void test_messages(void **state)
+TEST(test_messages)
 {
     for (int n = 2; n <= 40; n += n < 9 ? 1 : 31) {
         struct test_plans plans;
@@ -131,7 +125,7 @@ static void test_messages(void **state)
 }
 
 /* Chains, direct and two-shot fold in rank order and set in_order. */
-static void test_in_order(void **state)
+TEST(test_in_order)
 {
     struct test_plans plans;
     char text[256] = "";
@@ -223,7 +217,7 @@ static int change_step(struct gpuring_plan_lane *lane, uint32_t k, enum change c
 }
 
 /* Check that every change of every step of every rank is refused. */
-static void test_changed(void **state)
+TEST(test_changed)
 {
     int changed = 0;
 
@@ -341,7 +335,7 @@ static void run_many(enum gpuring_collective collective, const struct base *base
     test_plans_free(&plans);
 }
 
-static void test_execution(void **state)
+TEST(test_execution)
 {
     for (int c = 1; c < GPURING_COLLECTIVE_COUNT; c++) {
         for (size_t a = 0; a < NBASES; a++) {
@@ -360,17 +354,12 @@ static void test_execution(void **state)
     }
 }
 
+TEST_GROUP(quiet_log, NULL)
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_proven),    cmocka_unit_test(test_messages),
-        cmocka_unit_test(test_in_order),  cmocka_unit_test(test_changed),
-        cmocka_unit_test(test_execution),
-    };
-
-    gpuring_log_set(quiet, GPURING_LOG_ERROR);
 #if defined __SANITIZE_THREAD__
     cmocka_set_test_filter("test_execution"); /* the checker has one thread, and takes minutes */
 #endif
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run();
 }

@@ -22,7 +22,7 @@ static cpu_set_t set_of(const char *list)
     return cores;
 }
 
-static void test_parse(void **state)
+TEST(test_parse)
 {
     static const struct {
         const char *text, *same;
@@ -53,7 +53,7 @@ static void test_parse(void **state)
     assert_false(gpuring_cores_wish_valid("automatic"));
 }
 
-static void test_text_room(void **state)
+TEST(test_text_room)
 {
     cpu_set_t cores = set_of("0,2,4,6,8,10-20");
     char text[8];
@@ -63,7 +63,7 @@ static void test_text_room(void **state)
 }
 
 /* wish, allowed, taken, near -> cores; alone; refused */
-static void test_choice(void **state)
+TEST(test_choice)
 {
     static const struct {
         const char *wish, *allowed, *taken, *near, *cores;
@@ -105,7 +105,7 @@ static void test_choice(void **state)
     }
 }
 
-static void test_near(void **state)
+TEST(test_near)
 {
     char root[] = "/tmp/gpuring-cores.XXXXXX", path[128], text[64];
     cpu_set_t cores;
@@ -155,7 +155,7 @@ static void probe_run(struct probe *probe)
 
 /* A real thread is bound as requested, or runs where the process may run. The caller is never
  * moved. */
-static void test_thread(void **state)
+TEST(test_thread)
 {
     cpu_set_t own, after;
     struct probe probe;
@@ -203,7 +203,7 @@ static void test_thread(void **state)
 }
 
 /* If no other thread uses its core, the thread polls for longer before it yields. */
-static void test_spin(void **state)
+TEST(test_spin)
 {
     const struct gpuring_proxy_config usual = {.spin_us = -1, .yield_us = -1};
     const struct gpuring_proxy_config given = {.spin_us = 7, .yield_us = 5};
@@ -219,7 +219,7 @@ static void test_spin(void **state)
 
 /* The longer nothing happens, the longer are the naps, so that an idle thread wakes at most 200
  * times per second. A new operation ends a nap. */
-static void test_naps(void **state)
+TEST(test_naps)
 {
     const uint64_t ms = 1000000;
     const struct gpuring_proxy_nap nap = {.nfds = 0};
@@ -239,16 +239,4 @@ static void test_naps(void **state)
     gpuring_proxy_wait_step(&wait, &bell, &nap, true, 1);
     assert_true(wait.since == 0 && wait.nap_ns == 0);
     close(bell.fd);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parse),  cmocka_unit_test(test_text_room),
-        cmocka_unit_test(test_choice), cmocka_unit_test(test_near),
-        cmocka_unit_test(test_thread), cmocka_unit_test(test_spin),
-        cmocka_unit_test(test_naps),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

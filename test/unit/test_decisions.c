@@ -37,7 +37,7 @@ static struct gpuring_gathered fill_rank_infos(int nranks, int nnodes)
         .nranks = nranks, .bytes = sizeof *rank_infos, .blocks = (uint8_t *) rank_infos};
 }
 
-static void nodes_are_found_and_kept_together(void **state)
+TEST(nodes_are_found_and_kept_together)
 {
     struct gpuring_node_map map;
 
@@ -64,7 +64,7 @@ static void nodes_are_found_and_kept_together(void **state)
 }
 
 /* Each part of a node becomes a separate node. Every rank is in part 0 or 1 here. */
-static void parts_become_nodes(void **state)
+TEST(parts_become_nodes)
 {
     struct gpuring_gathered gathered = fill_rank_infos(RANKS, 3);
     struct pci_wire wires[RANKS] = {{.version = 0}};
@@ -85,7 +85,7 @@ static void parts_become_nodes(void **state)
 }
 
 /* The blocks of ranks become shorter when the channels of the nodes are known. */
-static void rank_infos_are_trimmed(void **state)
+TEST(rank_infos_are_trimmed)
 {
     struct gpuring_gathered all = fill_rank_infos(RANKS, 4);
     struct gpuring_gathered kept = {.nranks = RANKS, .bytes = all.bytes};
@@ -109,7 +109,7 @@ static void rank_infos_are_trimmed(void **state)
     gpuring_gathered_clear(&kept);
 }
 
-static void disagreement_is_named(void **state)
+TEST(disagreement_is_named)
 {
     struct gpuring_gathered gathered = fill_rank_infos(RANKS, 2);
     int rank = -1, parameter = -1;
@@ -128,7 +128,7 @@ static void disagreement_is_named(void **state)
 }
 
 /* The channels of every size and number of nodes give plans that the checker accepts. */
-static void channels_give_valid_plans(void **state)
+TEST(channels_give_valid_plans)
 {
     struct gpuring_plan *plans[2][RANKS];
     struct gpuring_node_map map;
@@ -181,7 +181,7 @@ static struct gpuring_select_config config_of(int nranks, int nnodes)
     };
 }
 
-static void choice_follows_size(void **state)
+TEST(choice_follows_size)
 {
     struct gpuring_select_config pair = config_of(2, 1), eight = config_of(8, 1),
                                  many = config_of(64, 8);
@@ -216,7 +216,7 @@ static void choice_follows_size(void **state)
 
 /* Small vectors are sent directly, or through trees between many ranks, and large ones along
  * rings. */
-static void broadcasts_go_by_trees_between_many_ranks(void **state)
+TEST(broadcasts_go_by_trees_between_many_ranks)
 {
     struct gpuring_select_config config = config_of(64, 8);
     struct gpuring_model_entry *model = config.model.entry[GPURING_COLLECTIVE_BCAST];
@@ -249,7 +249,7 @@ static void broadcasts_go_by_trees_between_many_ranks(void **state)
 /* Between more than 16 ranks, direct is offered for blocks and scans if there is no other
  * algorithm. It is also offered for blocks if they are small, or if no port of a node has to carry
  * more data than with another algorithm. */
-static void many_ranks_exchange_directly(void **state)
+TEST(many_ranks_exchange_directly)
 {
     static const int nodes[] = {1, 4, 32};
 
@@ -293,7 +293,7 @@ static void many_ranks_exchange_directly(void **state)
     }
 }
 
-static void parameters_win_where_they_can(void **state)
+TEST(parameters_win_where_they_can)
 {
     struct gpuring_select_config config = config_of(32, 1);
     struct gpuring_selection choice;
@@ -312,7 +312,7 @@ static void parameters_win_where_they_can(void **state)
 
 /* If reductions must be in order, only plans that keep the order are offered, and no parameter
  * delegates the calls. */
-static void order_wins(void **state)
+TEST(order_wins)
 {
     struct gpuring_tuning_rule previous = {.collective = GPURING_COLLECTIVE_ALLREDUCE,
                                            .bytes = {0, UINT64_MAX},
@@ -353,7 +353,7 @@ static void order_wins(void **state)
 }
 
 /* On GPUs, only the topology, and not a parameter, decides whether 128-byte stores are atomic. */
-static void ll128_needs_a_topology_that_keeps_lines_whole(void **state)
+TEST(ll128_needs_a_topology_that_keeps_lines_whole)
 {
     struct gpuring_select_config config = config_of(8, 1);
     struct gpuring_selection choice;
@@ -377,7 +377,7 @@ static void ll128_needs_a_topology_that_keeps_lines_whole(void **state)
 
 /* On GPUs a block has little bandwidth. Even between few ranks, the blocks of a direct exchange are
  * too few for large vectors. Small vectors use only a few channels. */
-static void gpus_use_as_many_channels_as_a_size_fills(void **state)
+TEST(gpus_use_as_many_channels_as_a_size_fills)
 {
     struct gpuring_select_config config = config_of(2, 1);
     struct gpuring_selection choice;
@@ -399,7 +399,7 @@ static void gpus_use_as_many_channels_as_a_size_fills(void **state)
 }
 
 /* Calls that need one short slot use the set of connections for small calls. */
-static void small_calls_have_connections_of_their_own(void **state)
+TEST(small_calls_have_connections_of_their_own)
 {
     struct gpuring_select_config config = config_of(2, 1);
     struct gpuring_selection choice;
@@ -426,7 +426,7 @@ static void small_calls_have_connections_of_their_own(void **state)
 }
 
 /* There are as many blocks as the links need, up to the limit of each rank's part of its GPU. */
-static void lanes_follow_links_and_parts_of_gpus(void **state)
+TEST(lanes_follow_links_and_parts_of_gpus)
 {
     struct gpuring_gathered gathered = fill_rank_infos(RANKS, 1);
     struct gpuring_channels channels;
@@ -471,7 +471,7 @@ static void lanes_follow_links_and_parts_of_gpus(void **state)
     gpuring_node_map_clear(&map);
 }
 
-static void chunks_fit_their_slots(void **state)
+TEST(chunks_fit_their_slots)
 {
     for (uint32_t type = 0; type < GPURING_TYPE_COUNT; type++) {
         uint32_t size = gpuring_type_info(type)->size;
@@ -494,7 +494,7 @@ static void chunks_fit_their_slots(void **state)
 
 /* ---- Compare ---- */
 
-static void integers_must_be_equal(void **state)
+TEST(integers_must_be_equal)
 {
     int32_t a[100], b[100];
 
@@ -509,7 +509,7 @@ static void integers_must_be_equal(void **state)
     }
 }
 
-static void padding_of_pairs_is_ignored(void **state)
+TEST(padding_of_pairs_is_ignored)
 {
     struct gpuring_double_int a, b;
 
@@ -524,7 +524,7 @@ static void padding_of_pairs_is_ignored(void **state)
 
 /* Rounding is tolerated in proportion to the sum of absolute values, also with cancellation. Larger
  * differences are errors. */
-static void rounding_is_told_from_errors(void **state)
+TEST(rounding_is_told_from_errors)
 {
     const float x[3] = {1e8F, -1e8F, 1.0F};
     float forward = (x[0] + x[1]) + x[2], backward = (x[2] + x[1]) + x[0], wrong = 1e5F;
@@ -541,7 +541,7 @@ static void rounding_is_told_from_errors(void **state)
     assert_false(gpuring_verify_rounds(GPURING_TYPE_INT64, GPURING_OP_SUM));
 }
 
-static void half_precision_is_read_right(void **state)
+TEST(half_precision_is_read_right)
 {
     const uint16_t one = 0x3c00, two = 0x4000, tiny = 0x0001;
     char text[64];
@@ -555,7 +555,7 @@ static void half_precision_is_read_right(void **state)
 }
 
 /* Ranks that share a GPU have short patience, unless their kernels run concurrently. */
-static void kernels_wait_where_others_run_beside(void **state)
+TEST(kernels_wait_where_others_run_beside)
 {
     struct gpuring_engine_config config = {.select = {.nranks = 2, .nnodes = 1}};
     uint64_t alone = gpuring_engine_patience(&config, false), shared;
@@ -568,32 +568,4 @@ static void kernels_wait_where_others_run_beside(void **state)
     assert_true(alone > 1000000);
     config.patience_us = 7;
     assert_int_equal(gpuring_engine_patience(&config, false), 7000);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nodes_are_found_and_kept_together),
-        cmocka_unit_test(parts_become_nodes),
-        cmocka_unit_test(rank_infos_are_trimmed),
-        cmocka_unit_test(disagreement_is_named),
-        cmocka_unit_test(channels_give_valid_plans),
-        cmocka_unit_test(choice_follows_size),
-        cmocka_unit_test(broadcasts_go_by_trees_between_many_ranks),
-        cmocka_unit_test(many_ranks_exchange_directly),
-        cmocka_unit_test(parameters_win_where_they_can),
-        cmocka_unit_test(order_wins),
-        cmocka_unit_test(ll128_needs_a_topology_that_keeps_lines_whole),
-        cmocka_unit_test(gpus_use_as_many_channels_as_a_size_fills),
-        cmocka_unit_test(small_calls_have_connections_of_their_own),
-        cmocka_unit_test(lanes_follow_links_and_parts_of_gpus),
-        cmocka_unit_test(kernels_wait_where_others_run_beside),
-        cmocka_unit_test(chunks_fit_their_slots),
-        cmocka_unit_test(integers_must_be_equal),
-        cmocka_unit_test(padding_of_pairs_is_ignored),
-        cmocka_unit_test(rounding_is_told_from_errors),
-        cmocka_unit_test(half_precision_is_read_right),
-    };
-
-    return cmocka_run_group_tests_name("decisions", tests, NULL, NULL);
 }

@@ -82,7 +82,7 @@ static void contexts_body(void)
     CUDA_REQUIRE(driver->free(buffer) == CUDA_SUCCESS);
 }
 
-static void memory_of_other_contexts_is_copied(void **state)
+TEST(memory_of_other_contexts_is_copied)
 {
     cuda_in_process("", contexts_body);
 }
@@ -118,7 +118,7 @@ static void failing_copies_body(void)
     end_context(other_context);
 }
 
-static void failing_copies_between_contexts_are_survived(void **state)
+TEST(failing_copies_between_contexts_are_survived)
 {
     /* Calls of the application and of the attachment come first. */
     cuda_in_process("cuStreamCreateWithPriority=3:2", failing_copies_body);
@@ -227,7 +227,7 @@ static void without_body(void)
     CUDA_REQUIRE(driver->free(buffer) == CUDA_SUCCESS);
 }
 
-static void synchronous_operations_end_before_their_return(void **state)
+TEST(synchronous_operations_end_before_their_return)
 {
     static const char *const optional[] = {"cuPointerSetAttribute", "cuCtxGetFlags",
                                            "cuCtxSetFlags", "cuLaunchHostFunc"};
@@ -342,7 +342,7 @@ static void reset_body(void)
     ops->close(device);
 }
 
-static void a_destroyed_context_is_an_error(void **state)
+TEST(a_destroyed_context_is_an_error)
 {
     cuda_in_process("", destroyed_body);
     cuda_in_process("", given_back_body);
@@ -386,7 +386,7 @@ static void registered_body(void)
     CUDA_REQUIRE(driver->free(buffer) == CUDA_SUCCESS);
 }
 
-static void memory_registered_elsewhere_is_copied(void **state)
+TEST(memory_registered_elsewhere_is_copied)
 {
     cuda_in_process("", registered_body);
 }
@@ -409,7 +409,7 @@ static void unique_body(void)
     CUDA_REQUIRE(driver->free(buffer) == CUDA_SUCCESS);
 }
 
-static void handles_of_memory_are_unique(void **state)
+TEST(handles_of_memory_are_unique)
 {
     cuda_in_process("", unique_body);
 }
@@ -425,22 +425,7 @@ static void moved_body(void)
     CUDA_REQUIRE(driver->free(buffer) == CUDA_SUCCESS);
 }
 
-static void host_memory_at_other_addresses_is_refused(void **state)
+TEST(host_memory_at_other_addresses_is_refused)
 {
     cuda_in_process("moved=1", moved_body);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(memory_of_other_contexts_is_copied),
-        cmocka_unit_test(failing_copies_between_contexts_are_survived),
-        cmocka_unit_test(synchronous_operations_end_before_their_return),
-        cmocka_unit_test(a_destroyed_context_is_an_error),
-        cmocka_unit_test(memory_registered_elsewhere_is_copied),
-        cmocka_unit_test(handles_of_memory_are_unique),
-        cmocka_unit_test(host_memory_at_other_addresses_is_refused),
-    };
-
-    return cmocka_run_group_tests_name("device_contexts", tests, NULL, NULL);
 }

@@ -66,7 +66,7 @@ static void kinds_body(void)
     CUDA_REQUIRE(driver->free(buffer) == CUDA_SUCCESS);
 }
 
-static void pointers_are_told_apart(void **state)
+TEST(pointers_are_told_apart)
 {
     cuda_in_process("", kinds_body);
 }
@@ -101,7 +101,7 @@ static void memory_body(void)
     CUDA_REQUIRE(driver->free(buffer) == CUDA_SUCCESS);
 }
 
-static void memory_is_zeroed_and_contexts_stay(void **state)
+TEST(memory_is_zeroed_and_contexts_stay)
 {
     cuda_in_process("", memory_body);
 }
@@ -135,7 +135,7 @@ static void rows_body(void)
     CUDA_REQUIRE(driver->free(buffer) == CUDA_SUCCESS);
 }
 
-static void rows_are_copied_from_pitch_to_pitch(void **state)
+TEST(rows_are_copied_from_pitch_to_pitch)
 {
     cuda_in_process("", rows_body);
 }
@@ -202,7 +202,7 @@ static void turns_body(void)
     CUDA_REQUIRE(driver->free(buffer) == CUDA_SUCCESS);
 }
 
-static void copies_that_wait_for_a_turn_get_two_rows(void **state)
+TEST(copies_that_wait_for_a_turn_get_two_rows)
 {
     setenv("GPURING_STANDIN_TURN_US", "200", 1);
     setenv("GPURING_STANDIN_MPS", "0", 1);
@@ -233,7 +233,7 @@ static void export_body(void)
     CUDA_REQUIRE(driver->free(buffer) == CUDA_SUCCESS);
 }
 
-static void whole_units_are_exported(void **state)
+TEST(whole_units_are_exported)
 {
     cuda_in_process("", export_body);
 }
@@ -254,7 +254,7 @@ static void no_memory_body(void)
     CUDA_REQUIRE(gpuring_cuda_driver(true, NULL)->free(buffer) == CUDA_SUCCESS);
 }
 
-static void lack_of_device_memory_is_reported(void **state)
+TEST(lack_of_device_memory_is_reported)
 {
     cuda_in_process("cuMemAlloc_v2=2:2", no_memory_body); /* 2: CUDA_ERROR_OUT_OF_MEMORY */
 }
@@ -274,7 +274,7 @@ static void no_driver_body(void)
     ops->close(device);
 }
 
-static void a_driver_that_does_not_start_is_reported(void **state)
+TEST(a_driver_that_does_not_start_is_reported)
 {
     cuda_in_process("cuInit=1", no_driver_body);
 }
@@ -300,7 +300,7 @@ static void older_driver_body(void)
     CUDA_REQUIRE(gpuring_cuda_driver(true, NULL)->free(buffer) == CUDA_SUCCESS);
 }
 
-static void optional_entry_points_are_optional(void **state)
+TEST(optional_entry_points_are_optional)
 {
     cuda_in_process("", older_driver_body);
 }
@@ -338,7 +338,7 @@ static void useless_driver_body(void)
     release(memory);
 }
 
-static void a_driver_that_cannot_be_used_makes_no_host_memory(void **state)
+TEST(a_driver_that_cannot_be_used_makes_no_host_memory)
 {
     cuda_in_process("", useless_driver_body);
 }
@@ -353,7 +353,7 @@ static void assert_clean(const struct cuda_scenario *scenario, const struct cuda
     assert_string_equal(outcome->report, "");
 }
 
-static void processes_reduce_device_memory(void **state)
+TEST(processes_reduce_device_memory)
 {
     for (int nranks = 2; nranks <= CUDA_MAX_RANKS; nranks++) {
         struct cuda_scenario scenario = {.nranks = nranks, .gpus = nranks - 1};
@@ -370,7 +370,7 @@ static void processes_reduce_device_memory(void **state)
 
 /* Run one kernel at a time, like processes that share a GPU without MPS. No kernel may wait for
  * ever. */
-static void kernels_that_cannot_run_together_make_progress(void **state)
+TEST(kernels_that_cannot_run_together_make_progress)
 {
     char lock[] = "/tmp/gpuring-gpu.XXXXXX";
     struct cuda_scenario scenario = {.nranks = 2, .gpus = 1, .exclusive = lock};
@@ -387,7 +387,7 @@ static void kernels_that_cannot_run_together_make_progress(void **state)
 
 /* Two GPUs map each other's memory, but writes are changed. This is detected before any data is
  * sent. */
-static void memory_that_corrupts_is_not_used(void **state)
+TEST(memory_that_corrupts_is_not_used)
 {
     struct cuda_scenario scenario = {.nranks = 2, .gpus = 2, .faults = {"corrupt=1", NULL}};
     struct cuda_outcome outcome;
@@ -403,7 +403,7 @@ static void memory_that_corrupts_is_not_used(void **state)
 
 /* One rank receives torn lines of LL128. No rank of the plan uses LL128 then, and the pair keeps
  * its mapping. The result also applies to later communicators, which do not test again. */
-static void torn_lines_turn_ll128_off(void **state)
+TEST(torn_lines_turn_ll128_off)
 {
     for (int gpus = 1; gpus <= 2; gpus++) {
         for (int twice = 0; twice < 2; twice++) {
@@ -424,7 +424,7 @@ static void torn_lines_turn_ll128_off(void **state)
 }
 
 /* One rank receives wrong lines of LL. Its pairs use host memory, and the others do not. */
-static void wrong_lines_are_staged(void **state)
+TEST(wrong_lines_are_staged)
 {
     struct cuda_scenario scenario = {
         .nranks = 3, .gpus = 2, .faults = {NULL, NULL, "wrong-ll=1"}, .twice = true};
@@ -440,7 +440,7 @@ static void wrong_lines_are_staged(void **state)
 }
 
 /* One pair of three cannot map each other's memory: only this pair uses host memory. */
-static void peers_out_of_reach_are_staged(void **state)
+TEST(peers_out_of_reach_are_staged)
 {
     struct cuda_scenario scenario = {
         .nranks = 3, .gpus = 1, .faults = {"cuIpcOpenMemHandle_v2=1:201", NULL, NULL}};
@@ -457,7 +457,7 @@ static void peers_out_of_reach_are_staged(void **state)
 }
 
 /* Without peer access between GPUs, ranks of the same GPU still reach each other. */
-static void refused_peer_access_is_staged(void **state)
+TEST(refused_peer_access_is_staged)
 {
     struct cuda_scenario scenario = {
         .nranks = 3, .gpus = 2, .faults = {"nopeer=1", "nopeer=1", "nopeer=1"}};
@@ -470,7 +470,7 @@ static void refused_peer_access_is_staged(void **state)
     assert_string_equal(outcome.name[2], "peer+staged");
 }
 
-static void slow_kernels_are_waited_for(void **state)
+TEST(slow_kernels_are_waited_for)
 {
     struct cuda_scenario scenario = {.nranks = 2, .gpus = 1, .faults = {"slow=3000", NULL}};
     struct cuda_outcome outcome;
@@ -481,7 +481,7 @@ static void slow_kernels_are_waited_for(void **state)
 
 /* The probe's kernel waits too long for the application's kernel. It still writes
  * to peers when it finally runs, so nothing may be unmapped or freed before. */
-static void late_probes_are_waited_for(void **state)
+TEST(late_probes_are_waited_for)
 {
     struct cuda_scenario scenario = {
         .nranks = 2, .gpus = 2, .faults = {"slow=300000", "slow=300000"}};
@@ -497,7 +497,7 @@ static void late_probes_are_waited_for(void **state)
 
 /* Every entry point fails at its n-th call on one rank. The ranks agree on
  * whether they are connected, results are right or an error is reported, and nothing is leaked. */
-static void every_failing_call_is_survived(void **state)
+TEST(every_failing_call_is_survived)
 {
     static const struct {
         const char *symbol;
@@ -536,7 +536,7 @@ static void every_failing_call_is_survived(void **state)
 }
 
 /* Break the context at the n-th launch, of the probe or of an operation. */
-static void broken_contexts_are_reported(void **state)
+TEST(broken_contexts_are_reported)
 {
     for (int n = 1; n <= 3; n++) {
         char fault[64];
@@ -550,32 +550,4 @@ static void broken_contexts_are_reported(void **state)
         assert_true(outcome.wired[1] != GPURING_OK || outcome.reduced[1] != GPURING_OK);
         assert_true(outcome.wired[0] != GPURING_OK || outcome.reduced[0] != GPURING_OK);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pointers_are_told_apart),
-        cmocka_unit_test(memory_is_zeroed_and_contexts_stay),
-        cmocka_unit_test(rows_are_copied_from_pitch_to_pitch),
-        cmocka_unit_test(copies_that_wait_for_a_turn_get_two_rows),
-        cmocka_unit_test(whole_units_are_exported),
-        cmocka_unit_test(lack_of_device_memory_is_reported),
-        cmocka_unit_test(a_driver_that_does_not_start_is_reported),
-        cmocka_unit_test(optional_entry_points_are_optional),
-        cmocka_unit_test(a_driver_that_cannot_be_used_makes_no_host_memory),
-        cmocka_unit_test(processes_reduce_device_memory),
-        cmocka_unit_test(kernels_that_cannot_run_together_make_progress),
-        cmocka_unit_test(memory_that_corrupts_is_not_used),
-        cmocka_unit_test(torn_lines_turn_ll128_off),
-        cmocka_unit_test(wrong_lines_are_staged),
-        cmocka_unit_test(peers_out_of_reach_are_staged),
-        cmocka_unit_test(refused_peer_access_is_staged),
-        cmocka_unit_test(slow_kernels_are_waited_for),
-        cmocka_unit_test(late_probes_are_waited_for),
-        cmocka_unit_test(every_failing_call_is_survived),
-        cmocka_unit_test(broken_contexts_are_reported),
-    };
-
-    return cmocka_run_group_tests_name("device_cuda", tests, NULL, NULL);
 }

@@ -47,7 +47,7 @@ static int close_device(void **state)
     return 0;
 }
 
-static void fresh_memory_is_zero_and_page_aligned(void **state)
+TEST_WITH(open_device, close_device, fresh_memory_is_zero_and_page_aligned)
 {
     const size_t bytes = 3 << 20;
     void *memory = NULL;
@@ -61,7 +61,7 @@ static void fresh_memory_is_zero_and_page_aligned(void **state)
 }
 
 /* A communicator has megabytes of it, and need not use any. */
-static void pinned_memory_takes_no_pages_before_it_is_written(void **state)
+TEST_WITH(open_device, close_device, pinned_memory_takes_no_pages_before_it_is_written)
 {
     const size_t page = (size_t) sysconf(_SC_PAGESIZE), pages = 1000;
     unsigned char resident[1000];
@@ -85,7 +85,7 @@ static void pinned_memory_takes_no_pages_before_it_is_written(void **state)
     assert_int_equal(mincore(at, page, resident), -1); /* freed immediately */
 }
 
-static void pinned_memory_that_cannot_be_had_is_told(void **state)
+TEST_WITH(open_device, close_device, pinned_memory_that_cannot_be_had_is_told)
 {
     void *at = NULL;
 
@@ -95,7 +95,7 @@ static void pinned_memory_that_cannot_be_had_is_told(void **state)
 }
 
 /* From one distance to another, and nothing between them. */
-static void rows_are_copied_from_pitch_to_pitch(void **state)
+TEST_WITH(open_device, close_device, rows_are_copied_from_pitch_to_pitch)
 {
     uint8_t from[7 * 130], to[7 * 300] = {0};
     struct gpuring_stream *stream;
@@ -113,7 +113,7 @@ static void rows_are_copied_from_pitch_to_pitch(void **state)
 }
 
 /* A child process maps memory that the parent has exported, and each sees the other's bytes. */
-static void another_process_maps_exported_memory(void **state)
+TEST_WITH(open_device, close_device, another_process_maps_exported_memory)
 {
     struct gpuring_device_handle handle;
     volatile uint8_t *memory;
@@ -147,7 +147,7 @@ static void another_process_maps_exported_memory(void **state)
     ops->free(*state, pointer);
 }
 
-static void handles_that_do_not_fit_are_refused(void **state)
+TEST_WITH(open_device, close_device, handles_that_do_not_fit_are_refused)
 {
     struct gpuring_device_handle handle, broken;
     void *memory, *mapped = NULL;
@@ -174,7 +174,7 @@ static void handles_that_do_not_fit_are_refused(void **state)
     ops->free(*state, memory);
 }
 
-static void no_descriptor_is_left_open(void **state)
+TEST_WITH(open_device, close_device, no_descriptor_is_left_open)
 {
     int before = open_descriptors();
 
@@ -191,7 +191,7 @@ static void no_descriptor_is_left_open(void **state)
     assert_int_equal(open_descriptors(), before);
 }
 
-static void running_out_of_descriptors_names_the_limit(void **state)
+TEST_WITH(open_device, close_device, running_out_of_descriptors_names_the_limit)
 {
     struct gpuring_device_handle handle;
     void *exported, *memory = NULL, *mapped = NULL;
@@ -226,7 +226,7 @@ int memfd_create(const char *name, unsigned int flags)
     return (int) syscall(SYS_memfd_create, name, flags);
 }
 
-static void each_reason_for_no_memory_file_has_its_code(void **state)
+TEST_WITH(open_device, close_device, each_reason_for_no_memory_file_has_its_code)
 {
     static const struct {
         int error, status;
@@ -249,7 +249,7 @@ static void each_reason_for_no_memory_file_has_its_code(void **state)
     }
 }
 
-static void close_gives_back_what_was_forgotten(void **state)
+TEST(close_gives_back_what_was_forgotten)
 {
     struct gpuring_device *device;
     int before = open_descriptors();
@@ -259,30 +259,4 @@ static void close_gives_back_what_was_forgotten(void **state)
     assert_int_equal(ops->alloc(device, 4096, &memory), GPURING_OK);
     ops->close(device);
     assert_int_equal(open_descriptors(), before);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(fresh_memory_is_zero_and_page_aligned, open_device,
-                                        close_device),
-        cmocka_unit_test_setup_teardown(pinned_memory_takes_no_pages_before_it_is_written,
-                                        open_device, close_device),
-        cmocka_unit_test_setup_teardown(pinned_memory_that_cannot_be_had_is_told, open_device,
-                                        close_device),
-        cmocka_unit_test_setup_teardown(rows_are_copied_from_pitch_to_pitch, open_device,
-                                        close_device),
-        cmocka_unit_test_setup_teardown(another_process_maps_exported_memory, open_device,
-                                        close_device),
-        cmocka_unit_test_setup_teardown(handles_that_do_not_fit_are_refused, open_device,
-                                        close_device),
-        cmocka_unit_test_setup_teardown(no_descriptor_is_left_open, open_device, close_device),
-        cmocka_unit_test_setup_teardown(running_out_of_descriptors_names_the_limit, open_device,
-                                        close_device),
-        cmocka_unit_test_setup_teardown(each_reason_for_no_memory_file_has_its_code, open_device,
-                                        close_device),
-        cmocka_unit_test(close_gives_back_what_was_forgotten),
-    };
-
-    return cmocka_run_group_tests_name("device_host", tests, NULL, NULL);
 }

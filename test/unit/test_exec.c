@@ -17,12 +17,6 @@
 
 #define SLOT_BYTES 1024
 
-static void quiet(enum gpuring_log_level level, const char *text)
-{
-    (void) level;
-    (void) text;
-}
-
 static void all_types(enum gpuring_algorithm algorithm, enum gpuring_protocol protocol, int nranks,
                       uint32_t nchannels)
 {
@@ -53,7 +47,7 @@ static void all_types(enum gpuring_algorithm algorithm, enum gpuring_protocol pr
     test_plans_free(&plans);
 }
 
-static void test_all_types(void **state)
+TEST(test_all_types)
 {
     for (int protocol = 0; protocol < GPURING_PROTOCOL_COUNT; protocol++) {
         all_types(GPURING_ALGORITHM_RING, (enum gpuring_protocol) protocol, 2, 1);
@@ -67,7 +61,7 @@ static void test_all_types(void **state)
 
 /* Two-shot between nodes. 33 ranks on a node need several steps for a sum; checking them takes the
  * square of their number, so their vectors are shorter. */
-static void test_nodes(void **state)
+TEST(test_nodes)
 {
     static const int shapes[][2] = {{6, 2}, {9, 3}, {66, 2}};
 
@@ -93,7 +87,7 @@ static void test_nodes(void **state)
 }
 
 /* A lane between nodes sends four more windows while it waits, and the results stay right. */
-static void test_ahead(void **state)
+TEST(test_ahead)
 {
     static int32_t input[16 * 256], output[16 * 256];
     struct test_plans plans;
@@ -132,7 +126,7 @@ static void test_ahead(void **state)
 /* Test all counts and misalignments, in place and out of place, with one type of each size. Other
  * algorithms than rings take every fifth combination, which still gives each type every
  * misalignment, and each count six of them. */
-static void test_boundaries(void **state)
+TEST(test_boundaries)
 {
     static const uint32_t types[] = {GPURING_TYPE_UINT8,          GPURING_TYPE_INT16,
                                      GPURING_TYPE_FLOAT,          GPURING_TYPE_DOUBLE,
@@ -166,7 +160,7 @@ static void test_boundaries(void **state)
     }
 }
 
-static void test_threads(void **state)
+TEST(test_threads)
 {
     static const struct {
         enum gpuring_algorithm algorithm;
@@ -202,7 +196,7 @@ static void test_threads(void **state)
 
 /* Chunks of one size use a different offset in their slot in each round, except for the smallest
  * chunks. */
-static void test_spread(void **state)
+TEST(test_spread)
 {
     struct gpuring_fifo_end end = {.nslots = 4, .spread = 1};
 
@@ -229,12 +223,12 @@ static void test_spread(void **state)
     assert_int_equal(gpuring_fifo_rotate_offset(&end, GPURING_FIFO_SPREADS), 0);
 }
 
-static void test_flag_wrap(void **state)
+TEST(test_flag_wrap)
 {
     call_flag_wrap(gpuring_work_run_host);
 }
 
-static void test_abort(void **state)
+TEST(test_abort)
 {
     struct test_plans plans;
     struct fabric fabric;
@@ -253,7 +247,7 @@ static void test_abort(void **state)
 }
 
 /* If ranks have different counts, the result is an error. */
-static void test_other_count(void **state)
+TEST(test_other_count)
 {
     struct test_plans plans;
     struct fabric fabric;
@@ -270,7 +264,7 @@ static void test_other_count(void **state)
     test_plans_free(&plans);
 }
 
-static void test_unsupported(void **state)
+TEST(test_unsupported)
 {
     struct gpuring_work work = {.type = GPURING_TYPE_FLOAT, .op = GPURING_OP_BXOR};
 
@@ -283,19 +277,12 @@ static void test_unsupported(void **state)
     assert_int_equal(gpuring_work_run_host(&work), GPURING_ERR_UNSUPPORTED);
 }
 
+TEST_GROUP(quiet_log, NULL)
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nodes),       cmocka_unit_test(test_ahead),
-        cmocka_unit_test(test_all_types),   cmocka_unit_test(test_boundaries),
-        cmocka_unit_test(test_threads),     cmocka_unit_test(test_flag_wrap),
-        cmocka_unit_test(test_abort),       cmocka_unit_test(test_other_count),
-        cmocka_unit_test(test_unsupported), cmocka_unit_test(test_spread),
-    };
-
-    gpuring_log_set(quiet, GPURING_LOG_ERROR);
 #if defined __SANITIZE_THREAD__
     cmocka_set_test_filter("test_threads"); /* the others have one thread */
 #endif
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run();
 }

@@ -259,7 +259,7 @@ static uint64_t count_step(const char *name, const struct gpuring_step *step, ui
 }
 
 /* A step that exchanges a chunk with each of 7 peers takes little longer than one for one peer. */
-static void test_each(void **state)
+TEST(test_each)
 {
     const struct gpuring_step ring = {.noperands = 2, .nsends = 1, .flags = GPURING_STEP_INPUT};
     const struct gpuring_step fold = {.noperands = FEW_PEERS + 1,
@@ -287,7 +287,7 @@ static void test_each(void **state)
     }
 }
 
-static void test_fences(void **state)
+TEST(test_fences)
 {
     need_program(state);
     assert_true(count_exchange(GPURING_PROTOCOL_LL, 8).fences <= BUDGET_FENCES_LINES);
@@ -296,7 +296,7 @@ static void test_fences(void **state)
     assert_true(count_exchange(GPURING_PROTOCOL_SIMPLE, 8).fences <= BUDGET_FENCES_SIMPLE);
 }
 
-static void test_loads_before_store(void **state)
+TEST(test_loads_before_store)
 {
     need_program(state);
     for (uint32_t protocol = 0; protocol < GPURING_PROTOCOL_COUNT; protocol++) {
@@ -307,7 +307,7 @@ static void test_loads_before_store(void **state)
     }
 }
 
-static void test_instructions(void **state)
+TEST(test_instructions)
 {
     struct ptx_counts one, few, many;
 
@@ -329,7 +329,7 @@ static void test_instructions(void **state)
 }
 
 /* Steps with the maximum number of operands or destinations. */
-static void test_many_peers(void **state)
+TEST(test_many_peers)
 {
     need_program(state);
     npeers = PEERS;
@@ -340,7 +340,7 @@ static void test_many_peers(void **state)
 }
 
 /* The bandwidth of a block is its bytes in flight divided by the latency. Test copies and folds. */
-static void test_loads_in_flight(void **state)
+TEST(test_loads_in_flight)
 {
     struct ptx_counts folds = {0};
 
@@ -382,7 +382,7 @@ static bool ends_at_once(uint64_t slots, uint64_t patience)
 }
 
 /* Patience restarts with each progress, so if it is long enough for one slot, it is for many. */
-static void test_patience(void **state)
+TEST(test_patience)
 {
     uint64_t enough = 1;
 
@@ -453,7 +453,7 @@ static struct ptx_counts count_alltoall(uint32_t protocol, uint32_t bytes, bool 
 }
 
 /* One step for all peers costs less than one for each of them. */
-static void test_alltoall(void **state)
+TEST(test_alltoall)
 {
     need_program(state);
     for (uint32_t protocol = 0; protocol < GPURING_PROTOCOL_COUNT; protocol++) {
@@ -498,18 +498,4 @@ static int unload(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fences),
-        cmocka_unit_test(test_loads_before_store),
-        cmocka_unit_test(test_loads_in_flight),
-        cmocka_unit_test(test_instructions),
-        cmocka_unit_test(test_many_peers),
-        cmocka_unit_test(test_patience),
-        cmocka_unit_test(test_each),
-        cmocka_unit_test(test_alltoall),
-    };
-
-    return cmocka_run_group_tests_name("kernel_counts", tests, load, unload);
-}
+TEST_GROUP(load, unload)

@@ -53,7 +53,7 @@ static struct gpuring_local_channels find_local(const char *file, int nranks)
 
 /* On a hybrid cube mesh, rank 0 has NVLink to four GPUs. The other three could only be reached
  * through a relaying GPU, which is not used, or over PCI and the link between the sockets. */
-static void gpus_do_not_relay(void **state)
+TEST(gpus_do_not_relay)
 {
     static const bool near[8] = {true, true, true, true, true};
     struct gpuring_local_channels local = find_local("cube-single-links.xml", 8);
@@ -70,7 +70,7 @@ static void gpus_do_not_relay(void **state)
 
 /* GPUs of two sockets, without NVLink. The search connects those under the same switches directly,
  * and the fourth through the host. */
-static void auto_maps_what_the_search_connects(void **state)
+TEST(auto_maps_what_the_search_connects)
 {
     struct gpuring_local_channels local = find_local("two-sockets.xml", 4), unknown = {0};
 
@@ -87,7 +87,7 @@ static void auto_maps_what_the_search_connects(void **state)
 }
 
 /* NCCL does the same. */
-static void rings_of_two_ranks_by_cuda_11_8_have_no_ll128(void **state)
+TEST(rings_of_two_ranks_by_cuda_11_8_have_no_ll128)
 {
     struct pci_job job = {.ranks = 2, .sm = 90};
 
@@ -97,15 +97,4 @@ static void rings_of_two_ranks_by_cuda_11_8_have_no_ll128(void **state)
     assert_false(pci_ll128_ring_excluded(&job, 11080));
     job = (struct pci_job){.ranks = 2, .sm = 80};
     assert_false(pci_ll128_ring_excluded(&job, 11080));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gpus_do_not_relay),
-        cmocka_unit_test(auto_maps_what_the_search_connects),
-        cmocka_unit_test(rings_of_two_ranks_by_cuda_11_8_have_no_ll128),
-    };
-
-    return cmocka_run_group_tests_name("local_channels", tests, NULL, NULL);
 }

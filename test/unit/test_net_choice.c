@@ -47,7 +47,7 @@ static void announce(const struct rank *rank, struct gpuring_rank_info *rank_inf
     memcpy(rank_info->nics, rank->nics, rank->nnics * sizeof *rank->nics);
 }
 
-static void test_reach(void **state)
+TEST(test_reach)
 {
     struct gpuring_nic ib = port(GPURING_NIC_INFINIBAND, "fe80::1", "mlx5_0");
     struct gpuring_nic ib_same = port(GPURING_NIC_INFINIBAND, "fe80::2:3", "mlx5_0");
@@ -116,7 +116,7 @@ static void expect(int wish, const struct rank *ranks, int nranks, const char *f
     }
 }
 
-static void test_auto(void **state)
+TEST(test_auto)
 {
     struct rank ranks[4];
 
@@ -155,7 +155,7 @@ static void test_auto(void **state)
 }
 
 /* Verbs is not used if one process has reached its limit of queue pairs. */
-static void test_limit(void **state)
+TEST(test_limit)
 {
     struct rank ranks[3];
 
@@ -179,7 +179,7 @@ static void test_limit(void **state)
 
 /* With ports of different networks, pairs on different nodes count, wherever they are in the
  * list. */
-static void test_networks(void **state)
+TEST(test_networks)
 {
     struct rank ranks[6];
 
@@ -209,7 +209,7 @@ static void test_networks(void **state)
 
 /* All ranks make the same choice, because they have the same list, regardless of the order of their
  * own ports. */
-static void test_asked(void **state)
+TEST(test_asked)
 {
     struct rank ranks[2];
 
@@ -225,13 +225,4 @@ static void test_asked(void **state)
     expect(GPURING_PARAM_NET_VERBS, ranks, 2, NULL, GPURING_NET_KIND_VERBS, false, "[net-asked]");
     ranks[1].ucx = false;
     expect(GPURING_PARAM_NET_UCX, ranks, 2, NULL, GPURING_NET_KIND_NONE, false, "[no-ucx]");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reach), cmocka_unit_test(test_auto), cmocka_unit_test(test_limit),
-        cmocka_unit_test(test_networks), cmocka_unit_test(test_asked)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@
 #include "mca/coll_gpuring/net/net_list.h"
 #include "mca/coll_gpuring/util/status.h"
 
-static void test_selects(void **state)
+TEST(test_selects)
 {
     static const struct {
         const char *list, *name;
@@ -53,7 +53,7 @@ static void test_selects(void **state)
     }
 }
 
-static void test_valid(void **state)
+TEST(test_valid)
 {
     static const char *const good[] = {"", "all", "a", "a:1,b:2", "^a,b*", "a,^b:12"};
     static const struct {
@@ -160,7 +160,7 @@ static int remove_root(void **state)
     return system(command);
 }
 
-static void test_interfaces(void **state)
+TEST(test_interfaces)
 {
     struct gpuring_net_devices devices = {.count = 0};
 
@@ -173,7 +173,7 @@ static void test_interfaces(void **state)
     free(devices.device);
 }
 
-static void test_only_loopback(void **state)
+TEST(test_only_loopback)
 {
     struct gpuring_net_devices devices = {.count = 0};
 
@@ -183,7 +183,7 @@ static void test_only_loopback(void **state)
     free(devices.device);
 }
 
-static void test_ports(void **state)
+TEST(test_ports)
 {
     struct gpuring_net_devices devices = {.count = 0};
 
@@ -199,7 +199,7 @@ static void test_ports(void **state)
 }
 
 /* The ports that a process announces. */
-static void test_nics(void **state)
+TEST(test_nics)
 {
     static const uint8_t infiniband[16] = {0xfe, 0xc0, 0,    0, 0, 0,    0,    7,
                                            0,    2,    0xc9, 3, 0, 0xa1, 0xb2, 0xc4};
@@ -229,7 +229,7 @@ static void test_nics(void **state)
 }
 
 /* More ports than are announced: the first ones. */
-static void test_many_nics(void **state)
+TEST(test_many_nics)
 {
     struct gpuring_nic nics[GPURING_NICS_MAX];
     char path[256];
@@ -246,7 +246,7 @@ static void test_many_nics(void **state)
     assert_string_equal(nics[GPURING_NICS_MAX - 1].name, "ib25");
 }
 
-static void test_hidden_sys(void **state)
+TEST(test_hidden_sys)
 {
     struct gpuring_net_devices devices = {.count = 0};
 
@@ -255,14 +255,4 @@ static void test_hidden_sys(void **state)
     assert_int_equal(devices.count, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_selects),    cmocka_unit_test(test_valid),
-        cmocka_unit_test(test_interfaces), cmocka_unit_test(test_only_loopback),
-        cmocka_unit_test(test_ports),      cmocka_unit_test(test_hidden_sys),
-        cmocka_unit_test(test_nics),       cmocka_unit_test(test_many_nics),
-    };
-
-    return cmocka_run_group_tests(tests, make_root, remove_root);
-}
+TEST_GROUP(make_root, remove_root)

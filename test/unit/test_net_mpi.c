@@ -256,7 +256,7 @@ static void take(uint64_t step, uint32_t bytes)
 }
 
 /* Send small and large slots, each before and after its receive was posted. */
-static void test_steps(void **state)
+TEST_WITH(connect_ranks, close_ranks, test_steps)
 {
     for (uint64_t step = 0; step < 40; step++) {
         uint32_t bytes = step % 3 == 0 ? LARGE : step % 3 == 1 ? 16 : 1;
@@ -277,7 +277,7 @@ static void test_steps(void **state)
 
 /* Small slots are sent before the receiver takes part, up to the window. An operation must not end
  * before the receiver has begun to receive the last slot of the window. */
-static void test_window(void **state)
+TEST_WITH(connect_ranks, close_ranks, test_window)
 {
     static const uint32_t sizes[] = {16, EAGER};
     uint64_t step = 0, taken = 0;
@@ -301,7 +301,7 @@ static void test_window(void **state)
 }
 
 /* The net tests messages only after one of them has completed, or lanes have run. */
-static void test_looks(void **state)
+TEST_WITH(connect_ranks, close_ranks, test_looks)
 {
     struct gpuring_proxy_group *group = &ranks[1].end.group;
 
@@ -321,7 +321,7 @@ static void test_looks(void **state)
 
 /* A communicator that was freed has posted receives only during operations, and loses no message
  * that has arrived before its operation. Then another communicator uses the connection. */
-static void test_freed(void **state)
+TEST_WITH(connect_ranks, close_ranks, test_freed)
 {
     static struct ompi_communicator_t next[2] = {{.rank = 0}, {.rank = 1}};
     struct gpuring_proxy_group *group = &ranks[1].end.group;
@@ -360,7 +360,7 @@ static void test_freed(void **state)
 }
 
 /* A large slot belongs to MPI until the receiver takes part. */
-static void test_large(void **state)
+TEST_WITH(connect_ranks, close_ranks, test_large)
 {
     put(0, LARGE);
     help(0);
@@ -395,7 +395,7 @@ static void want(uint64_t step, uint8_t *to, uint64_t room)
 
 /* A chunk between two short ones is received when and where the lane wants it, also in its slot,
  * and stays in order. */
-static void test_wanted(void **state)
+TEST_WITH(connect_ranks, close_ranks, test_wanted)
 {
     static uint8_t chunk[WANTED], output[WANTED];
     uint64_t step = 0;
@@ -430,7 +430,7 @@ static void test_wanted(void **state)
 }
 
 /* The communicator is freed, and its last operation ends, before the lane wants a chunk. */
-static void test_wanted_freed(void **state)
+TEST_WITH(connect_ranks, close_ranks, test_wanted_freed)
 {
     static uint8_t chunk[WANTED], output[WANTED];
     struct gpuring_proxy_group *group = &ranks[1].end.group;
@@ -451,7 +451,7 @@ static void test_wanted_freed(void **state)
 }
 
 /* The lane learns that the peer's chunk has another size. */
-static void test_wanted_sizes(void **state)
+TEST_WITH(connect_ranks, close_ranks, test_wanted_sizes)
 {
     static uint8_t chunk[WANTED + 128], output[WANTED];
 
@@ -486,7 +486,7 @@ static unsigned post_wanted(void)
 }
 
 /* MPI no longer has the user's memory after this end has given up. */
-static void test_wanted_abort(void **state)
+TEST_WITH(connect_ranks, close_ranks, test_wanted_abort)
 {
     unsigned before = post_wanted();
 
@@ -495,7 +495,7 @@ static void test_wanted_abort(void **state)
 }
 
 /* Protocols that no operation uses have no receives. */
-static void test_unused(void **state)
+TEST_WITH(connect_ranks, close_ranks, test_unused)
 {
     unsigned used;
 
@@ -507,7 +507,7 @@ static void test_unused(void **state)
     assert_int_equal(posted_receives, 2 * used - 1); /* one is for the end */
 }
 
-static void test_abort(void **state)
+TEST_WITH(connect_ranks, close_ranks, test_abort)
 {
     help(0);
     help(1);
@@ -518,7 +518,7 @@ static void test_abort(void **state)
     assert_int_equal(ranks[0].end.failed, GPURING_OK);
 }
 
-static void test_errors(void **state)
+TEST_WITH(connect_ranks, close_ranks, test_errors)
 {
     refuse = true;
     put(0, 16);
@@ -533,7 +533,7 @@ static void test_errors(void **state)
 }
 
 /* MPI may still write to a receive that it cannot cancel, so its memory must not be freed. */
-static void test_held(void **state)
+TEST_WITH(connect_ranks, close_ranks, test_held)
 {
     bool (*holds)(struct gpuring_net_link *) = gpuring_net_mpi.link_holds;
 
@@ -544,7 +544,7 @@ static void test_held(void **state)
     assert_false(holds(ranks[1].end.link));
 }
 
-static void test_wanted_failure(void **state)
+TEST_WITH(connect_ranks, close_ranks, test_wanted_failure)
 {
     unsigned before = post_wanted();
 
@@ -555,7 +555,7 @@ static void test_wanted_failure(void **state)
 }
 
 /* Chunks are short, or as long as possible where all connections are between nodes. */
-static void test_chunks(void **state)
+TEST(test_chunks)
 {
     static const struct {
         int nranks;
@@ -583,18 +583,4 @@ static void test_chunks(void **state)
         gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, cases[i].bytes / 4, 4, &choice);
         assert_int_equal(choice.chunk * 4, cases[i].chunk);
     }
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, connect_ranks, close_ranks)
-    const struct CMUnitTest tests[] = {
-        TEST(test_steps),        TEST(test_looks),          TEST(test_window),
-        TEST(test_large),        TEST(test_unused),         TEST(test_abort),
-        TEST(test_errors),       TEST(test_held),           TEST(test_wanted),
-        TEST(test_freed),        TEST(test_wanted_sizes),   TEST(test_wanted_freed),
-        TEST(test_wanted_abort), TEST(test_wanted_failure), cmocka_unit_test(test_chunks),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -184,7 +184,7 @@ static bool transfer_side(int fd, bool sender, uint64_t slot_bytes)
 }
 
 /* UCX's own choice of transports, and TCP alone, with slots from inline to rendezvous. */
-static void test_transfer(void **state)
+TEST(test_transfer)
 {
     static const char *const transports[] = {"all", "tcp"};
     static const uint64_t slot_bytes[] = {128, 8192, 65536, 1 << 20};
@@ -202,7 +202,7 @@ static void test_transfer(void **state)
 }
 
 /* Use one connection over all devices. */
-static void test_rails(void **state)
+TEST(test_rails)
 {
     setenv("GPURING_UCX_TLS", "tcp", 1);
     setenv("GPURING_UCX_MAX_EAGER_RAILS", "4", 1); /* LANES in later versions */
@@ -325,13 +325,13 @@ static bool abilities_side(int fd, bool sender, uint64_t slot_bytes)
     return good;
 }
 
-static void test_abilities(void **state)
+TEST(test_abilities)
 {
     assert_true(run_pair(abilities_side, 4096));
 }
 
 /* The library does not exist, or is not UCX. */
-static void test_library(void **state)
+TEST(test_library)
 {
     struct gpuring_ucx table;
     char why[256];
@@ -368,7 +368,7 @@ static bool killed_side(int fd, bool sender, uint64_t slot_bytes)
     return check(side_close(&side, false) == status, "close");
 }
 
-static void test_killed_peer(void **state)
+TEST(test_killed_peer)
 {
     /* Some transports have no connection that could break, so UCX checks the peer from time to
      * time. */
@@ -410,7 +410,7 @@ static bool abort_side(int fd, bool sender, uint64_t slot_bytes)
            check(side_close(&side, true) == GPURING_ERR_ABORTED, "close");
 }
 
-static void test_abort(void **state)
+TEST(test_abort)
 {
     assert_true(run_pair(abort_side, 8192));
 }
@@ -440,19 +440,7 @@ static bool environment_side(int fd, bool sender, uint64_t slot_bytes)
     return good && check(before == after, "environment unchanged");
 }
 
-static void test_open_close(void **state)
+TEST(test_open_close)
 {
     assert_true(run_pair(environment_side, 0));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_open_close),  cmocka_unit_test(test_library),
-        cmocka_unit_test(test_transfer),    cmocka_unit_test(test_rails),
-        cmocka_unit_test(test_abilities),   cmocka_unit_test(test_abort),
-        cmocka_unit_test(test_killed_peer),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,7 +28,7 @@ static const struct gpuring_nic_select routes = {.nnics = 6,
                                                  .ring = {{0, 1}, {2, 3}},
                                                  .tree = {{4, 5}}};
 
-static void test_names(void **state)
+TEST(test_names)
 {
     struct gpuring_channel_nics found;
 
@@ -59,7 +59,7 @@ static void test_names(void **state)
 
 /* If a device has a single port, the port may have another number in the topology. If it has
  * several, it may not. */
-static void test_port_of_card(void **state)
+TEST(test_port_of_card)
 {
     static const struct gpuring_nic_select counted = {.nnics = 3,
                                                       .nic = {{"mlx5_1", 2, {true, false}},
@@ -143,7 +143,7 @@ static void use_nics(const char *root, const int *cores, int nranks, bool one_ne
 }
 
 /* Without a topology, a node with 8 NICs uses 8, each by ranks of its socket. */
-static void test_in_turn(void **state)
+TEST(test_in_turn)
 {
     static const int blocks[] = {0, 1, 2, 3, 16, 17, 18, 19}; /* sockets one after the other */
     static const int turns[] = {0, 16, 1, 17, 2, 18, 3, 19};  /* in turn */
@@ -171,7 +171,7 @@ static void test_in_turn(void **state)
 }
 
 /* On two sockets with a NIC and GPUs each, every NIC is used, each by its own socket's GPUs. */
-static void test_engine(void **state)
+TEST(test_engine)
 {
     struct pci_graph *graph = graph_of_file("two-sockets.xml", NULL);
     struct pci_channels ring = {.nchannels = 0}, tree = {.nchannels = 0};
@@ -206,7 +206,7 @@ static void test_engine(void **state)
 
 /* A NIC that supports it accesses the memory of near GPUs, or of all GPUs if the level allows it.
  */
-static void test_direct(void **state)
+TEST(test_direct)
 {
     const struct pci_channels none = {.nchannels = 0};
     const struct gpuring_net_device unknown = {.name = "mlx5_9", .port = 1};
@@ -250,7 +250,7 @@ static void test_direct(void **state)
 }
 
 /* Exchanges use the NIC nearest to each GPU, and all NICs together. */
-static void test_own(void **state)
+TEST(test_own)
 {
     static const struct {
         const char *file;
@@ -287,7 +287,7 @@ static void test_own(void **state)
 }
 
 /* Connections have the numbers of their channels, for rings and for both trees of a channel. */
-static void test_channels_of_connections(void **state)
+TEST(test_channels_of_connections)
 {
     struct gpuring_channel channels[3];
     struct gpuring_plan_input input = {
@@ -320,19 +320,4 @@ static void test_channels_of_connections(void **state)
         assert_int_equal(gpuring_plan_channel(plan, plan->sends[i].key), i);
     }
     gpuring_plan_free(plan);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_port_of_card),
-        cmocka_unit_test(test_in_turn),
-        cmocka_unit_test(test_engine),
-        cmocka_unit_test(test_direct),
-        cmocka_unit_test(test_own),
-        cmocka_unit_test(test_channels_of_connections),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

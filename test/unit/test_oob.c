@@ -238,7 +238,7 @@ static void expect_blocks(int n, int rank)
     gpuring_gathered_clear(&gathered);
 }
 
-static void gatherings_bring_all_blocks(void **state)
+TEST(gatherings_bring_all_blocks)
 {
     for (int n = 1; n <= RANKS; n++) {
         world_begin(n, (unsigned) n);
@@ -256,7 +256,7 @@ static void gatherings_bring_all_blocks(void **state)
     }
 }
 
-static void agreements_bring_all_bits(void **state)
+TEST(agreements_bring_all_bits)
 {
     for (int n = 1; n <= RANKS; n++) {
         world_begin(n, (unsigned) n);
@@ -273,7 +273,7 @@ static void agreements_bring_all_bits(void **state)
 
 /* If a rank fails before a gathering, all ranks know this at its end. Of two failures, they learn
  * that of the lower rank. */
-static void failures_reach_all(void **state)
+TEST(failures_reach_all)
 {
     for (int n = 2; n <= RANKS; n++) {
         for (int bad = 0; bad < n; bad++) {
@@ -308,7 +308,7 @@ static void failures_reach_all(void **state)
 
 /* If a rank fails during a gathering, some ranks learn this earlier, but all act on it after the
  * next gathering. */
-static void late_failures_count_from_the_next(void **state)
+TEST(late_failures_count_from_the_next)
 {
     int heard = 0, unheard = 0;
 
@@ -343,7 +343,7 @@ static void late_failures_count_from_the_next(void **state)
 }
 
 /* Whichever header is malformed, a rank refuses it. */
-static void malformed_messages_are_refused(void **state)
+TEST(malformed_messages_are_refused)
 {
     gpuring_log_set(NULL, (enum gpuring_log_level) - 1); /* the refusals are expected */
     for (int kind = ANOTHER_MESSAGE; kind <= ANOTHER_SIZE; kind++) {
@@ -362,7 +362,7 @@ static void malformed_messages_are_refused(void **state)
 
 /* If a rank has another version, all ranks know this after the next gathering, and no rank uses its
  * blocks. */
-static void other_versions_are_a_disagreement(void **state)
+TEST(other_versions_are_a_disagreement)
 {
     gpuring_log_set(NULL, (enum gpuring_log_level) - 1);
     for (int at = 1; at <= 12; at += 2) {
@@ -386,7 +386,7 @@ static void other_versions_are_a_disagreement(void **state)
 
 /* If one rank makes an agreement while others make a gathering, no rank considers it complete, even
  * without a failure. */
-static void kinds_do_not_mix(void **state)
+TEST(kinds_do_not_mix)
 {
     gpuring_log_set(NULL, (enum gpuring_log_level) - 1);
     world_begin(2, 1);
@@ -398,7 +398,7 @@ static void kinds_do_not_mix(void **state)
 
 /* ---- Letters ---- */
 
-static void connect_infos_reach_their_ranks(void **state)
+TEST(connect_infos_reach_their_ranks)
 {
     int left = 3;
 
@@ -439,7 +439,7 @@ static void connect_infos_reach_their_ranks(void **state)
     world_end(3);
 }
 
-static void long_connect_infos_are_refused(void **state)
+TEST(long_connect_infos_are_refused)
 {
     gpuring_log_set(NULL, (enum gpuring_log_level) - 1);
     world_begin(2, 5);
@@ -453,21 +453,4 @@ static void long_connect_infos_are_refused(void **state)
     gpuring_connect_infos_free(&oobs[0]);
     gpuring_connect_infos_free(&oobs[1]);
     world_end(2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gatherings_bring_all_blocks),
-        cmocka_unit_test(agreements_bring_all_bits),
-        cmocka_unit_test(failures_reach_all),
-        cmocka_unit_test(late_failures_count_from_the_next),
-        cmocka_unit_test(malformed_messages_are_refused),
-        cmocka_unit_test(other_versions_are_a_disagreement),
-        cmocka_unit_test(kinds_do_not_mix),
-        cmocka_unit_test(connect_infos_reach_their_ranks),
-        cmocka_unit_test(long_connect_infos_are_refused),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

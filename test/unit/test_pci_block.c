@@ -66,7 +66,7 @@ static double us(const struct pci_costs *costs, const struct pci_job *job, enum 
 
 /* For the shortest call, one block is enough, the parts of the time add up, and LL saves a fence
  * for each step. */
-static void test_shortest(void **state)
+TEST(test_shortest)
 {
     struct pci_costs costs = costs_gpu();
     struct pci_job job = switch_job();
@@ -80,7 +80,7 @@ static void test_shortest(void **state)
 
 /* The bandwidth of a block is its bytes in flight divided by the latency, about 20 GB/s, so one
  * block cannot fill a link. */
-static void test_blocks(void **state)
+TEST(test_blocks)
 {
     struct pci_costs costs = costs_gpu();
     struct pci_job job = switch_job();
@@ -115,7 +115,7 @@ static void test_blocks(void **state)
 }
 
 /* As many channels as the links need on each GPU. */
-static void test_lanes(void **state)
+TEST(test_lanes)
 {
     struct pci_costs costs = costs_gpu();
     uint32_t h100 = pci_lanes(&costs, 90, 132, 16, 360), a100 = pci_lanes(&costs, 80, 108, 12, 240);
@@ -132,7 +132,7 @@ static void test_lanes(void **state)
 
 /* Ranks on one GPU use no links. The memory of the GPU is the limit, and each rank gets a part of
  * its bandwidth. */
-static void test_sharing(void **state)
+TEST(test_sharing)
 {
     struct pci_costs costs = costs_gpu();
     struct pci_job job = {
@@ -163,7 +163,7 @@ static double bus(const struct pci_costs *costs, enum pci_collective collective)
 }
 
 /* The model must predict the bandwidths that the design aims at. */
-static void test_wanted(void **state)
+TEST(test_wanted)
 {
     struct pci_costs costs = costs_gpu();
 
@@ -177,7 +177,7 @@ static void test_wanted(void **state)
 
 /* Test which algorithms a collective has, and that a collective that moves half as many bytes takes
  * half as long. */
-static void test_collectives(void **state)
+TEST(test_collectives)
 {
     struct pci_costs costs = costs_gpu();
     struct pci_job job = switch_job();
@@ -209,7 +209,7 @@ static void test_collectives(void **state)
 }
 
 /* The reference table does not model the executor, and a table file can disable it. */
-static void test_reference(void **state)
+TEST(test_reference)
 {
     struct pci_costs costs = costs_gpu(), reference;
     struct pci_job job = switch_job();
@@ -225,16 +225,4 @@ static void test_reference(void **state)
     assert_close(costs.executor[SIMPLE][PCI_EXECUTOR_CHUNK], 524288, 0);
     assert_close(costs.executor[SIMPLE][PCI_EXECUTOR_SLICES], 4, 0);
     assert_true(pci_predict_parts(&costs, &job, RING, SIMPLE, MIB, &parts));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shortest),    cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_lanes),       cmocka_unit_test(test_sharing),
-        cmocka_unit_test(test_collectives), cmocka_unit_test(test_reference),
-        cmocka_unit_test(test_wanted),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,7 +40,7 @@ static struct pci_bound cube_bound(unsigned mask)
 }
 
 /* Figures that are known for parts of the hybrid cube mesh. */
-static void test_cube_known(void **state)
+TEST(test_cube_known)
 {
     assert_near(cube_bound(0xff).ar.gbps, 480.0 / 7);
     assert_near(cube_bound(0xff).ag.gbps, 480.0 / 7);
@@ -56,7 +56,7 @@ static void test_cube_known(void **state)
 
 /* 197 of the 247 subsets of two and more GPUs are connected over NVLink. AR >= AG on all of
  * them. */
-static void test_cube_subsets(void **state)
+TEST(test_cube_subsets)
 {
     unsigned connected = 0;
 
@@ -75,7 +75,7 @@ static void test_cube_subsets(void **state)
 }
 
 /* Exact fractions, not rounded ones. */
-static void test_fraction(void **state)
+TEST(test_fraction)
 {
     struct pci_bound bound = cube_bound(0xff);
 
@@ -84,7 +84,7 @@ static void test_fraction(void **state)
 }
 
 /* GPUs on a switch: both bounds are N/(N-1)/2 of a port. */
-static void test_switch(void **state)
+TEST(test_switch)
 {
     for (uint32_t n = 2; n <= 16; n++) {
         struct pci_flow flow;
@@ -105,7 +105,7 @@ static void test_switch(void **state)
 
 /* Two sockets of four PCIe GPUs: a tree crosses the bus between the CPUs once, an allgather crosses
  * it with half of all data. */
-static void test_two_sockets(void **state)
+TEST(test_two_sockets)
 {
     struct pci_flow flow;
     struct pci_bound bound;
@@ -215,7 +215,7 @@ static void random_flow(struct pci_flow *flow, uint32_t *rng, bool symmetric)
     }
 }
 
-static void test_enumeration(void **state)
+TEST(test_enumeration)
 {
     uint32_t rng = 20260101;
 
@@ -236,7 +236,7 @@ static void test_enumeration(void **state)
 
 /* ---- edges ----------------------------------------------------------------------------------- */
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
     struct pci_flow flow;
     struct pci_bound bound;
@@ -262,7 +262,7 @@ static void test_refused(void **state)
 }
 
 /* Sums that 63 bits cannot hold are refused, not wrapped. */
-static void test_overflow(void **state)
+TEST(test_overflow)
 {
     struct pci_flow flow;
     struct pci_bound bound;
@@ -276,7 +276,7 @@ static void test_overflow(void **state)
 }
 
 /* Test a network without links, and one with a part that no link leads to. */
-static void test_disconnected(void **state)
+TEST(test_disconnected)
 {
     struct pci_flow flow;
     struct pci_bound bound;
@@ -294,7 +294,7 @@ static void test_disconnected(void **state)
 
 /* A ring with one direction carries an allgather, but no tree, which needs both directions. AR is
  * still not below AG. */
-static void test_one_way(void **state)
+TEST(test_one_way)
 {
     struct pci_flow flow;
     struct pci_bound bound;
@@ -311,7 +311,7 @@ static void test_one_way(void **state)
 }
 
 /* Parallel links add up, and a symmetric copy takes the smaller direction. */
-static void test_symmetric(void **state)
+TEST(test_symmetric)
 {
     struct pci_flow flow, even;
 
@@ -326,18 +326,4 @@ static void test_symmetric(void **state)
     assert_int_equal(even.links[1].capacity, 25000000);
     pci_flow_fini(&even);
     pci_flow_fini(&flow);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cube_known),   cmocka_unit_test(test_cube_subsets),
-        cmocka_unit_test(test_fraction),     cmocka_unit_test(test_switch),
-        cmocka_unit_test(test_two_sockets),  cmocka_unit_test(test_enumeration),
-        cmocka_unit_test(test_refused),      cmocka_unit_test(test_overflow),
-        cmocka_unit_test(test_disconnected), cmocka_unit_test(test_one_way),
-        cmocka_unit_test(test_symmetric),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

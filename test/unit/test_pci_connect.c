@@ -54,7 +54,7 @@ static void assert_sound(const struct pci_connect *connect)
 }
 
 /* All sizes up to 20 nodes of 1 to 8 GPUs, with either kind of tree and of NIC use. */
-static void test_uniform(void **state)
+TEST(test_uniform)
 {
     static const enum pci_pattern patterns[] = {PCI_PATTERN_BALANCED_TREE, PCI_PATTERN_TREE};
     struct sample sample;
@@ -77,7 +77,7 @@ static void test_uniform(void **state)
 }
 
 /* With swapped NICs, odd nodes use the partner's chain. */
-static void test_swap(void **state)
+TEST(test_swap)
 {
     struct sample sample;
     struct pci_connect connect;
@@ -96,7 +96,7 @@ static void test_swap(void **state)
 }
 
 /* The trees over four and five nodes, drawn by hand. */
-static void test_node_trees(void **state)
+TEST(test_node_trees)
 {
     static const int32_t up4[2][4] = {{-1, 2, 0, 2}, {1, 3, 1, -1}};
     static const int32_t up5[2][5] = {{1, 3, 1, -1, 3}, {2, 0, -1, 2, 0}};
@@ -116,7 +116,7 @@ static void test_node_trees(void **state)
 }
 
 /* Nodes of different sizes, ranks dealt to them in turn. */
-static void test_mixed(void **state)
+TEST(test_mixed)
 {
     static const uint32_t sizes[] = {1, 8, 2, 5, 3};
     struct sample sample;
@@ -145,7 +145,7 @@ static void test_mixed(void **state)
 }
 
 /* A large job: for a sample of ranks, check that neighbours agree. */
-static void test_large(void **state)
+TEST(test_large)
 {
     struct sample sample;
     struct pci_connect connect;
@@ -176,7 +176,7 @@ static void test_large(void **state)
 
 /* For large numbers of nodes, check only the depth of the trees over nodes, and that no node is an
  * inner node of both. */
-static void test_node_trees_large(void **state)
+TEST(test_node_trees_large)
 {
     static const uint32_t sizes[] = {31, 32, 33, 255, 256, 257, 1000, 4097};
     struct sample sample;
@@ -193,7 +193,7 @@ static void test_node_trees_large(void **state)
 }
 
 /* Structs from other ranks are not trusted. */
-static void test_refused(void **state)
+TEST(test_refused)
 {
     struct sample sample;
     struct pci_wire good[8], wires[8];
@@ -245,7 +245,7 @@ static void test_refused(void **state)
 }
 
 /* Check that the checker detects a rank that was moved in the data. */
-static void test_check_sees(void **state)
+TEST(test_check_sees)
 {
     struct sample sample;
     struct pci_connect connect;
@@ -257,15 +257,4 @@ static void test_check_sees(void **state)
     assert_int_equal(pci_connect_check(&connect, why, sizeof(why)), -EINVAL);
     assert_true(strlen(why) > 0);
     pci_connect_uniform_fini(&connect);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_uniform),    cmocka_unit_test(test_swap),
-        cmocka_unit_test(test_node_trees), cmocka_unit_test(test_mixed),
-        cmocka_unit_test(test_large),      cmocka_unit_test(test_node_trees_large),
-        cmocka_unit_test(test_refused),    cmocka_unit_test(test_check_sees),
-    };
-    return cmocka_run_group_tests_name("pci_connect", tests, NULL, NULL);
 }

@@ -44,21 +44,12 @@ static void run_folder(const char *name)
     assert_true(n > 0);
 }
 
-static void test_corpus(void **state)
+TEST(test_corpus)
 {
     run_folder("test/fuzz/corpus");
 }
 
-static void test_topologies(void **state)
+TEST(test_topologies)
 {
     run_folder("test/data/topo");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_corpus),
-        cmocka_unit_test(test_topologies),
-    };
-    return cmocka_run_group_tests_name("pci_corpus", tests, NULL, NULL);
 }

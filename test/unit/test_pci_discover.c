@@ -128,7 +128,7 @@ static void assert_inside(const struct pci_elem *elem, const char *name, const c
     assert_attribute(above, key, value);
 }
 
-static void test_recorded_machine(void **state)
+TEST(test_recorded_machine)
 {
     char *root = machine_new("4: ACTIVE");
     struct pci_doc *doc = discover_at(root, (struct pci_discover_options){0});
@@ -166,7 +166,7 @@ static void test_recorded_machine(void **state)
 }
 
 /* Two functions of a card are one NIC with two ports, numbered as NCCL does. */
-static void test_two_functions(void **state)
+TEST(test_two_functions)
 {
     static const struct fake_pci function = {SECOND_PATH, IB, 0x15b3, 0x101b, 0, 0, 0, GEN4, 16};
     char *root = machine_new("4: ACTIVE");
@@ -187,7 +187,7 @@ static void test_two_functions(void **state)
 
 /* A verbs device whose port is down does not count: the IP interface is used,
  * and a message reports it. */
-static void test_port_down(void **state)
+TEST(test_port_down)
 {
     char *root = machine_new("1: DOWN");
     struct pci_doc *doc = discover_at(root, (struct pci_discover_options){0});
@@ -204,7 +204,7 @@ static void test_port_down(void **state)
 }
 
 /* An interface of a container has no PCI device: it belongs to the first NUMA node. */
-static void test_virtual_interface(void **state)
+TEST(test_virtual_interface)
 {
     char *root = fake_root_new();
     struct pci_doc *doc;
@@ -250,7 +250,7 @@ static void assert_links(struct pci_doc *doc, const char *gpu, const char *peer)
 }
 
 /* With the kinds of the far ends, and with a library that does not know them. */
-static void test_nvlinks_of_driver(void **state)
+TEST(test_nvlinks_of_driver)
 {
     static const char *const modes[] = {"", "old"};
     char *root = machine_new("4: ACTIVE");
@@ -269,7 +269,7 @@ static void test_nvlinks_of_driver(void **state)
     fake_root_remove(root);
 }
 
-static void test_p2p_status(void **state)
+TEST(test_p2p_status)
 {
     static const struct {
         const char *mode;
@@ -286,7 +286,7 @@ static void test_p2p_status(void **state)
     }
 }
 
-static void test_nvml_missing(void **state)
+TEST(test_nvml_missing)
 {
     struct pci_nvml *nvml = NULL;
     char message[256];
@@ -304,7 +304,7 @@ static void test_nvml_missing(void **state)
 }
 
 /* Links to the processor that are up are found, and the graph has them. */
-static void test_chip_to_chip(void **state)
+TEST(test_chip_to_chip)
 {
     char *root = machine_new("4: ACTIVE");
     struct pci_nvml *nvml = nvml_open("c2c");
@@ -327,7 +327,7 @@ static void test_chip_to_chip(void **state)
 }
 
 /* GPUDirect RDMA by dma-buf, where the driver offers it; no module is loaded. */
-static void test_gdr_of_driver(void **state)
+TEST(test_gdr_of_driver)
 {
     char *root = machine_new("4: ACTIVE");
     struct pci_nvml *nvml = nvml_open("");
@@ -347,7 +347,7 @@ static void test_gdr_of_driver(void **state)
 }
 
 /* If /sys hides the PCI devices, the driver's GPUs are still listed, with a message. */
-static void test_hidden_pci(void **state)
+TEST(test_hidden_pci)
 {
     char *root = fake_root_new();
     struct pci_nvml *nvml = nvml_open("");
@@ -408,7 +408,7 @@ static void topology_export(const char *root, const char *path)
 }
 
 /* Read a file of hwloc on another machine, without /sys and driver. */
-static void test_hwloc_xml(void **state)
+TEST(test_hwloc_xml)
 {
     char *root = machine_new("4: ACTIVE"), path[256];
     struct pci_error error = {""};
@@ -439,7 +439,7 @@ static void test_hwloc_xml(void **state)
     fake_root_remove(root);
 }
 
-static void test_synthetic(void **state)
+TEST(test_synthetic)
 {
     struct pci_error error = {""};
     struct pci_doc *doc;
@@ -454,7 +454,7 @@ static void test_synthetic(void **state)
 }
 
 /* hwloc falls back to this machine silently, so we log it. */
-static void test_unreadable_input(void **state)
+TEST(test_unreadable_input)
 {
     struct pci_discover_options options = {.message = message_keep};
     struct pci_error error = {""};
@@ -472,7 +472,7 @@ static void test_unreadable_input(void **state)
 }
 
 /* The machine that runs the test, whatever it is. */
-static void test_this_machine(void **state)
+TEST(test_this_machine)
 {
     struct pci_error error = {""};
     struct pci_elem *elem = NULL;
@@ -492,21 +492,13 @@ static void test_this_machine(void **state)
     pci_doc_free(doc);
 }
 
-int main(void)
+static int forget_variables(void **state)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_recorded_machine),  cmocka_unit_test(test_two_functions),
-        cmocka_unit_test(test_port_down),         cmocka_unit_test(test_virtual_interface),
-        cmocka_unit_test(test_nvlinks_of_driver), cmocka_unit_test(test_p2p_status),
-        cmocka_unit_test(test_nvml_missing),      cmocka_unit_test(test_chip_to_chip),
-        cmocka_unit_test(test_gdr_of_driver),     cmocka_unit_test(test_hidden_pci),
-        cmocka_unit_test(test_hwloc_xml),         cmocka_unit_test(test_synthetic),
-        cmocka_unit_test(test_unreadable_input),  cmocka_unit_test(test_this_machine),
-    };
-
     unsetenv("HWLOC_XMLFILE");
     unsetenv("HWLOC_SYNTHETIC");
     unsetenv("HWLOC_FSROOT");
     unsetenv("HWLOC_THISSYSTEM");
-    return cmocka_run_group_tests_name("pci_discover", tests, NULL, NULL);
+    return 0;
 }
+
+TEST_GROUP(forget_variables, NULL)

@@ -106,7 +106,7 @@ static double search(const char *file, uint32_t mask, uint32_t nodes)
     return reached;
 }
 
-static void test_channels(void **state)
+TEST(test_channels)
 {
     for (size_t i = 0; i < sizeof(machines) / sizeof(machines[0]); i++) {
         uint32_t all = (1u << machines[i].gpus) - 1;
@@ -119,7 +119,7 @@ static void test_channels(void **state)
     }
 }
 
-static void test_parts(void **state)
+TEST(test_parts)
 {
     for (size_t i = 0; i < sizeof(machines) / sizeof(machines[0]); i++) {
         for (uint32_t mask = 1; mask < 1u << machines[i].gpus; mask++) {
@@ -164,7 +164,7 @@ static void assert_large(size_t i, uint32_t nodes)
     pci_graph_free(graph);
 }
 
-static void test_large(void **state)
+TEST(test_large)
 {
     for (size_t i = 0; i < sizeof(large) / sizeof(large[0]); i++) {
         assert_large(i, 1);
@@ -173,7 +173,7 @@ static void test_large(void **state)
 }
 
 /* Two levels of one switch are one; its NICs are near to both of its GPUs. */
-static void test_two_level(void **state)
+TEST(test_two_level)
 {
     struct pci_graph *graph = graph_of_file("eight-two-level.xml", NULL);
 
@@ -186,7 +186,7 @@ static void test_two_level(void **state)
 }
 
 /* The newest links: NVLink of compute capability 10, PCI Express 6, 800 Gb/s. */
-static void test_newest(void **state)
+TEST(test_newest)
 {
     struct pci_graph *graph = graph_of_file("eight-sm103.xml", NULL);
 
@@ -197,7 +197,7 @@ static void test_newest(void **state)
 }
 
 /* Chip to chip, then PCI: a NIC of the same CPU is near, and GPUDirect works. */
-static void test_superchips(void **state)
+TEST(test_superchips)
 {
     struct pci_graph *graph = graph_of_file("four-two-superchips.xml", NULL);
 
@@ -215,7 +215,7 @@ static void test_superchips(void **state)
 }
 
 /* A NIC that a GPU only reaches through its CPU, and that adds little bandwidth, is not used. */
-static void test_slow_nic(void **state)
+TEST(test_slow_nic)
 {
     struct pci_graph *graph = graph_of_file("superchip-slow-nic.xml", NULL);
     struct pci_channels ring, tree;
@@ -230,7 +230,7 @@ static void test_slow_nic(void **state)
 }
 
 /* Without NVLink: peer-to-peer below one switch, or on an AMD processor with two GPUs. */
-static void test_pcie(void **state)
+TEST(test_pcie)
 {
     struct pci_graph *graph = graph_of_file("four-pcie.xml", NULL);
 
@@ -252,7 +252,7 @@ static void test_pcie(void **state)
 }
 
 /* 128-byte stores stay whole between equal GPUs from compute capability 7.0. */
-static void test_whole_stores(void **state)
+TEST(test_whole_stores)
 {
     static const struct {
         int sm[2];
@@ -286,17 +286,4 @@ static void test_whole_stores(void **state)
         pci_channels_fini(&tree);
         pci_graph_free(graph);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_channels), cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_large),    cmocka_unit_test(test_two_level),
-        cmocka_unit_test(test_newest),   cmocka_unit_test(test_superchips),
-        cmocka_unit_test(test_slow_nic), cmocka_unit_test(test_whole_stores),
-        cmocka_unit_test(test_pcie),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

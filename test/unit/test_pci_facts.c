@@ -23,7 +23,7 @@ static void assert_link(double bandwidth, const char *speed, int width)
     assert_int_equal(link.width, width);
 }
 
-static void test_links(void **state)
+TEST(test_links)
 {
     struct pci_link_facts link;
 
@@ -39,7 +39,7 @@ static void test_links(void **state)
     assert_string_equal(pci_link_speed_of_generation(7), "");
 }
 
-static void test_gpu_families(void **state)
+TEST(test_gpu_families)
 {
     assert_int_equal(pci_gpu_sm_of_device(0x1db8), 70);  /* V100 */
     assert_int_equal(pci_gpu_sm_of_device(0x20b5), 80);  /* A100 */
@@ -49,7 +49,7 @@ static void test_gpu_families(void **state)
     assert_int_equal(pci_gpu_sm_of_device(0x0042), -1);
 }
 
-static void test_gdr(void **state)
+TEST(test_gdr)
 {
     static const struct {
         struct pci_gdr_facts system;
@@ -66,7 +66,7 @@ static void test_gdr(void **state)
     }
 }
 
-static void test_gdr_facts(void **state)
+TEST(test_gdr_facts)
 {
     char *root = fake_root_new();
     struct pci_gdr_facts facts;
@@ -85,7 +85,7 @@ static void test_gdr_facts(void **state)
     fake_root_remove(root);
 }
 
-static void test_busids(void **state)
+TEST(test_busids)
 {
     static const struct {
         const char *text, *busid;
@@ -111,7 +111,7 @@ static void test_busids(void **state)
     }
 }
 
-static void test_cuda_missing(void **state)
+TEST(test_cuda_missing)
 {
     struct pci_cuda *cuda = NULL;
 
@@ -123,15 +123,4 @@ static void test_cuda_missing(void **state)
     unsetenv("GPURING_FAKE_NVML");
     assert_null(cuda);
     pci_cuda_close(cuda);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_links),  cmocka_unit_test(test_gpu_families),
-        cmocka_unit_test(test_gdr),    cmocka_unit_test(test_gdr_facts),
-        cmocka_unit_test(test_busids), cmocka_unit_test(test_cuda_missing),
-    };
-
-    return cmocka_run_group_tests_name("pci_facts", tests, NULL, NULL);
 }

@@ -66,7 +66,7 @@ static void accepted(const char *name, const char *expected, size_t length)
     free(text);
 }
 
-static void test_whole(void **state)
+TEST(test_whole)
 {
     char *large = calloc(1, LIMIT + 1);
 
@@ -94,7 +94,7 @@ static void test_whole(void **state)
 }
 
 /* Files of /proc report a size of 0. */
-static void test_unknown_length(void **state)
+TEST(test_unknown_length)
 {
     char *text;
     size_t size;
@@ -106,7 +106,7 @@ static void test_unknown_length(void **state)
     free(text);
 }
 
-static void test_not_there(void **state)
+TEST(test_not_there)
 {
     uid_t user = geteuid();
 
@@ -125,7 +125,7 @@ static void test_not_there(void **state)
     refused("/proc/self/mem", -EIO, "cannot be read: Input/output error"); /* page 0 */
 }
 
-static void test_other_kinds(void **state)
+TEST(test_other_kinds)
 {
     int writer;
 
@@ -144,7 +144,7 @@ static void test_other_kinds(void **state)
 }
 
 /* An open descriptor of any kind is read up to its end or the limit. */
-static void test_open(void **state)
+TEST(test_open)
 {
     char *text, why[200];
     size_t size;
@@ -163,12 +163,4 @@ static void test_open(void **state)
     close(zero);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole),     cmocka_unit_test(test_unknown_length),
-        cmocka_unit_test(test_not_there), cmocka_unit_test(test_other_kinds),
-        cmocka_unit_test(test_open),
-    };
-    return cmocka_run_group_tests_name("pci_file", tests, begin, end);
-}
+TEST_GROUP(begin, end)

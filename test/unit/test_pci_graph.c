@@ -27,7 +27,7 @@ static void refused(struct pci_doc *doc, int code, const char *part)
     pci_doc_free(doc);
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
     refused(doc_of_file("bad-cycle.xml"), -EINVAL, "0000:01:00.0 is below itself");
     refused(doc_of_file("bad-twice.xml"), -EINVAL, "0000:01:00.0 belongs to two GPUs");
@@ -44,7 +44,7 @@ static void test_refused(void **state)
             -EINVAL, "above what any link has");
 }
 
-static void test_none(void **state)
+TEST(test_none)
 {
     struct pci_graph *graph = graph_of("<system/>", NULL);
     struct pci_error error = {""};
@@ -60,7 +60,7 @@ static void test_none(void **state)
     pci_graph_free(NULL);
 }
 
-static void test_one(void **state)
+TEST(test_one)
 {
     struct pci_graph *graph = graph_of("<system><cpu numaid='0' arch='x86_64' "
                                        "vendor='AuthenticAMD'><pci busid='0000:01:00.0'>"
@@ -74,7 +74,7 @@ static void test_one(void **state)
 }
 
 /* Doubtful content of a file leads to a remark. */
-static void test_remarks(void **state)
+TEST(test_remarks)
 {
     struct pci_graph *graph =
         graph_of("<system><cpu numaid='4' arch='X86_64' vendor='AuthenticAMD'>"
@@ -92,7 +92,7 @@ static void test_remarks(void **state)
 
 /* If a file lists the functions of a card separately, each has a separate link, as in the
  * reference. */
-static void test_functions(void **state)
+TEST(test_functions)
 {
     struct pci_graph *graph = graph_of(
         "<system><cpu numaid='0' arch='x86_64' vendor='AuthenticAMD'>"
@@ -127,7 +127,7 @@ static char *many(unsigned n, const char *nvlinks)
     return text;
 }
 
-static void test_many(void **state)
+TEST(test_many)
 {
     char *text = many(256, "<nvlink target='f' count='18' tclass='0x068000'/>");
     struct pci_graph *graph = graph_of(text, NULL);
@@ -145,7 +145,7 @@ static void test_many(void **state)
     free(text);
 }
 
-static void test_too_many(void **state)
+TEST(test_too_many)
 {
     char *text = many(PCI_GRAPH_MAX_GPUS + 1, "");
     refused(doc_of(text), -E2BIG, "more than 1024 nodes of kind GPU");
@@ -153,7 +153,7 @@ static void test_too_many(void **state)
 }
 
 /* Every link has a reverse link, and an id refers to one link. */
-static void test_links(void **state)
+TEST(test_links)
 {
     static const char *const names[] = {"two-sockets.xml",  "square.xml", "nvswitch.xml",
                                         "chip-to-chip.xml", "power9.xml", "oddities.xml"};
@@ -188,7 +188,7 @@ static double link_bw(const struct pci_graph *graph, const char *busid)
 }
 
 /* Speeds and widths as the kernel writes them if they are known or unknown. */
-static void test_speeds(void **state)
+TEST(test_speeds)
 {
     static const struct {
         const char *speed, *width;
@@ -220,7 +220,7 @@ static void test_speeds(void **state)
 }
 
 /* Between two sockets, by processor. */
-static void test_sockets(void **state)
+TEST(test_sockets)
 {
     static const struct {
         const char *cpu;
@@ -250,7 +250,7 @@ static void test_sockets(void **state)
 }
 
 /* NVLink by generation. */
-static void test_nvlinks(void **state)
+TEST(test_nvlinks)
 {
     static const struct {
         int sm;
@@ -275,7 +275,7 @@ static void test_nvlinks(void **state)
 }
 
 /* A path over a PCI link between switches (a fabric) does not pass the CPU. */
-static void test_pci_links(void **state)
+TEST(test_pci_links)
 {
     static const char *const text =
         "<system><cpu numaid='0' arch='x86_64'>"
@@ -289,7 +289,7 @@ static void test_pci_links(void **state)
     pci_graph_free(graph);
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
     assert_int_equal(pci_path_class_parse("PXN"), PCI_PATH_PXN);
     assert_int_equal(pci_path_class_parse("loc"), PCI_PATH_LOC);
@@ -303,18 +303,4 @@ static void test_names(void **state)
     assert_true(pci_busid_parse("fffffff:ffff:ff") == 0xfffffffffffff);
     assert_true(pci_busid_parse("") == 0);
     assert_true(pci_busid_parse(NULL) == 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refused),  cmocka_unit_test(test_none),
-        cmocka_unit_test(test_remarks),  cmocka_unit_test(test_functions),
-        cmocka_unit_test(test_one),      cmocka_unit_test(test_many),
-        cmocka_unit_test(test_too_many), cmocka_unit_test(test_links),
-        cmocka_unit_test(test_speeds),   cmocka_unit_test(test_sockets),
-        cmocka_unit_test(test_nvlinks),  cmocka_unit_test(test_pci_links),
-        cmocka_unit_test(test_names),
-    };
-    return cmocka_run_group_tests_name("pci_graph", tests, NULL, NULL);
 }

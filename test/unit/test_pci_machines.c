@@ -65,7 +65,7 @@ static void assert_near(const char *what, double got, double want)
 
 /* The bounds of these machines follow from their links: bandwidth of a port x N / (N-1) / 2 on an
  * NVSwitch, 480 / 7 on a cube mesh, and 10 between two sockets with half of the GPUs each. */
-static void test_bounds(void **state)
+TEST(test_bounds)
 {
     static const struct {
         const char *file;
@@ -99,7 +99,7 @@ static void test_bounds(void **state)
 }
 
 /* Parts of the cube mesh in the file have the same bounds as the mesh that was written by hand. */
-static void test_parts(void **state)
+TEST(test_parts)
 {
     for (unsigned mask = 3; mask < 256; mask += 5) {
         struct pci_graph *graph;
@@ -127,7 +127,7 @@ static void test_parts(void **state)
 }
 
 /* One GPU: nothing to exchange, no bound. */
-static void test_one_gpu(void **state)
+TEST(test_one_gpu)
 {
     struct pci_graph *graph = machine("azure-ndv2.xml", 1, PCI_PEER_OK);
     struct pci_bounds bounds;
@@ -138,15 +138,4 @@ static void test_one_gpu(void **state)
     assert_int_equal(pci_bounds_of_graph(graph, &bounds), 0);
     assert_false(bounds.all.connected);
     pci_graph_free(graph);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_one_gpu),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,7 +85,7 @@ static uint64_t grid_cut(int ndims, const int *dims, const int *periods, uint32_
     return cut;
 }
 
-static void test_square_grid(void **state)
+TEST(test_square_grid)
 {
     struct pci_map_location locations[16];
     struct pci_map_result result;
@@ -106,7 +106,7 @@ static void test_square_grid(void **state)
     }
 }
 
-static void test_cube_grid(void **state)
+TEST(test_cube_grid)
 {
     struct pci_map_location locations[512];
     struct pci_map_result result;
@@ -123,7 +123,7 @@ static void test_cube_grid(void **state)
 }
 
 /* If the numbering is already the best one, no process moves. */
-static void test_good_numbering_stays(void **state)
+TEST(test_good_numbering_stays)
 {
     struct pci_map_location locations[16];
     uint32_t node_of[16];
@@ -136,7 +136,7 @@ static void test_good_numbering_stays(void **state)
     }
 }
 
-static void test_one_host_stays(void **state)
+TEST(test_one_host_stays)
 {
     struct pci_map_location locations[12];
     uint32_t node_of[12];
@@ -150,7 +150,7 @@ static void test_one_host_stays(void **state)
 }
 
 /* A grid of 4 cells on 3 hosts of 2, ranks in turn: two whole hosts serve it. */
-static void test_surplus_processes(void **state)
+TEST(test_surplus_processes)
 {
     struct pci_map_location locations[6];
     struct pci_map_result result;
@@ -164,7 +164,7 @@ static void test_surplus_processes(void **state)
     assert_int_equal(grid_cut(2, dims, periods, 6, locations, node_of), 4);
 }
 
-static void test_odd_inputs(void **state)
+TEST(test_odd_inputs)
 {
     struct pci_map_location locations[4] = {{0, 0}};
     uint32_t node_of[4];
@@ -182,7 +182,7 @@ static void test_odd_inputs(void **state)
 
 /* For any grid and any locations, the placement is valid and not worse than the identity, and its
  * reported cuts are right. */
-static void test_random_grids(void **state)
+TEST(test_random_grids)
 {
     struct pci_map_location locations[PROCS_MAX];
     uint32_t node_of[PROCS_MAX], again[PROCS_MAX], seed = 7;
@@ -214,7 +214,7 @@ static void test_random_grids(void **state)
 
 /* Two cliques of eight nodes, whose members have alternating numbers, are placed on one host
  * each. */
-static void test_cliques(void **state)
+TEST(test_cliques)
 {
     uint32_t source[64], target[64], node_of[16];
     struct pci_map_location locations[16];
@@ -238,7 +238,7 @@ static void test_cliques(void **state)
 }
 
 /* A heavy edge is worth more than several light ones. */
-static void test_weights(void **state)
+TEST(test_weights)
 {
     uint32_t source[3] = {0, 0, 1}, target[3] = {1, 2, 3}, weight[3] = {1, 10, 10}, node_of[4];
     struct pci_map_location locations[4] = {{1, 0}, {1, 0}, {2, 0}, {2, 0}};
@@ -253,7 +253,7 @@ static void test_weights(void **state)
     pci_map_graph_free(&graph);
 }
 
-static void test_random_graphs(void **state)
+TEST(test_random_graphs)
 {
     uint32_t source[600], target[600], weight[600], node_of[200], seed = 99;
     struct pci_map_location locations[200];
@@ -281,29 +281,10 @@ static void test_random_graphs(void **state)
     }
 }
 
-static void test_edge_out_of_range(void **state)
+TEST(test_edge_out_of_range)
 {
     uint32_t source[1] = {0}, target[1] = {4};
     struct pci_map_graph graph;
 
     assert_int_equal(pci_map_graph_build(4, 1, source, target, NULL, &graph), -EINVAL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_square_grid),
-        cmocka_unit_test(test_cube_grid),
-        cmocka_unit_test(test_good_numbering_stays),
-        cmocka_unit_test(test_one_host_stays),
-        cmocka_unit_test(test_surplus_processes),
-        cmocka_unit_test(test_odd_inputs),
-        cmocka_unit_test(test_random_grids),
-        cmocka_unit_test(test_cliques),
-        cmocka_unit_test(test_weights),
-        cmocka_unit_test(test_random_graphs),
-        cmocka_unit_test(test_edge_out_of_range),
-    };
-
-    return cmocka_run_group_tests_name("pci_map", tests, NULL, NULL);
 }

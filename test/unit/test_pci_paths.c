@@ -45,7 +45,7 @@ static void check_chains(const struct pci_graph *graph)
 
 /* ---- Invented machines, with figures computed by hand from the rules ---- */
 
-static void test_two_sockets(void **state)
+TEST(test_two_sockets)
 {
     struct pci_graph *graph = graph_of_file("two-sockets.xml", NULL);
     assert_path(graph, GPU, 0, GPU, 0, "LOC 5000 0");
@@ -69,7 +69,7 @@ static void test_two_sockets(void **state)
 }
 
 /* If the driver or a level forbids peer-to-peer, paths pass the CPU. */
-static void test_p2p(void **state)
+TEST(test_p2p)
 {
     struct pci_path_rules rules;
     struct pci_graph *graph;
@@ -93,7 +93,7 @@ static void test_p2p(void **state)
     pci_graph_free(graph);
 }
 
-static void test_nvlink_mesh(void **state)
+TEST(test_nvlink_mesh)
 {
     struct pci_path_rules rules;
     struct pci_graph *graph = graph_of_file("square.xml", NULL);
@@ -111,7 +111,7 @@ static void test_nvlink_mesh(void **state)
 }
 
 /* NVSwitch, flattened PCI switches of both generations, and a relay GPU for the far NIC. */
-static void test_nvswitch(void **state)
+TEST(test_nvswitch)
 {
     struct pci_graph *graph = graph_of_file("nvswitch.xml", NULL);
     struct pci_path_rules rules;
@@ -136,7 +136,7 @@ static void test_nvswitch(void **state)
     pci_graph_free(graph);
 }
 
-static void test_chip_to_chip(void **state)
+TEST(test_chip_to_chip)
 {
     struct pci_graph *graph = graph_of_file("chip-to-chip.xml", NULL);
     assert_path(graph, GPU, 0, GPU, 1, "NVL 123.6 1");
@@ -150,7 +150,7 @@ static void test_chip_to_chip(void **state)
 }
 
 /* Only the fastest NICs of a CPU are near to the GPU that it has a chip-to-chip link with. */
-static void test_slow_nic(void **state)
+TEST(test_slow_nic)
 {
     struct pci_graph *graph = graph_of_file("superchip-slow-nic.xml", NULL);
     assert_path(graph, GPU, 0, NET, 0, "P2C 48 3");
@@ -162,7 +162,7 @@ static void test_slow_nic(void **state)
     pci_graph_free(graph);
 }
 
-static void test_power(void **state)
+TEST(test_power)
 {
     struct pci_graph *graph = graph_of_file("power9.xml", NULL);
     assert_path(graph, GPU, 0, GPU, 1, "NVL 60 1");
@@ -171,7 +171,7 @@ static void test_power(void **state)
     pci_graph_free(graph);
 }
 
-static void test_oddities(void **state)
+TEST(test_oddities)
 {
     struct pci_graph *graph = graph_of_file("oddities.xml", NULL);
     assert_int_equal(pci_graph_count(graph, PCI_NODE_GPU), 3);
@@ -198,7 +198,7 @@ static enum pci_peer refuse_zero(void *context, uint32_t a, uint32_t b)
 }
 
 /* One GPU whose peer-to-peer is refused: its pairs, and the pairs that would pass through it. */
-static void test_peer_hook(void **state)
+TEST(test_peer_hook)
 {
     struct pci_path_rules rules;
     struct pci_graph *graph;
@@ -213,7 +213,7 @@ static void test_peer_hook(void **state)
 }
 
 /* NICs are divided among GPUs. GPUs that are near several of them use them in turn. */
-static void test_local_nets(void **state)
+TEST(test_local_nets)
 {
     static const char *const text =
         "<system version='1'><cpu numaid='0' arch='x86_64' vendor='GenuineIntel' familyid='6' "
@@ -239,7 +239,7 @@ static void test_local_nets(void **state)
 }
 
 /* All chains hold on every machine of ours. */
-static void test_chains(void **state)
+TEST(test_chains)
 {
     static const char *const names[] = {"two-sockets.xml",  "square.xml", "nvswitch.xml",
                                         "chip-to-chip.xml", "power9.xml", "oddities.xml"};
@@ -248,17 +248,4 @@ static void test_chains(void **state)
         check_chains(graph);
         pci_graph_free(graph);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_two_sockets),  cmocka_unit_test(test_p2p),
-        cmocka_unit_test(test_nvlink_mesh),  cmocka_unit_test(test_nvswitch),
-        cmocka_unit_test(test_chip_to_chip), cmocka_unit_test(test_power),
-        cmocka_unit_test(test_oddities),     cmocka_unit_test(test_slow_nic),
-        cmocka_unit_test(test_peer_hook),    cmocka_unit_test(test_local_nets),
-        cmocka_unit_test(test_chains),
-    };
-    return cmocka_run_group_tests_name("pci_paths", tests, NULL, NULL);
 }

@@ -51,7 +51,7 @@ static struct pci_job cube_job(void)
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
-static void test_formula(void **state)
+TEST(test_formula)
 {
     struct pci_costs costs = costs_gpu();
     struct pci_job job = cube_job();
@@ -64,7 +64,7 @@ static void test_formula(void **state)
 }
 
 /* Between nodes, a broadcast is half of an allreduce, and other collectives are not modelled. */
-static void test_one_way(void **state)
+TEST(test_one_way)
 {
     struct pci_costs costs = costs_gpu();
     struct pci_job all = cube_job(), bcast;
@@ -90,7 +90,7 @@ static void test_one_way(void **state)
     assert_true(isinf(pci_predict_us(&costs, &bcast, RING, LL, 1)));
 }
 
-static void test_offers(void **state)
+TEST(test_offers)
 {
     struct pci_costs costs = costs_gpu();
     struct pci_job job = cube_job();
@@ -112,7 +112,7 @@ static void test_offers(void **state)
 
 /* Three GPUs, each with 40 GB/s to both others, and rings over half of that. Direct wins where
  * only latency counts. */
-static void test_choice(void **state)
+TEST(test_choice)
 {
     struct pci_costs costs = costs_gpu();
     struct pci_job job = cube_job();
@@ -134,7 +134,7 @@ static void test_choice(void **state)
     assert_int_equal(choice.algorithm, RING);
 }
 
-static void test_channels(void **state)
+TEST(test_channels)
 {
     struct pci_costs costs = costs_gpu();
     struct pci_job job = cube_job();
@@ -148,7 +148,7 @@ static void test_channels(void **state)
     assert_int_equal(pci_predict_channels(&costs, &job, RING, SIMPLE, UINT64_MAX), 1);
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
     assert_string_equal(pci_algorithm_name(TWO_SHOT), "two-shot");
     assert_string_equal(pci_protocol_name(LL128), "ll128");
@@ -167,7 +167,7 @@ static int parse(const char *text, struct pci_costs *costs, char *error, size_t 
     return pci_costs_parse(text, strlen(text), costs, error, size);
 }
 
-static void test_parse(void **state)
+TEST(test_parse)
 {
     struct pci_costs costs = costs_gpu();
     char error[100];
@@ -187,7 +187,7 @@ static void test_parse(void **state)
     assert_close(costs.base[TWO_SHOT][SIMPLE], 8.4, 0);
 }
 
-static void test_parse_errors(void **state)
+TEST(test_parse_errors)
 {
     static const struct {
         const char *text, *error;
@@ -220,7 +220,7 @@ static void test_parse_errors(void **state)
 }
 
 /* Test too many words, a word that is too long, a null byte, and a message that does not fit. */
-static void test_parse_limits(void **state)
+TEST(test_parse_limits)
 {
     struct pci_costs costs = costs_gpu();
     char text[4096], error[100], tiny[4];
@@ -240,7 +240,7 @@ static void test_parse_limits(void **state)
     assert_int_equal(pci_costs_parse(NULL, 0, &costs, error, sizeof(error)), 0);
 }
 
-static void test_load(void **state)
+TEST(test_load)
 {
     struct pci_costs costs = costs_gpu();
     char path[] = "pci_costs_XXXXXX", error[100];
@@ -256,17 +256,4 @@ static void test_load(void **state)
     assert_int_equal(unlink(path), 0);
     assert_int_equal(pci_costs_load(path, &costs, error, sizeof(error)), -ENOENT);
     assert_string_equal(error, "No such file or directory");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_formula),      cmocka_unit_test(test_offers),
-        cmocka_unit_test(test_one_way),      cmocka_unit_test(test_choice),
-        cmocka_unit_test(test_channels),     cmocka_unit_test(test_names),
-        cmocka_unit_test(test_parse),        cmocka_unit_test(test_parse_errors),
-        cmocka_unit_test(test_parse_limits), cmocka_unit_test(test_load),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -276,7 +276,7 @@ static bool check_machine(uint32_t ngpus, uint32_t nodes)
     return parts;
 }
 
-static void test_machines(void **state)
+TEST(test_machines)
 {
     uint32_t parts = 0;
 
@@ -289,7 +289,7 @@ static void test_machines(void **state)
 
 /* One NVLink in one direction and twelve in the other: a tree
  * uses each edge in both directions, so the narrow direction limits it. */
-static void test_asymmetric(void **state)
+TEST(test_asymmetric)
 {
     struct pci_graph *graph = graph_of(
         "<system><cpu numaid='0' arch='x86_64' vendor='GenuineIntel' familyid='6' modelid='106'>"
@@ -314,7 +314,7 @@ static void test_asymmetric(void **state)
 }
 
 /* Two parts, each with a NIC that is faster than the path between the sockets. */
-static void test_parts(void **state)
+TEST(test_parts)
 {
     struct pci_doc *doc = doc_of_file("two-sockets-fast-nics.xml");
     struct pci_error error = {""};
@@ -346,13 +346,4 @@ static void test_parts(void **state)
     pci_chosen_fini(&chosen);
     pci_graph_free(graph);
     pci_doc_free(doc);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_asymmetric),
-                                       cmocka_unit_test(test_parts),
-                                       cmocka_unit_test(test_machines)};
-
-    return cmocka_run_group_tests_name("pci_random", tests, NULL, NULL);
 }

@@ -160,7 +160,7 @@ static unsigned compare_file(const char *folder, const char *file)
     return compared;
 }
 
-static void test_recorded(void **state)
+TEST(test_recorded)
 {
     const char *topologies = getenv("GPURING_TOPOLOGIES");
     char folder[PATH_MAX];
@@ -183,13 +183,4 @@ static void test_recorded(void **state)
     }
     assert_int_equal(closedir(dir), 0);
     assert_true(compared > 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_recorded),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -76,7 +76,7 @@ static void render(struct state *state, graph_renderer renderer)
     assert_int_equal(fclose(out), 0);
 }
 
-static void test_tree(void **in)
+TEST_WITH(setup, teardown, test_tree)
 {
     static const char expected[] =
         "2 CPUs, 3 GPUs, 2 network ports, 0 NVLink switches\n"
@@ -96,46 +96,45 @@ static void test_tree(void **in)
         "   `- PCI 0000:20:00.0  16.0 GT/s x16\n"
         "      `- GPU 2  rank 2  sm 80  GPUDirect RDMA\n"
         "         `- NVLink x2 to GPU 0\n";
-    struct state *state = *in;
+    struct state *t = *state;
     size_t size;
-    FILE *out = open_memstream(&state->text, &size);
+    FILE *out = open_memstream(&t->text, &size);
 
     assert_non_null(out);
-    assert_int_equal(pci_render_tree(out, state->doc, state->graph), 0);
+    assert_int_equal(pci_render_tree(out, t->doc, t->graph), 0);
     assert_int_equal(fclose(out), 0);
-    assert_string_equal(state->text, expected);
+    assert_string_equal(t->text, expected);
 }
 
-static void test_matrix(void **in)
+TEST_WITH(setup, teardown, test_matrix)
 {
-    struct state *state = *in;
+    struct state *t = *state;
 
-    render(state, pci_render_matrix);
-    assert_non_null(strstr(state->text, "GPU0    X      NV4    NV2    PIX    PHB    0\n"));
-    assert_non_null(strstr(state->text, "GPU1    NV4    X      NVB    PIX    PHB    0\n"));
-    assert_non_null(strstr(state->text, "GPU2    NV2    NVB    X      "));
-    assert_non_null(strstr(state->text, "GPU0    X      80     40     12.5   24     \n"));
-    assert_non_null(strstr(state->text, "NET1: m1 port 2, 25 GB/s\n"));
+    render(t, pci_render_matrix);
+    assert_non_null(strstr(t->text, "GPU0    X      NV4    NV2    PIX    PHB    0\n"));
+    assert_non_null(strstr(t->text, "GPU1    NV4    X      NVB    PIX    PHB    0\n"));
+    assert_non_null(strstr(t->text, "GPU2    NV2    NVB    X      "));
+    assert_non_null(strstr(t->text, "GPU0    X      80     40     12.5   24     \n"));
+    assert_non_null(strstr(t->text, "NET1: m1 port 2, 25 GB/s\n"));
 }
 
-static void test_matrix_of_nothing(void **in)
+TEST_WITH(setup, teardown, test_matrix_of_nothing)
 {
     static const char text[] = "<system version='1'><cpu numaid='0' affinity='1'/></system>";
-    struct state *state = *in;
+    struct state *t = *state;
     struct pci_error error;
 
-    pci_graph_free(state->graph);
-    pci_doc_free(state->doc);
-    state->graph = NULL;
-    assert_int_equal(pci_doc_parse(text, sizeof(text) - 1, &state->doc, &error), 0);
-    assert_int_equal(pci_graph_build(state->doc, NULL, &state->graph, &error), 0);
-    render(state, pci_render_matrix);
-    assert_string_equal(state->text, "No GPU and no NIC.\n");
+    pci_graph_free(t->graph);
+    pci_doc_free(t->doc);
+    t->graph = NULL;
+    assert_int_equal(pci_doc_parse(text, sizeof(text) - 1, &t->doc, &error), 0);
+    assert_int_equal(pci_graph_build(t->doc, NULL, &t->graph, &error), 0);
+    render(t, pci_render_matrix);
+    assert_string_equal(t->text, "No GPU and no NIC.\n");
 }
 
-static void test_nvlinks(void **in)
+TEST(test_nvlinks)
 {
-    (void) in;
     assert_int_equal(pci_nvlinks_of_bandwidth(70, 40), 2);
     assert_int_equal(pci_nvlinks_of_bandwidth(80, 240), 12);
     assert_int_equal(pci_nvlinks_of_bandwidth(86, 48), 4);
@@ -279,70 +278,56 @@ static void picture_check(const char *svg, struct picture *picture)
 }
 
 /* The picture is well-formed with any names, and contains all devices. */
-static void test_svg(void **in)
+TEST_WITH(setup, teardown, test_svg)
 {
-    struct state *state = *in;
+    struct state *t = *state;
     struct picture *picture = malloc(sizeof(*picture));
 
     assert_non_null(picture);
-    render(state, svg_render);
-    picture_check(state->text, picture);
-    assert_non_null(strstr(state->text, ">a &lt;machine&gt;</text>"));
-    assert_non_null(strstr(state->text, ">Omitted: &lt;b&gt;</text>"));
-    assert_non_null(strstr(state->text, ">Rings &amp; &lt;such&gt;</text>"));
-    assert_non_null(strstr(state->text, ">GPU 2</text>"));
-    assert_non_null(strstr(state->text, ">NET 1</text>"));
-    assert_non_null(strstr(state->text, ">12.5 GB/s  m&lt;0&gt;</text>"));
-    assert_non_null(strstr(state->text, "0 1 2  x4"));
+    render(t, svg_render);
+    picture_check(t->text, picture);
+    assert_non_null(strstr(t->text, ">a &lt;machine&gt;</text>"));
+    assert_non_null(strstr(t->text, ">Omitted: &lt;b&gt;</text>"));
+    assert_non_null(strstr(t->text, ">Rings &amp; &lt;such&gt;</text>"));
+    assert_non_null(strstr(t->text, ">GPU 2</text>"));
+    assert_non_null(strstr(t->text, ">NET 1</text>"));
+    assert_non_null(strstr(t->text, ">12.5 GB/s  m&lt;0&gt;</text>"));
+    assert_non_null(strstr(t->text, "0 1 2  x4"));
     /* The NVLinks of the two pairs. */
-    assert_non_null(strstr(state->text, ">NV4 80</text>"));
-    assert_non_null(strstr(state->text, ">NV2 40</text>"));
+    assert_non_null(strstr(t->text, ">NV4 80</text>"));
+    assert_non_null(strstr(t->text, ">NV2 40</text>"));
     /* There is a circle for each GPU and panel, two circles for roots, and a head for each edge
      * except the plain one. */
-    assert_int_equal(count_of(state->text, "<circle "), 8);
-    assert_int_equal(count_of(state->text, "class=\"root\""), 2);
-    assert_int_equal(count_of(state->text, " Q"), 8);
-    assert_int_equal(count_of(state->text, " Z\""), 7);
-    assert_int_equal(count_of(state->text, "nan"), 0);
+    assert_int_equal(count_of(t->text, "<circle "), 8);
+    assert_int_equal(count_of(t->text, "class=\"root\""), 2);
+    assert_int_equal(count_of(t->text, " Q"), 8);
+    assert_int_equal(count_of(t->text, " Z\""), 7);
+    assert_int_equal(count_of(t->text, "nan"), 0);
     free(picture);
 }
 
 /* Every machine with up to 8 GPUs fits a page: A4 across is 1123 pixels wide. */
-static void test_svg_machines(void **in)
+TEST_WITH(setup, teardown, test_svg_machines)
 {
     static const char *const names[] = {
         "chip-to-chip",    "cube-single-links", "eight-sm103", "eight-thirty-two-nics",
         "eight-two-level", "four-superchips",   "nvswitch",    "oddities",
         "power9",          "sixteen-torus",     "sixteen-pcie"};
-    struct state *state = *in;
+    struct state *t = *state;
     struct picture *picture = malloc(sizeof(*picture));
 
     assert_non_null(picture);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char file[64];
 
-        free(state->text);
-        pci_graph_free(state->graph);
+        free(t->text);
+        pci_graph_free(t->graph);
         snprintf(file, sizeof(file), "%s.xml", names[i]);
-        state->graph = graph_of_file(file, NULL);
-        render(state, pci_render_svg_machine);
-        picture_check(state->text, picture);
-        assert_true(pci_graph_count(state->graph, PCI_NODE_GPU) > 8 || picture->width <= 1123);
-        assert_true(picture->count >= pci_graph_count(state->graph, PCI_NODE_GPU));
+        t->graph = graph_of_file(file, NULL);
+        render(t, pci_render_svg_machine);
+        picture_check(t->text, picture);
+        assert_true(pci_graph_count(t->graph, PCI_NODE_GPU) > 8 || picture->width <= 1123);
+        assert_true(picture->count >= pci_graph_count(t->graph, PCI_NODE_GPU));
     }
     free(picture);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_tree, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_matrix, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_matrix_of_nothing, setup, teardown),
-        cmocka_unit_test(test_nvlinks),
-        cmocka_unit_test_setup_teardown(test_svg, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_svg_machines, setup, teardown),
-    };
-
-    return cmocka_run_group_tests_name("pci_render", tests, NULL, NULL);
 }

@@ -152,7 +152,7 @@ static void compare_file(const char *answer)
     json_decref(want);
 }
 
-static void test_recorded(void **state)
+TEST(test_recorded)
 {
     char folder[1024];
     struct dirent *entry;
@@ -250,7 +250,7 @@ static double reference_rate(unsigned mask)
  * in both directions. If NVLink connects the part, they do not exceed its cut bounds. None is below
  * the known results of the reference.
  */
-static void test_cube_parts(void **state)
+TEST(test_cube_parts)
 {
     char name[64];
     FILE *probe;
@@ -358,7 +358,7 @@ static double total(const struct pci_channels *channels)
 }
 
 /* From 0 to 256 GPUs on a switch, whose capacity is that of its links. */
-static void test_sizes(void **state)
+TEST(test_sizes)
 {
     static const uint32_t sizes[] = {1, 2, 3, 7, 8, 10, 11, 16, 32, 33, 256};
     struct pci_fabric fabric;
@@ -390,7 +390,7 @@ static void test_sizes(void **state)
 }
 
 /* Requested numbers of channels, including invalid ones. */
-static void test_limits(void **state)
+TEST(test_limits)
 {
     struct pci_fabric fabric;
     struct pci_search search;
@@ -425,7 +425,7 @@ static void test_limits(void **state)
 }
 
 /* GPUs without any path, and links without bandwidth: the answer reports it. */
-static void test_unreachable(void **state)
+TEST(test_unreachable)
 {
     struct pci_fabric fabric;
     struct pci_channels ring, tree;
@@ -456,7 +456,7 @@ static void test_unreachable(void **state)
 }
 
 /* The checker refuses each single fault. */
-static void test_check_sees(void **state)
+TEST(test_check_sees)
 {
     struct pci_fabric fabric;
     struct pci_channels ring, tree;
@@ -480,15 +480,4 @@ static void test_check_sees(void **state)
     assert_int_equal(pci_channels_check(&fabric, &tree, why, sizeof(why)), -EINVAL);
     both_fini(&ring, &tree);
     pci_fabric_fini(&fabric);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),       cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_unreachable), cmocka_unit_test(test_check_sees),
-        cmocka_unit_test(test_recorded),    cmocka_unit_test(test_cube_parts),
-    };
-
-    return cmocka_run_group_tests_name("pci_search", tests, NULL, NULL);
 }

@@ -109,7 +109,7 @@ static uint32_t compare(struct tour *tour, uint32_t forbidden)
     return optimal;
 }
 
-static void test_orders(void **state)
+TEST(test_orders)
 {
     uint32_t optimal = 0, tours = 0;
 
@@ -127,11 +127,4 @@ static void test_orders(void **state)
         pci_tour_fini(&tour);
     }
     assert_true(optimal >= tours * 7 / 10); /* moves alone find most of them */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_orders)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,7 +21,7 @@ static size_t count(const struct pci_doc *doc, const char *name)
     return n;
 }
 
-static void test_subset(void **state)
+TEST(test_subset)
 {
     static const unsigned ranks[] = {3, 0};
     struct pci_doc *doc = doc_of_file("two-sockets.xml");
@@ -39,7 +39,7 @@ static void test_subset(void **state)
 }
 
 /* Branches without GPUs and nets are removed: here the switch with another GPU, and a CPU. */
-static void test_subset_branches(void **state)
+TEST(test_subset_branches)
 {
     static const unsigned first[] = {0};
     struct pci_doc *doc = doc_of(
@@ -56,7 +56,7 @@ static void test_subset_branches(void **state)
     pci_doc_free(doc);
 }
 
-static void test_subset_refused(void **state)
+TEST(test_subset_refused)
 {
     static const unsigned twice[] = {1, 1}, missing[] = {0, 9};
     struct pci_doc *doc = doc_of_file("two-sockets.xml");
@@ -71,7 +71,7 @@ static void test_subset_refused(void **state)
 }
 
 /* Without ranks, positions in the document replace them. */
-static void test_subset_unranked(void **state)
+TEST(test_subset_unranked)
 {
     static const unsigned second[] = {1};
     struct pci_doc *doc = doc_of("<system><cpu numaid='0'><pci busid='0000:01:00.0'><gpu dev='5'/>"
@@ -91,7 +91,7 @@ static void test_subset_unranked(void **state)
 }
 
 /* If all GPUs reach each other, paths do not change. */
-static void test_nothing(void **state)
+TEST(test_nothing)
 {
     struct pci_graph *graph = graph_of_file("nvswitch.xml", NULL);
     uint32_t removed = 9;
@@ -112,7 +112,7 @@ static enum pci_peer odd_apart(void *context, uint32_t a, uint32_t b)
     return (a ^ b) & 1 ? PCI_PEER_ISOLATED : PCI_PEER_OK;
 }
 
-static void test_isolated(void **state)
+TEST(test_isolated)
 {
     struct pci_path_rules rules;
     struct pci_graph *graph;
@@ -132,7 +132,7 @@ static void test_isolated(void **state)
 }
 
 /* Several hosts in one document: only NVLink leads from one to the other. */
-static void test_hosts(void **state)
+TEST(test_hosts)
 {
     static const char *const text =
         "<system><cpu host_hash='0x1' numaid='0' arch='arm64'><pci busid='0000:01:00.0'>"
@@ -148,15 +148,4 @@ static void test_hosts(void **state)
     assert_int_equal(removed, 1);
     assert_int_equal(pci_graph_node(graph, PCI_NODE_GPU, 0)->gpu.rank, 1);
     pci_graph_free(graph);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_subset),         cmocka_unit_test(test_subset_branches),
-        cmocka_unit_test(test_subset_refused), cmocka_unit_test(test_subset_unranked),
-        cmocka_unit_test(test_nothing),        cmocka_unit_test(test_isolated),
-        cmocka_unit_test(test_hosts),
-    };
-    return cmocka_run_group_tests_name("pci_trim", tests, NULL, NULL);
 }

@@ -48,7 +48,7 @@ static char *text_of(const struct pci_doc *doc)
     return text;
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
     static const char zero[] = "<system version='1'>\0</system>";
     refused("", 0, -EINVAL, "empty");
@@ -77,7 +77,7 @@ static void test_refused(void **state)
 }
 
 /* Nothing grows without bound: depth, attributes, elements. */
-static void test_limits(void **state)
+TEST(test_limits)
 {
     size_t size = 16u << 20;
     char *text = malloc(size), *at = text;
@@ -102,7 +102,7 @@ static void test_limits(void **state)
 }
 
 /* The text is UTF-8, whatever encoding it declares. */
-static void test_encoding(void **state)
+TEST(test_encoding)
 {
     static const char *const texts[] = {
         "<?xml version='1.0' encoding='ISO-8859-1'?><system x='\xc3\xa4'/>",
@@ -119,7 +119,7 @@ static void test_encoding(void **state)
 }
 
 /* Ten megabytes are read and written without a change. */
-static void test_large(void **state)
+TEST(test_large)
 {
     struct pci_doc *doc;
     struct pci_error error = {""};
@@ -144,7 +144,7 @@ static void test_large(void **state)
 }
 
 /* Unknown content is kept, and escaped characters are restored. */
-static void test_round_trip(void **state)
+TEST(test_round_trip)
 {
     static const char *const text =
         "<?xml version='1.0'?><!-- a --><system version='1' x='&lt;&amp;"
@@ -166,7 +166,7 @@ static void test_round_trip(void **state)
     pci_doc_free(again);
 }
 
-static void test_build(void **state)
+TEST(test_build)
 {
     /* No first byte, no last byte, too long (twice), a surrogate, beyond Unicode, no character, a
      * control character. */
@@ -217,7 +217,7 @@ static void test_build(void **state)
 }
 
 /* Two processes see one GPU each of the same machine. */
-static void test_merge(void **state)
+TEST(test_merge)
 {
     struct pci_doc *a = doc_of(
         "<system version='1'><cpu numaid='0' arch='x86_64'>"
@@ -269,7 +269,7 @@ static void test_merge(void **state)
 
 /* Detected devices are merged into the template of a virtual machine, whose switches and speeds
  * stay. */
-static void test_template(void **state)
+TEST(test_template)
 {
     struct pci_doc *doc = doc_of_file("vm-template.xml"), *seen = doc_of_file("vm-detected.xml");
     struct pci_graph *graph;
@@ -286,7 +286,7 @@ static void test_template(void **state)
 }
 
 /* The same the other way round: devices move below the switches that are new. */
-static void test_template_last(void **state)
+TEST(test_template_last)
 {
     struct pci_doc *doc = doc_of_file("vm-detected.xml"), *tree = doc_of_file("vm-template.xml");
     struct pci_graph *graph;
@@ -301,7 +301,7 @@ static void test_template_last(void **state)
 }
 
 /* The processes of a host merge into the same document in any order of their parts. */
-static void test_merge_many(void **state)
+TEST(test_merge_many)
 {
     struct pci_doc *whole = doc_of_file("nvswitch.xml"), *merged = NULL;
     struct pci_graph *a, *b;
@@ -330,16 +330,4 @@ static void test_merge_many(void **state)
     pci_graph_free(b);
     pci_doc_free(whole);
     pci_doc_free(merged);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refused),    cmocka_unit_test(test_encoding),
-        cmocka_unit_test(test_limits),     cmocka_unit_test(test_large),
-        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_build),
-        cmocka_unit_test(test_merge),      cmocka_unit_test(test_template),
-        cmocka_unit_test(test_merge_many), cmocka_unit_test(test_template_last),
-    };
-    return cmocka_run_group_tests_name("pci_xml", tests, NULL, NULL);
 }

@@ -15,12 +15,6 @@
 #include "mca/coll_gpuring/util/status.h"
 #include "test/unit/plans.h"
 
-static void quiet(enum gpuring_log_level level, const char *text)
-{
-    (void) level;
-    (void) text;
-}
-
 static void accepts(enum gpuring_algorithm algorithm, int nranks, uint32_t nchannels,
                     uint32_t slots)
 {
@@ -44,17 +38,17 @@ static void accepts_all(enum gpuring_algorithm algorithm, int most_ranks, uint32
     }
 }
 
-static void test_ring(void **state)
+TEST(test_ring)
 {
     accepts_all(GPURING_ALGORITHM_RING, 64, 16);
 }
 
-static void test_tree(void **state)
+TEST(test_tree)
 {
     accepts_all(GPURING_ALGORITHM_TREE, 64, 16);
 }
 
-static void test_two_shot(void **state)
+TEST(test_two_shot)
 {
     struct test_plans plans;
     char text[256] = "";
@@ -70,7 +64,7 @@ static void test_two_shot(void **state)
     test_plans_free(&plans);
 }
 
-static void test_direct(void **state)
+TEST(test_direct)
 {
     for (int nranks = 2; nranks <= 64; nranks++) {
         accepts(GPURING_ALGORITHM_DIRECT, nranks, 1, 1);
@@ -78,7 +72,7 @@ static void test_direct(void **state)
 }
 
 /* The ranges of lanes cover the vector, are equal for equal shares, and are aligned. */
-static void test_lane_range(void **state)
+TEST(test_lane_range)
 {
     static const uint64_t totals[] = {0, 1, 2, 31, 32, 33, 1000003, UINT64_C(1) << 60};
     struct test_plans plans;
@@ -103,7 +97,7 @@ static void test_lane_range(void **state)
     test_plans_free(&plans);
 }
 
-static void test_bad_arguments(void **state)
+TEST(test_bad_arguments)
 {
     struct gpuring_channel channel = {.ring = {1, 1, 0}, .tree = {{-1, {1, -1, -1}}, {-1, {-1}}}};
     struct gpuring_plan_input input = {.rank = 0, .nranks = 1, .channels = &channel};
@@ -491,7 +485,7 @@ static const struct mutation {
 #undef TREE
 };
 
-static void test_mutations(void **state)
+TEST(test_mutations)
 {
     int failures = 0;
 
@@ -517,7 +511,7 @@ static void test_mutations(void **state)
 }
 
 /* Both ranks send twice before their first receive, which needs two slots. */
-static void test_slots(void **state)
+TEST(test_slots)
 {
     struct test_plans plans;
     char text[256];
@@ -564,15 +558,4 @@ static void test_slots(void **state)
     test_plans_free(&plans);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ring),       cmocka_unit_test(test_tree),
-        cmocka_unit_test(test_two_shot),   cmocka_unit_test(test_direct),
-        cmocka_unit_test(test_lane_range), cmocka_unit_test(test_bad_arguments),
-        cmocka_unit_test(test_mutations),  cmocka_unit_test(test_slots),
-    };
-
-    gpuring_log_set(quiet, GPURING_LOG_ERROR);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_GROUP(quiet_log, NULL)

@@ -23,7 +23,7 @@ static void prove(int nnodes, int size, uint32_t nstripes, int root)
     test_plans_free(&plans);
 }
 
-static void stages_are_proven(void **state)
+TEST(stages_are_proven)
 {
     for (int nnodes = 2; nnodes <= 16; nnodes++) {
         for (int size = 2; size <= 8; size++) {
@@ -39,7 +39,7 @@ static void stages_are_proven(void **state)
 }
 
 /* Both stages together give block `from` of a rank's output the block of rank `from` for it. */
-static void stages_are_an_alltoall(void **state)
+TEST(stages_are_an_alltoall)
 {
     for (int nnodes = 2; nnodes <= 5; nnodes++) {
         for (int size = 2; size <= 4; size++) {
@@ -68,7 +68,7 @@ static void stages_are_an_alltoall(void **state)
     }
 }
 
-static void ranks_have_few_connections(void **state)
+TEST(ranks_have_few_connections)
 {
     struct test_plans plans;
     uint32_t remote = 0;
@@ -89,7 +89,7 @@ static void ranks_have_few_connections(void **state)
 }
 
 /* Both stages need as many slots as the checker says. */
-static void one_slot_is_too_few_in_a_node(void **state)
+TEST(one_slot_is_too_few_in_a_node)
 {
     struct test_plans plans;
     char text[256] = "";
@@ -101,7 +101,7 @@ static void one_slot_is_too_few_in_a_node(void **state)
 }
 
 /* A rank that sends a block after it has received the one that replaces it is refused. */
-static void order_is_safe_in_place(void **state)
+TEST(order_is_safe_in_place)
 {
     static const int roots[] = {GPURING_ROOT_BETWEEN_NODES, GPURING_ROOT_WITHIN_NODES};
 
@@ -131,7 +131,7 @@ static void order_is_safe_in_place(void **state)
 
 /* A lane with too many connections, counting those that only the second stage uses, is not flagged.
  */
-static void lanes_of_single_use_have_few_connections(void **state)
+TEST(lanes_of_single_use_have_few_connections)
 {
     for (int size = 2; size <= 70; size++) {
         struct gpuring_plan_input input = {
@@ -144,18 +144,4 @@ static void lanes_of_single_use_have_few_connections(void **state)
                          29 + size - 1 <= GPURING_ONCE_MOST);
         gpuring_plan_free(plan);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stages_are_proven),
-        cmocka_unit_test(stages_are_an_alltoall),
-        cmocka_unit_test(ranks_have_few_connections),
-        cmocka_unit_test(one_slot_is_too_few_in_a_node),
-        cmocka_unit_test(order_is_safe_in_place),
-        cmocka_unit_test(lanes_of_single_use_have_few_connections),
-    };
-
-    return cmocka_run_group_tests_name("alltoall by node", tests, NULL, NULL);
 }

@@ -23,12 +23,6 @@ struct net {
     int shared; /* true: all lanes of a rank share one port; false: one link per pair of ranks */
 };
 
-static void quiet(enum gpuring_log_level level, const char *text)
-{
-    (void) level;
-    (void) text;
-}
-
 static void link_of(void *context, int from, uint32_t lane, int to,
                     struct gpuring_simulate_link *link)
 {
@@ -77,7 +71,7 @@ static void assert_near(double value, double expected)
 }
 
 /* A ring has 2(n-1) hops, each of one chunk if the vector has only one. */
-static void test_ring_latency(void **state)
+TEST(test_ring_latency)
 {
     for (int n = 2; n <= 16; n++) {
         struct net net = {.latency = 3, .bandwidth = FAST, .nranks = n};
@@ -93,7 +87,7 @@ static void test_ring_latency(void **state)
 }
 
 /* 2(n-1)/n of the vector through each link. */
-static void test_ring_bandwidth(void **state)
+TEST(test_ring_bandwidth)
 {
     for (int n = 2; n <= 16; n++) {
         struct net net = {.latency = 0, .bandwidth = 1000, .nranks = n};
@@ -109,7 +103,7 @@ static void test_ring_bandwidth(void **state)
 
 /* Two channels in the same order with one port per rank have half the share each and twice the
  * load. */
-static void test_contention(void **state)
+TEST(test_contention)
 {
     struct net net = {.latency = 0, .bandwidth = 1000, .nranks = 2, .shared = 1};
     struct gpuring_simulate_config config = config_of(&net, 4 * 65536, 65536);
@@ -118,7 +112,7 @@ static void test_contention(void **state)
 }
 
 /* A tree has two hops for two ranks, to the root and back, with any number of slots. */
-static void test_tree(void **state)
+TEST(test_tree)
 {
     struct net net = {.latency = 5, .bandwidth = FAST, .nranks = 2};
     struct gpuring_simulate_config config = config_of(&net, 8192, 4096);
@@ -133,7 +127,7 @@ static void test_tree(void **state)
 }
 
 /* Direct has one hop. With one slot, each window takes a round trip. */
-static void test_direct(void **state)
+TEST(test_direct)
 {
     struct net net = {.latency = 7, .bandwidth = FAST, .nranks = 4};
     struct gpuring_simulate_config config = config_of(&net, 4096, 4096);
@@ -145,7 +139,7 @@ static void test_direct(void **state)
 }
 
 /* Two hops for any number of ranks, and each link carries two of the vector's n parts. */
-static void test_two_shot(void **state)
+TEST(test_two_shot)
 {
     for (int n = 2; n <= 16; n++) {
         struct net net = {.latency = 3, .bandwidth = FAST, .nranks = n};
@@ -160,7 +154,7 @@ static void test_two_shot(void **state)
     }
 }
 
-static void test_errors(void **state)
+TEST(test_errors)
 {
     struct net net = {.latency = 7, .bandwidth = 0, .nranks = 2};
     struct gpuring_simulate_config config = config_of(&net, 4096, 4096);
@@ -189,7 +183,7 @@ static void test_errors(void **state)
 }
 
 /* Bounds of parts are exact, also where products of elements and parts overflow. */
-static void test_part_bounds(void **state)
+TEST(test_part_bounds)
 {
     static const uint64_t totals[] = {1, 31, 96, 1000003, UINT64_C(1) << 60, UINT64_MAX};
     static const uint32_t parts[] = {1, 2, 3, 64, 1000, UINT32_MAX};
@@ -208,7 +202,7 @@ static void test_part_bounds(void **state)
 }
 
 /* The first channels of a plan tile the vector alone, and are its first lanes. */
-static void test_first_lanes(void **state)
+TEST(test_first_lanes)
 {
     static const uint32_t lanes_of_two[GPURING_ALGORITHM_COUNT] = {[GPURING_ALGORITHM_RING] = 2,
                                                                    [GPURING_ALGORITHM_DIRECT] = 2,
@@ -255,7 +249,7 @@ static void cluster_link(void *context, int from, uint32_t lane, int to,
 
 /* In an alltoall between 35 ranks with chunks as on GPUs, the network devices, which have the most
  * load, are busy. */
-static void test_many(void **state)
+TEST(test_many)
 {
     struct gpuring_simulate_config config = {.bytes = 35u << 20,
                                              .chunk_bytes = 120 << 10,
@@ -314,7 +308,7 @@ static struct gpuring_simulate_config node_config(struct cluster *cluster, uint6
 }
 
 /* From 32 ranks per node on, a sum needs several steps. */
-static void test_nodes_are_proven(void **state)
+TEST(test_nodes_are_proven)
 {
     static const int sizes[] = {1, 2, 3, 31, 32, 70};
 
@@ -335,7 +329,7 @@ static void test_nodes_are_proven(void **state)
 
 /* Two-shot between nodes: 2 (N - 1) hops between nodes and two inside them, and 2 (N - 1) / N times
  * the vector through the device of a node. */
-static void test_nodes(void **state)
+TEST(test_nodes)
 {
     for (int nnodes = 2; nnodes <= 9; nnodes++) {
         struct cluster cluster = {nnodes, 1 + nnodes % 5, 0.25, 3, FAST, 0};
@@ -406,7 +400,7 @@ static void build_on_hosts(struct test_plans *plans, enum gpuring_algorithm algo
 }
 
 /* Use nodes of 1, 2, 3, 1 .. ranks, and one of 100, whose leader needs several steps for a sum. */
-static void test_doubling(void **state)
+TEST(test_doubling)
 {
     int sizes[40];
 
@@ -520,7 +514,7 @@ static double time_of_alltoall(struct cluster *cluster, uint64_t block, bool by_
 }
 
 /* A rank sends one message to each other node, and the second stage moves few bytes more. */
-static void test_by_node(void **state)
+TEST(test_by_node)
 {
     struct cluster cluster = {8, 4, 0, 0, FAST, 1};
     double direct = time_of_alltoall(&cluster, 128, false);
@@ -547,27 +541,10 @@ static void print_alltoalls(int nnodes, int size)
     }
 }
 
+TEST_GROUP(quiet_log, NULL)
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-
-        cmocka_unit_test(test_ring_latency),
-        cmocka_unit_test(test_ring_bandwidth),
-        cmocka_unit_test(test_contention),
-        cmocka_unit_test(test_tree),
-        cmocka_unit_test(test_direct),
-        cmocka_unit_test(test_two_shot),
-        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_part_bounds),
-        cmocka_unit_test(test_first_lanes),
-        cmocka_unit_test(test_many),
-        cmocka_unit_test(test_nodes),
-        cmocka_unit_test(test_doubling),
-        cmocka_unit_test(test_nodes_are_proven),
-        cmocka_unit_test(test_by_node),
-    };
-
-    gpuring_log_set(quiet, GPURING_LOG_ERROR);
     if (argc > 3 && strcmp(argv[3], "alltoall") == 0) {
         print_alltoalls(atoi(argv[1]), atoi(argv[2]));
         return 0;
@@ -576,5 +553,5 @@ int main(int argc, char **argv)
         print_table(atoi(argv[1]), atoi(argv[2]), argc > 3 ? argv[3] : "rtd2");
         return 0;
     }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run();
 }

@@ -68,7 +68,7 @@ static int clear_all(void **state)
     return 0;
 }
 
-static void test_all_offer_the_same(void **state)
+TEST_WITH(NULL, clear_all, test_all_offer_the_same)
 {
     static const uint32_t identities[] = {1, UINT32_C(0x80000000), UINT32_C(0x12345678),
                                           UINT32_MAX};
@@ -82,7 +82,7 @@ static void test_all_offer_the_same(void **state)
     }
 }
 
-static void test_one_rank_differs(void **state)
+TEST_WITH(NULL, clear_all, test_one_rank_differs)
 {
     for (int differs = 0; differs < RANKS; differs++) {
         for (int bit = 0; bit < 32; bit++) {
@@ -101,7 +101,7 @@ static void test_one_rank_differs(void **state)
     }
 }
 
-static void test_freed_in_another_order(void **state)
+TEST_WITH(NULL, clear_all, test_freed_in_another_order)
 {
     for (int rank = 0; rank < RANKS; rank++) {
         for (uint32_t i = 0; i < 4; i++) {
@@ -114,7 +114,7 @@ static void test_freed_in_another_order(void **state)
 }
 
 /* A rank that has destroyed connections beyond its limit makes the others destroy them, too. */
-static void test_pools_become_equal(void **state)
+TEST_WITH(NULL, clear_all, test_pools_become_equal)
 {
     for (uint32_t i = 1; i <= 4; i++) {
         for (int rank = 0; rank < RANKS; rank++) {
@@ -132,7 +132,7 @@ static void test_pools_become_equal(void **state)
     assert_int_equal(offer_all(KEY), 9);
 }
 
-static void test_failed_ones_are_not_offered(void **state)
+TEST_WITH(NULL, clear_all, test_failed_ones_are_not_offered)
 {
     for (int rank = 0; rank < RANKS; rank++) {
         put(rank, KEY, 1, 8);
@@ -143,7 +143,7 @@ static void test_failed_ones_are_not_offered(void **state)
     assert_int_equal(destroyed, 2 * RANKS);
 }
 
-static void test_limit(void **state)
+TEST_WITH(NULL, clear_all, test_limit)
 {
     struct gpuring_pooled *offer;
 
@@ -166,7 +166,7 @@ static bool is_odd(const struct gpuring_pooled *pooled)
 }
 
 /* Destroy the oldest of the connections that hold scarce resources, and keep the others. */
-static void test_give_up(void **state)
+TEST_WITH(NULL, clear_all, test_give_up)
 {
     struct gpuring_pooled *offer;
 
@@ -182,19 +182,4 @@ static void test_give_up(void **state)
     assert_false(gpuring_pool_give_up(&pools[0], is_odd));
     assert_int_equal(gpuring_pool_count(&pools[0]), 2);
     assert_int_equal(destroyed, 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_all_offer_the_same, clear_all),
-        cmocka_unit_test_teardown(test_one_rank_differs, clear_all),
-        cmocka_unit_test_teardown(test_freed_in_another_order, clear_all),
-        cmocka_unit_test_teardown(test_pools_become_equal, clear_all),
-        cmocka_unit_test_teardown(test_failed_ones_are_not_offered, clear_all),
-        cmocka_unit_test_teardown(test_limit, clear_all),
-        cmocka_unit_test_teardown(test_give_up, clear_all),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

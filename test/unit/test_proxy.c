@@ -129,7 +129,7 @@ static void all_to_all(const struct gpuring_mock_faults *faults,
     assert_int_equal(gpuring_mock_violations(), 0);
 }
 
-static void test_clean_network(void **state)
+TEST(test_clean_network)
 {
     const struct gpuring_mock_faults none = {.seed = 1};
 
@@ -138,7 +138,7 @@ static void test_clean_network(void **state)
     }
 }
 
-static void test_rough_network(void **state)
+TEST(test_rough_network)
 {
     for (uint64_t seed = 1; seed <= 6; seed++) {
         const struct gpuring_mock_faults faults = {
@@ -149,7 +149,7 @@ static void test_rough_network(void **state)
 }
 
 /* Credits are separate messages only if slots are sent in one direction alone. */
-static void test_credits_ride(void **state)
+TEST(test_credits_ride)
 {
     const struct gpuring_mock_faults none = {.seed = 1};
 
@@ -205,7 +205,7 @@ static void test_credits_ride(void **state)
 
 /* The sender's operation ends before its proxy has woken up, and long before the receiver begins.
  * No chunk is lost, and the proxy sleeps only after it has sent its chunks. */
-static void test_late_receiver(void **state)
+TEST(test_late_receiver)
 {
     const struct gpuring_mock_faults none = {.seed = 1};
     struct process a, b;
@@ -227,7 +227,7 @@ static void test_late_receiver(void **state)
     both_stop(&a, &b);
 }
 
-static void test_lost_chunk(void **state)
+TEST(test_lost_chunk)
 {
     const struct gpuring_mock_faults faults = {.seed = 1, .lose_post = 10};
     struct process a, b;
@@ -255,7 +255,7 @@ static void test_lost_chunk(void **state)
     both_stop(&a, &b);
 }
 
-static void test_killed_peer(void **state)
+TEST(test_killed_peer)
 {
     const struct gpuring_mock_faults none = {.seed = 1};
     struct process a, b;
@@ -275,7 +275,7 @@ static void test_killed_peer(void **state)
 }
 
 /* If one end gives up, the other one learns the reason, and other connections continue. */
-static void test_abort(void **state)
+TEST(test_abort)
 {
     const struct gpuring_mock_faults none = {.seed = 1};
     struct process a, b;
@@ -303,7 +303,7 @@ static void test_abort(void **state)
 }
 
 /* If a peer hangs, no end gets an error, but closing takes a limited time. */
-static void test_hung_peer(void **state)
+TEST(test_hung_peer)
 {
     const struct gpuring_mock_faults none = {.seed = 1};
     struct process a, b;
@@ -329,7 +329,7 @@ static void test_hung_peer(void **state)
     process_stop(&b);
 }
 
-static void test_stalled_peer_recovers(void **state)
+TEST(test_stalled_peer_recovers)
 {
     const struct gpuring_mock_faults none = {.seed = 1};
     struct process a, b;
@@ -351,7 +351,7 @@ static void test_stalled_peer_recovers(void **state)
 }
 
 /* Overrun counters must end in an error, not in wild copies. */
-static void test_corrupt_counters(void **state)
+TEST(test_corrupt_counters)
 {
     const struct gpuring_mock_faults none = {.seed = 1};
     struct process a, b;
@@ -372,7 +372,7 @@ static void test_corrupt_counters(void **state)
 }
 
 /* The proxy does not look at wrong counters of a link while only other links are in use. */
-static void test_idle_links(void **state)
+TEST(test_idle_links)
 {
     const struct gpuring_mock_faults none = {.seed = 1};
     struct process a, b;
@@ -398,7 +398,7 @@ static void test_idle_links(void **state)
 }
 
 /* Connections are added and removed while others carry traffic. */
-static void test_add_and_remove_under_load(void **state)
+TEST(test_add_and_remove_under_load)
 {
     const struct gpuring_mock_faults faults = {.seed = 5, .delay_polls = 3};
     struct process a, b;
@@ -422,7 +422,7 @@ static void test_add_and_remove_under_load(void **state)
 }
 
 /* All nets that share a proxy: verbs and UCX. */
-static void test_two_nets(void **state)
+TEST(test_two_nets)
 {
     const struct gpuring_mock_faults none = {.seed = 1};
     struct gpuring_net *more;
@@ -450,7 +450,7 @@ static void test_two_nets(void **state)
 
 /* A forked child has no progress thread, so releasing the proxy there must not wait for the
  * thread. */
-static void test_fork(void **state)
+TEST(test_fork)
 {
     const struct gpuring_mock_faults none = {.seed = 1};
     struct process a;
@@ -470,26 +470,4 @@ static void test_fork(void **state)
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
     process_stop(&a);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_clean_network),
-        cmocka_unit_test(test_rough_network),
-        cmocka_unit_test(test_credits_ride),
-        cmocka_unit_test(test_late_receiver),
-        cmocka_unit_test(test_lost_chunk),
-        cmocka_unit_test(test_killed_peer),
-        cmocka_unit_test(test_abort),
-        cmocka_unit_test(test_hung_peer),
-        cmocka_unit_test(test_stalled_peer_recovers),
-        cmocka_unit_test(test_corrupt_counters),
-        cmocka_unit_test(test_idle_links),
-        cmocka_unit_test(test_add_and_remove_under_load),
-        cmocka_unit_test(test_two_nets),
-        cmocka_unit_test(test_fork),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
 
 /* Two threads that wait for an operation drive it while the threads of both proxies sleep. A thread
  * that does not wait wakes its proxy's thread. */
-static void test_driven(void **state)
+TEST(test_driven)
 {
     const struct gpuring_mock_faults none = {.seed = 1};
     struct process a, b;
@@ -52,7 +52,7 @@ static void test_driven(void **state)
 
 /* At the end of an operation that a thread has driven, slots that the net did not accept are left
  * to the proxy's thread. */
-static void test_left_to_the_thread(void **state)
+TEST(test_left_to_the_thread)
 {
     const struct gpuring_mock_faults faults = {.seed = 1, .again_permille = 900};
     struct process a, b;
@@ -79,14 +79,4 @@ static void test_left_to_the_thread(void **state)
     }
     pair_close(&pair);
     both_stop(&a, &b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_driven),
-        cmocka_unit_test(test_left_to_the_thread),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

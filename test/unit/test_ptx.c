@@ -16,7 +16,7 @@
 
 /* Every thread of a segment of eight gets the value of the last thread, as in the kernels. In a
  * second shuffle, threads arrive from different branches. */
-static void test_shuffle(void **state)
+TEST(test_shuffle)
 {
     ptx_run_well("", "shfl.sync.idx.b32 %r5|%p1, %r0, 7, 6175, -1;\n"
                      "cvt.u64.u32 %rd7, %r5; st.u64 [%rd2], %rd7;");
@@ -35,7 +35,7 @@ static void test_shuffle(void **state)
     }
 }
 
-static void test_vote(void **state)
+TEST(test_vote)
 {
     ptx_run_well("", "setp.ne.s32 %p1, %r0, 40; vote.sync.all.pred %p2, %p1, -1;\n"
                      "selp.u64 %rd7, 1, 2, %p2; st.u64 [%rd2], %rd7;");
@@ -45,7 +45,7 @@ static void test_vote(void **state)
 }
 
 /* Threads exchange data through shared memory, and the result of the barrier covers all threads. */
-static void test_barrier(void **state)
+TEST(test_barrier)
 {
     /* A parameter whose number is computed. */
     ptx_run_well("", "mov.b64 %rd5, pa; add.s64 %rd5, %rd5, 16; ld.param.u64 %rd6, [%rd5];\n"
@@ -69,7 +69,7 @@ static void test_barrier(void **state)
 
 /* A shared variable of the module belongs to the block, in addition to the variables of the
  * kernel. */
-static void test_module_variable(void **state)
+TEST(test_module_variable)
 {
     ptx_run_well(".shared .align 8 .u64 common;\n",
                  "setp.ne.s32 %p1, %r0, 33; @!%p1 st.shared.u64 [common], 77;\n"
@@ -93,7 +93,7 @@ static const char function[] =
     "ld.param.b64 %rd5, [r]; ld.param.b64 %rd6, [r+8];\n}\n"
 
 /* Call a function from two places, which depend on the number of the thread. */
-static void test_call(void **state)
+TEST(test_call)
 {
     ptx_run_well(
         function,
@@ -108,7 +108,7 @@ static void test_call(void **state)
 
 /* A thread waits for another thread of its warp with a lower program counter, because each thread
  * has a separate one. */
-static void test_waiting(void **state)
+TEST(test_waiting)
 {
     ptx_run_well("", "setp.ne.s32 %p1, %r0, 5; @%p1 bra $wait;\n"
                      "st.volatile.global.u64 [%rd3], 1;\nbra.uni $end;\n"
@@ -121,7 +121,7 @@ static void test_waiting(void **state)
                      "$write:\nst.release.sys.global.u64 [%rd3], 1;\n$end:\nbar.sync 0;");
 }
 
-static void test_order(void **state)
+TEST(test_order)
 {
     /* The first thread takes a number. The clock counts the instructions before it. */
     static const char body[] = "mov.u64 %rd5, %globaltimer; st.u64 [%rd2], %rd5;";
@@ -137,7 +137,7 @@ static void test_order(void **state)
     }
 }
 
-static void test_alignment(void **state)
+TEST(test_alignment)
 {
     ptx_run_badly("ld.v2.u64 {%rd5, %rd6}, [%rd3+8];", PTX_MISALIGNED, "reads 16 bytes");
     ptx_run_badly("setp.eq.s32 %p1, %r0, 37; mov.u64 %rd5, 0; @%p1 mov.u64 %rd5, 2;\n"
@@ -146,7 +146,7 @@ static void test_alignment(void **state)
     ptx_run_badly("st.shared.u16 [shared+1], 1;", PTX_MISALIGNED, "writes 2 bytes");
 }
 
-static void test_addresses(void **state)
+TEST(test_addresses)
 {
     ptx_run_badly("ld.u64 %rd5, [%rd3+2048];", PTX_ADDRESS, "does not reach");
     ptx_run_badly("mov.u64 %rd5, 0; st.global.u8 [%rd5], 1;", PTX_ADDRESS,
@@ -157,7 +157,7 @@ static void test_addresses(void **state)
                   "24 of the kernel's parameters");
 }
 
-static void test_barriers(void **state)
+TEST(test_barriers)
 {
     ptx_run_badly("setp.eq.s32 %p1, %r0, 50; @%p1 bra $end;\nbar.sync 0;\n$end:", PTX_BARRIER,
                   "barrier");
@@ -180,7 +180,7 @@ static void test_barriers(void **state)
     "$takes:\nmov.u32 %r7, 1;\n" sync "\n"                                 \
     "ld.shared.u64 %rd5, [%r5+0];\nst.u64 [%rd2], %rd5; bar.arrive 2, 64;\n$end:\n"
 
-static void test_named_barriers(void **state)
+TEST(test_named_barriers)
 {
     ptx_run_well("", PRODUCER("bar.arrive 1, 64;", "bar.sync %r7, 64;"));
     assert_int_equal(ptx_memory.out[31], 5);
@@ -205,7 +205,7 @@ static void test_named_barriers(void **state)
     "ld.u64 %rd5, [%rd3]; bar.sync 1, 64; st.u64 [%rd2], 7;\n"       \
     "bra.uni $end;\n$second:\n" reads "\n$end:\nbar.sync 0;\n"
 
-static void test_many_readers(void **state)
+TEST(test_many_readers)
 {
     ptx_run_well("", MANY_READERS(""));
     assert_int_equal(ptx_memory.out[31], 7);
@@ -213,7 +213,7 @@ static void test_many_readers(void **state)
     ptx_run_badly(MANY_READERS("ld.u64 %rd5, [%rd3];"), PTX_RACE, "since the last barrier");
 }
 
-static void test_groups(void **state)
+TEST(test_groups)
 {
     ptx_run_badly("setp.eq.s32 %p1, %r0, 9; @%p1 bra $end;\n"
                   "shfl.sync.idx.b32 %r5, %r0, 0, 31, -1;\n$end:",
@@ -228,7 +228,7 @@ static void test_groups(void **state)
                   PTX_SYNC, "takes from lane 20, which does not take part");
 }
 
-static void test_unwritten(void **state)
+TEST(test_unwritten)
 {
     ptx_run_badly("add.s64 %rd7, %rd5, 1;", PTX_UNWRITTEN, "reads a register");
     ptx_run_badly("setp.eq.s32 %p1, %r0, 33; @!%p1 mov.u64 %rd5, 1;\nst.u64 [%rd2], %rd5;",
@@ -238,7 +238,7 @@ static void test_unwritten(void **state)
 }
 
 /* Without its barrier, the exchange of test_barrier is a race in any order of threads. */
-static void test_races(void **state)
+TEST(test_races)
 {
     ptx_run_badly("mov.u32 %r5, shared; shl.b32 %r6, %r0, 3; add.s32 %r5, %r5, %r6;\n"
                   "st.shared.u64 [%r5], 1; st.shared.u32 [shared+36], 2;",
@@ -253,7 +253,7 @@ static void test_races(void **state)
                      "st.relaxed.sys.global.u32 [%rd3], 1; ld.volatile.u32 %r6, [%rd3];");
 }
 
-static void test_limits(void **state)
+TEST(test_limits)
 {
     ptx_run_badly("$again:\nbra.uni $again;", PTX_LIMIT, "has run 1000000 instructions");
     ptx_run_badly("mov.u32 %r5, 0; div.u32 %r6, %r0, %r5;", PTX_ARITHMETIC, "divides by zero");
@@ -262,7 +262,7 @@ static void test_limits(void **state)
 }
 
 /* Unknown text is refused with its line and word. */
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
     static const struct {
         const char *body, *says;
@@ -299,7 +299,7 @@ static void test_refusals(void **state)
 }
 
 /* A text that is cut off at any place is refused unless it is complete. */
-static void test_ends(void **state)
+TEST(test_ends)
 {
     char *text = strdup(ptx_module_of(function, "{ .reg .pred %p1; mov.u32 %r5, 1; }\n"));
     char why[300];
@@ -313,21 +313,4 @@ static void test_ends(void **state)
         ptx_program_free(program);
     }
     free(text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shuffle),        cmocka_unit_test(test_vote),
-        cmocka_unit_test(test_barrier),        cmocka_unit_test(test_module_variable),
-        cmocka_unit_test(test_call),           cmocka_unit_test(test_waiting),
-        cmocka_unit_test(test_order),          cmocka_unit_test(test_alignment),
-        cmocka_unit_test(test_addresses),      cmocka_unit_test(test_barriers),
-        cmocka_unit_test(test_named_barriers), cmocka_unit_test(test_many_readers),
-        cmocka_unit_test(test_groups),         cmocka_unit_test(test_unwritten),
-        cmocka_unit_test(test_races),          cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_refusals),       cmocka_unit_test(test_ends),
-    };
-
-    return cmocka_run_group_tests_name("ptx", tests, NULL, NULL);
 }

@@ -200,7 +200,7 @@ static void check_one(const char *text, const char *result, size_t place,
         }                                                                                       \
     } while (0)
 
-static void test_arithmetic(void **state)
+TEST(test_arithmetic)
 {
     for (uint32_t shift = 0; shift < 4; shift++) {
         for (uint32_t i = 0; i < PTX_TEST_WORDS; i++) {
@@ -215,7 +215,7 @@ static void test_arithmetic(void **state)
 }
 
 /* Sums, products, minima and maxima of pairs, computed by hand. */
-static void test_halves(void **state)
+TEST(test_halves)
 {
     static const struct {
         const char *op;
@@ -257,14 +257,4 @@ static void test_halves(void **state)
                      cases[i].b, (unsigned) ptx_memory.out[PTX_TEST_THREADS - 1], cases[i].result);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_arithmetic),
-        cmocka_unit_test(test_halves),
-    };
-
-    return cmocka_run_group_tests_name("ptx_alu", tests, NULL, NULL);
 }

@@ -73,7 +73,7 @@ static void expect_error(const char *body, bool one_gpu)
 #define READS "ld.global.u64 %rd8, [%rd0+64]; st.global.u64 [%rd2], %rd8;"
 
 /* Send ordinary data with a flag, using a fence and an acquire of sufficient scope. */
-static void test_messages(void **state)
+TEST(test_messages)
 {
 
     expect_right(WRITER(DATA "fence.acq_rel.sys; st.relaxed.sys.global.u64 [%rd0], 1;")
@@ -108,7 +108,7 @@ static void test_messages(void **state)
 }
 
 /* A slot is written again once it has been given back. */
-static void test_credits(void **state)
+TEST(test_credits)
 {
     expect_right(WRITER("ld.global.u64 %rd8, [%rd0+64]; fence.acq_rel.sys;\n"
                         "st.relaxed.sys.global.u64 [%rd0], 1;")
@@ -122,7 +122,7 @@ static void test_credits(void **state)
 /* Two strong stores: the second one may become visible before the first one unless a fence or a
  * release is between them. The reader may read an old value unless the load that found the flag is
  * an acquire. */
-static void test_strong_words(void **state)
+TEST(test_strong_words)
 {
     expect_right(
         WRITER("st.relaxed.sys.global.u64 [%rd0+64], 6; fence.acq_rel.sys;\n"
@@ -156,7 +156,7 @@ static void test_strong_words(void **state)
            "\nst.relaxed.sys.global.u64 [%rd0], %rd9; st.global.u64 [%rd2], %rd8;") \
     TAKER("ld.acquire.sys.global.u64 %rd7, [%rd0];", "st.relaxed.sys.global.u64 [%rd0+64], 6;")
 
-static void test_late_loads(void **state)
+TEST(test_late_loads)
 {
     static const char late[] = LATE(""), fence[] = LATE("fence.acq_rel.sys;"),
                       value[] = LATE("and.b64 %rd9, %rd8, 0; or.b64 %rd9, %rd9, 1;"),
@@ -188,7 +188,7 @@ static void test_late_loads(void **state)
     "vote.sync.all.pred %p5, %p3, -1; @!%p5 bra $again;\n"
 #define LOAD "ld.volatile.global.v2.u64 {%rd12, %rd13}, [%rd0];"
 
-static void test_lines(void **state)
+TEST(test_lines)
 {
     /* Use the data of the load that has found the flag; or load the data again. */
     static const char together[] = LINES(STORE, UNTIL(LOAD)),
@@ -205,7 +205,7 @@ static void test_lines(void **state)
 }
 
 /* A word of data and flag together, as of LL, is whole. */
-static void test_whole_words(void **state)
+TEST(test_whole_words)
 {
     static const char text[] = WRITER("mov.u64 %rd10, 4294967303;\n"
                                       "st.volatile.global.v2.u64 [%rd0], {%rd10, %rd10};")
@@ -213,15 +213,4 @@ static void test_whole_words(void **state)
               "and.b64 %rd8, %rd13, 255; st.global.u64 [%rd2], %rd8;");
 
     expect_right(text, false);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_messages),     cmocka_unit_test(test_credits),
-        cmocka_unit_test(test_strong_words), cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_whole_words),  cmocka_unit_test(test_late_loads),
-    };
-
-    return cmocka_run_group_tests_name("ptx_weak", tests, NULL, NULL);
 }

@@ -38,7 +38,7 @@ static enum gpuring_decision decide(enum gpuring_form form, enum gpuring_state s
     decide(GPURING_##form, GPURING_STATE_##state, GPURING_REASON_##reason, flags, \
            GPURING_REASON_##expected)
 
-static void calls_run_wait_or_are_delegated(void **state)
+TEST(calls_run_wait_or_are_delegated)
 {
     assert_int_equal(DECIDE(BLOCKING, READY, NONE, "", NONE), GPURING_RUN);
     assert_int_equal(DECIDE(BLOCKING, READY, NONE, "b", NONE), GPURING_WAIT);
@@ -61,7 +61,7 @@ static void calls_run_wait_or_are_delegated(void **state)
     assert_int_equal(DECIDE(BLOCKING, FAILED, TYPE, "", TYPE), GPURING_DELEGATE);
 }
 
-static void persistent_calls_are_decided_when_they_are_made(void **state)
+TEST(persistent_calls_are_decided_when_they_are_made)
 {
     assert_int_equal(DECIDE(PERSISTENT, UNWIRED, NONE, "", NONE), GPURING_WAIT);
     assert_int_equal(DECIDE(PERSISTENT, WIRING, NONE, "", NONE), GPURING_WAIT);
@@ -108,7 +108,7 @@ static int queues_teardown(void **state)
     return 0;
 }
 
-static void items_end_in_the_order_of_the_calls(void **state)
+TEST_WITH(queues_setup, queues_teardown, items_end_in_the_order_of_the_calls)
 {
     struct gpuring_list finished;
     struct gpuring_queue *queue = &queues[0];
@@ -145,7 +145,7 @@ static int delegate_item(struct gpuring_item *item)
     return refuses;
 }
 
-static void undecided_calls_are_delegated_in_their_turn(void **state)
+TEST_WITH(queues_setup, queues_teardown, undecided_calls_are_delegated_in_their_turn)
 {
     struct gpuring_queue *queue = &queues[0];
     struct gpuring_list finished;
@@ -228,7 +228,7 @@ static void make_everywhere(uint32_t calls)
     }
 }
 
-static void persistent_calls_run_when_all_ranks_have_started_them(void **state)
+TEST_WITH(queues_setup, queues_teardown, persistent_calls_run_when_all_ranks_have_started_them)
 {
     make_everywhere(2);
     start(0, 1), start(0, 2), start(0, 0);
@@ -248,7 +248,7 @@ static void persistent_calls_run_when_all_ranks_have_started_them(void **state)
     }
 }
 
-static void nothing_in_common_waits_for_the_next_gathering(void **state)
+TEST_WITH(queues_setup, queues_teardown, nothing_in_common_waits_for_the_next_gathering)
 {
     make_everywhere(2);
     start(0, 1), start(1, 2), start(2, 1);
@@ -264,7 +264,7 @@ static void nothing_in_common_waits_for_the_next_gathering(void **state)
 }
 
 /* Rank 1 has host buffers in a call of which the others await the votes: it has no such item. */
-static void what_a_vote_may_delegate_is_not_reported(void **state)
+TEST_WITH(queues_setup, queues_teardown, what_a_vote_may_delegate_is_not_reported)
 {
     struct gpuring_list finished;
 
@@ -287,7 +287,7 @@ static void what_a_vote_may_delegate_is_not_reported(void **state)
 }
 
 /* If there are more calls than a block has room for, the next gathering has the others. */
-static void many_calls_need_a_second_gathering(void **state)
+TEST_WITH(queues_setup, queues_teardown, many_calls_need_a_second_gathering)
 {
     const uint32_t calls = queues[0].room + 2;
 
@@ -308,7 +308,7 @@ static void many_calls_need_a_second_gathering(void **state)
     }
 }
 
-static void gatherings_end_when_all_are_freed(void **state)
+TEST_WITH(queues_setup, queues_teardown, gatherings_end_when_all_are_freed)
 {
     make_everywhere(1);
     for (int r = 0; r < RANKS; r++) {
@@ -325,7 +325,7 @@ static void gatherings_end_when_all_are_freed(void **state)
     finish_everywhere(0); /* without a gathering */
 }
 
-static void a_failure_puts_all_in_line(void **state)
+TEST_WITH(queues_setup, queues_teardown, a_failure_puts_all_in_line)
 {
     struct gpuring_list finished;
 
@@ -338,29 +338,4 @@ static void a_failure_puts_all_in_line(void **state)
         gpuring_queue_finish(&queues[0], -1, &finished);
     }
     assert_true(gpuring_queue_empty(&queues[0]));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(calls_run_wait_or_are_delegated),
-        cmocka_unit_test(persistent_calls_are_decided_when_they_are_made),
-        cmocka_unit_test_setup_teardown(items_end_in_the_order_of_the_calls, queues_setup,
-                                        queues_teardown),
-        cmocka_unit_test_setup_teardown(persistent_calls_run_when_all_ranks_have_started_them,
-                                        queues_setup, queues_teardown),
-        cmocka_unit_test_setup_teardown(nothing_in_common_waits_for_the_next_gathering,
-                                        queues_setup, queues_teardown),
-        cmocka_unit_test_setup_teardown(undecided_calls_are_delegated_in_their_turn, queues_setup,
-                                        queues_teardown),
-        cmocka_unit_test_setup_teardown(what_a_vote_may_delegate_is_not_reported, queues_setup,
-                                        queues_teardown),
-        cmocka_unit_test_setup_teardown(many_calls_need_a_second_gathering, queues_setup,
-                                        queues_teardown),
-        cmocka_unit_test_setup_teardown(gatherings_end_when_all_are_freed, queues_setup,
-                                        queues_teardown),
-        cmocka_unit_test_setup_teardown(a_failure_puts_all_in_line, queues_setup, queues_teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,7 +30,7 @@ static void assert_run(const struct gpuring_runs *runs, size_t i, ptrdiff_t offs
     }
 }
 
-static void pieces_that_touch_are_one_run(void **state)
+TEST(pieces_that_touch_are_one_run)
 {
     struct gpuring_runs runs = {.count = 0};
 
@@ -43,7 +43,7 @@ static void pieces_that_touch_are_one_run(void **state)
     gpuring_runs_free(&runs);
 }
 
-static void pieces_that_repeat_are_rows(void **state)
+TEST(pieces_that_repeat_are_rows)
 {
     struct gpuring_runs runs = {.count = 0};
 
@@ -60,7 +60,7 @@ static void pieces_that_repeat_are_rows(void **state)
     gpuring_runs_free(&runs);
 }
 
-static void pieces_that_go_back_or_far_are_not_rows(void **state)
+TEST(pieces_that_go_back_or_far_are_not_rows)
 {
     struct gpuring_runs runs = {.count = 0};
 
@@ -72,7 +72,7 @@ static void pieces_that_go_back_or_far_are_not_rows(void **state)
     gpuring_runs_free(&runs);
 }
 
-static void elements_become_rows_of_each_piece(void **state)
+TEST(elements_become_rows_of_each_piece)
 {
     struct gpuring_runs element = {.count = 0}, runs = {.count = 0};
 
@@ -88,7 +88,7 @@ static void elements_become_rows_of_each_piece(void **state)
 }
 
 /* Few elements with many rows need one copy for each element. */
-static void elements_of_many_rows_stay_apart(void **state)
+TEST(elements_of_many_rows_stay_apart)
 {
     struct gpuring_runs element = {.count = 0}, runs = {.count = 0};
 
@@ -103,7 +103,7 @@ static void elements_of_many_rows_stay_apart(void **state)
     gpuring_runs_free(&runs);
 }
 
-static void no_runs_touch_nothing(void **state)
+TEST(no_runs_touch_nothing)
 {
     struct gpuring_runs runs = {.count = 0};
     struct gpuring_span span = gpuring_runs_span((struct gpuring_span){.bytes = 0}, &runs);
@@ -122,7 +122,7 @@ static int random_below(unsigned *seed, int below)
 
 /* With random pieces in order, the runs contain exactly their bytes, and the span contains the
  * runs. */
-static void runs_have_all_bytes_and_no_others(void **state)
+TEST(runs_have_all_bytes_and_no_others)
 {
     unsigned seed = 1;
 
@@ -154,7 +154,7 @@ static void runs_have_all_bytes_and_no_others(void **state)
 }
 
 /* MPI's order is that of the elements, and within these that of the type. */
-static void packed_copies_have_the_bytes_in_order(void **state)
+TEST(packed_copies_have_the_bytes_in_order)
 {
     unsigned seed = 2;
 
@@ -208,20 +208,4 @@ static void packed_copies_have_the_bytes_in_order(void **state)
         gpuring_runs_free(&element);
         gpuring_runs_free(&runs);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_that_touch_are_one_run),
-        cmocka_unit_test(pieces_that_repeat_are_rows),
-        cmocka_unit_test(pieces_that_go_back_or_far_are_not_rows),
-        cmocka_unit_test(elements_become_rows_of_each_piece),
-        cmocka_unit_test(elements_of_many_rows_stay_apart),
-        cmocka_unit_test(no_runs_touch_nothing),
-        cmocka_unit_test(runs_have_all_bytes_and_no_others),
-        cmocka_unit_test(packed_copies_have_the_bytes_in_order),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 #include "mca/coll_gpuring/engine/select.h"
 
 /* Two-shot replaces rings between nodes, and needs fewer hops. In a node it does so on request. */
-static void two_shot_replaces_rings_between_nodes(void **state)
+TEST(two_shot_replaces_rings_between_nodes)
 {
     const enum gpuring_algorithm ring = GPURING_ALGORITHM_RING, tree = GPURING_ALGORITHM_TREE,
                                  direct = GPURING_ALGORITHM_DIRECT,
@@ -46,7 +46,7 @@ static void two_shot_replaces_rings_between_nodes(void **state)
 }
 
 /* A call between nodes uses as many rings as its bytes fill, and its trees have several chunks. */
-static void channels_and_chunks_between_nodes_follow_size(void **state)
+TEST(channels_and_chunks_between_nodes_follow_size)
 {
     const struct {
         uint64_t bytes;
@@ -88,7 +88,7 @@ static void channels_and_chunks_between_nodes_follow_size(void **state)
 }
 
 /* Many ranks exchange small vectors by doubling, which has separate connections. */
-static void small_vectors_are_doubled(void **state)
+TEST(small_vectors_are_doubled)
 {
     struct gpuring_select_config config = {
         .algorithm = -1, .protocol = -1, .nranks = 32, .nnodes = 8, .host = true, .doubling = true};
@@ -116,7 +116,7 @@ static void small_vectors_are_doubled(void **state)
 
 /* Small blocks go by node if that saves enough messages, and blocks of any size if there is no
  * direct exchange. Blocks of unknown lengths never do. */
-static void small_blocks_go_by_node(void **state)
+TEST(small_blocks_go_by_node)
 {
     const enum gpuring_algorithm direct = GPURING_ALGORITHM_DIRECT,
                                  two_shot = GPURING_ALGORITHM_TWO_SHOT;
@@ -164,7 +164,7 @@ static void small_blocks_go_by_node(void **state)
 
 /* A parameter selects it, but not for blocks of unknown lengths. Without another plan these are
  * delegated. */
-static void unknown_lengths_do_not_go_by_node(void **state)
+TEST(unknown_lengths_do_not_go_by_node)
 {
     struct gpuring_select_config config = {
         .algorithm = GPURING_ALGORITHM_TWO_SHOT,
@@ -185,17 +185,4 @@ static void unknown_lengths_do_not_go_by_node(void **state)
     gpuring_select(&config, GPURING_COLLECTIVE_ALLTOALL, GPURING_COUNT_UNKNOWN, 1, &choice);
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_DIRECT);
     assert_false(choice.delegated);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_shot_replaces_rings_between_nodes),
-        cmocka_unit_test(channels_and_chunks_between_nodes_follow_size),
-        cmocka_unit_test(small_vectors_are_doubled),
-        cmocka_unit_test(small_blocks_go_by_node),
-        cmocka_unit_test(unknown_lengths_do_not_go_by_node),
-    };
-
-    return cmocka_run_group_tests_name("select between nodes", tests, NULL, NULL);
 }

@@ -302,7 +302,7 @@ static uint64_t setting(const char *name, uint64_t otherwise)
     return text != NULL && *text != '\0' ? strtoull(text, NULL, 0) : otherwise;
 }
 
-static void test_soak(void **state)
+TEST(test_soak)
 {
     uint64_t seed = setting("GPURING_SOAK_SEED", 1), random = seed;
     int count = (int) setting("GPURING_SOAK_COUNT", COUNT), done = 0;
@@ -330,7 +330,7 @@ static int try_member(struct soak_member *member)
     return status;
 }
 
-static void test_first_chunk_does_not_come(void **state)
+TEST(test_first_chunk_does_not_come)
 {
     const struct gpuring_mock_faults none = {.seed = 1};
     struct soak_world world;
@@ -344,7 +344,7 @@ static void test_first_chunk_does_not_come(void **state)
     soak_world_close(&world);
 }
 
-static void test_first_chunk_is_lost(void **state)
+TEST(test_first_chunk_is_lost)
 {
     const struct gpuring_mock_faults faults = {.seed = 1, .lose_post = 1};
     struct soak_world world;
@@ -366,7 +366,7 @@ static void test_first_chunk_is_lost(void **state)
 
 /* Until all members have received their first chunks, a peer may need an answer because its path
  * has failed. */
-static void test_awake_until_all_are_through(void **state)
+TEST(test_awake_until_all_are_through)
 {
     const struct gpuring_mock_faults none = {.seed = 1};
     const struct timespec moment = {.tv_nsec = 50000000};
@@ -393,7 +393,7 @@ static void test_awake_until_all_are_through(void **state)
 
 /* A chunk that has arrived and is right is read only once, however often a rank polls for the
  * others. */
-static void test_each_chunk_is_read_once(void **state)
+TEST(test_each_chunk_is_read_once)
 {
     const struct gpuring_mock_faults none = {.seed = 1};
     const struct gpuring_transport *transport;
@@ -416,15 +416,4 @@ static void test_each_chunk_is_read_once(void **state)
                      GPURING_OK);
     soak_world_settle(&world);
     soak_world_close(&world);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_first_chunk_does_not_come),
-                                       cmocka_unit_test(test_first_chunk_is_lost),
-                                       cmocka_unit_test(test_awake_until_all_are_through),
-                                       cmocka_unit_test(test_each_chunk_is_read_once),
-                                       cmocka_unit_test(test_soak)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -125,7 +125,7 @@ static void leak_registration(void)
     CUDA_REQUIRE(driver->host_register(memory, sizeof memory, 0) == CUDA_SUCCESS);
 }
 
-static void leaks_are_reported(void **state)
+TEST(leaks_are_reported)
 {
     nothing_is_reported(nothing_wrong);
     assert_reports(leak_memory, "leaks device memory of 5000 bytes");
@@ -163,7 +163,7 @@ static void copy_to_freed(void)
     (void) driver->stream_sync(stream);
 }
 
-static void wrong_accesses_are_faults(void **state)
+TEST(wrong_accesses_are_faults)
 {
     assert_faults(touch_device);
     assert_faults(touch_freed);
@@ -396,7 +396,7 @@ static void set_host_memory(void)
 }
 
 /* The stand-in driver must refuse arguments that a real driver refuses. */
-static void wrong_arguments_are_refused(void **state)
+TEST(wrong_arguments_are_refused)
 {
     assert_reports(no_image, "misuses cuModuleLoadData");
     assert_reports(no_kernel, "misuses cuModuleGetFunction");
@@ -412,7 +412,7 @@ static void wrong_arguments_are_refused(void **state)
     assert_reports(set_host_memory, "misuses cuMemsetD8Async");
 }
 
-static void misuses_are_reported(void **state)
+TEST(misuses_are_reported)
 {
     assert_reports(free_twice, "misuses memory");
     assert_reports(without_context, "misuses cuMemAlloc_v2: no context is current");
@@ -540,7 +540,7 @@ static void all_is_gone_with_a_context(void)
     nothing_wrong();
 }
 
-static void contexts_are_told_apart(void **state)
+TEST(contexts_are_told_apart)
 {
     assert_reports(copy_of_other_context, "misuses copy_between: ");
     assert_reports(copy_between_wrong_contexts, "misuses copy_between: ");
@@ -550,15 +550,4 @@ static void contexts_are_told_apart(void **state)
     assert_reports(free_after_release, "misuses memory");
     assert_reports(query_during_capture, "misuses standin_enter: cuStreamQuery");
     nothing_is_reported(all_is_gone_with_a_context);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(leaks_are_reported),      cmocka_unit_test(wrong_accesses_are_faults),
-        cmocka_unit_test(misuses_are_reported),    cmocka_unit_test(wrong_arguments_are_refused),
-        cmocka_unit_test(contexts_are_told_apart),
-    };
-
-    return cmocka_run_group_tests_name("standin", tests, NULL, NULL);
 }

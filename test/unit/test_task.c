@@ -126,7 +126,7 @@ static struct counted counted_of(enum gpuring_task_kind kind, int steps)
         .steps = steps};
 }
 
-static void nothing_is_registered_before_the_first_task(void **state)
+TEST_WITH(open_tasks, close_tasks, nothing_is_registered_before_the_first_task)
 {
     struct counted one = counted_of(GPURING_TASK_REQUEST, 1);
 
@@ -146,7 +146,7 @@ static void nothing_is_registered_before_the_first_task(void **state)
     assert_int_equal(callback(), 1);
 }
 
-static void each_call_advances_all_requests_and_one_queue(void **state)
+TEST_WITH(open_tasks, close_tasks, each_call_advances_all_requests_and_one_queue)
 {
     struct counted requests[3], queues[3];
 
@@ -172,7 +172,7 @@ static void each_call_advances_all_requests_and_one_queue(void **state)
     assert_int_equal(callback(), 0);
 }
 
-static void a_task_may_start_tasks_and_progress(void **state)
+TEST_WITH(open_tasks, close_tasks, a_task_may_start_tasks_and_progress)
 {
     for (int kind = 0; kind < GPURING_TASK_KINDS; kind++) {
         struct counted first = counted_of((enum gpuring_task_kind) kind, 2);
@@ -193,7 +193,7 @@ static void a_task_may_start_tasks_and_progress(void **state)
     }
 }
 
-static void a_stopped_task_does_not_complete(void **state)
+TEST_WITH(open_tasks, close_tasks, a_stopped_task_does_not_complete)
 {
     for (int kind = 0; kind < GPURING_TASK_KINDS; kind++) {
         struct counted one = counted_of((enum gpuring_task_kind) kind, 2);
@@ -284,7 +284,7 @@ static void *start_and_wait(void *argument)
     return NULL;
 }
 
-static void threads_share_requests_and_queues(void **state)
+TEST_WITH(open_tasks, close_tasks, threads_share_requests_and_queues)
 {
     struct shared queues[2];
     pthread_t threads[THREADS];
@@ -342,7 +342,7 @@ static void *progress_until_ended(void *argument)
     return argument;
 }
 
-static void two_threads_advance_two_queues(void **state)
+TEST_WITH(open_tasks, close_tasks, two_threads_advance_two_queues)
 {
     int arrived = 0;
     struct meeting queues[2];
@@ -377,7 +377,7 @@ static unsigned look_until_nap(struct gpuring_backoff *pause, bool crowded)
 }
 
 /* Such a yield would give another process of the core a whole time slice. */
-static void a_caller_with_its_own_core_never_yields(void **state)
+TEST(a_caller_with_its_own_core_never_yields)
 {
     struct gpuring_backoff pause = {.looks = 0};
 
@@ -385,7 +385,7 @@ static void a_caller_with_its_own_core_never_yields(void **state)
     assert_int_equal(yields, 0);
 }
 
-static void a_caller_that_shares_its_core_yields_until_it_naps(void **state)
+TEST(a_caller_that_shares_its_core_yields_until_it_naps)
 {
     struct gpuring_backoff pause = {.looks = 0};
     unsigned looks = look_until_nap(&pause, true);
@@ -393,7 +393,7 @@ static void a_caller_that_shares_its_core_yields_until_it_naps(void **state)
     assert_int_equal(yields, looks - 1);
 }
 
-static void progress_ends_naps(void **state)
+TEST(progress_ends_naps)
 {
     struct gpuring_backoff pause = {.looks = 0};
 
@@ -403,24 +403,4 @@ static void progress_ends_naps(void **state)
         gpuring_backoff(&pause, progress, false);
     }
     assert_int_equal(naps, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(nothing_is_registered_before_the_first_task, open_tasks,
-                                        close_tasks),
-        cmocka_unit_test_setup_teardown(each_call_advances_all_requests_and_one_queue, open_tasks,
-                                        close_tasks),
-        cmocka_unit_test_setup_teardown(a_task_may_start_tasks_and_progress, open_tasks,
-                                        close_tasks),
-        cmocka_unit_test_setup_teardown(a_stopped_task_does_not_complete, open_tasks, close_tasks),
-        cmocka_unit_test_setup_teardown(threads_share_requests_and_queues, open_tasks, close_tasks),
-        cmocka_unit_test_setup_teardown(two_threads_advance_two_queues, open_tasks, close_tasks),
-        cmocka_unit_test(a_caller_with_its_own_core_never_yields),
-        cmocka_unit_test(a_caller_that_shares_its_core_yields_until_it_naps),
-        cmocka_unit_test(progress_ends_naps),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -204,7 +204,7 @@ static void ring_body(int rank, int nranks, struct exchange *exchange)
     rank_destroy(&self);
 }
 
-static void ring_of_processes(void **state)
+TEST(ring_of_processes)
 {
     for (int nranks = 2; nranks <= MAX_RANKS; nranks++) {
         in_ranks(nranks, ring_body);
@@ -291,7 +291,7 @@ static void votes_body(int rank, int nranks, struct exchange *exchange)
     rank_destroy(&self);
 }
 
-static void votes_stay_until_all_know_the_result(void **state)
+TEST(votes_stay_until_all_know_the_result)
 {
     in_ranks(3, votes_body);
 }
@@ -337,7 +337,7 @@ static void reports_body(int rank, int nranks, struct exchange *exchange)
     rank_destroy(&self);
 }
 
-static void reports_of_a_round_stay_until_all_have_them(void **state)
+TEST(reports_of_a_round_stay_until_all_have_them)
 {
     in_ranks(3, reports_body);
 }
@@ -371,7 +371,7 @@ static void garbage_body(int rank, int nranks, struct exchange *exchange)
     rank_destroy(&self);
 }
 
-static void garbage_in_a_connect_info_is_refused(void **state)
+TEST(garbage_in_a_connect_info_is_refused)
 {
     in_ranks(2, garbage_body);
 }
@@ -430,7 +430,7 @@ static void dead_peer_body(int rank, int nranks, struct exchange *exchange)
 }
 
 /* Children of one parent stay zombies until it waits: reap rank 1 while rank 0 looks. */
-static void dead_peer_is_noticed(void **state)
+TEST(dead_peer_is_noticed)
 {
     struct exchange *exchange = exchange_create(2);
     int status;
@@ -450,17 +450,4 @@ static void dead_peer_is_noticed(void **state)
     assert_int_equal(waitpid(ranks[0], &status, 0), ranks[0]);
     assert_int_equal(status, 0);
     munmap(exchange, sizeof *exchange);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ring_of_processes),
-        cmocka_unit_test(votes_stay_until_all_know_the_result),
-        cmocka_unit_test(reports_of_a_round_stay_until_all_have_them),
-        cmocka_unit_test(garbage_in_a_connect_info_is_refused),
-        cmocka_unit_test(dead_peer_is_noticed),
-    };
-
-    return cmocka_run_group_tests_name("transport", tests, NULL, NULL);
 }

@@ -228,7 +228,7 @@ static void check(const struct expected *expected)
 
 #define BOTH (1u << GPURING_NET_SEND | 1u << GPURING_NET_RECV)
 
-static void test_dmabuf(void **state)
+TEST(test_dmabuf)
 {
     check(
         &(struct expected){.gdr = SUPPORTED | DMABUF,
@@ -240,7 +240,7 @@ static void test_dmabuf(void **state)
                            .logged = "[gdr] network devices reach the GPU's memory: 2 of 2 ends"});
 }
 
-static void test_peer_memory(void **state)
+TEST(test_peer_memory)
 {
     check(&(struct expected){.gdr = SUPPORTED,
                              .peer_memory = true,
@@ -250,7 +250,7 @@ static void test_peer_memory(void **state)
                              .logged = "peer memory, flushed"});
 }
 
-static void test_no_flush_where_writes_are_in_order(void **state)
+TEST(test_no_flush_where_writes_are_in_order)
 {
     check(&(struct expected){.gdr = SUPPORTED | DMABUF | ORDERED,
                              .dmabuf = true,
@@ -272,7 +272,7 @@ static void test_no_flush_where_writes_are_in_order(void **state)
 
 /* Before Hopper, that order only holds for kernels that are launched later, but ours are already
  * running. */
-static void test_flush_on_older_gpus(void **state)
+TEST(test_flush_on_older_gpus)
 {
     check(&(struct expected){.gdr = SUPPORTED | DMABUF | ORDERED_ALL,
                              .capability = "80",
@@ -292,7 +292,7 @@ static void test_flush_on_older_gpus(void **state)
 }
 
 /* If the driver does not report the order, there is none. */
-static void test_flush_where_the_order_is_not_known(void **state)
+TEST(test_flush_where_the_order_is_not_known)
 {
     for (int n = 5; n <= 7; n++) { /* queries of descriptors, order and capability */
         char fault[64];
@@ -312,7 +312,7 @@ static void test_flush_where_the_order_is_not_known(void **state)
 
 /* The NIC may be near enough to receive into GPU memory but too far to send from it, and vice
  * versa. */
-static void test_one_way(void **state)
+TEST(test_one_way)
 {
     check(&(struct expected){.gdr = SUPPORTED | DMABUF,
                              .dmabuf = true,
@@ -330,7 +330,7 @@ static void test_one_way(void **state)
 }
 
 /* If there is no descriptor, or it is refused, peer memory is used. */
-static void test_second_choice(void **state)
+TEST(test_second_choice)
 {
     check(&(struct expected){.gdr = SUPPORTED | DMABUF,
                              .fault = "cuMemGetHandleForAddressRange=1:801",
@@ -348,7 +348,7 @@ static void test_second_choice(void **state)
                              .flushed = true});
 }
 
-static void test_staged(void **state)
+TEST(test_staged)
 {
     const struct expected cases[] = {
         {.gdr = SUPPORTED | DMABUF, .peer_memory = true, .dmabuf = true, .logged = "[gdr-far]"},
@@ -363,7 +363,7 @@ static void test_staged(void **state)
 }
 
 /* If memory is not in whole pages, or if the driver fails, nothing remains registered. */
-static void test_refused_by_the_driver(void **state)
+TEST(test_refused_by_the_driver)
 {
     struct gpuring_device_nic access;
     struct gpuring_device *device;
@@ -406,19 +406,4 @@ static int start(void **state)
     return driver->free(buffer) == CUDA_SUCCESS ? 0 : -1;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dmabuf),
-        cmocka_unit_test(test_peer_memory),
-        cmocka_unit_test(test_no_flush_where_writes_are_in_order),
-        cmocka_unit_test(test_flush_on_older_gpus),
-        cmocka_unit_test(test_flush_where_the_order_is_not_known),
-        cmocka_unit_test(test_one_way),
-        cmocka_unit_test(test_second_choice),
-        cmocka_unit_test(test_staged),
-        cmocka_unit_test(test_refused_by_the_driver),
-    };
-
-    return cmocka_run_group_tests(tests, start, NULL);
-}
+TEST_GROUP(start, NULL)

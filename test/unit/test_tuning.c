@@ -46,7 +46,7 @@ static const char *ranges(const char *text, enum gpuring_tuning_memory memory, u
     return result;
 }
 
-static void the_first_rule_that_matches_counts(void **state)
+TEST(the_first_rule_that_matches_counts)
 {
     static const char text[] =
         "# measured on a Tuesday\n\n" HEAD
@@ -73,7 +73,7 @@ static void the_first_rule_that_matches_counts(void **state)
 }
 
 /* Compare every size with a search through the rules, with rules that overlap at random. */
-static void the_first_rule_counts_at_every_size(void **state)
+TEST(the_first_rule_counts_at_every_size)
 {
     struct gpuring_tuning_rule rules[40];
     struct gpuring_tuning tuning = {.rules = rules};
@@ -113,7 +113,7 @@ static void the_first_rule_counts_at_every_size(void **state)
     }
 }
 
-static void rules_are_written_as_they_are_read(void **state)
+TEST(rules_are_written_as_they_are_read)
 {
     static const char *const lines[] = {
         "allreduce memory=host nodes=2 ranks=2 bytes=0-4095 previous",
@@ -142,7 +142,7 @@ static uint64_t fingerprint(const char *text)
     return found;
 }
 
-static void fingerprints_are_those_of_the_rules(void **state)
+TEST(fingerprints_are_those_of_the_rules)
 {
     static const char rule[] = "allreduce memory=host nodes=2 ranks=2 bytes=0-4095 previous";
     static const char *const others[] = {
@@ -171,7 +171,7 @@ static void fingerprints_are_those_of_the_rules(void **state)
 }
 
 /* Each message names the line and the word, and lists the valid words. */
-static void what_is_wrong_is_told(void **state)
+TEST(what_is_wrong_is_told)
 {
     static const struct {
         const char *text, *message;
@@ -228,7 +228,7 @@ static void what_is_wrong_is_told(void **state)
     }
 }
 
-static void files_have_limits(void **state)
+TEST(files_have_limits)
 {
     static const char rule[] = "allreduce memory=host nodes=1 ranks=2 bytes=7 ring\n";
     size_t room = sizeof HEAD + (GPURING_TUNING_MAX_RULES + 1) * (sizeof rule - 1);
@@ -275,7 +275,7 @@ static void try_bytes(const char *bytes, size_t length)
     free(copy);
 }
 
-static void any_bytes_are_read_or_refused(void **state)
+TEST(any_bytes_are_read_or_refused)
 {
     static const char good[] = HEAD "allreduce memory=host nodes=2 ranks=2- bytes=0-4095 previous\n"
                                     "allreduce memory=* nodes=2 ranks=* bytes=4096- ring ll # x\n";
@@ -302,7 +302,7 @@ static void any_bytes_are_read_or_refused(void **state)
     }
 }
 
-static void files_are_named_in_messages(void **state)
+TEST(files_are_named_in_messages)
 {
     char path[] = "/tmp/gpuring-tuning.XXXXXX", error[512], expected[128];
     struct gpuring_tuning tuning;
@@ -371,7 +371,7 @@ static void expect(const struct gpuring_select_config *config, uint64_t bytes, b
     assert_int_equal(choice.protocol, protocol);
 }
 
-static void what_was_asked_for_goes_before_the_file_and_that_before_the_model(void **state)
+TEST(what_was_asked_for_goes_before_the_file_and_that_before_the_model)
 {
     struct gpuring_tuning tuning =
         parse(HEAD "allreduce memory=host nodes=1 ranks=4 bytes=0-99 previous\n"
@@ -415,7 +415,7 @@ static void what_was_asked_for_goes_before_the_file_and_that_before_the_model(vo
 
 /* The size of a call with blocks is the sum over all ranks. If the ranks do not know the counts, it
  * is the largest size. */
-static void each_collective_has_its_rules(void **state)
+TEST(each_collective_has_its_rules)
 {
     struct gpuring_tuning tuning =
         parse(HEAD "allgather memory=host nodes=1 ranks=4 bytes=0-399 ring ll\n"
@@ -454,7 +454,7 @@ static void each_collective_has_its_rules(void **state)
 
 /* Ranks that take turns on a GPU delegate calls that
  * take less time than their turns, unless an algorithm is selected. */
-static void turns_are_for_large_vectors(void **state)
+TEST(turns_are_for_large_vectors)
 {
     const struct {
         enum gpuring_collective collective;
@@ -493,7 +493,7 @@ static void turns_are_for_large_vectors(void **state)
 }
 
 /* On GPUs small calls with a root are staged, unless the user selects an algorithm for them. */
-static void small_calls_with_a_root_are_staged(void **state)
+TEST(small_calls_with_a_root_are_staged)
 {
     struct gpuring_tuning_rule rule = {.collective = GPURING_COLLECTIVE_BCAST,
                                        .bytes = {0, 99},
@@ -522,24 +522,4 @@ static void small_calls_with_a_root_are_staged(void **state)
     assert_true(delegates(&config, GPURING_COLLECTIVE_BCAST, 101));
     config.algorithm = GPURING_ALGORITHM_RING;
     assert_false(delegates(&config, GPURING_COLLECTIVE_BCAST, 101));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_rule_that_matches_counts),
-        cmocka_unit_test(the_first_rule_counts_at_every_size),
-        cmocka_unit_test(rules_are_written_as_they_are_read),
-        cmocka_unit_test(fingerprints_are_those_of_the_rules),
-        cmocka_unit_test(what_is_wrong_is_told),
-        cmocka_unit_test(files_have_limits),
-        cmocka_unit_test(any_bytes_are_read_or_refused),
-        cmocka_unit_test(files_are_named_in_messages),
-        cmocka_unit_test(what_was_asked_for_goes_before_the_file_and_that_before_the_model),
-        cmocka_unit_test(each_collective_has_its_rules),
-        cmocka_unit_test(turns_are_for_large_vectors),
-        cmocka_unit_test(small_calls_with_a_root_are_staged),
-    };
-
-    return cmocka_run_group_tests_name("tuning", tests, NULL, NULL);
 }

@@ -18,7 +18,7 @@
 #include "kernels/step.h"
 #include "test/unit/reference.h"
 
-static void test_tables(void **state)
+TEST(test_tables)
 {
     for (uint32_t type = 0; type < GPURING_TYPE_COUNT; type++) {
         const struct gpuring_type_info *info = gpuring_type_info(type);
@@ -80,7 +80,7 @@ static void fold_check(gpuring_fold_fn fold, uint32_t type, uint32_t op, size_t 
     free(memory);
 }
 
-static void test_folds(void **state)
+TEST(test_folds)
 {
     int tables = 0;
 
@@ -102,7 +102,7 @@ static void test_folds(void **state)
 
 /* Products of complex numbers have the same bits with all instruction sets, because no operation is
  * fused. */
-static void test_complex_products(void **state)
+TEST(test_complex_products)
 {
     enum { COUNT = 1003 };
     double a[2 * COUNT], b[2 * COUNT], first[2 * COUNT], other[2 * COUNT];
@@ -168,7 +168,7 @@ static uint16_t half_nearest(double exact)
 }
 
 /* Every binary16 is read right (sum with -0 gives itself), and sums are rounded to nearest even. */
-static void test_float16(void **state)
+TEST(test_float16)
 {
     gpuring_fold_fn sum = gpuring_fold_find(GPURING_TYPE_FLOAT16, GPURING_OP_SUM);
     gpuring_fold_fn prod = gpuring_fold_find(GPURING_TYPE_FLOAT16, GPURING_OP_PROD);
@@ -193,7 +193,7 @@ static void test_float16(void **state)
     }
 }
 
-static void test_bfloat16(void **state)
+TEST(test_bfloat16)
 {
     gpuring_fold_fn sum = gpuring_fold_find(GPURING_TYPE_BFLOAT16, GPURING_OP_SUM);
     static const struct {
@@ -218,7 +218,7 @@ static void test_bfloat16(void **state)
 
 /* There is a kernel for each reduction that a GPU folds and
  * for nothing else, and the component's list and the kernels' list are equal. */
-static void test_kernel_names(void **state)
+TEST(test_kernel_names)
 {
 #define CODE(op, representation, ...) KERNELS_CODE(GPURING_OP_##op, KERNELS_##representation),
 #define ROW(type, words, ordered)     [GPURING_TYPE_##type] = {KERNELS_##words, KERNELS_##ordered},
@@ -261,7 +261,7 @@ static void test_kernel_names(void **state)
 /* Test every length around that of the vectors, and pieces of 8 KiB, from any address. No other
  * bytes may be written.
  */
-static void test_copies(void **state)
+TEST(test_copies)
 {
     static uint8_t from[20000], to[20000] __attribute__((aligned(16)));
     static void (*const copies[])(void *, const void *, size_t) = {
@@ -281,16 +281,4 @@ static void test_copies(void **state)
             assert_true((at == 0 || to[at - 1] == 0xee) && to[at + n] == 0xee);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tables),           cmocka_unit_test(test_folds),
-        cmocka_unit_test(test_float16),          cmocka_unit_test(test_bfloat16),
-        cmocka_unit_test(test_kernel_names),     cmocka_unit_test(test_copies),
-        cmocka_unit_test(test_complex_products),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
