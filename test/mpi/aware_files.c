@@ -199,7 +199,7 @@ static void views(bool beyond)
 
 /* ---- Failures of one rank in collective calls ---- */
 
-enum { ALL, AT_ALL, ORDERED, FORMS };
+enum { ALL, AT_ALL, ORDERED, FILE_FORMS };
 static const char *const form_names[] = {"all", "at_all", "ordered"};
 
 #define SIZE (COUNT * (int) sizeof(int)) /* bytes per rank */
@@ -388,14 +388,14 @@ int main(int argc, char **argv)
     } else if (strcmp(mode, "copies") == 0) {
         standin_find("gpuring_standin_arm", &arm_driver);
         standin_find("gpuring_standin_reached", &driver_reached);
-        for (int form = 0; form < FORMS; form++) {
+        for (int form = 0; form < FILE_FORMS; form++) {
             fail_form(form, "cuMemcpyAsync=1:700");
         }
         fail_alone("cuMemcpyAsync=1:700");
     } else {
         *(void **) &arm_memory = dlsym(RTLD_DEFAULT, "memory_faults_arm");
         *(void **) &disarm_memory = dlsym(RTLD_DEFAULT, "memory_faults_disarm");
-        for (int form = 0; form < FORMS; form++) {
+        for (int form = 0; form < FILE_FORMS; form++) {
             fail_form(form, NULL);
         }
         fail_alone(NULL);

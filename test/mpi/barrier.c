@@ -12,7 +12,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { BLOCKING, NONBLOCKING, PERSISTENT, FORMS };
 enum { ROUNDS = 120, MOST = 64 };
 
 static int *come; /* number of barriers that each rank has entered; atomic */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *const harness_forms[FORMS] = {"blocking", "non-blocking", "persistent"};
 int harness_rank, harness_size;
 static int checks;
 static MPI_Comm verdicts; /* copy of MPI_COMM_WORLD for the messages of harness_check */
@@ -68,6 +69,33 @@ long long harness_pvar(const char *name)
         }
     }
     return -1;
+}
+
+/* Counters at the last call of harness_count. */
+static long long counts[3];
+
+void harness_count(void)
+{
+    counts[0] = harness_pvar("coll_gpuring_calls");
+    counts[1] = harness_pvar("coll_gpuring_fallbacks");
+    counts[2] = harness_pvar("coll_gpuring_staged");
+}
+
+bool harness_counted(long long served, long long delegated, long long staged)
+{
+    const long long before[] = {counts[0], counts[1], counts[2]};
+    bool good;
+
+    harness_count();
+    good = counts[0] - before[0] == served && counts[1] - before[1] == delegated &&
+           (staged < 0 || counts[2] - before[2] == staged);
+    if (!good) {
+        printf(
+            "# rank %d: served %lld (expected %lld), delegated %lld (%lld), staged %lld (%lld)\n",
+            harness_rank, counts[0] - before[0], served, counts[1] - before[1], delegated,
+            counts[2] - before[2], staged);
+    }
+    return good;
 }
 
 void harness_start(int *argc, char ***argv, int level)

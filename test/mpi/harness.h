@@ -49,6 +49,10 @@
 #define MPI_LOGICAL8          MPI_DATATYPE_NULL
 #endif
 
+/* Forms of a collective. */
+enum form { BLOCKING, NONBLOCKING, PERSISTENT, FORMS };
+extern const char *const harness_forms[FORMS];
+
 /* Start MPI (and MPI_ERRORS_RETURN on the world); level: MPI_THREAD_SINGLE or MULTIPLE. */
 void harness_start(int *argc, char ***argv, int level);
 /* Print the TAP plan, finish MPI, return the program's exit status. */
@@ -84,6 +88,11 @@ uint64_t harness_draw(uint64_t *state);
 
 /* Return the value of a performance variable, or -1 if Open MPI does not know it. */
 long long harness_pvar(const char *name);
+/* Remember the counters of calls. */
+void harness_count(void);
+/* Return true if exactly these numbers of calls were served, delegated and staged (-1: any number)
+ * since the last harness_count, which this function calls again. Otherwise print a comment. */
+bool harness_counted(long long served, long long delegated, long long staged);
 /* Return true if coll/gpuring is loaded and mpirun's parameters let it serve the test's buffers. */
 bool harness_have_component(void);
 /* Enable or disable the component for communicators that are created from now on. */

@@ -20,6 +20,8 @@ test_mpi_libharness_la_SOURCES = \
     test/mpi/standin_find.c \
     test/mpi/standin_find.h \
     test/mpi/staged.h \
+    test/mpi/sums.c \
+    test/mpi/sums.h \
     test/mpi/types.c \
     tools/gpuring-perf-memory.c \
     tools/gpuring-perf.h
@@ -42,7 +44,6 @@ mpi_test_programs = \
     test/mpi/leaked \
     test/mpi/linger \
     test/mpi/lost_rank \
-    test/mpi/many \
     test/mpi/matrix \
     test/mpi/memops \
     test/mpi/mixed \
@@ -109,7 +110,6 @@ test_mpi_late_driver_LDADD = $(mpi_test_libs)
 test_mpi_leaked_LDADD = $(mpi_test_libs)
 test_mpi_linger_LDADD = $(mpi_test_libs)
 test_mpi_lost_rank_LDADD = $(mpi_test_libs)
-test_mpi_many_LDADD = $(mpi_test_libs)
 test_mpi_matrix_LDADD = $(mpi_test_libs)
 test_mpi_memops_LDADD = $(mpi_test_libs)
 test_mpi_mixed_LDADD = $(mpi_test_libs)

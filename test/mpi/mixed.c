@@ -9,7 +9,7 @@
  *   mixed -e     such a mixture without that: an error in time
  *   mixed -u     the same at the first call of a communicator
  */
-#include "harness.h"
+#include "sums.h"
 #include "standin_find.h"
 
 #include <dlfcn.h>
@@ -108,36 +108,11 @@ static void vector_read(int *data, const struct vector *vector, size_t bytes)
     }
 }
 
-enum call { BLOCKING, NONBLOCKING, PERSISTENT, CALLS };
 static const char *const calls[] = {"MPI_Allreduce", "MPI_Iallreduce", "MPI_Allreduce_init"};
-
-static int call_mpi(enum call call, const void *send, void *receive, int count, MPI_Comm comm)
-{
-    MPI_Request request = MPI_REQUEST_NULL;
-    int status;
-
-    switch (call) {
-    case BLOCKING:
-        return MPI_Allreduce(send, receive, count, MPI_INT, MPI_SUM, comm);
-    case NONBLOCKING:
-        status = MPI_Iallreduce(send, receive, count, MPI_INT, MPI_SUM, comm, &request);
-        return status == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : status;
-    default:
-        status = HARNESS_INIT(Allreduce)(send, receive, count, MPI_INT, MPI_SUM, comm,
-                                         MPI_INFO_NULL, &request);
-        if (status == MPI_SUCCESS) {
-            status = MPI_Start(&request);
-        }
-        if (status == MPI_SUCCESS) {
-            status = MPI_Wait(&request, MPI_STATUS_IGNORE);
-        }
-        return MPI_Request_free(&request) == MPI_SUCCESS ? status : MPI_ERR_REQUEST;
-    }
-}
 
 /* Make one call with buffers in these places. Sets *error to MPI's error code. Returns true if all
  * results on this rank are right. */
-static bool sum(enum call call, enum place from, enum place to, bool in_place, int count,
+static bool sum(enum form call, enum place from, enum place to, bool in_place, int count,
                 MPI_Comm comm, int *error)
 {
     size_t bytes = (size_t) count * sizeof(int);
@@ -150,8 +125,8 @@ static bool sum(enum call call, enum place from, enum place to, bool in_place, i
     }
     vector_write(&send, data, bytes);
     vector_write(&receive, data, bytes);
-    *error =
-        call_mpi(call, in_place ? MPI_IN_PLACE : (void *) send.memory, receive.memory, count, comm);
+    *error = sum_ints(call, 1, in_place ? MPI_IN_PLACE : (void *) send.memory, receive.memory,
+                      count, comm);
     good = *error == MPI_SUCCESS;
     vector_read(data, &receive, bytes);
     for (int i = 0; good && i < count; i++) {
@@ -174,7 +149,7 @@ static void one_rank_mixtures(void)
     int error;
 
     for (size_t p = 0; p < sizeof pairs / sizeof *pairs; p++) {
-        for (int call = 0; call < CALLS; call++) {
+        for (int call = 0; call < FORMS; call++) {
             bool good = true;
 
             for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
@@ -186,7 +161,7 @@ static void one_rank_mixtures(void)
                           places[pairs[p][1]]);
         }
     }
-    for (int call = 0; call < CALLS; call++) {
+    for (int call = 0; call < FORMS; call++) {
         enum place place = harness_rank % 3 == 1 ? OTHER_GPU : GPU;
         bool good = sum(call, place, place, true, 30000, MPI_COMM_WORLD, &error);
 
@@ -204,7 +179,7 @@ static void rank_mixtures(void)
     for (unsigned bits = 0; bits < 1u << harness_size; bits++) {
         enum place place = bits >> harness_rank & 1 ? GPU : HOST;
 
-        for (int call = 0; call < CALLS; call++) {
+        for (int call = 0; call < FORMS; call++) {
             bool good = true;
 
             for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {

@@ -6,8 +6,10 @@
  * rank computes the expected content of its buffers and compares all bytes of both, including bytes
  * around and between the data. Calls that coll/gpuring can serve must not be delegated or staged.
  *
- *   native [-f N] [-s SEED] [-m N]
+ *   native [-f N] [-l BYTES] [-s SEED] [-m N]
  *     -f   every N-th combination; the seed selects the first one
+ *     -l   size of the longest block (default 70021), for tests with many ranks; at least three
+ *          combinations of each collective and form
  *     -s   seed, also for the data
  *     -m   then make N groups of concurrent calls, with buffers in host memory on some ranks if MPI
  *          programs may do that
@@ -27,12 +29,16 @@ struct choice {
 };
 
 enum { LENGTHS = 5 };
+static int lengths[LENGTHS] = {0, 1, 7, 1021}; /* elements; the longest depends on the type */
+static int longest = 70021;                    /* bytes */
+#define BLOCK ((size_t) longest * 3 / 2 + 600) /* bytes of a block with gaps */
 
 static struct native native;
 static void *send_buffer, *receive_buffer; /* of the calls */
 static char *seen;                         /* capacity of one of them */
 static size_t area;
 static uint64_t random_state;
+static bool few; /* -l */
 
 /* Return true if a buffer is as expected. Otherwise print a comment with the first byte that
  * differs. */
@@ -57,7 +63,6 @@ static bool same(const char *which, const void *buffer, const char *expected)
 static struct call prepare(const struct collective *what, const struct choice *choice,
                            enum form form)
 {
-    static const int lengths[LENGTHS] = {0, 1, 7, 1021, 70021};
     const MPI_Op ops[] = {MPI_SUM, MPI_MAX, MPI_MIN};
     size_t bytes = native_types[choice->type].packed;
     MPI_Op op = ops[harness_draw(&random_state) % 3];
@@ -65,7 +70,7 @@ static struct call prepare(const struct collective *what, const struct choice *c
 
     op = count == 1 ? MPI_SUM : op; /* MPI_MAX of one int may be Open MPI's own call */
     if (choice->length == LENGTHS - 1) {
-        count = count / (int) bytes + 1;
+        count = longest / (int) bytes + 1;
     }
     native_describe(&native, &native_types[choice->type], count, choice->root,
                     (enum native_blocks) choice->blocks, op);
@@ -91,13 +96,13 @@ static bool run(const struct collective *what, const struct choice *choice, enum
     }
     for (int round = 0; round < (form == PERSISTENT ? 2 : 1); round++) {
         native_fill(&native, harness_draw(&random_state));
-        harness_write(send_buffer, native.send[harness_rank], native.bytes);
-        harness_write(receive_buffer, native.receive[harness_rank], native.bytes);
+        harness_write(send_buffer, native.send, native.bytes);
+        harness_write(receive_buffer, native.receive, native.bytes);
         good = (round == 0 ? complete_call(&x, what) : start_again(&x)) && good;
         harness_read(seen, receive_buffer, native.bytes);
         native_expect(&native, what, seen);
         good = same("receive", receive_buffer, native.expected) &&
-               same("send", send_buffer, native.send[harness_rank]) && good;
+               same("send", send_buffer, native.send) && good;
     }
     if (form == PERSISTENT) {
         MPI_Request_free(&x.request);
@@ -116,8 +121,9 @@ static bool choose(struct choice *choice, unsigned number)
     number /= NATIVE_BLOCKS;
     choice->in_place = (int) (number % 2);
     number /= 2;
-    choice->root = (int) number;
-    return number < (unsigned) harness_size;
+    /* With many ranks, only the first, the middle and the last one are roots. */
+    choice->root = harness_size > 8 ? (int) number * (harness_size - 1) / 2 : (int) number;
+    return number < (harness_size > 8 ? 3 : (unsigned) harness_size);
 }
 
 static bool sensible(const struct choice *choice, const struct collective *what)
@@ -137,10 +143,14 @@ static bool may_be_open_mpis(const struct collective *what, const struct choice 
 }
 
 /* Return true for persistent calls with a root on host memory, where the previous component lets
- * ranks run ahead. Large reductions, and all calls if an algorithm is selected, are served. */
+ * ranks run ahead, and for broadcasts and reductions that pass many ranks. Large reductions, and
+ * all calls if an algorithm is selected, are served. */
 static bool may_be_left(const struct collective *what, enum form form)
 {
-    return form == PERSISTENT && (what->flags & ROOTED) != 0 && !harness_on_gpu();
+    bool one_block = (what->flags & ONE_BLOCK) != 0;
+
+    return (what->flags & ROOTED) != 0 &&
+           (one_block && harness_size > 8 ? true : form == PERSISTENT && !harness_on_gpu());
 }
 
 static bool is_served(void)
@@ -148,9 +158,21 @@ static bool is_served(void)
     return harness_have_component() && harness_size > 1;
 }
 
+/* Return the distance of the combinations of a collective that are tested. With -l, few of them
+ * exist, and at least three are tested. */
+static unsigned distance(const struct collective *what, unsigned every)
+{
+    struct choice choice;
+    unsigned all = 0;
+
+    for (unsigned number = 0; choose(&choice, number); number++) {
+        all += sensible(&choice, what);
+    }
+    return few && every > all / 3 ? all / 3 : every;
+}
+
 static void check_form(const struct collective *what, enum form form, unsigned every)
 {
-    static const char *const forms[FORMS] = {"blocking", "non-blocking", "persistent"};
     static unsigned running; /* counts over all collectives, so that each gets different ones */
     long long fallbacks = harness_pvar("coll_gpuring_fallbacks"),
               staged = harness_pvar("coll_gpuring_staged"),
@@ -159,6 +181,7 @@ static void check_form(const struct collective *what, enum form form, unsigned e
     struct choice choice;
     bool good = true;
 
+    every = distance(what, every);
     for (unsigned number = 0; choose(&choice, number); number++) {
         if (!sensible(&choice, what) || running++ % every != 0) {
             continue;
@@ -168,18 +191,18 @@ static void check_form(const struct collective *what, enum form form, unsigned e
             choice.length == 0 || may_be_open_mpis(what, &choice, form) || may_be_left(what, form);
         if (!run(what, &choice, form)) {
             printf("# rank %d: %s %s, %s, length %d, in place %d, root %d, blocks %d\n",
-                   harness_rank, forms[form], what->name, native_types[choice.type].name,
+                   harness_rank, harness_forms[form], what->name, native_types[choice.type].name,
                    choice.length, choice.in_place, choice.root, choice.blocks);
             good = false;
         }
     }
-    harness_check(good, "%s %s: %d combinations", forms[form], what->name, combinations);
+    harness_check(good, "%s %s: %d combinations", harness_forms[form], what->name, combinations);
     fallbacks = harness_pvar("coll_gpuring_fallbacks") - fallbacks;
     staged = harness_pvar("coll_gpuring_staged") - staged;
     calls = harness_pvar("coll_gpuring_calls") - calls;
     if (is_served()) {
         harness_check(fallbacks <= empty && staged <= empty && (calls > 0 || combinations == empty),
-                      "%s %s: %lld calls served, %lld delegated, %lld staged", forms[form],
+                      "%s %s: %lld calls served, %lld delegated, %lld staged", harness_forms[form],
                       what->name, calls, fallbacks, staged);
     }
 }
@@ -213,7 +236,7 @@ static struct job {
 
 static void job_open(struct job *job)
 {
-    size_t bytes = native_open(&job->native);
+    size_t bytes = native_open(&job->native, BLOCK);
 
     for (int i = 0; i < 2; i++) {
         job->gpu[i] = harness_alloc(bytes);
@@ -244,7 +267,7 @@ static void job_copy(const struct job *job, void *to, const void *from, bool rea
 /* Draw a call that is equal on all ranks, except for the location of its buffers. */
 static void job_draw(struct job *job, bool blocking)
 {
-    static const int lengths[] = {1, 300, 4000};
+    static const int group_lengths[] = {1, 300, 4000};
     uint64_t hosts;
     int root, type, blocks, in_place, length;
     MPI_Op op = harness_draw(&random_state) % 2 ? MPI_SUM : MPI_MAX;
@@ -255,7 +278,7 @@ static void job_draw(struct job *job, bool blocking)
     root = (int) (harness_draw(&random_state) % (uint64_t) harness_size);
     type = (int) (harness_draw(&random_state) %
                   ((job->what->flags & REDUCES) != 0 ? 2 : NATIVE_TYPES));
-    length = lengths[harness_draw(&random_state) % 3];
+    length = group_lengths[harness_draw(&random_state) % 3];
     blocks = native_has_lengths(job->what) ? (int) (harness_draw(&random_state) % NATIVE_BLOCKS)
                                            : NATIVE_EQUAL;
     in_place =
@@ -281,8 +304,8 @@ static void job_draw(struct job *job, bool blocking)
     }
     native_fill(&job->native, harness_draw(&random_state));
     job->call = job->native.calls[harness_rank];
-    job_copy(job, job->send, job->native.send[harness_rank], false);
-    job_copy(job, job->receive, job->native.receive[harness_rank], false);
+    job_copy(job, job->send, job->native.send, false);
+    job_copy(job, job->receive, job->native.receive, false);
 }
 
 static bool job_check(struct job *job)
@@ -406,10 +429,13 @@ int main(int argc, char **argv)
         every = strcmp(argv[i], "-f") == 0 ? (unsigned) atoi(argv[i + 1]) : every;
         seed = strcmp(argv[i], "-s") == 0 ? strtoull(argv[i + 1], NULL, 10) : seed;
         groups = strcmp(argv[i], "-m") == 0 ? atoi(argv[i + 1]) : groups;
+        few = strcmp(argv[i], "-l") == 0 || few;
+        longest = strcmp(argv[i], "-l") == 0 ? atoi(argv[i + 1]) : longest;
     }
+    lengths[3] = longest / 20 < lengths[3] ? longest / 20 : lengths[3];
     harness_start(&argc, &argv, MPI_THREAD_SINGLE);
     random_state = seed;
-    area = native_open(&native);
+    area = native_open(&native, BLOCK);
     send_buffer = harness_alloc(area);
     receive_buffer = harness_alloc(area);
     seen = malloc(area);
@@ -419,7 +445,9 @@ int main(int argc, char **argv)
             check_form(what, (enum form) form, every);
         }
     }
-    check_groups(groups);
+    if (groups > 0) {
+        check_groups(groups);
+    }
     harness_free(send_buffer);
     harness_free(receive_buffer);
     free(seen);

@@ -7,8 +7,6 @@
 
 #include "harness.h"
 
-#define LONGEST 105600 /* bytes of a block with gaps, and more than that between blocks */
-
 struct native_type native_types[NATIVE_TYPES] = {
     {"int", MPI_DATATYPE_NULL, 1, {0}, {4}, 4, 4},
     {"double", MPI_DATATYPE_NULL, 1, {0}, {8}, 8, 8},
@@ -36,27 +34,23 @@ static void make_types(void)
     MPI_Type_commit(&native_types[4].handle);
 }
 
-size_t native_open(struct native *native)
+size_t native_open(struct native *native, size_t longest)
 {
-    size_t area = (size_t) 2 * NATIVE_ORIGIN + (size_t) harness_size * 2 * LONGEST;
+    size_t area = (size_t) 2 * NATIVE_ORIGIN + (size_t) harness_size * 2 * longest;
 
     if (native_types[0].handle == MPI_DATATYPE_NULL) {
         make_types();
     }
-    for (int r = 0; r < harness_size; r++) {
-        native->send[r] = malloc(area);
-        native->receive[r] = malloc(area);
-    }
+    native->send = malloc(area);
+    native->receive = malloc(area);
     native->expected = malloc(area);
     return area;
 }
 
 void native_close(struct native *native)
 {
-    for (int r = 0; r < harness_size; r++) {
-        free(native->send[r]);
-        free(native->receive[r]);
-    }
+    free(native->send);
+    free(native->receive);
     free(native->expected);
 }
 
@@ -147,22 +141,27 @@ void native_describe(struct native *native, const struct native_type *type, int 
     native->bytes = ((size_t) most * type->extent + 2 * NATIVE_ORIGIN + 7) / 8 * 8;
 }
 
-static void fill_area(const struct native *native, char *area, uint64_t seed)
+/* Write these bytes of a buffer before the call. */
+static void data_of(const struct native *native, uint64_t seed, size_t at, size_t length, char *to)
 {
     bool doubles = native->type->handle == MPI_DOUBLE;
 
-    for (size_t i = 0; i < native->bytes / 8; i++) {
-        uint64_t x = (i + 1) * UINT64_C(0x9e3779b97f4a7c15) + seed;
+    while (length > 0) {
+        uint64_t x = (at / 8 + 1) * UINT64_C(0x9e3779b97f4a7c15) + seed;
+        size_t part = 8 - at % 8 < length ? 8 - at % 8 : length;
 
         x = (x ^ (x >> 29)) * UINT64_C(0xbf58476d1ce4e5b9);
         if (doubles) {
             double value = (double) (int32_t) (x >> 44);
 
-            memcpy(area + i * 8, &value, 8);
+            memcpy(&x, &value, 8);
         } else {
-            x &= UINT64_C(0x007fffff007fffff); /* sums of 64 are ints */
-            memcpy(area + i * 8, &x, 8);
+            x &= UINT64_C(0x007fffff007fffff); /* sums of 128 are ints */
         }
+        memcpy(to, (char *) &x + at % 8, part);
+        at += part;
+        to += part;
+        length -= part;
     }
 }
 
@@ -171,37 +170,37 @@ void native_fill(struct native *native, uint64_t seed)
     for (int r = 0; r < harness_size; r++) {
         uint64_t state = seed + (uint64_t) r * 2;
 
-        fill_area(native, native->send[r], harness_draw(&state));
-        fill_area(native, native->receive[r], harness_draw(&state));
+        native->sends[r] = harness_draw(&state);
+        native->receives[r] = harness_draw(&state);
     }
+    data_of(native, native->sends[harness_rank], 0, native->bytes, native->send);
+    data_of(native, native->receives[harness_rank], 0, native->bytes, native->receive);
 }
 
 /* ---- Expected results ---- */
 
-/* Return the input of a rank. */
-static const char *input(const struct native *native, int rank)
+/* Return the seed of a rank's input. */
+static uint64_t input(const struct native *native, int rank)
 {
-    bool in_place = native->calls[rank].send == MPI_IN_PLACE;
-
-    return (in_place ? native->receive[rank] : native->send[rank]) + NATIVE_ORIGIN;
+    return native->calls[rank].send == MPI_IN_PLACE ? native->receives[rank] : native->sends[rank];
 }
 
-/* Copy elements from a buffer to this rank's receive buffer. */
-static void move(struct native *native, int to, const char *from_buffer, int from, int count)
+/* Copy elements from the data of a seed to this rank's receive buffer. */
+static void move(struct native *native, int to, uint64_t seed, int from, int count)
 {
     const struct native_type *type = native->type;
     char *output = native->expected + NATIVE_ORIGIN + (size_t) to * type->extent;
-    const char *source = from_buffer + (size_t) from * type->extent;
+    size_t source = NATIVE_ORIGIN + (size_t) from * type->extent;
 
     if (type->packed == type->extent) {
-        memmove(output, source, (size_t) count * type->extent);
+        data_of(native, seed, source, (size_t) count * type->extent, output);
         return;
     }
     for (int i = 0; i < count; i++) {
         for (int p = 0; p < type->pieces; p++) {
             size_t at = (size_t) i * type->extent + (size_t) type->at[p];
 
-            memmove(output + at, source + at, (size_t) type->length[p]);
+            data_of(native, seed, source + at, (size_t) type->length[p], output + at);
         }
     }
 }
@@ -211,17 +210,18 @@ static double fold_one(MPI_Op op, double a, double b)
     return op == MPI_SUM ? a + b : op == MPI_MAX ? (a > b ? a : b) : (a < b ? a : b);
 }
 
-/* Return element i of a buffer of ints or doubles. A double represents both exactly. */
-static double value_of(const struct native *native, const char *buffer, int i)
+/* Return element i of a rank's input of ints or doubles. A double represents both exactly. */
+static double value_of(const struct native *native, int rank, int i)
 {
+    size_t size = native->type->extent, at = NATIVE_ORIGIN + (size_t) i * size;
     double value;
-    int whole;
+    int whole = 0;
 
-    if (native->type->extent == sizeof value) {
-        memcpy(&value, buffer + (size_t) i * sizeof value, sizeof value);
+    if (size == sizeof value) {
+        data_of(native, input(native, rank), at, size, (char *) &value);
         return value;
     }
-    memcpy(&whole, buffer + (size_t) i * sizeof whole, sizeof whole);
+    data_of(native, input(native, rank), at, size, (char *) &whole);
     return whole;
 }
 
@@ -231,12 +231,11 @@ static void fold(struct native *native, int ranks, int from, int count)
     char *output = native->expected + NATIVE_ORIGIN;
 
     for (int i = 0; i < count; i++) {
-        double value = value_of(native, input(native, 0), from + i);
+        double value = value_of(native, 0, from + i);
         int whole;
 
         for (int r = 1; r < ranks; r++) {
-            value =
-                fold_one(native->calls[0].op, value, value_of(native, input(native, r), from + i));
+            value = fold_one(native->calls[0].op, value, value_of(native, r, from + i));
         }
         whole = (int) value;
         if (native->type->extent == sizeof value) {
@@ -249,7 +248,7 @@ static void fold(struct native *native, int ranks, int from, int count)
 
 static void expect_bcast(struct native *native, const struct call *x)
 {
-    move(native, 0, native->receive[x->root] + NATIVE_ORIGIN, 0, x->count);
+    move(native, 0, native->receives[x->root], 0, x->count);
 }
 
 static void expect_reduce(struct native *native, const struct call *x)
@@ -409,7 +408,7 @@ void native_expect(struct native *native, const struct collective *what, const c
 {
     const struct call *x = &native->calls[harness_rank];
 
-    memcpy(native->expected, native->receive[harness_rank], native->bytes);
+    memcpy(native->expected, native->receive, native->bytes);
     known[number_of(what)].expect(native, x);
     if (x->send == MPI_IN_PLACE && strncmp(what->name, "reduce_scatter", 14) == 0) {
         excuse_rest(native, x, seen, x->parts[x->rank]);

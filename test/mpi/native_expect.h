@@ -28,14 +28,15 @@ enum native_blocks { NATIVE_EQUAL, NATIVE_SOME, NATIVE_ONE, NATIVE_BLOCKS };
 /* One call with the data of all ranks. */
 struct native {
     const struct native_type *type;
-    struct call calls[PEERS];           /* call of each rank */
-    size_t bytes;                       /* of a buffer, including the bytes before and after it */
-    char *send[PEERS], *receive[PEERS]; /* content before the call */
-    char *expected;                     /* this rank's receive buffer after it */
+    struct call calls[PEERS]; /* call of each rank */
+    size_t bytes;             /* of a buffer, including the bytes before and after it */
+    uint64_t sends[PEERS], receives[PEERS]; /* seeds of the ranks' data before the call */
+    char *send, *receive;                   /* this rank's data before the call */
+    char *expected;                         /* this rank's receive buffer after it */
 };
 
-/* Return the maximum size of a buffer in bytes. */
-size_t native_open(struct native *native);
+/* Return the maximum size of a buffer in bytes, for blocks of at most `longest` bytes. */
+size_t native_open(struct native *native, size_t longest);
 void native_close(struct native *native);
 void native_free_types(void);
 

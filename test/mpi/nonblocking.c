@@ -4,82 +4,38 @@
  * Test MPI_Iallreduce and persistent allreduces: many of them in flight on several communicators,
  * completed in different orders, mixed with blocking calls, while communicators are created.
  */
-#include "harness.h"
+#include "sums.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define OPERATIONS 24
 #define AMID       2000
 #define COMMS      3
 
-struct operation {
-    int *send, *receive, count; /* the buffers that MPI gets */
-    size_t bytes;
-    int *data; /* content of one of them */
-    MPI_Request request;
-};
+static const int counts[] = {1, 7, 1024, 30000, 131, 65536};
 
-static void prepare(struct operation *operation, int number)
+/* Wait for a request, and return true if the result is right. */
+static bool finished_right(struct sum *sum)
 {
-    static const int counts[] = {1, 7, 1024, 30000, 131, 65536};
+    bool good = MPI_Wait(&sum->request, MPI_STATUS_IGNORE) == MPI_SUCCESS && sum_right(sum);
 
-    operation->count = counts[number % 6];
-    operation->bytes = (size_t) operation->count * sizeof(int);
-    operation->send = harness_alloc(operation->bytes);
-    operation->receive = harness_alloc(operation->bytes);
-    operation->data = malloc(operation->bytes);
-    operation->request = MPI_REQUEST_NULL;
-    if (operation->data == NULL) {
-        printf("Bail out! out of memory\n");
-        MPI_Abort(MPI_COMM_WORLD, 2);
-    }
-    memset(operation->data, 0xff, operation->bytes);
-    harness_write(operation->receive, operation->data, operation->bytes);
-    for (int i = 0; i < operation->count; i++) {
-        operation->data[i] = i * 5 + number + harness_rank;
-    }
-    harness_write(operation->send, operation->data, operation->bytes);
-}
-
-static void discard(struct operation *operation)
-{
-    harness_free(operation->send);
-    harness_free(operation->receive);
-    free(operation->data);
-}
-
-static bool finished_right(struct operation *operation, int number)
-{
-    bool good = true;
-
-    harness_read(operation->data, operation->receive, operation->bytes);
-    for (int i = 0; good && i < operation->count; i++) {
-        good = operation->data[i] ==
-               harness_size * (i * 5 + number) + harness_size * (harness_size - 1) / 2;
-    }
-    discard(operation);
+    sum_free(sum);
     return good;
 }
 
 static void many_at_once(const MPI_Comm *comms)
 {
-    struct operation operations[OPERATIONS];
+    struct sum sums[OPERATIONS];
     bool good = true;
 
     for (int i = 0; i < OPERATIONS; i++) {
-        prepare(&operations[i], i);
-        good = good && MPI_Iallreduce(operations[i].send, operations[i].receive,
-                                      operations[i].count, MPI_INT, MPI_SUM, comms[i % COMMS],
-                                      &operations[i].request) == MPI_SUCCESS;
+        sums[i] = sum_new(counts[i % 6], i, i % 5 == 3, comms[i % COMMS]);
+        good = sum_start(&sums[i], NONBLOCKING) == MPI_SUCCESS && good;
     }
     for (int i = OPERATIONS - 1; i >= 0; i--) {
-        good = good && MPI_Wait(&operations[i].request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
-    }
-    for (int i = 0; i < OPERATIONS; i++) {
-        good = finished_right(&operations[i], i) && good;
+        good = finished_right(&sums[i]) && good;
     }
     harness_check(good, "%d non-blocking operations on %d communicators, waited for in reverse",
                   OPERATIONS, COMMS);
@@ -92,25 +48,16 @@ static void different_orders(const MPI_Comm *comms)
     bool good = true;
 
     for (int round = 0; round < 10; round++) {
-        struct operation operations[COMMS];
+        struct sum sums[COMMS];
 
         for (int c = 0; c < COMMS; c++) {
-            prepare(&operations[c], round + c);
+            sums[c] = sum_new(counts[(round + c) % 6], round + c, false, comms[c]);
+        }
+        for (int k = 0; k < COMMS; k++) { /* another order on each rank */
+            good = sum_start(&sums[(k + harness_rank) % COMMS], NONBLOCKING) == MPI_SUCCESS && good;
         }
         for (int k = 0; k < COMMS; k++) {
-            int c = (k + harness_rank) % COMMS; /* another order on each rank */
-
-            good = good && MPI_Iallreduce(operations[c].send, operations[c].receive,
-                                          operations[c].count, MPI_INT, MPI_SUM, comms[c],
-                                          &operations[c].request) == MPI_SUCCESS;
-        }
-        for (int k = 0; k < COMMS; k++) {
-            int c = (k + 2 * harness_rank) % COMMS;
-
-            good = good && MPI_Wait(&operations[c].request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
-        }
-        for (int c = 0; c < COMMS; c++) {
-            good = finished_right(&operations[c], round + c) && good;
+            good = finished_right(&sums[(k + 2 * harness_rank) % COMMS]) && good;
         }
     }
     harness_check(good, "communicators in different order on different ranks");
@@ -121,89 +68,43 @@ static void mixed_with_blocking(MPI_Comm comm)
     bool good = true;
 
     for (int round = 0; round < 20; round++) {
-        struct operation operation;
-        int value = harness_rank, *buffer = harness_alloc(sizeof value), flag = 0;
+        struct sum sum = sum_new(counts[round % 6], round, false, comm);
+        int flag = 0;
 
-        prepare(&operation, round);
-        good = good && MPI_Iallreduce(operation.send, operation.receive, operation.count, MPI_INT,
-                                      MPI_SUM, comm, &operation.request) == MPI_SUCCESS;
-        harness_write(buffer, &value, sizeof value);
-        good =
-            good && MPI_Allreduce(MPI_IN_PLACE, buffer, 1, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS;
-        harness_read(&value, buffer, sizeof value);
-        harness_free(buffer);
-        good = good && value == harness_size * (harness_size - 1) / 2;
+        good = sum_start(&sum, NONBLOCKING) == MPI_SUCCESS && good;
+        good = sum_is_right(BLOCKING, 1, comm) && good;
         while (good && !flag) {
-            good = MPI_Test(&operation.request, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS;
+            good = MPI_Test(&sum.request, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS;
         }
-        good = finished_right(&operation, round) && good;
+        good = finished_right(&sum) && good;
     }
     harness_check(good, "blocking calls after outstanding ones");
 }
 
-static void in_place(MPI_Comm comm)
-{
-    struct operation operation;
-    bool good;
-
-    prepare(&operation, 3);
-    harness_write(operation.receive, operation.data, operation.bytes);
-    good = MPI_Iallreduce(MPI_IN_PLACE, operation.receive, operation.count, MPI_INT, MPI_SUM, comm,
-                          &operation.request) == MPI_SUCCESS &&
-           MPI_Wait(&operation.request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
-    harness_check(finished_right(&operation, 3) && good, "non-blocking in place");
-}
-
-static void zero_count(MPI_Comm comm)
-{
-    MPI_Request request = MPI_REQUEST_NULL;
-    bool good = MPI_Iallreduce(NULL, NULL, 0, MPI_INT, MPI_SUM, comm, &request) == MPI_SUCCESS &&
-                MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
-
-    harness_check(good, "non-blocking with a zero count");
-}
-
-static int start_persistent(struct operation *operation, MPI_Comm comm)
-{
-    return HARNESS_INIT(Allreduce)(operation->send, operation->receive, operation->count, MPI_INT,
-                                   MPI_SUM, comm, MPI_INFO_NULL, &operation->request);
-}
-
 static void persistent(const MPI_Comm *comms)
 {
-    struct operation operations[4];
+    struct sum sums[4];
     MPI_Request requests[4];
     bool good = true;
 
     for (int i = 0; i < 4; i++) {
-        prepare(&operations[i], i);
-        good = good && start_persistent(&operations[i], comms[i % COMMS]) == MPI_SUCCESS;
-        requests[i] = operations[i].request;
+        sums[i] = sum_new(counts[i], i, false, comms[i % COMMS]);
+        good = sum_start(&sums[i], PERSISTENT) == MPI_SUCCESS && good;
+        requests[i] = sums[i].request;
     }
     for (int round = 0; round < 25 && good; round++) {
         for (int i = 0; i < 4; i++) {
-            int first = i + harness_rank + round;
-
-            memset(operations[i].data, 0xff, operations[i].bytes);
-            harness_write(operations[i].receive, operations[i].data, operations[i].bytes);
-            harness_write(operations[i].send, &first, sizeof first);
+            sum_write(&sums[i], i + round);
         }
         good = MPI_Startall(4, requests) == MPI_SUCCESS &&
                MPI_Waitall(4, requests, MPI_STATUSES_IGNORE) == MPI_SUCCESS;
         for (int i = 0; i < 4; i++) {
-            int n = operations[i].count - 1, last = n == 0 ? round : 0;
-
-            harness_read(operations[i].data, operations[i].receive, operations[i].bytes);
-            good = good &&
-                   operations[i].data[0] ==
-                       harness_size * (i + round) + harness_size * (harness_size - 1) / 2 &&
-                   operations[i].data[n] ==
-                       harness_size * (n * 5 + i + last) + harness_size * (harness_size - 1) / 2;
+            good = sum_right(&sums[i]) && good;
         }
     }
     for (int i = 0; i < 4; i++) {
         good = MPI_Request_free(&requests[i]) == MPI_SUCCESS && good;
-        discard(&operations[i]);
+        sum_free(&sums[i]);
     }
     harness_check(good, "4 persistent operations, started 25 times");
 }
@@ -212,12 +113,12 @@ static void persistent(const MPI_Comm *comms)
  * unless a reduction is large. */
 static void persistent_with_a_root(MPI_Comm comm)
 {
-    static const int counts[] = {64, 16384}; /* elements of 4 bytes */
+    static const int lengths[] = {64, 16384}; /* elements of 4 bytes */
     long long calls = harness_pvar("coll_gpuring_calls");
     bool good = true;
 
     for (int i = 0; i < 4; i++) {
-        int count = counts[i / 2], *in = calloc((size_t) count, sizeof *in);
+        int count = lengths[i / 2], *in = calloc((size_t) count, sizeof *in);
         int *out = calloc((size_t) count, sizeof *out);
         MPI_Request request = MPI_REQUEST_NULL;
 
@@ -244,13 +145,11 @@ static void persistent_with_a_root(MPI_Comm comm)
 /* A persistent operation that is never started can be freed. */
 static void persistent_unused(MPI_Comm comm)
 {
-    struct operation operation;
-    bool good;
+    struct sum sum = sum_new(1024, 2, false, comm);
+    bool good =
+        sum_start(&sum, PERSISTENT) == MPI_SUCCESS && MPI_Request_free(&sum.request) == MPI_SUCCESS;
 
-    prepare(&operation, 2);
-    good = start_persistent(&operation, comm) == MPI_SUCCESS &&
-           MPI_Request_free(&operation.request) == MPI_SUCCESS;
-    discard(&operation);
+    sum_free(&sum);
     harness_check(good, "a persistent operation that is never started");
 }
 
@@ -258,7 +157,7 @@ static void persistent_unused(MPI_Comm comm)
 #define ROUNDS  12
 
 /* One step of a rank: start an operation, wait for it, or make the blocking call. */
-static int one_step(char step, MPI_Request *requests, struct operation *blocking, MPI_Comm comm)
+static int one_step(char step, MPI_Request *requests, struct sum *blocking)
 {
     if (step >= 'a' && step < 'a' + STARTED) {
         return MPI_Start(&requests[step - 'a']);
@@ -266,8 +165,7 @@ static int one_step(char step, MPI_Request *requests, struct operation *blocking
     if (step >= 'A' && step < 'A' + STARTED) {
         return MPI_Wait(&requests[step - 'A'], MPI_STATUS_IGNORE);
     }
-    return MPI_Allreduce(blocking->send, blocking->receive, blocking->count, MPI_INT, MPI_SUM,
-                         comm);
+    return sum_start(blocking, BLOCKING);
 }
 
 /* The ranks start persistent operations in different orders and at different points among their
@@ -280,41 +178,37 @@ static void persistent_in_any_order(MPI_Comm comm)
         {"abcxABC", "bBaxcAC", "cbaxCBA", "abxcCBA", "bacxBAC"},
         {"abcxABC", "xcbaABC", "cxbaCBA", "bacxBAC", "abxcCBA"},
     };
-    struct operation operations[STARTED + 1];
+    struct sum sums[STARTED + 1];
     MPI_Request requests[STARTED];
     bool good = true;
 
     for (int i = 0; i <= STARTED; i++) {
-        prepare(&operations[i], i % 2 + 2); /* of two sizes */
+        sums[i] = sum_new(counts[i % 2 + 2], i, false, comm);
     }
     for (int i = 0; i < STARTED; i++) {
-        good = start_persistent(&operations[i], comm) == MPI_SUCCESS && good;
-        requests[i] = operations[i].request;
+        good = sum_start(&sums[i], PERSISTENT) == MPI_SUCCESS && good;
+        requests[i] = sums[i].request;
     }
     for (int round = 0; round < ROUNDS; round++) {
         for (int i = 0; i <= STARTED; i++) { /* that no two have the same result */
-            int first = 1000 * i + round + harness_rank;
-
-            harness_write(operations[i].send, &first, sizeof first);
+            sum_write(&sums[i], 100 * i + round);
         }
         for (const char *step = orders[round % 2][(harness_rank + round) % 5]; *step != '\0';
              step++) {
-            good = one_step(*step, requests, &operations[STARTED], comm) == MPI_SUCCESS && good;
+            good = one_step(*step, requests, &sums[STARTED]) == MPI_SUCCESS && good;
         }
         for (int i = 0; i <= STARTED; i++) {
-            harness_read(operations[i].data, operations[i].receive, operations[i].bytes);
-            good = good && operations[i].data[0] == harness_size * (1000 * i + round) +
-                                                        harness_size * (harness_size - 1) / 2;
+            good = sum_right(&sums[i]) && good;
         }
     }
     for (int i = 0; i < STARTED; i++) {
         good = MPI_Request_free(&requests[i]) == MPI_SUCCESS && good;
     }
     for (int i = 0; i < 5; i++) { /* order is as it was without them */
-        good = one_step('x', requests, &operations[STARTED], comm) == MPI_SUCCESS && good;
+        good = one_step('x', requests, &sums[STARTED]) == MPI_SUCCESS && good;
     }
     for (int i = 0; i <= STARTED; i++) {
-        discard(&operations[i]);
+        sum_free(&sums[i]);
     }
     harness_check(good, "%d persistent operations, started %d times in any order", STARTED, ROUNDS);
 }
@@ -329,22 +223,19 @@ static void copy_made_amid_calls(MPI_Comm comm)
     bool good = true;
 
     for (int round = 0; round < 24; round++) {
-        struct operation operation;
+        struct sum sum = sum_new(counts[round % 6], round, false, comm);
         MPI_Request request;
         MPI_Comm copy;
         int made = 0;
 
-        prepare(&operation, round);
         good = MPI_Comm_idup(comm, &copy, &request) == MPI_SUCCESS && good;
         for (int i = 0; (round + harness_rank) % 2 == 0 && i < 200; i++) {
             usleep(10);
             MPI_Test(&request, &made, MPI_STATUS_IGNORE);
         }
-        good = MPI_Allreduce(operation.send, operation.receive, operation.count, MPI_INT, MPI_SUM,
-                             comm) == MPI_SUCCESS &&
-               good;
+        good = sum_start(&sum, BLOCKING) == MPI_SUCCESS && good;
         good = MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS && good;
-        good = finished_right(&operation, round) && good;
+        good = finished_right(&sum) && good;
         good = MPI_Barrier(copy) == MPI_SUCCESS && good;
         MPI_Comm_free(&copy);
     }
@@ -418,15 +309,13 @@ int main(int argc, char **argv)
     many_at_once(comms);
     different_orders(comms);
     mixed_with_blocking(comms[0]);
-    in_place(comms[1]);
-    zero_count(comms[2]);
     persistent(comms);
     persistent_unused(comms[0]);
     persistent_in_any_order(comms[1]);
     if (harness_have_component() && harness_size > 1) {
         calls = harness_pvar("coll_gpuring_calls") - calls;
-        harness_check(calls == OPERATIONS + 10 * COMMS + 20 * 2 + 1 + 25 * 4 +
-                                   (STARTED + 1) * ROUNDS + 5,
+        harness_check(calls ==
+                          OPERATIONS + 10 * COMMS + 20 * 2 + 25 * 4 + (STARTED + 1) * ROUNDS + 5,
                       "every non-blocking and persistent operation was served by coll/gpuring "
                       "(%lld)",
                       calls);

@@ -4,31 +4,13 @@
  * Test the component in spawned processes and in children that the application forks. The test
  * script starts this program, which spawns itself with the argument "child".
  */
-#include "harness.h"
+#include "sums.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static bool sum_is_right(MPI_Comm comm, int count)
-{
-    int rank, size, *data = malloc((size_t) count * sizeof *data);
-    bool good = data != NULL;
-
-    MPI_Comm_rank(comm, &rank);
-    MPI_Comm_size(comm, &size);
-    for (int i = 0; good && i < count; i++) {
-        data[i] = i + rank;
-    }
-    good = good && MPI_Allreduce(MPI_IN_PLACE, data, count, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS;
-    for (int i = 0; good && i < count; i++) {
-        good = data[i] == size * i + size * (size - 1) / 2;
-    }
-    free(data);
-    return good;
-}
 
 /* In spawned processes, reduce among the children and over the merged communicator, and report. */
 static int child(void)
@@ -39,7 +21,7 @@ static int child(void)
     MPI_Init(NULL, NULL);
     MPI_Comm_get_parent(&parent);
     MPI_Intercomm_merge(parent, 1, &merged);
-    good = sum_is_right(MPI_COMM_WORLD, 2000) && sum_is_right(merged, 3000);
+    good = sum_is_right(BLOCKING, 2000, MPI_COMM_WORLD) && sum_is_right(BLOCKING, 3000, merged);
     MPI_Send(&good, 1, MPI_INT, 0, 3, parent);
     MPI_Comm_free(&merged);
     MPI_Comm_disconnect(&parent);
@@ -60,7 +42,7 @@ static void spawned(char *self)
         return;
     }
     MPI_Intercomm_merge(children, 0, &merged);
-    good = sum_is_right(merged, 3000);
+    good = sum_is_right(BLOCKING, 3000, merged);
     for (int c = 0; harness_rank == 0 && c < 2; c++) {
         int theirs = 0;
 
@@ -75,7 +57,7 @@ static void spawned(char *self)
 /* Fork children that run another program or exit, and continue with operations in the parent. */
 static void forked(void)
 {
-    bool good = sum_is_right(MPI_COMM_WORLD, 50000);
+    bool good = sum_is_right(BLOCKING, 50000, MPI_COMM_WORLD);
 
     for (int i = 0; i < 5 && good; i++) {
         pid_t pid = fork();
@@ -85,13 +67,14 @@ static void forked(void)
             execl("/bin/true", "true", (char *) NULL);
             _exit(1);
         }
-        good = sum_is_right(MPI_COMM_WORLD, 50000) && pid > 0 && waitpid(pid, &status, 0) == pid &&
-               status == 0;
+        good = sum_is_right(BLOCKING, 50000, MPI_COMM_WORLD) && pid > 0 &&
+               waitpid(pid, &status, 0) == pid && status == 0;
         pid = fork();
         if (pid == 0) {
             _exit(0); /* a child that never calls exec, and runs no exit handlers */
         }
-        good = good && sum_is_right(MPI_COMM_WORLD, 1000) && waitpid(pid, &status, 0) == pid;
+        good =
+            good && sum_is_right(BLOCKING, 1000, MPI_COMM_WORLD) && waitpid(pid, &status, 0) == pid;
     }
     harness_check(good, "the application forks between and during operations");
 }

@@ -244,8 +244,6 @@ static bool queued_gathers(void)
     return good;
 }
 
-enum form { BLOCKING, NONBLOCKING, PERSISTENT };
-
 static int broadcast(enum form form, int *buffer, int count, MPI_Datatype type, int root)
 {
     MPI_Request request;

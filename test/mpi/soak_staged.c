@@ -81,11 +81,10 @@ static const struct collective barrier = {"barrier", ONE_BLOCK, call_barrier};
 /* Report a failure and abort the job, because the other ranks would wait. */
 static void fail(const struct slot *slot, const char *what)
 {
-    static const char *const forms[FORMS] = {"blocking", "non-blocking", "persistent"};
 
     printf("# rank %d: call %d, %s %s of %zu bytes (factor %d), %s, in place %d, root %d, "
            "on a GPU: send %d, receive %d, own operation %d, %d starts left: %s\n",
-           harness_rank, slot->number, forms[slot->x.form], slot->what->name, slot->bytes,
+           harness_rank, slot->number, harness_forms[slot->x.form], slot->what->name, slot->bytes,
            slot->factor, places[slot->where].name, slot->in_place, slot->x.root, slot->send.on_gpu,
            slot->receive.on_gpu, slot->x.op == data_op, slot->starts, what);
     printf("not ok - all calls are right\n");

@@ -141,7 +141,6 @@ static struct call prepare(const struct place *place, const struct choice *choic
 static void check_collective(const struct place *place, const struct collective *what,
                              enum form form, unsigned every)
 {
-    static const char *const forms[FORMS] = {"blocking", "non-blocking", "persistent"};
     static unsigned running; /* counts over all collectives, so that each gets different ones */
     long long before = harness_pvar("coll_gpuring_staged");
     int combinations = 0;
@@ -161,7 +160,7 @@ static void check_collective(const struct place *place, const struct collective 
             good = false;
         }
     }
-    harness_check(good, "%s %s, %s: %d combinations", forms[form], what->name, place->name,
+    harness_check(good, "%s %s, %s: %d combinations", harness_forms[form], what->name, place->name,
                   combinations);
     staged_calls += harness_pvar("coll_gpuring_staged") - before;
 }

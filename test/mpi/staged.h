@@ -4,12 +4,9 @@
 #ifndef GPURING_TEST_STAGED_H
 #define GPURING_TEST_STAGED_H
 
-#include <mpi.h>
-#include <stdbool.h>
+#include "harness.h"
 
-#define PEERS 16
-
-enum form { BLOCKING, NONBLOCKING, PERSISTENT, FORMS };
+#define PEERS 128
 
 /* One call. It has the arguments of all collectives, and each collective uses some of them. */
 struct call {

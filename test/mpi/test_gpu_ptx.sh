@@ -46,7 +46,7 @@ done
 mpi 120 3 n3 matrix -n 1,1000,30001 -f 61 -s
 adopt_as_one "3 ranks on 3 nodes: every 61st combination"
 use_gpus 2
-OMPI_MCA_coll_gpuring_algorithm=two-shot OMPI_MCA_coll_gpuring_verbose=1 mpi 120 4 n2 many 301
+OMPI_MCA_coll_gpuring_algorithm=two-shot OMPI_MCA_coll_gpuring_verbose=1 mpi 120 4 n2 native -l 1204 -f 101
 adopt_as_one "4 ranks on 2 nodes: alltoall by node"
 check "it is" says '\[serves\] .*first MPI_Alltoall .* algorithm two-shot'
 

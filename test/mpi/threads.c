@@ -2,7 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* Test MPI_THREAD_MULTIPLE. Each thread has a separate communicator, and the calls of all threads
  * overlap. */
-#include "harness.h"
+#include "sums.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -18,52 +18,18 @@ struct worker {
     bool good;
 };
 
-#define SMALL 64
-
-/* Make a small allreduce while another one on the communicator is in flight, and check its result.
- * Any thread may progress them. */
-static bool small_is_right(const struct worker *worker, int round, int *small)
+/* Make a call, and if it is not blocking, some rounds make a small call while it is in flight. Any
+ * thread may progress them. */
+static bool one_round(const struct worker *worker, int round, int count)
 {
-    int data[SMALL];
-    bool good;
+    struct sum sum = sum_new(count, worker->number + round, true, worker->comm);
+    bool good = sum_start(&sum, round % 3 == 0 ? NONBLOCKING : BLOCKING) == MPI_SUCCESS;
 
-    for (int i = 0; i < SMALL; i++) {
-        data[i] = i * worker->number + round + harness_rank;
+    if (round % 3 == 0 && round % 2 != 0) {
+        good = sum_is_right(BLOCKING, 64, worker->comm) && good;
     }
-    harness_write(small, data, sizeof data);
-    good = MPI_Allreduce(MPI_IN_PLACE, small, SMALL, MPI_INT, MPI_SUM, worker->comm) == MPI_SUCCESS;
-    harness_read(data, small, sizeof data);
-    for (int i = 0; good && i < SMALL; i++) {
-        good = data[i] ==
-               harness_size * (i * worker->number + round) + harness_size * (harness_size - 1) / 2;
-    }
-    return good;
-}
-
-static bool one_round(const struct worker *worker, int round, int *data, int *buffer, int *small,
-                      int count)
-{
-    MPI_Request request;
-    bool good;
-
-    for (int i = 0; i < count; i++) {
-        data[i] = i + worker->number * 1000 + round + harness_rank;
-    }
-    harness_write(buffer, data, (size_t) count * sizeof *data);
-    if (round % 3 == 0) {
-        good = MPI_Iallreduce(MPI_IN_PLACE, buffer, count, MPI_INT, MPI_SUM, worker->comm,
-                              &request) == MPI_SUCCESS &&
-               (round % 2 == 0 || small_is_right(worker, round, small)) &&
-               MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
-    } else {
-        good = MPI_Allreduce(MPI_IN_PLACE, buffer, count, MPI_INT, MPI_SUM, worker->comm) ==
-               MPI_SUCCESS;
-    }
-    harness_read(data, buffer, (size_t) count * sizeof *data);
-    for (int i = 0; good && i < count; i++) {
-        good = data[i] == harness_size * (i + worker->number * 1000 + round) +
-                              harness_size * (harness_size - 1) / 2;
-    }
+    good = MPI_Wait(&sum.request, MPI_STATUS_IGNORE) == MPI_SUCCESS && sum_right(&sum) && good;
+    sum_free(&sum);
     return good;
 }
 
@@ -71,17 +37,11 @@ static void *worker_main(void *argument)
 {
     static const int counts[] = {1, 100, 5000, 40000};
     struct worker *worker = argument;
-    int *data = malloc(40000 * sizeof *data), *buffer = harness_alloc(40000 * sizeof *data);
-    int *small = harness_alloc(SMALL * sizeof *small);
 
-    worker->good = data != NULL;
+    worker->good = true;
     for (int round = 0; round < ROUNDS && worker->good; round++) {
-        worker->good =
-            one_round(worker, round, data, buffer, small, counts[(round + worker->number) % 4]);
+        worker->good = one_round(worker, round, counts[(round + worker->number) % 4]);
     }
-    harness_free(small);
-    harness_free(buffer);
-    free(data);
     return NULL;
 }
 

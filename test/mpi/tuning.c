@@ -10,7 +10,7 @@
  *   tuning -i     with a file that is ignored, or none: all sizes are served
  *   tuning -d     with files that differ: an error on all ranks
  */
-#include "harness.h"
+#include "sums.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,49 +21,6 @@
 #define LARGEST   300000
 #define MANY      24
 #define PERSISTED 3
-
-/* One call's buffers. */
-struct vector {
-    int count, seed;
-    int *send, *receive, *host;
-};
-
-static struct vector vector_new(int count)
-{
-    static int seed;
-    size_t bytes = (size_t) count * sizeof(int);
-    struct vector vector = {.count = count,
-                            .seed = ++seed,
-                            .send = harness_alloc(bytes),
-                            .receive = harness_alloc(bytes),
-                            .host = malloc(bytes)};
-
-    for (int i = 0; i < count; i++) {
-        vector.host[i] = vector.seed * 1000 + 3 * i + harness_rank;
-    }
-    harness_write(vector.send, vector.host, bytes);
-    return vector;
-}
-
-static bool vector_right(const struct vector *vector)
-{
-    int n = harness_size;
-
-    harness_read(vector->host, vector->receive, (size_t) vector->count * sizeof(int));
-    for (int i = 0; i < vector->count; i++) {
-        if (vector->host[i] != n * (vector->seed * 1000 + 3 * i) + n * (n - 1) / 2) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static void vector_free(struct vector *vector)
-{
-    harness_free(vector->send);
-    harness_free(vector->receive);
-    free(vector->host);
-}
 
 /* Counters at the last call of counted(). */
 static struct {
@@ -106,40 +63,20 @@ static MPI_Comm fresh(void)
     return comm;
 }
 
-static int start(struct vector *vector, MPI_Comm comm, MPI_Request *request)
+static struct sum sum_of(int count, MPI_Comm comm)
 {
-    return MPI_Iallreduce(vector->send, vector->receive, vector->count, MPI_INT, MPI_SUM, comm,
-                          request);
-}
+    static int seed;
 
-enum form { BLOCKING, NONBLOCKING, PERSISTENT, FORMS };
-static const char *const forms[] = {"MPI_Allreduce", "MPI_Iallreduce", "MPI_Allreduce_init"};
+    return sum_new(count, ++seed, false, comm);
+}
 
 static bool call(enum form form, int count, MPI_Comm comm)
 {
-    struct vector vector = vector_new(count);
-    MPI_Request request = MPI_REQUEST_NULL;
-    int status;
-    bool good;
+    struct sum sum = sum_of(count, comm);
+    bool good = sum_complete(&sum, form, form == PERSISTENT ? PERSISTED : 1) == MPI_SUCCESS &&
+                sum_right(&sum);
 
-    if (form == BLOCKING) {
-        status = MPI_Allreduce(vector.send, vector.receive, count, MPI_INT, MPI_SUM, comm);
-    } else if (form == NONBLOCKING) {
-        status = start(&vector, comm, &request);
-        status = status == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : status;
-    } else {
-        status = HARNESS_INIT(Allreduce)(vector.send, vector.receive, count, MPI_INT, MPI_SUM, comm,
-                                         MPI_INFO_NULL, &request);
-        for (int i = 0; i < PERSISTED && status == MPI_SUCCESS; i++) {
-            status = MPI_Start(&request);
-            status = status == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : status;
-        }
-        if (request != MPI_REQUEST_NULL) {
-            MPI_Request_free(&request);
-        }
-    }
-    good = status == MPI_SUCCESS && vector_right(&vector);
-    vector_free(&vector);
+    sum_free(&sum);
     return good;
 }
 
@@ -161,7 +98,7 @@ static void each_form(bool all)
             good =
                 counted(left ? 0 : times, left || counts[i] <= LEFT ? -1 : times, left ? 1 : 0) &&
                 good;
-            harness_check(good, "%s of %d elements is %s", forms[form], counts[i],
+            harness_check(good, "%s call of %d elements is %s", harness_forms[form], counts[i],
                           left ? "left" : "served");
         }
         MPI_Comm_free(&comm);
@@ -201,33 +138,34 @@ static void first_calls(void)
  */
 static void at_different_times(bool wait)
 {
-    struct vector first = vector_new(LEFT), second = vector_new(LEFT), third = vector_new(LEFT);
-    MPI_Request requests[2];
+    struct sum sums[3];
     MPI_Comm comm = fresh();
-    bool good = start(&first, comm, &requests[0]) == MPI_SUCCESS;
+    bool good = true;
 
+    for (int i = 0; i < 3; i++) {
+        sums[i] = sum_of(LEFT, comm);
+    }
+    good = sum_start(&sums[0], NONBLOCKING) == MPI_SUCCESS;
     if (wait) {
-        good = MPI_Wait(&requests[0], MPI_STATUS_IGNORE) == MPI_SUCCESS && good;
+        good = MPI_Wait(&sums[0].request, MPI_STATUS_IGNORE) == MPI_SUCCESS && good;
         usleep(20000);
     }
-    good = start(&second, comm, &requests[1]) == MPI_SUCCESS && good;
-    good = MPI_Allreduce(third.send, third.receive, LEFT, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS &&
-           good;
-    good = MPI_Waitall(2, requests, MPI_STATUSES_IGNORE) == MPI_SUCCESS && good;
-    harness_check(good && vector_right(&first) && vector_right(&second) && vector_right(&third),
-                  "ranks that are wired up and ranks that are not decide alike");
+    good = sum_start(&sums[1], NONBLOCKING) == MPI_SUCCESS && good;
+    good = sum_start(&sums[2], BLOCKING) == MPI_SUCCESS && good;
+    for (int i = 0; i < 3; i++) {
+        good = MPI_Wait(&sums[i].request, MPI_STATUS_IGNORE) == MPI_SUCCESS && good;
+        good = sum_right(&sums[i]) && good;
+        sum_free(&sums[i]);
+    }
+    harness_check(good, "ranks that are wired up and ranks that are not decide alike");
     harness_check(counted(0, 0, 3), "all three are left");
-    vector_free(&first);
-    vector_free(&second);
-    vector_free(&third);
     MPI_Comm_free(&comm);
 }
 
 /* Make many concurrent calls of both kinds of sizes, with blocking calls in between. */
 static void under_way(void)
 {
-    struct vector vectors[MANY];
-    MPI_Request requests[MANY];
+    struct sum sums[MANY];
     MPI_Comm comm = fresh();
     bool good = call(BLOCKING, SERVED, comm);
     int left = 0;
@@ -236,18 +174,18 @@ static void under_way(void)
     for (int i = 0; i < MANY; i++) {
         bool small = i % 3 != 1;
 
-        vectors[i] = vector_new(small ? LEFT - i : SERVED * (i + 1));
+        sums[i] = sum_of(small ? LEFT - i : SERVED * (i + 1), comm);
         left += small;
-        good = start(&vectors[i], comm, &requests[i]) == MPI_SUCCESS && good;
+        good = sum_start(&sums[i], NONBLOCKING) == MPI_SUCCESS && good;
         if (i % 8 == 7) {
             good = call(BLOCKING, i % 16 == 7 ? LEFT : SERVED, comm) && good;
             left += i % 16 == 7;
         }
     }
-    good = MPI_Waitall(MANY, requests, MPI_STATUSES_IGNORE) == MPI_SUCCESS && good;
     for (int i = 0; i < MANY; i++) {
-        good = vector_right(&vectors[i]) && good;
-        vector_free(&vectors[i]);
+        good = MPI_Wait(&sums[i].request, MPI_STATUS_IGNORE) == MPI_SUCCESS && good;
+        good = sum_right(&sums[i]) && good;
+        sum_free(&sums[i]);
     }
     harness_check(good, "%d calls under way, left and served ones", MANY);
     harness_check(counted(MANY + MANY / 8 - left, -1, left), "each went where the file says");
@@ -288,7 +226,8 @@ static void is_ignored(void)
         int times = form == PERSISTENT ? PERSISTED : 1;
 
         good = call(form, SERVED, comm) && good;
-        harness_check(counted(2 * times, -1, 0) && good, "%s: all sizes are served", forms[form]);
+        harness_check(counted(2 * times, -1, 0) && good, "%s: all sizes are served",
+                      harness_forms[form]);
         MPI_Comm_free(&comm);
     }
 }

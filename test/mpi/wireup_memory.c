@@ -24,7 +24,7 @@ static int refused; /* non-blocking calls that found no memory for a request */
 static void (*arm)(long);
 static long (*disarm)(void);
 
-enum form { BLOCKING, NONBLOCKING, SECOND, KEPT };
+enum way { FIRST, NOT_BLOCKING, SECOND, KEPT };
 static const char *const form_names[] = {"blocking", "nonblocking", "second", "kept"};
 
 struct outcome {
@@ -40,7 +40,7 @@ static bool lacks_memory(int status)
     return class == MPI_ERR_NO_MEM;
 }
 
-static struct outcome reduce(MPI_Comm comm, enum form form, int salt)
+static struct outcome reduce(MPI_Comm comm, enum way form, int salt)
 {
     struct outcome outcome = {.right = true};
     MPI_Request request;
@@ -51,7 +51,7 @@ static struct outcome reduce(MPI_Comm comm, enum form form, int salt)
     for (int i = 0; i < COUNT; i++) {
         data[i] = i * 3 + rank + salt;
     }
-    if (form == NONBLOCKING) {
+    if (form == NOT_BLOCKING) {
         outcome.status =
             MPI_Iallreduce(MPI_IN_PLACE, data, COUNT, MPI_INT, MPI_SUM, comm, &request);
         if (lacks_memory(outcome.status)) {
@@ -97,7 +97,7 @@ static void gather(int mine, int *all)
 }
 
 /* Run one round. Return true if the failing rank has made at least `number` allocations. */
-static bool round_of(int failing, long number, enum form form, bool *good, int *errors)
+static bool round_of(int failing, long number, enum way form, bool *good, int *errors)
 {
     MPI_Comm comm;
     struct outcome outcome, again;
@@ -150,7 +150,7 @@ int main(int argc, char **argv)
 {
     int failing, errors = 0;
     bool more = true, all_good = true;
-    enum form form = BLOCKING;
+    enum way form = FIRST;
     long number = 0;
     long long dead;
 
@@ -183,7 +183,7 @@ int main(int argc, char **argv)
     harness_check(all_good, "all ranks end alike, right or with an MPI error, %s",
                   form_names[form]);
     harness_check(errors == 0, "the wire-up itself ends in no MPI error");
-    harness_check((refused > 0) == (form == NONBLOCKING && harness_rank == failing),
+    harness_check((refused > 0) == (form == NOT_BLOCKING && harness_rank == failing),
                   "a call without memory for a request returns MPI_ERR_NO_MEM");
     harness_check(number > 20 && number < LIMIT && (dead >= number / 2) == (form != KEPT),
                   form == KEPT ? "most wire-ups succeed after kept connections were freed"
