@@ -91,6 +91,28 @@ void gpuring_compat_on_free_close(void)
     on_free.key = MPI_KEYVAL_INVALID;
 }
 
+static int on_finalize_call(MPI_Comm comm, int key, void *argument, void *extra)
+{
+    (void) comm;
+    (void) key;
+    (void) argument;
+    (*(void (**)(void)) extra)();
+    return MPI_SUCCESS;
+}
+
+/* MPI_Finalize first deletes the attributes of MPI_COMM_SELF. */
+bool gpuring_compat_on_finalize(void (*function)(void))
+{
+    static void (*called)(void);
+    int key = MPI_KEYVAL_INVALID;
+
+    called = function;
+    return PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_finalize_call, &key, &called) ==
+               MPI_SUCCESS &&
+           PMPI_Comm_set_attr(MPI_COMM_SELF, key, NULL) == MPI_SUCCESS &&
+           PMPI_Comm_free_keyval(&key) == MPI_SUCCESS;
+}
+
 uint64_t gpuring_compat_processes(struct ompi_communicator_t *comm)
 {
     uint64_t hash = GPURING_HASH_START;

@@ -177,6 +177,10 @@ static inline bool gpuring_compat_failed(int code)
 #endif
 }
 
+/* Let MPI_Finalize call a function at its beginning, while MPI works. Returns false if MPI cannot.
+ */
+bool gpuring_compat_on_finalize(void (*function)(void));
+
 /*
  * Let MPI_Comm_free of this communicator call function(argument) before it releases the
  * communicator. The function must not wait for other processes. Does nothing for MPI_COMM_WORLD,

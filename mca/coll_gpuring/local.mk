@@ -233,6 +233,8 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/serve/execute.c \
     mca/coll_gpuring/serve/execute_wait.c \
     mca/coll_gpuring/serve/mixed_memory.c \
+    mca/coll_gpuring/serve/note.c \
+    mca/coll_gpuring/serve/note.h \
     mca/coll_gpuring/serve/progress.c \
     mca/coll_gpuring/serve/serve.c \
     mca/coll_gpuring/serve/serve.h \
@@ -251,6 +253,7 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/stream/stream_exchange.c \
     mca/coll_gpuring/stream/stream_headers.c \
     mca/coll_gpuring/stream/stream_headers.h \
+    mca/coll_gpuring/stream/stream_notes.c \
     mca/coll_gpuring/stream/stream_state.h \
     mca/coll_gpuring/stream/stream_watch.c \
     mca/coll_gpuring/wireup/connect.c \

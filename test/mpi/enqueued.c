@@ -444,6 +444,32 @@ static void test_wrong(bool late)
     driver.stream_destroy(stream);
 }
 
+/* The ranks of the first node make another call than the others, of the same size. waits: both wait
+ * for the other node. Otherwise the call ends, and `later` equal calls follow it. */
+static void test_nodes(bool waits, int later)
+{
+    void *stream = new_stream();
+    MPI_Comm comm = comm_of(stream);
+    bool first = harness_rank < harness_size / 2;
+    int root = harness_size - 1;
+
+    MPIX_Barrier_enqueue(comm);
+    if (!waits) {
+        MPIX_Allreduce_enqueue(data.in, data.out, 1000, MPI_INT, first ? MPI_SUM : MPI_MAX, comm);
+    } else if (first) {
+        MPIX_Bcast_enqueue(data.out, 1000, MPI_INT, root, comm);
+    } else {
+        MPIX_Reduce_enqueue(data.in, data.out, 1000, MPI_INT, MPI_SUM, root, comm);
+    }
+    for (int i = 0; i < later; i++) {
+        MPIX_Allreduce_enqueue(data.in, data.out, 1000, MPI_INT, MPI_SUM, comm);
+    }
+    harness_check(driver.stream_sync(stream) == 0, "the streams of all ranks end");
+    harness_check(error_of(comm) != MPI_SUCCESS, "all ranks get an error");
+    MPI_Comm_free(&comm);
+    driver.stream_destroy(stream);
+}
+
 /* Count the driver calls of calls of a known shape. */
 static void test_costs(void)
 {
@@ -505,6 +531,21 @@ static void test_late(void)
     test_wrong(true);
 }
 
+static void test_nodes_wait(void)
+{
+    test_nodes(true, 0);
+}
+
+static void test_nodes_end(void)
+{
+    test_nodes(false, 3);
+}
+
+static void test_nodes_later(void)
+{
+    test_nodes(false, 300);
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
@@ -522,6 +563,9 @@ static const struct {
     {"late_graph", test_late_graph},
     {"late_roots", test_late_roots},
     {"killed", test_killed},
+    {"nodes_wait", test_nodes_wait},
+    {"nodes_end", test_nodes_end},
+    {"nodes_later", test_nodes_later},
     {"messages", test_messages},
     {"few", test_few_messages},
 };

@@ -11,6 +11,8 @@
  *         the call afterwards
  *   lost_rank start
  *         the same with a persistent call, whose start the others await
+ *   lost_rank nodes
+ *         the ranks of the first node make another call than those of the second
  *   lost_rank differ call|count|bcast|large|sets
  *         the last rank makes another call than the others, an allreduce or a broadcast with a
  *         smaller count, or an allreduce for which only the others need more connections on GPUs,
@@ -145,6 +147,24 @@ static int differ(MPI_Comm comm, int *data, const char *how)
     return harness_finish();
 }
 
+/* Test ranks of two nodes that make different calls of equal size, in which all wait for the other
+ * node. */
+static int differ_by_node(MPI_Comm comm, int *data)
+{
+    int root = harness_size - 1;
+    int code = harness_rank < harness_size / 2
+                   ? MPI_Bcast(data, 1000, MPI_INT, root, comm)
+                   : MPI_Reduce(data, data + 1000, 1000, MPI_INT, MPI_SUM, root, comm);
+
+    if (code == MPI_SUCCESS) { /* a rank that only sends ends its call */
+        code = MPI_Allreduce(MPI_IN_PLACE, data, 1000, MPI_INT, MPI_SUM, comm);
+    }
+    harness_check(code != MPI_SUCCESS, "another call on the other node: an error");
+    MPI_Comm_free(&comm);
+    harness_free(data);
+    return harness_finish();
+}
+
 int main(int argc, char **argv)
 {
     int *data;
@@ -169,6 +189,9 @@ int main(int argc, char **argv)
     }
     if (argc > 1 && strcmp(argv[1], "start") == 0) {
         return late_start(comm, data);
+    }
+    if (argc > 1 && strcmp(argv[1], "nodes") == 0) {
+        return differ_by_node(comm, data);
     }
     if (argc > 2 && strcmp(argv[1], "differ") == 0) {
         return differ(comm, data, argv[2]);

@@ -74,6 +74,18 @@ for net in $nets; do
     check "and the call of the other one" \
         says 'rank 2 of 3: .*the last calls here were: .*queued MPI_Bcast of 4000 bytes, root 0, operation 2'
 done
+for net in $nets; do
+    between "$net" 2 4 nodes_wait threads
+    check "different calls of equal size that wait: the message names both" \
+        says '\[calls-differ\] this rank has queued MPI_(Bcast|Reduce) of 4000 bytes.*, and rank [0-3] MPI_(Reduce|Bcast) of 4000'
+done
+between mpi 2 4 nodes_end threads
+check "different calls of equal size that end: the message names both" \
+    says '\[calls-differ\] this rank has queued MPI_Allreduce of 4000 bytes \((sum|max) of int32\), and rank [0-3] MPI_Allreduce of 4000 bytes \((max|sum) of'
+[ "$nets" = mpi ] || between ucx 2 4 nodes_end
+between mpi 3 6 nodes_later threads
+check "long before: the message names the ranks" \
+    says '\[calls-differ\] this rank and rank [0-5] made different calls before operation'
 OMPI_MCA_coll_gpuring_net=mpi mpi 60 4 n2 enqueued chain
 check "MPI messages between nodes without MPI_THREAD_MULTIPLE are refused" says '\[stream-threads\]'
 check "and the program goes no further" says 'Bail out! cannot go on without it'

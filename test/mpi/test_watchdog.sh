@@ -67,6 +67,11 @@ check "another call: both are named" sh -c "grep -q 'rank 0: MPI_Allreduce of 40
     grep -q 'rank 1: MPI_Bcast of 400 bytes, root 0' '$work/out'"
 differs count 3 counts-differ "a smaller count"
 
+mpi 60 4 n2 lost_rank nodes
+adopt "another call on another node"
+check "and both are named" sh -c "grep -q 'rank [01]: MPI_Bcast of 4000 bytes, root 3' '$work/out' &&
+    grep -q 'rank [23]: MPI_Reduce of 4000 bytes' '$work/out'"
+
 if [ ! -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
     skip "built without CUDA: there is no device layer to test" "a vote that a rank comes late to"
     finish

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "mca/coll_gpuring/serve/note.h"
 #include "mca/coll_gpuring/serve/serve.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -172,4 +173,38 @@ int gpuring_differ_look(mca_coll_gpuring_module_t *module)
         return look_at_wireup(module);
     }
     return module->engine->running ? look_at_operation(module) : look_at_vote(module);
+}
+
+/* Return the word of an operation of this rank, or 0. */
+static uint64_t own_word(const mca_coll_gpuring_module_t *module, uint64_t operation)
+{
+    return gpuring_transport_made(module->engine->transports[0], module->rank, operation);
+}
+
+int gpuring_differ_look_far(const mca_coll_gpuring_module_t *module)
+{
+    uint64_t last = module->engine->operation;
+    struct gpuring_note note = {.first =
+                                    last > GPURING_NOTE_WORDS ? last - GPURING_NOTE_WORDS + 1 : 1};
+
+    if (!module->engine->running || !gpuring_notes_possible(module)) {
+        return GPURING_OK;
+    }
+    while (note.first + (uint64_t) note.count <= last) {
+        note.words[note.count] = own_word(module, note.first + (uint64_t) note.count);
+        note.count++;
+    }
+    gpuring_notes_open();
+    gpuring_note_send(module, &note);
+    if (!gpuring_note_take(module, &note)) {
+        return GPURING_OK;
+    }
+    for (int i = 0; i < note.count; i++) {
+        uint64_t own = own_word(module, note.first + (uint64_t) i);
+
+        if (own != 0 && note.words[i] != 0 && own != note.words[i]) {
+            return gpuring_differ_report(module, own, note.rank, note.words[i]);
+        }
+    }
+    return GPURING_OK;
 }

@@ -10,7 +10,7 @@
  *     bits 55-58  operation               bits 59-63  MPI function, plus 1
  *
  * For calls on GPUs, the engine compares words while it waits for the kernel. The watchdog compares
- * the words of all ranks of the node. Ranks of other nodes are not compared.
+ * the words of all ranks of the node, and after a second those of other nodes (note.h).
  */
 #ifndef GPURING_SERVE_DIFFER_H
 #define GPURING_SERVE_DIFFER_H
@@ -61,5 +61,9 @@ int gpuring_differ_report(const struct mca_coll_gpuring_module_t *module, uint64
  * gpuring_differ_report. Called with the queue's lock held, or while the calling thread runs an
  * operation. */
 int gpuring_differ_look(struct mca_coll_gpuring_module_t *module);
+
+/* Do the same with ranks of other nodes, which exchange notes (note.h). Call this once per second,
+ * when the operation has waited for long. */
+int gpuring_differ_look_far(const struct mca_coll_gpuring_module_t *module);
 
 #endif

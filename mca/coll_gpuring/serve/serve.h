@@ -21,6 +21,7 @@ struct gpuring_watchdog {
     uint64_t last;     /* time of the last check of the peers; 0 before the first wait */
     uint64_t since;    /* time of the last progress */
     uint64_t progress; /* gpuring_watchdog_progress at that time */
+    uint64_t far;      /* time of the last comparison with ranks of other nodes */
     bool reported;     /* this wait was logged */
     bool hinted;       /* a possible reason for a slow wire-up was logged */
 };

@@ -15,6 +15,7 @@
 #include "mca/coll_gpuring/oob/oob.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/serve/differ.h"
+#include "mca/coll_gpuring/serve/note.h"
 #include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -23,7 +24,8 @@
 #define LOOKS_PER_CLOCK 64            /* a check takes 0.1 to 10 us */
 #define LOOK_INTERVAL   1000000u      /* nanoseconds between checks of the peers */
 #define STALE           5000000000ull /* nanoseconds without a check until a new wait begins */
-#define HINT_SECONDS    5             /* of a wire-up, before a possible reason is printed */
+#define FAR             (GPURING_NOTE_SECONDS * GPURING_SECOND) /* until and between notes */
+#define HINT_SECONDS    5 /* of a wire-up, before a possible reason is printed */
 
 /* The texts that describe a wait. */
 struct report {
@@ -169,6 +171,14 @@ static int look(mca_coll_gpuring_module_t *module, uint64_t now)
 
     if (status != GPURING_OK) {
         return status;
+    }
+    if (module->state == GPURING_STATE_READY && waited >= FAR && now - watchdog->far >= FAR) {
+        watchdog->far = now;
+        status = gpuring_differ_look_far(module);
+        if (status != GPURING_OK) {
+            watchdog->reported = true;
+            return status;
+        }
     }
     if (module->state == GPURING_STATE_WIRING && !watchdog->hinted &&
         waited >= HINT_SECONDS * GPURING_SECOND) {

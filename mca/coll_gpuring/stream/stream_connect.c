@@ -14,6 +14,7 @@
 #include "mca/coll_gpuring/engine/engine.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/serve/differ.h"
+#include "mca/coll_gpuring/serve/note.h"
 #include "mca/coll_gpuring/serve/serve.h"
 #include "mca/coll_gpuring/util/backoff.h"
 #include "mca/coll_gpuring/util/log.h"
@@ -180,6 +181,9 @@ static int prepare(struct gpuring_stream_state *state)
 
     if (status == GPURING_OK) {
         status = engine->device_ops->alloc_table(engine->device, BYTE_ROOM, &state->byte);
+    }
+    if (gpuring_notes_possible(state->module)) {
+        gpuring_notes_open();
     }
     if (status == GPURING_OK) {
         status = gpuring_engine_enqueues(engine, state->stream);

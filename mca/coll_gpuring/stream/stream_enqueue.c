@@ -5,8 +5,10 @@
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/pvars.h"
 #include "mca/coll_gpuring/serve/differ.h"
+#include "mca/coll_gpuring/serve/note.h"
 #include "mca/coll_gpuring/stream/stream_state.h"
 #include "mca/coll_gpuring/util/backoff.h"
+#include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -25,6 +27,22 @@ static int find_error(struct gpuring_stream_state *state)
         gpuring_stream_look(state);
     }
     return module->state == GPURING_STATE_FAILED ? module->failure : GPURING_OK;
+}
+
+/* Let calls of a program that has initialised MPI for a single thread exchange notes with other
+ * nodes once per second, because the thread that watches calls must not call MPI. Called without
+ * the lock. */
+static void exchange_notes(struct gpuring_stream_state *state)
+{
+    const struct gpuring_engine *engine = state->module->engine;
+
+    if (!gpuring_process.threads && engine != NULL && engine->choice_config.nnodes > 1 &&
+        gpuring_now_ns() - state->told.time >= GPURING_NOTE_SECONDS * GPURING_SECOND) {
+        gpuring_notes_progress();
+        pthread_mutex_lock(&state->lock);
+        gpuring_stream_look(state);
+        pthread_mutex_unlock(&state->lock);
+    }
 }
 
 /* Compare the call with those of the ranks that have already made it. */
@@ -139,6 +157,7 @@ static int enqueue(MPI_Comm comm, enum gpuring_stream_call what,
         status = state->module->engine == NULL ? copy(state) : launch(state);
     }
     pthread_mutex_unlock(&state->lock);
+    exchange_notes(state);
     return status == GPURING_AGAIN ? MPI_SUCCESS : gpuring_compat_error(status);
 }
 
@@ -177,6 +196,7 @@ static int error(MPI_Comm comm)
     struct gpuring_stream_state *state = state_of(comm);
     int status;
 
+    exchange_notes(state);
     pthread_mutex_lock(&state->lock);
     if (state->module->engine != NULL) {
         gpuring_stream_look(state);

@@ -22,6 +22,13 @@ struct gpuring_stream_record {
 };
 #define GPURING_STREAM_RECORDS 256 /* of the last calls */
 
+/* A collective in the order of all collectives. */
+struct gpuring_stream_made {
+    uint64_t word; /* see serve/differ.h */
+    uint64_t hash; /* of its word and all words before it */
+};
+#define GPURING_STREAM_MADE 2048 /* more than a stream takes before it is full */
+
 struct gpuring_stream_state {
     mca_coll_gpuring_module_t *module;
     void *stream;         /* the application's */
@@ -36,6 +43,13 @@ struct gpuring_stream_state {
 
     /* The last calls, by number of the launch, and by number of the captured launch. */
     struct gpuring_stream_record records[GPURING_STREAM_RECORDS], captured[GPURING_STREAM_RECORDS];
+
+    /* The last collectives, by number of the operation, and the last hash (stream_notes.c). */
+    struct gpuring_stream_made made[GPURING_STREAM_MADE];
+    uint64_t hash;
+    struct {
+        uint64_t time, last, at; /* of the last note: when, the last operation, the waiting one */
+    } told;
 
     struct gpuring_exchanges *exchanges; /* NULL before the first one */
 
@@ -97,6 +111,15 @@ int gpuring_exchange_peer(const struct gpuring_stream_state *state, int number);
 
 /* Free the memory for exchanges. Nothing runs. */
 void gpuring_exchanges_close(struct gpuring_stream_state *state);
+
+/* ---- stream_notes.c: comparison with ranks of other nodes ---- */
+
+/* Record the collective that the engine has just launched. */
+void gpuring_stream_notes_add(struct gpuring_stream_state *state);
+
+/* Exchange notes with other ranks. at: the operation that waits, or the last one. Return 0, or the
+ * error with one line of text. Only for threads that may call MPI. The caller holds the lock. */
+int gpuring_stream_notes(struct gpuring_stream_state *state, uint64_t at, char *why, size_t size);
 
 /* ---- stream_watch.c: a thread that watches the calls that have not ended ---- */
 

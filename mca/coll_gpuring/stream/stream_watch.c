@@ -8,9 +8,8 @@
  * that is running. It sleeps while there are no communicators with streams. If it finds an error,
  * it logs the error and sets the abort words of all ranks, which end their kernels.
  *
- * The thread does not call MPI, because the program may have initialised MPI for a single thread.
- * Exception: it aborts connections of the net `mpi`, for which stream_connect.c requires
- * MPI_THREAD_MULTIPLE.
+ * The thread calls MPI only if the program has initialised MPI with MPI_THREAD_MULTIPLE: for notes
+ * to ranks of other nodes, and to abort connections of the net `mpi`, which require that.
  */
 #include "mca/coll_gpuring/stream/stream_state.h"
 
@@ -22,7 +21,9 @@
 
 #include "mca/coll_gpuring/engine/engine.h"
 #include "mca/coll_gpuring/params.h"
+#include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/serve/differ.h"
+#include "mca/coll_gpuring/serve/note.h"
 #include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -45,6 +46,9 @@ void gpuring_stream_record(struct gpuring_stream_state *state, bool captured, in
                                                  .in_graph = captured,
                                                  .exchange = exchange};
 
+    if (exchange == 0) {
+        gpuring_stream_notes_add(state);
+    }
     if (captured) {
         state->captured[gpuring_capture_number(engine->captures) % GPURING_STREAM_RECORDS] = record;
     } else {
@@ -242,6 +246,11 @@ static void look_at_time(struct gpuring_stream_state *state,
     }
 }
 
+static bool may_call_mpi(void)
+{
+    return gpuring_process.threads || !pthread_equal(pthread_self(), watch.thread);
+}
+
 void gpuring_stream_look(struct gpuring_stream_state *state)
 {
     const struct gpuring_engine *engine = state->module->engine;
@@ -269,6 +278,10 @@ void gpuring_stream_look(struct gpuring_stream_state *state)
     status = find_difference(state, why, sizeof why);
     if (status == GPURING_OK && (waits || gpuring_engine_aborted(engine) != GPURING_OK)) {
         status = find_error(state, why, sizeof why);
+    }
+    if (status == GPURING_OK && may_call_mpi()) {
+        status = gpuring_stream_notes(state, record != NULL ? record->operation : engine->operation,
+                                      why, sizeof why);
     }
     if (status != GPURING_OK) {
         gpuring_stream_fail(state, record, status, why);
@@ -307,6 +320,12 @@ static void *watch_main(void *unused)
             pthread_mutex_lock(&state->lock);
             gpuring_stream_look(state);
             pthread_mutex_unlock(&state->lock);
+        }
+        if (gpuring_process.threads && !gpuring_list_empty(&watch.states)) {
+            /* A communicator may be destroyed, and then unwatched. */
+            pthread_mutex_unlock(&watch.lock);
+            gpuring_notes_progress();
+            pthread_mutex_lock(&watch.lock);
         }
         if (!watch.stop) {
             nap();

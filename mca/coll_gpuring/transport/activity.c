@@ -38,8 +38,11 @@ uint64_t gpuring_transport_made(const struct gpuring_transport *transport, int r
                                 uint64_t operation)
 {
     const struct gpuring_peer *peer = gpuring_peer_find(transport, rank);
+    const struct gpuring_status_page *page = rank == transport->config.rank ? transport->page
+                                             : peer != NULL                 ? peer->page
+                                                                            : NULL;
 
-    return peer != NULL && peer->page != NULL ? word_at(peer->page, operation) : 0;
+    return page != NULL ? word_at(page, operation) : 0;
 }
 
 int gpuring_transport_differs(const struct gpuring_transport *transport, uint64_t operation,
@@ -86,6 +89,11 @@ bool gpuring_transport_shares_core(const struct gpuring_transport *transport)
 const volatile uint32_t *gpuring_transport_abort_word(const struct gpuring_transport *transport)
 {
     return &transport->page->abort;
+}
+
+const uint64_t *gpuring_transport_id(const struct gpuring_transport *transport)
+{
+    return transport->page->id;
 }
 
 bool gpuring_transport_remote(const struct gpuring_transport *transport)

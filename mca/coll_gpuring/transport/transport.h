@@ -181,6 +181,9 @@ const volatile uint32_t *gpuring_transport_abort_word(const struct gpuring_trans
 /* Stop all ranks that this rank is connected with. They stop their peers in turn. Does not wait. */
 void gpuring_transport_abort(struct gpuring_transport *transport, int status);
 
+/* Return the number of the connections of the transport: two words, equal on all ranks. */
+const uint64_t *gpuring_transport_id(const struct gpuring_transport *transport);
+
 /* Check that peers are alive and links work. Call this about every millisecond while an operation
  * waits. Returns 0 or an error, with one line of text for the message. */
 int gpuring_transport_health(struct gpuring_transport *transport, char *text, size_t size);
@@ -193,7 +196,7 @@ void gpuring_transport_publish(struct gpuring_transport *transport, uint64_t ope
  * Call this before gpuring_transport_publish. */
 void gpuring_transport_make(struct gpuring_transport *transport, uint64_t operation, uint64_t word);
 
-/* Return the word of another rank's operation with this number; 0: unknown. */
+/* Return the word of a rank's operation with this number; 0: unknown. */
 uint64_t gpuring_transport_made(const struct gpuring_transport *transport, int rank,
                                 uint64_t operation);
 
