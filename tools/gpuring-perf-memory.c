@@ -68,22 +68,18 @@ static int cuda_symbol(const char *name, void *function)
     return 0;
 }
 
-static int cuda_symbols(void)
+/* A function of the driver, and the pointer to it. */
+struct symbol {
+    const char *name;
+    void *function;
+};
+
+static int cuda_symbols(const struct symbol *symbols, size_t count)
 {
-    if (cuda_symbol("cuInit", &cuda.init) != 0 ||
-        cuda_symbol("cuDeviceGetCount", &cuda.device_count) != 0 ||
-        cuda_symbol("cuDeviceGet", &cuda.device_get) != 0 ||
-        cuda_symbol("cuDevicePrimaryCtxRetain", &cuda.retain) != 0 ||
-        cuda_symbol("cuDevicePrimaryCtxRelease_v2", &cuda.release) != 0 ||
-        cuda_symbol("cuCtxPushCurrent_v2", &cuda.push) != 0 ||
-        cuda_symbol("cuCtxPopCurrent_v2", &cuda.pop) != 0 ||
-        cuda_symbol("cuMemAlloc_v2", &cuda.alloc) != 0 ||
-        cuda_symbol("cuMemFree_v2", &cuda.free) != 0 ||
-        cuda_symbol("cuStreamCreateWithPriority", &cuda.stream_create) != 0 ||
-        cuda_symbol("cuStreamDestroy_v2", &cuda.stream_destroy) != 0 ||
-        cuda_symbol("cuStreamSynchronize", &cuda.stream_sync) != 0 ||
-        cuda_symbol("cuMemcpyAsync", &cuda.copy) != 0) {
-        return -1;
+    for (size_t i = 0; i < count; i++) {
+        if (cuda_symbol(symbols[i].name, symbols[i].function) != 0) {
+            return -1;
+        }
     }
     return 0;
 }
@@ -93,12 +89,17 @@ static int cuda_enter(void)
     return cuda_check(cuda.push(cuda.context), "use the context");
 }
 
-static void cuda_leave(void)
+/* Leave the context, and return the status of what was done in it. */
+static int cuda_leave(int status)
 {
     void *popped;
 
     (void) cuda_check(cuda.pop(&popped), "leave the context");
+    return status;
 }
+
+/* Call a function of the driver in the context. Return 0, or -1 after a message. */
+#define CUDA(what, ...) (cuda_enter() == 0 ? cuda_leave(cuda_check(__VA_ARGS__, what)) : -1)
 
 int perf_memory_gpus(void)
 {
@@ -120,48 +121,51 @@ int perf_memory_gpus(void)
 
 static int cuda_open(int local_rank)
 {
-    int count = 0, status;
+    static const struct symbol symbols[] = {
+        {"cuInit", &cuda.init},
+        {"cuDeviceGetCount", &cuda.device_count},
+        {"cuDeviceGet", &cuda.device_get},
+        {"cuDevicePrimaryCtxRetain", &cuda.retain},
+        {"cuDevicePrimaryCtxRelease_v2", &cuda.release},
+        {"cuCtxPushCurrent_v2", &cuda.push},
+        {"cuCtxPopCurrent_v2", &cuda.pop},
+        {"cuMemAlloc_v2", &cuda.alloc},
+        {"cuMemFree_v2", &cuda.free},
+        {"cuStreamCreateWithPriority", &cuda.stream_create},
+        {"cuStreamDestroy_v2", &cuda.stream_destroy},
+        {"cuStreamSynchronize", &cuda.stream_sync},
+        {"cuMemcpyAsync", &cuda.copy},
+    };
+    int count = 0;
 
     cuda.handle = dlopen("libcuda.so.1", RTLD_NOW);
     if (cuda.handle == NULL) {
-        perf_message("--memory cuda: no CUDA driver on this host (%s)", dlerror());
-        return -1;
+        return perf_message("--memory cuda: no CUDA driver on this host (%s)", dlerror());
     }
-    if (cuda_symbols() != 0 || cuda_check(cuda.init(0), "start the driver") != 0 ||
+    if (cuda_symbols(symbols, sizeof symbols / sizeof symbols[0]) != 0 ||
+        cuda_check(cuda.init(0), "start the driver") != 0 ||
         cuda_check(cuda.device_count(&count), "count the GPUs") != 0) {
         return -1;
     }
     if (count == 0) {
-        perf_message("--memory cuda: the driver sees no GPU (CUDA_VISIBLE_DEVICES?)");
-        return -1;
+        return perf_message("--memory cuda: the driver sees no GPU (CUDA_VISIBLE_DEVICES?)");
     }
     if (cuda_check(cuda.device_get(&cuda.device, local_rank % count), "get the GPU") != 0 ||
-        cuda_check(cuda.retain(&cuda.context, cuda.device), "create a context") != 0 ||
-        cuda_enter() != 0) {
+        cuda_check(cuda.retain(&cuda.context, cuda.device), "create a context") != 0) {
         return -1;
     }
-    status = cuda_check(cuda.stream_create(&cuda.stream, NON_BLOCKING, 0), "create a stream");
-    cuda_leave();
-    return status;
+    return CUDA("create a stream", cuda.stream_create(&cuda.stream, NON_BLOCKING, 0));
 }
 
 /* Copy, and wait until the copy is complete. */
 static int cuda_copy(cuda_pointer to, cuda_pointer from, size_t bytes, const char *what)
 {
-    int status;
-
     if (bytes == 0) {
         return 0;
     }
-    if (cuda_enter() != 0) {
-        return -1;
-    }
-    status = cuda_check(cuda.copy(to, from, bytes, cuda.stream), what);
-    if (status == 0) {
-        status = cuda_check(cuda.stream_sync(cuda.stream), what);
-    }
-    cuda_leave();
-    return status;
+    return CUDA(what, cuda.copy(to, from, bytes, cuda.stream)) == 0
+               ? CUDA(what, cuda.stream_sync(cuda.stream))
+               : -1;
 }
 
 int perf_memory_open(enum perf_memory memory, int local_rank)
@@ -172,9 +176,8 @@ int perf_memory_open(enum perf_memory memory, int local_rank)
 
 void perf_memory_close(void)
 {
-    if (kind == PERF_MEMORY_CUDA && cuda.stream != NULL && cuda_enter() == 0) {
-        (void) cuda_check(cuda.stream_destroy(cuda.stream), "destroy the stream");
-        cuda_leave();
+    if (kind == PERF_MEMORY_CUDA && cuda.stream != NULL) {
+        (void) CUDA("destroy the stream", cuda.stream_destroy(cuda.stream));
         cuda.stream = NULL;
         (void) cuda_check(cuda.release(cuda.device), "release the context");
     }
@@ -192,14 +195,9 @@ void *perf_memory_alloc(size_t bytes)
 
     bytes = bytes == 0 ? 1 : bytes;
     if (kind == PERF_MEMORY_CUDA) {
-        if (cuda_enter() != 0) {
-            return NULL;
-        }
-        if (cuda_check(cuda.alloc(&device, bytes), "allocate device memory") != 0) {
-            device = 0;
-        }
-        cuda_leave();
-        return (void *) (uintptr_t) device;
+        return CUDA("allocate device memory", cuda.alloc(&device, bytes)) == 0
+                   ? (void *) (uintptr_t) device
+                   : NULL;
     }
     if (posix_memalign(&pointer, ALIGNMENT, bytes) != 0) {
         perf_message("out of memory for a buffer of %zu bytes; try a smaller --end", bytes);
@@ -215,9 +213,8 @@ void perf_memory_free(void *pointer)
     }
     if (kind == PERF_MEMORY_HOST) {
         free(pointer);
-    } else if (cuda_enter() == 0) {
-        (void) cuda_check(cuda.free((uintptr_t) pointer), "free device memory");
-        cuda_leave();
+    } else {
+        (void) CUDA("free device memory", cuda.free((uintptr_t) pointer));
     }
 }
 
@@ -246,70 +243,49 @@ void *perf_memory_stream(void)
 
 int perf_memory_synchronize(void)
 {
-    int status = cuda_enter();
-
-    if (status == 0) {
-        status = cuda_check(cuda.stream_sync(cuda.stream), "wait for the stream");
-        cuda_leave();
-    }
-    return status;
+    return CUDA("wait for the stream", cuda.stream_sync(cuda.stream));
 }
 
 int perf_graph_open(void)
 {
-    return cuda_symbol("cuStreamBeginCapture_v2", &cuda.begin) == 0 &&
-                   cuda_symbol("cuStreamEndCapture", &cuda.end) == 0 &&
-                   cuda_symbol("cuGraphInstantiateWithFlags", &cuda.instantiate) == 0 &&
-                   cuda_symbol("cuGraphDestroy", &cuda.graph_destroy) == 0 &&
-                   cuda_symbol("cuGraphLaunch", &cuda.launch) == 0 &&
-                   cuda_symbol("cuGraphExecDestroy", &cuda.executable_destroy) == 0
-               ? 0
-               : -1;
+    static const struct symbol symbols[] = {
+        {"cuStreamBeginCapture_v2", &cuda.begin},
+        {"cuStreamEndCapture", &cuda.end},
+        {"cuGraphInstantiateWithFlags", &cuda.instantiate},
+        {"cuGraphDestroy", &cuda.graph_destroy},
+        {"cuGraphLaunch", &cuda.launch},
+        {"cuGraphExecDestroy", &cuda.executable_destroy},
+    };
+
+    return cuda_symbols(symbols, sizeof symbols / sizeof symbols[0]);
 }
 
 int perf_graph_begin(void)
 {
-    int status = cuda_enter();
-
-    if (status == 0) {
-        status = cuda_check(cuda.begin(cuda.stream, 0), "begin a capture");
-        cuda_leave();
-    }
-    return status;
+    return CUDA("begin a capture", cuda.begin(cuda.stream, 0));
 }
 
 void *perf_graph_end(void)
 {
     void *graph = NULL, *executable = NULL;
 
-    if (cuda_enter() != 0) {
-        return NULL;
-    }
-    if (cuda_check(cuda.end(cuda.stream, &graph), "end a capture") == 0) {
-        if (cuda_check(cuda.instantiate(&executable, graph, 0), "instantiate a graph") != 0) {
+    if (CUDA("end a capture", cuda.end(cuda.stream, &graph)) == 0) {
+        if (CUDA("instantiate a graph", cuda.instantiate(&executable, graph, 0)) != 0) {
             executable = NULL;
         }
-        (void) cuda_check(cuda.graph_destroy(graph), "destroy a graph");
+        (void) CUDA("destroy a graph", cuda.graph_destroy(graph));
     }
-    cuda_leave();
     return executable;
 }
 
 int perf_graph_launch(void *graph)
 {
-    int status = cuda_enter();
-
-    if (status == 0) {
-        status = cuda_check(cuda.launch(graph, cuda.stream), "launch a graph");
-        cuda_leave();
-    }
-    return status;
+    return CUDA("launch a graph", cuda.launch(graph, cuda.stream));
 }
 
 void perf_graph_free(void *graph)
 {
-    if (graph != NULL && cuda_enter() == 0) {
-        (void) cuda_check(cuda.executable_destroy(graph), "destroy a graph");
-        cuda_leave();
+    if (graph != NULL) {
+        (void) CUDA("destroy a graph", cuda.executable_destroy(graph));
     }
 }
