@@ -48,6 +48,23 @@ size_t perf_bench_count(const struct perf_bench *bench, const struct perf_type *
     return count == 0 && bytes > 0 ? 1 : count;
 }
 
+struct perf_case perf_bench_case(const struct perf_bench *bench, const struct perf_type *type,
+                                 const struct perf_op *op, size_t bytes)
+{
+    const struct perf_options *options = bench->options;
+
+    return (struct perf_case){
+        .collective = options->collective,
+        .type = type,
+        .op = perf_collective_reduces(options->collective) ? op : NULL,
+        .root = options->root,
+        .count = perf_bench_count(bench, type, bytes),
+        .rank = bench->rank,
+        .nranks = bench->nranks,
+        .in_place = options->in_place,
+    };
+}
+
 /* Return the send buffer of the call. */
 static const void *input_of(const struct perf_bench *bench, const struct perf_case *what)
 {
@@ -100,7 +117,7 @@ int perf_bench_checked(struct perf_bench *bench, const struct perf_case *what,
     if (fill(bench, what) != 0 || what->collective->run(call) != MPI_SUCCESS) {
         return -1;
     }
-    return bench->options->check ? check(bench, what, wrong) : 0;
+    return bench->options->no_check ? 0 : check(bench, what, wrong);
 }
 
 struct perf_call perf_bench_call(struct perf_bench *bench, const struct perf_case *what)
@@ -125,6 +142,13 @@ struct perf_call perf_bench_call(struct perf_bench *bench, const struct perf_cas
         .comm = MPI_COMM_WORLD,
         .request = MPI_REQUEST_NULL,
     };
+}
+
+int perf_compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *) a, y = *(const double *) b;
+
+    return (x > y) - (x < y);
 }
 
 int perf_bench_connect(const struct perf_case *what, struct perf_call *call)

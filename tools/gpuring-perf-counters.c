@@ -22,61 +22,34 @@ static const char *const names[] = {
 #undef COUNTER_NAME
 };
 
-/* Attach to a variable. Do not start a continuous one, which Open MPI starts itself. */
-static int counter_attach(int index, enum perf_counter counter, int continuous)
+/* Attach to the variable of a counter, if this component has it. All of them are continuous and
+ * have one element. */
+static void counter_attach(enum perf_counter counter)
 {
-    int elements = 0;
+    int index, elements = 0;
 
-    if (MPI_T_pvar_handle_alloc(session, index, NULL, &handles[counter], &elements) !=
-        MPI_SUCCESS) {
+    if (MPI_T_pvar_get_index(names[counter], MPI_T_PVAR_CLASS_COUNTER, &index) != MPI_SUCCESS) {
+        return;
+    }
+    found[counter] =
+        MPI_T_pvar_handle_alloc(session, index, NULL, &handles[counter], &elements) == MPI_SUCCESS;
+    if (!found[counter]) {
         perf_message("cannot read the performance variable %s", names[counter]);
-        return -1;
     }
-    if (elements != 1) {
-        perf_message("the performance variable %s has %d elements, not 1", names[counter],
-                     elements);
-        (void) MPI_T_pvar_handle_free(session, &handles[counter]);
-        return -1;
-    }
-    if (!continuous && MPI_T_pvar_start(session, handles[counter]) != MPI_SUCCESS) {
-        perf_message("cannot start the performance variable %s", names[counter]);
-        (void) MPI_T_pvar_handle_free(session, &handles[counter]);
-        return -1;
-    }
-    found[counter] = true;
-    return 0;
 }
 
 int perf_counters_open(void)
 {
-    int provided, count = 0;
+    int provided;
 
     if (MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS ||
-        MPI_T_pvar_session_create(&session) != MPI_SUCCESS ||
-        MPI_T_pvar_get_num(&count) != MPI_SUCCESS) {
-        perf_message("MPI_T does not start, so it is unknown which component serves the calls");
-        return -1;
+        MPI_T_pvar_session_create(&session) != MPI_SUCCESS) {
+        return perf_message(
+            "MPI_T does not start, so it is unknown which component serves the calls");
     }
     is_open = true;
-    for (int index = 0; index < count; index++) {
-        char name[NAME_ROOM], text[TEXT_ROOM];
-        int name_room = NAME_ROOM, text_room = TEXT_ROOM;
-        int verbosity, class, bind, readonly, continuous, atomic;
-        MPI_Datatype type;
-        MPI_T_enum enumeration;
-
-        if (MPI_T_pvar_get_info(index, name, &name_room, &verbosity, &class, &type, &enumeration,
-                                text, &text_room, &bind, &readonly, &continuous,
-                                &atomic) != MPI_SUCCESS ||
-            bind != MPI_T_BIND_NO_OBJECT) {
-            continue;
-        }
-        for (int counter = 0; counter < PERF_COUNTER_COUNT; counter++) {
-            if (!found[counter] && strcmp(name, names[counter]) == 0 &&
-                type == MPI_UNSIGNED_LONG_LONG) {
-                (void) counter_attach(index, (enum perf_counter) counter, continuous);
-            }
-        }
+    for (int counter = 0; counter < PERF_COUNTER_COUNT; counter++) {
+        counter_attach((enum perf_counter) counter);
     }
     return 0;
 }
@@ -121,42 +94,6 @@ int perf_counters_read(struct perf_counts *counts)
     return 0;
 }
 
-/* Write the value of a parameter as text. If it has an enumeration, write the name of the value. */
-static void parameter_text(MPI_T_cvar_handle handle, MPI_Datatype type, MPI_T_enum enumeration,
-                           char *text, size_t room)
-{
-    char value[TEXT_ROOM] = "";
-    int number = 0, items = 0;
-
-    if (type == MPI_CHAR) {
-        if (MPI_T_cvar_read(handle, value) == MPI_SUCCESS) {
-            snprintf(text, room, "%s", value);
-        }
-        return;
-    }
-    if (type != MPI_INT || MPI_T_cvar_read(handle, &number) != MPI_SUCCESS) {
-        return;
-    }
-    snprintf(text, room, "%d", number);
-    if (enumeration == MPI_T_ENUM_NULL) {
-        return;
-    }
-    int value_room = sizeof value;
-
-    if (MPI_T_enum_get_info(enumeration, &items, value, &value_room) != MPI_SUCCESS) {
-        return;
-    }
-    for (int item = 0; item < items; item++) {
-        int item_value, item_room = sizeof value;
-
-        if (MPI_T_enum_get_item(enumeration, item, &item_value, value, &item_room) == MPI_SUCCESS &&
-            item_value == number) {
-            snprintf(text, room, "%s", value);
-            return;
-        }
-    }
-}
-
 int perf_counters_nodes(void)
 {
     MPI_T_pvar_handle handle;
@@ -173,6 +110,16 @@ int perf_counters_nodes(void)
     }
     (void) MPI_T_pvar_handle_free(session, &handle);
     return nodes > 0 ? (int) nodes : -1;
+}
+
+int perf_counters_since(const struct perf_counts *before, struct perf_counts *since)
+{
+    int status = perf_counters_read(since);
+
+    for (int counter = 0; counter < PERF_COUNTER_COUNT; counter++) {
+        since->value[counter] -= before->value[counter];
+    }
+    return status;
 }
 
 /* Return the text of a performance variable, to be freed, or NULL if there is none. */
@@ -208,78 +155,94 @@ void perf_counters_previous(const char *collective, char *text, size_t room)
     free(all);
 }
 
-/* Find the number of an item of an enumeration. */
-static int item_number(MPI_T_enum enumeration, const char *wanted, int *number)
-{
-    char name[TEXT_ROOM];
-    int items = 0, room = sizeof name;
+/* A parameter of coll/gpuring. */
+struct parameter {
+    char name[NAME_ROOM];
+    MPI_T_cvar_handle handle;
+    MPI_Datatype type;
+    MPI_T_enum enumeration; /* or MPI_T_ENUM_NULL */
+    int elements;
+};
 
-    if (MPI_T_enum_get_info(enumeration, &items, name, &room) != MPI_SUCCESS) {
-        return -1;
-    }
-    for (int item = 0; item < items; item++) {
-        room = sizeof name;
-        if (MPI_T_enum_get_item(enumeration, item, number, name, &room) == MPI_SUCCESS &&
-            strcmp(name, wanted) == 0) {
-            return 0;
-        }
-    }
-    return -1;
+/* Find a parameter. If it is found, the caller frees its handle. */
+static bool parameter_open(const char *name, struct parameter *parameter)
+{
+    char about[TEXT_ROOM];
+    int index, room = NAME_ROOM, about_room = sizeof about, verbosity, bind, scope;
+
+    snprintf(parameter->name, sizeof parameter->name, PREFIX "%s", name);
+    return is_open && MPI_T_cvar_get_index(parameter->name, &index) == MPI_SUCCESS &&
+           MPI_T_cvar_get_info(index, parameter->name, &room, &verbosity, &parameter->type,
+                               &parameter->enumeration, about, &about_room, &bind,
+                               &scope) == MPI_SUCCESS &&
+           MPI_T_cvar_handle_alloc(index, NULL, &parameter->handle, &parameter->elements) ==
+               MPI_SUCCESS;
 }
 
-int perf_counters_set(const char *parameter, const char *value)
+/* Find the item of an enumeration with this name, or if `name` is "", with this number. */
+static bool find_item(MPI_T_enum enumeration, char name[TEXT_ROOM], int *number)
 {
-    char wanted[NAME_ROOM], name[NAME_ROOM], about[TEXT_ROOM];
-    int index, number, elements, name_room = sizeof name, about_room = sizeof about;
-    int verbosity, bind, scope, status = -1;
-    MPI_Datatype type;
-    MPI_T_enum enumeration = MPI_T_ENUM_NULL;
-    MPI_T_cvar_handle handle;
+    char found_name[TEXT_ROOM];
+    int items = 0, room = sizeof found_name, found_number;
 
-    snprintf(wanted, sizeof wanted, PREFIX "%s", parameter);
-    if (MPI_T_cvar_get_index(wanted, &index) == MPI_SUCCESS &&
-        MPI_T_cvar_get_info(index, name, &name_room, &verbosity, &type, &enumeration, about,
-                            &about_room, &bind, &scope) == MPI_SUCCESS &&
-        enumeration != MPI_T_ENUM_NULL && item_number(enumeration, value, &number) == 0 &&
-        MPI_T_cvar_handle_alloc(index, NULL, &handle, &elements) == MPI_SUCCESS) {
-        status = MPI_T_cvar_write(handle, &number) == MPI_SUCCESS ? 0 : -1;
-        (void) MPI_T_cvar_handle_free(&handle);
+    if (enumeration == MPI_T_ENUM_NULL ||
+        MPI_T_enum_get_info(enumeration, &items, found_name, &room) != MPI_SUCCESS) {
+        return false;
+    }
+    for (int item = 0; item < items; item++) {
+        room = sizeof found_name;
+        if (MPI_T_enum_get_item(enumeration, item, &found_number, found_name, &room) ==
+                MPI_SUCCESS &&
+            (name[0] != '\0' ? strcmp(found_name, name) == 0 : found_number == *number)) {
+            memcpy(name, found_name, sizeof found_name);
+            *number = found_number;
+            return true;
+        }
+    }
+    return false;
+}
+
+int perf_counters_set(const char *name, const char *value)
+{
+    struct parameter parameter;
+    char item[TEXT_ROOM];
+    int number, status = -1;
+
+    snprintf(item, sizeof item, "%s", value);
+    if (parameter_open(name, &parameter)) {
+        if (find_item(parameter.enumeration, item, &number) &&
+            MPI_T_cvar_write(parameter.handle, &number) == MPI_SUCCESS) {
+            status = 0;
+        }
+        (void) MPI_T_cvar_handle_free(&parameter.handle);
     }
     if (status != 0) {
-        perf_message("the parameter %s cannot be set to %s", wanted, value);
+        perf_message("the parameter %s cannot be set to %s", parameter.name, value);
     }
     return status;
 }
 
-void perf_counters_parameter(const char *parameter, char *text, size_t room)
+void perf_counters_parameter(const char *name, char *text, size_t room)
 {
-    char wanted[NAME_ROOM], name[NAME_ROOM], about[TEXT_ROOM];
-    int count = 0;
+    struct parameter parameter;
+    char value[TEXT_ROOM] = "";
+    int number = 0;
 
     text[0] = '\0';
-    snprintf(wanted, sizeof wanted, PREFIX "%s", parameter);
-    if (!is_open || MPI_T_cvar_get_num(&count) != MPI_SUCCESS) {
+    if (!parameter_open(name, &parameter)) {
         return;
     }
-    for (int index = 0; index < count; index++) {
-        int name_room = NAME_ROOM, about_room = TEXT_ROOM, verbosity, bind, scope, elements;
-        MPI_Datatype type;
-        MPI_T_enum enumeration;
-        MPI_T_cvar_handle handle;
-
-        if (MPI_T_cvar_get_info(index, name, &name_room, &verbosity, &type, &enumeration, about,
-                                &about_room, &bind, &scope) != MPI_SUCCESS ||
-            strcmp(name, wanted) != 0) {
-            continue;
+    if (parameter.type == MPI_CHAR && parameter.elements <= TEXT_ROOM &&
+        MPI_T_cvar_read(parameter.handle, value) == MPI_SUCCESS) {
+        snprintf(text, room, "%s", value);
+    } else if (parameter.type == MPI_INT &&
+               MPI_T_cvar_read(parameter.handle, &number) == MPI_SUCCESS) {
+        snprintf(text, room, "%d", number);
+        if (find_item(parameter.enumeration, value, &number)) {
+            snprintf(text, room, "%s", value);
         }
-        if (MPI_T_cvar_handle_alloc(index, NULL, &handle, &elements) == MPI_SUCCESS) {
-            if (type != MPI_CHAR || elements <= TEXT_ROOM) {
-                parameter_text(handle, type, enumeration, text, room);
-            }
-            (void) MPI_T_cvar_handle_free(&handle);
-        }
-        return;
     }
+    (void) MPI_T_cvar_handle_free(&parameter.handle);
 }
 
 const char *perf_counters_absent(void)

@@ -43,7 +43,7 @@ TYPES(TYPE_FUNCTIONS)
 /* MPI handles are not constants in every MPI library, so fill the tables on first use. */
 const struct perf_type *perf_type_at(size_t index)
 {
-    static struct perf_type types[16];
+    static struct perf_type types[PERF_MAX_CHOSEN];
     static size_t ntypes;
 
     if (ntypes == 0) {
@@ -52,7 +52,7 @@ const struct perf_type *perf_type_at(size_t index)
                                          (int64_t) texact, store_##tname, equal_##tname};
         TYPES(TYPE_ENTRY)
 #define TYPE_ONE(name, handle, ctype, class, exact) +1
-        _Static_assert(TYPES(TYPE_ONE) <= sizeof types / sizeof types[0], "room for the types");
+        _Static_assert(TYPES(TYPE_ONE) <= PERF_MAX_CHOSEN, "room for the types");
     }
     return index < ntypes ? &types[index] : NULL;
 }

@@ -14,14 +14,14 @@ void perf_message_silence(bool silent)
     is_silent = silent;
 }
 
-void perf_message(const char *format, ...)
+int perf_message(const char *format, ...)
 {
     va_list arguments;
 
-    if (is_silent) {
-        return;
+    if (!is_silent) {
+        va_start(arguments, format);
+        argument_message("gpuring-perf", format, arguments);
+        va_end(arguments);
     }
-    va_start(arguments, format);
-    argument_message("gpuring-perf", format, arguments);
-    va_end(arguments);
+    return -1;
 }

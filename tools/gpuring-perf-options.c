@@ -3,10 +3,10 @@
 /* The command line of gpuring-perf. Every value is checked, and none is silently corrected. */
 #include "gpuring-perf.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "gpuring-argument.h"
 #include "gpuring_version.h"
@@ -94,130 +94,70 @@ enum {
     OPTION_SECONDS,
     OPTION_END
 };
+_Static_assert(OPTION_END <= ARGUMENT_LETTERS, "options fit");
 
-static const struct option long_options[] = {
-    {"collective", required_argument, NULL, 'c'},
-    {"begin", required_argument, NULL, 'b'},
-    {"end", required_argument, NULL, 'e'},
-    {"factor", required_argument, NULL, 'f'},
-    {"step", required_argument, NULL, 'i'},
-    {"type", required_argument, NULL, 'd'},
-    {"op", required_argument, NULL, 'o'},
-    {"root", required_argument, NULL, 'r'},
-    {"iterations", required_argument, NULL, 'n'},
-    {"warmup", required_argument, NULL, 'w'},
-    {"settle", required_argument, NULL, OPTION_SETTLE},
-    {"in-place", no_argument, NULL, 'p'},
-    {"barrier", no_argument, NULL, OPTION_BARRIER},
-    {"no-check", no_argument, NULL, OPTION_NO_CHECK},
-    {"percentiles", no_argument, NULL, OPTION_PERCENTILES},
-    {"memory", required_argument, NULL, 'm'},
-    {"json", required_argument, NULL, 'j'},
-    {"tuning", required_argument, NULL, OPTION_TUNE},
-    {"compare", no_argument, NULL, OPTION_COMPARE},
-    {"enqueue", no_argument, NULL, OPTION_ENQUEUE},
-    {"graph", no_argument, NULL, OPTION_GRAPH},
-    {"rounds", required_argument, NULL, OPTION_ROUNDS},
-    {"selftest", no_argument, NULL, OPTION_SELFTEST},
-    {"seconds", required_argument, NULL, OPTION_SECONDS},
-    {"help", no_argument, NULL, 'h'},
-    {"version", no_argument, NULL, 'V'},
-    {NULL, 0, NULL, 0},
+#define AT(member)                 offsetof(struct perf_options, member)
+#define FLAG(member)               ARGUMENT_FLAG, AT(member), 0, 0
+#define TEXT(member)               ARGUMENT_TEXT, AT(member), 0, 0
+#define BYTES(member)              ARGUMENT_BYTES, AT(member), 0, 0
+#define COUNT(member, least, most) ARGUMENT_COUNT, AT(member), least, most
+#define MOST                       100000000
+static const struct argument_option table[] = {
+    {"collective", 'c', ARGUMENT_VALUE, 0, 0, 0},
+    {"begin", 'b', BYTES(min_bytes)},
+    {"end", 'e', BYTES(max_bytes)},
+    {"factor", 'f', ARGUMENT_VALUE, 0, 0, 0},
+    {"step", 'i', BYTES(step_bytes)},
+    {"type", 'd', ARGUMENT_VALUE, 0, 0, 0},
+    {"op", 'o', ARGUMENT_VALUE, 0, 0, 0},
+    {"root", 'r', COUNT(root, 0, MOST)},
+    {"iterations", 'n', COUNT(iterations, 1, MOST)},
+    {"warmup", 'w', COUNT(warmup, 0, MOST)},
+    {"settle", OPTION_SETTLE, COUNT(settle_ms, 0, MOST)},
+    {"in-place", 'p', FLAG(in_place)},
+    {"barrier", OPTION_BARRIER, FLAG(barrier)},
+    {"no-check", OPTION_NO_CHECK, FLAG(no_check)},
+    {"percentiles", OPTION_PERCENTILES, FLAG(percentiles)},
+    {"memory", 'm', ARGUMENT_VALUE, 0, 0, 0},
+    {"json", 'j', TEXT(json)},
+    {"tuning", OPTION_TUNE, TEXT(tune)},
+    {"compare", OPTION_COMPARE, FLAG(compare)},
+    {"enqueue", OPTION_ENQUEUE, FLAG(enqueue)},
+    {"graph", OPTION_GRAPH, FLAG(graph)},
+    {"rounds", OPTION_ROUNDS, COUNT(rounds, 1, PERF_MAX_ROUNDS)},
+    {"selftest", OPTION_SELFTEST, FLAG(selftest)},
+    {"seconds", OPTION_SECONDS, COUNT(seconds, 1, MOST)},
+    {"help", 'h', ARGUMENT_OTHER, 0, 0, 0},
+    {"version", 'V', ARGUMENT_OTHER, 0, 0, 0},
+    {NULL, 0, ARGUMENT_OTHER, 0, 0, 0},
 };
 
-/* Apply one option. Returns as perf_options_parse. */
-static int apply(int option, const char *value, bool speaker, struct perf_options *options)
+/* Apply an option that the table does not. Returns as perf_options_parse. */
+static int take(int letter, const char *value, void *context)
 {
-    switch (option) {
+    struct perf_options *options = context;
+
+    switch (letter) {
     case 'c':
         return perf_select_collective(value, options);
-    case 'b':
-        return perf_value_bytes("--begin", value, &options->min_bytes);
-    case 'e':
-        return perf_value_bytes("--end", value, &options->max_bytes);
     case 'f':
         return perf_value_factor(value, &options->factor);
-    case 'i':
-        return perf_value_bytes("--step", value, &options->step_bytes);
     case 'd':
         return perf_select_types(value, options);
     case 'o':
         return perf_select_ops(value, options);
-    case 'r':
-        return perf_value_count("--root", value, 0, &options->root);
-    case 'n':
-        return perf_value_count("--iterations", value, 1, &options->iterations);
-    case OPTION_SETTLE:
-        return perf_value_count("--settle", value, 0, &options->settle_ms);
-    case 'w':
-        return perf_value_count("--warmup", value, 0, &options->warmup);
-    case 'p':
-        options->in_place = true;
-        return 0;
-    case OPTION_BARRIER:
-        options->barrier = true;
-        return 0;
-    case OPTION_NO_CHECK:
-        options->check = false;
-        return 0;
-    case OPTION_PERCENTILES:
-        options->percentiles = true;
-        return 0;
     case 'm':
         return perf_select_memory(value, &options->memory);
-    case 'j':
-        options->json = value;
-        return 0;
-    case OPTION_TUNE:
-        options->tune = value;
-        return 0;
-    case OPTION_COMPARE:
-        options->compare = true;
-        return 0;
-    case OPTION_ENQUEUE:
-        options->enqueue = true;
-        return 0;
-    case OPTION_GRAPH:
-        options->enqueue = options->graph = true;
-        return 0;
-    case OPTION_ROUNDS:
-        return perf_value_count("--rounds", value, 1, &options->rounds);
-    case OPTION_SELFTEST:
-        return 0; /* see perf_selftest_asked */
-    case OPTION_SECONDS:
-        return perf_value_count("--seconds", value, 1, &options->seconds);
     case 'h':
-        if (speaker) {
+        if (options->speaker) {
             print_help();
         }
         return 1;
-    case 'V':
-        if (speaker) {
+    default:
+        if (options->speaker) {
             printf("gpuring-perf (coll/gpuring) %s\n", GPURING_VERSION);
         }
         return 1;
-    default:
-        return -1;
-    }
-}
-
-static const char *long_name(size_t index)
-{
-    return long_options[index].name;
-}
-
-/* Report an option that getopt_long rejected: it is unknown, or its value is missing. */
-static void report_option(const char *argument, int option)
-{
-    const char *nearest =
-        strncmp(argument, "--", 2) == 0 ? argument_nearest(argument + 2, long_name) : NULL;
-
-    if (option == ':') {
-        perf_message("[bad-option] %s needs a value (see --help)", argument);
-    } else if (nearest != NULL) {
-        perf_message("[bad-option] %s is not an option; did you mean --%s?", argument, nearest);
-    } else {
-        perf_message("[bad-option] %s is not an option; try --help", argument);
     }
 }
 
@@ -236,7 +176,7 @@ enum {
     WITHOUT_IN_PLACE = 32,
     WITH_ENQUEUE = 64,
 };
-static const unsigned useless[OPTION_END] = {
+static const unsigned useless[ARGUMENT_LETTERS] = {
     ['c'] = WITH_SELFTEST,
     ['b'] = WITH_SELFTEST | WITHOUT_DATA,
     ['e'] = WITHOUT_DATA,
@@ -281,27 +221,23 @@ static const char *useless_with(int option, const struct perf_options *options)
 }
 
 /* Reject options without an effect. */
-static int check_idle(const struct perf_options *options, const bool given[OPTION_END])
+static int check_idle(const struct perf_options *options, const bool given[ARGUMENT_LETTERS])
 {
     if (given[OPTION_ROUNDS] && turns_of(options) == NULL) {
-        perf_message("[option-conflict] --rounds: does something with --tuning or --compare only");
-        return -1;
+        return perf_message(
+            "[option-conflict] --rounds: does something with --tuning or --compare only");
     }
     if (given[OPTION_SECONDS] && !options->selftest) {
-        perf_message("[option-conflict] --seconds does something with --selftest only");
-        return -1;
+        return perf_message("[option-conflict] --seconds does something with --selftest only");
     }
     if (given['f'] && given['i']) {
-        perf_message("[option-conflict] --factor and --step: give one of them");
-        return -1;
+        return perf_message("[option-conflict] --factor and --step: give one of them");
     }
-    for (size_t i = 0; long_options[i].name != NULL; i++) {
-        const char *with =
-            given[long_options[i].val] ? useless_with(long_options[i].val, options) : NULL;
+    for (size_t i = 0; table[i].name != NULL; i++) {
+        const char *with = given[table[i].letter] ? useless_with(table[i].letter, options) : NULL;
 
         if (with != NULL) {
-            perf_message("[option-conflict] --%s does nothing with %s", long_options[i].name, with);
-            return -1;
+            return perf_message("[option-conflict] --%s does nothing with %s", table[i].name, with);
         }
     }
     return 0;
@@ -313,14 +249,13 @@ static int select_enqueue(struct perf_options *options)
     const struct perf_collective *form = perf_enqueue_form(options->collective);
 
     if (options->memory != PERF_MEMORY_CUDA) {
-        perf_message("[option-conflict] --enqueue needs --memory cuda");
-        return -1;
+        return perf_message("[option-conflict] --enqueue needs --memory cuda");
     }
     if (form == NULL) {
-        perf_message("[option-conflict] --enqueue: %s cannot be enqueued; give allreduce, bcast, "
-                     "reduce, reduce_scatter_block, allgather or alltoall",
-                     options->collective->name);
-        return -1;
+        return perf_message(
+            "[option-conflict] --enqueue: %s cannot be enqueued; give allreduce, bcast, "
+            "reduce, reduce_scatter_block, allgather or alltoall",
+            options->collective->name);
     }
     options->collective = form;
     return 0;
@@ -333,44 +268,33 @@ static int check_together(const struct perf_options *options)
     const char *turns = turns_of(options);
 
     if (options->min_bytes > options->max_bytes) {
-        perf_message("[bad-option] --begin is above --end");
-        return -1;
+        return perf_message("[bad-option] --begin is above --end");
     }
     if (turns != NULL && (options->ntypes != 1 || options->nops != 1)) {
-        perf_message("[option-conflict] %s measures one type and one operation", turns);
-        return -1;
+        return perf_message("[option-conflict] %s measures one type and one operation", turns);
     }
     if (options->tune != NULL && perf_tune_number(options->collective) < 0) {
-        perf_message("[option-conflict] --tuning: there are no rules for %s alone; give "
-                     "allreduce, bcast, reduce, scan, exscan, allgather, reduce_scatter, "
-                     "alltoall, gather, scatter, or all",
-                     options->collective->name);
-        return -1;
+        return perf_message("[option-conflict] --tuning: there are no rules for %s alone; give "
+                            "allreduce, bcast, reduce, scan, exscan, allgather, reduce_scatter, "
+                            "alltoall, gather, scatter, or all",
+                            options->collective->name);
     }
     if (options->all && (options->tune == NULL || options->in_place)) {
-        perf_message("[option-conflict] --collective all needs --tuning, and does not work "
-                     "with --in-place");
-        return -1;
-    }
-    if (options->rounds > PERF_MAX_ROUNDS) {
-        perf_message("[bad-option] --rounds %d: give %d at most", options->rounds, PERF_MAX_ROUNDS);
-        return -1;
+        return perf_message("[option-conflict] --collective all needs --tuning, and does not work "
+                            "with --in-place");
     }
     if (options->tune != NULL && options->compare) {
-        perf_message("[option-conflict] --tuning and --compare: give one of them");
-        return -1;
+        return perf_message("[option-conflict] --tuning and --compare: give one of them");
     }
     if (options->selftest && turns != NULL) {
-        perf_message("[option-conflict] --selftest and %s: give one of them", turns);
-        return -1;
+        return perf_message("[option-conflict] --selftest and %s: give one of them", turns);
     }
-    if (options->selftest && (options->ntypes != 1 || options->nops != 1 || !options->check)) {
-        perf_message("[option-conflict] --selftest checks results of one type and one operation");
-        return -1;
+    if (options->selftest && (options->ntypes != 1 || options->nops != 1 || options->no_check)) {
+        return perf_message(
+            "[option-conflict] --selftest checks results of one type and one operation");
     }
     if (options->tune != NULL && options->json != NULL) {
-        perf_message("[option-conflict] --tuning and --json: give one of them");
-        return -1;
+        return perf_message("[option-conflict] --tuning and --json: give one of them");
     }
     for (size_t t = 0; t < options->ntypes && !any; t++) {
         for (size_t o = 0; o < options->nops && !any; o++) {
@@ -378,20 +302,19 @@ static int check_together(const struct perf_options *options)
         }
     }
     if (!any) {
-        perf_message("[option-conflict] MPI allows none of these operations on these types");
-        return -1;
+        return perf_message("[option-conflict] MPI allows none of these operations on these types");
     }
     return 0;
 }
 
 int perf_options_parse(int argc, char **argv, bool speaker, struct perf_options *options)
 {
-    bool given[OPTION_END] = {false}; /* indexed by the option's number */
-    int option, status = 0;
+    bool given[ARGUMENT_LETTERS] = {false};
+    int status;
 
     perf_message_silence(!speaker);
-    opterr = 0; /* this file prints the messages */
     *options = (struct perf_options){
+        .speaker = speaker,
         .collective = perf_collective_find("allreduce"),
         .min_bytes = 8,
         .max_bytes = (size_t) 64 << 20,
@@ -399,7 +322,6 @@ int perf_options_parse(int argc, char **argv, bool speaker, struct perf_options 
         .warmup = 5,
         .settle_ms = 200,
         .rounds = 7,
-        .check = true,
         .seconds = 30,
         .selftest = perf_selftest_asked(argc, argv),
     };
@@ -407,21 +329,12 @@ int perf_options_parse(int argc, char **argv, bool speaker, struct perf_options 
         options->max_bytes = (size_t) 4 << 20;
         options->memory = perf_memory_gpus() > 0 ? PERF_MEMORY_CUDA : PERF_MEMORY_HOST;
     }
-    if (perf_select_types("float", options) != 0 || perf_select_ops("sum", options) != 0) {
-        return -1;
-    }
-    while (status == 0 && (option = getopt_long(argc, argv, ":c:b:e:f:i:d:o:r:n:w:pm:j:hV",
-                                                long_options, NULL)) != -1) {
-        status = apply(option, optarg, speaker, options);
-        if (option == '?' || option == ':') {
-            report_option(argv[optind - 1], option);
-        } else {
-            given[option] = true;
-        }
-    }
+    (void) perf_select_types("float", options);
+    (void) perf_select_ops("sum", options);
+    status = argument_parse(argc, argv, table, options, given, take, perf_message);
+    options->enqueue |= options->graph;
     if (status == 0 && optind < argc) {
-        perf_message("[bad-option] '%s' is not an option (see --help)", argv[optind]);
-        status = -1;
+        status = perf_message("[bad-option] '%s' is not an option (see --help)", argv[optind]);
     }
     if (status == 0 && options->collective->shape == PERF_NO_DATA) {
         options->min_bytes = options->max_bytes = 0;
@@ -437,12 +350,4 @@ int perf_options_parse(int argc, char **argv, bool speaker, struct perf_options 
     }
     perf_message_silence(false);
     return status;
-}
-
-void perf_options_free(struct perf_options *options)
-{
-    free(options->types);
-    free(options->ops);
-    options->types = NULL;
-    options->ops = NULL;
 }

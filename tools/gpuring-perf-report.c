@@ -246,7 +246,7 @@ int perf_report_close(struct perf_report *report)
     if (report->table) {
         printf("# average bus bandwidth: %.3f GB/s; wrong elements: %lld%s\n",
                report->nrows > 0 ? report->busbw / (double) report->nrows : 0.0, report->wrong,
-               report->options->check ? "" : " (not checked)");
+               report->options->no_check ? " (not checked)" : "");
         print_who(report);
     }
     if (report->rows != NULL) {

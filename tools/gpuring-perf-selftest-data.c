@@ -133,18 +133,13 @@ void selftest_collective(struct selftest *test, MPI_Comm comm,
                          struct selftest_result *result)
 {
     struct perf_bench *bench = test->bench;
-    const struct perf_type *type = bench->options->types[0];
-    struct perf_case what = {.collective = collective,
-                             .type = type,
-                             .op = perf_collective_reduces(collective) ? bench->options->ops[0]
-                                                                       : NULL,
-                             .count = perf_bench_count(bench, type, bytes),
-                             .root = test->pass % bench->nranks,
-                             .rank = bench->rank,
-                             .nranks = bench->nranks};
-    struct perf_call call = perf_bench_call(bench, &what);
+    struct perf_case what =
+        perf_bench_case(bench, bench->options->types[0], bench->options->ops[0], bytes);
+    struct perf_call call;
     double start;
 
+    what.root = test->pass % bench->nranks;
+    call = perf_bench_call(bench, &what);
     call.comm = comm;
     result->calls += 2;
     /* Make both calls even if the first one fails, because the other ranks make both. */
@@ -154,6 +149,6 @@ void selftest_collective(struct selftest *test, MPI_Comm comm,
         result->failed++;
         return;
     }
-    note_time(result, what.count * type->bytes * perf_bench_blocks(bench),
+    note_time(result, what.count * what.type->bytes * perf_bench_blocks(bench),
               (MPI_Wtime() - start) * 1e6);
 }

@@ -216,11 +216,10 @@ static void report_rows(struct output *output, const struct selftest_result *row
 static int write_json(const struct output *output, double seconds)
 {
     const struct selftest *test = output->test;
-    const char *path = test->options.json;
     json_t *document;
     int status;
 
-    if (path == NULL) {
+    if (test->options.json == NULL) {
         return 0;
     }
     document =
@@ -228,13 +227,11 @@ static int write_json(const struct output *output, double seconds)
                   GPURING_VERSION, "ranks", test->bench->nranks, "memory", perf_memory_name(),
                   "seconds", seconds, "passes", test->pass, "paths", output->paths, "bad",
                   output->bad, "pairs", output->pairs, "all", output->rows);
-    status = document == NULL         ? -1
-             : strcmp(path, "-") == 0 ? json_dumpf(document, stdout, JSON_INDENT(1))
-                                      : json_dump_file(document, path, JSON_INDENT(1));
-    json_decref(document);
-    if (status != 0) {
-        perf_message("[no-json] %s cannot be written", path);
+    if (document == NULL) {
+        return perf_message("out of memory");
     }
+    status = perf_json_write(document, test->options.json);
+    json_decref(document);
     return status;
 }
 

@@ -9,102 +9,13 @@
 #include "gpuring-argument.h"
 #include "gpuring-perf.h"
 
-int perf_value_bytes(const char *option, const char *text, size_t *bytes)
-{
-    const char *at = text;
-    uint64_t value;
-
-    if (argument_bytes(&at, &value) != 0 || *at != '\0' || value > SIZE_MAX) {
-        perf_message(
-            "[bad-option] %s %s: give a number of bytes: digits, then K, M or G (powers of "
-            "1024) or nothing",
-            option, text);
-        return -1;
-    }
-    *bytes = (size_t) value;
-    return 0;
-}
-
-int perf_value_count(const char *option, const char *text, int least, int *count)
-{
-    uint64_t value;
-
-    if (argument_whole(text, (uint64_t) least, 100000000, &value) != 0) {
-        perf_message("[bad-option] %s %s: give a whole number from %d on", option, text, least);
-        return -1;
-    }
-    *count = (int) value;
-    return 0;
-}
-
 int perf_value_factor(const char *text, double *factor)
 {
     char *end = NULL;
 
     *factor = strtod(text, &end);
     if (end == text || *end != '\0' || !isfinite(*factor) || *factor <= 1.0) {
-        perf_message("[bad-option] --factor %s: give a number above 1", text);
-        return -1;
-    }
-    return 0;
-}
-
-/* Return true if `name` occurs in the comma-separated list. An entry "all" matches every name. */
-static bool listed(const char *list, const char *name)
-{
-    size_t length = strlen(name);
-
-    for (const char *at = list; at != NULL; at = strchr(at, ',')) {
-        at += *at == ',';
-        size_t entry = strcspn(at, ",");
-
-        if ((entry == length && strncmp(at, name, length) == 0) ||
-            (entry == 3 && strncmp(at, "all", 3) == 0)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Report an unknown word, and the most similar known word. Return -1. */
-static int unknown(const char *option, const char *word, const char *(*known)(size_t index))
-{
-    const char *nearest = argument_nearest(word, known);
-
-    if (nearest != NULL) {
-        perf_message("[bad-option] %s: '%s' is not known; did you mean '%s'?", option, word,
-                     nearest);
-    } else {
-        perf_message("[bad-option] %s: '%s' is not known (see --help)", option, word);
-    }
-    return -1;
-}
-
-static bool is_known(const char *word, const char *(*known)(size_t index))
-{
-    const char *candidate;
-
-    for (size_t i = 0; (candidate = known(i)) != NULL; i++) {
-        if (strcmp(candidate, word) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Report the first unknown entry of the list. */
-static int check_list(const char *option, const char *list, const char *(*known)(size_t index))
-{
-    char entry[64];
-
-    for (const char *at = list; at != NULL; at = strchr(at, ',')) {
-        at += *at == ',';
-        size_t length = strcspn(at, ",");
-
-        snprintf(entry, sizeof entry, "%.*s", (int) length, at);
-        if (length >= sizeof entry || (strcmp(entry, "all") != 0 && !is_known(entry, known))) {
-            return unknown(option, entry, known);
-        }
+        return perf_message("[bad-option] --factor %s: give a number above 1", text);
     }
     return 0;
 }
@@ -130,56 +41,60 @@ static const char *collective_name(size_t index)
     return collective != NULL ? collective->name : NULL;
 }
 
-int perf_select_types(const char *list, struct perf_options *options)
+/* Select the known names that a comma-separated list contains, or all of them if it contains "all".
+ * Set chosen[] to their indices, in the order of the known names. */
+static int select_names(const char *option, const char *list, const char *(*known)(size_t index),
+                        size_t chosen[PERF_MAX_CHOSEN], size_t *count)
 {
-    const struct perf_type *type;
-    size_t room = 0;
+    bool is_chosen[PERF_MAX_CHOSEN] = {false};
+    char entry[64];
+    size_t length;
 
-    if (check_list("--type", list, type_name) != 0) {
-        return -1;
+    for (const char *at = list; at != NULL; at = strchr(at, ',')) {
+        bool any = false;
+
+        at += *at == ',';
+        length = strcspn(at, ",");
+        snprintf(entry, sizeof entry, "%.*s", (int) length, at);
+        for (size_t i = 0; known(i) != NULL; i++) {
+            bool same = strcmp(entry, "all") == 0 || strcmp(entry, known(i)) == 0;
+
+            is_chosen[i] |= same;
+            any |= same;
+        }
+        if (!any || length >= sizeof entry) {
+            return argument_unknown(option, entry, known, perf_message);
+        }
     }
-    while (perf_type_at(room) != NULL) {
-        room++;
-    }
-    free(options->types);
-    options->ntypes = 0;
-    options->types = calloc(room, sizeof *options->types);
-    if (options->types == NULL) {
-        perf_message("out of memory");
-        return -1;
-    }
-    for (size_t i = 0; (type = perf_type_at(i)) != NULL; i++) {
-        if (listed(list, type->name)) {
-            options->types[options->ntypes++] = type;
+    *count = 0;
+    for (size_t i = 0; i < PERF_MAX_CHOSEN; i++) {
+        if (is_chosen[i]) {
+            chosen[(*count)++] = i;
         }
     }
     return 0;
 }
 
+int perf_select_types(const char *list, struct perf_options *options)
+{
+    size_t chosen[PERF_MAX_CHOSEN];
+    int status = select_names("--type", list, type_name, chosen, &options->ntypes);
+
+    for (size_t i = 0; status == 0 && i < options->ntypes; i++) {
+        options->types[i] = perf_type_at(chosen[i]);
+    }
+    return status;
+}
+
 int perf_select_ops(const char *list, struct perf_options *options)
 {
-    const struct perf_op *op;
-    size_t room = 0;
+    size_t chosen[PERF_MAX_CHOSEN];
+    int status = select_names("--op", list, op_name, chosen, &options->nops);
 
-    if (check_list("--op", list, op_name) != 0) {
-        return -1;
+    for (size_t i = 0; status == 0 && i < options->nops; i++) {
+        options->ops[i] = perf_op_at(chosen[i]);
     }
-    while (perf_op_at(room) != NULL) {
-        room++;
-    }
-    free(options->ops);
-    options->nops = 0;
-    options->ops = calloc(room, sizeof *options->ops);
-    if (options->ops == NULL) {
-        perf_message("out of memory");
-        return -1;
-    }
-    for (size_t i = 0; (op = perf_op_at(i)) != NULL; i++) {
-        if (listed(list, op->name)) {
-            options->ops[options->nops++] = op;
-        }
-    }
-    return 0;
+    return status;
 }
 
 int perf_select_memory(const char *name, enum perf_memory *memory)
@@ -189,8 +104,7 @@ int perf_select_memory(const char *name, enum perf_memory *memory)
     } else if (strcmp(name, "cuda") == 0) {
         *memory = PERF_MEMORY_CUDA;
     } else {
-        perf_message("[bad-option] --memory %s: host or cuda", name);
-        return -1;
+        return perf_message("[bad-option] --memory %s: host or cuda", name);
     }
     return 0;
 }
@@ -200,7 +114,7 @@ int perf_select_collective(const char *name, struct perf_options *options)
     options->all = strcmp(name, "all") == 0;
     options->collective = perf_collective_find(options->all ? "allreduce" : name);
     if (options->collective == NULL) {
-        return unknown("--collective", name, collective_name);
+        return argument_unknown("--collective", name, collective_name, perf_message);
     }
     return 0;
 }

@@ -30,18 +30,7 @@ static bool has_no_data(const struct perf_bench *bench)
 
 static struct perf_case case_of(const struct perf_bench *bench, size_t bytes)
 {
-    const struct perf_options *options = bench->options;
-
-    return (struct perf_case){
-        .collective = options->collective,
-        .type = options->types[0],
-        .op = perf_collective_reduces(options->collective) ? options->ops[0] : NULL,
-        .root = options->root,
-        .count = perf_bench_count(bench, options->types[0], bytes),
-        .rank = bench->rank,
-        .nranks = bench->nranks,
-        .in_place = options->in_place,
-    };
+    return perf_bench_case(bench, bench->options->types[0], bench->options->ops[0], bytes);
 }
 
 /* ---- Creating them ---- */
@@ -81,7 +70,7 @@ static int call_end(struct perf_variant *variant, const struct perf_case *what)
 static int call_begin(struct perf_bench *bench, struct perf_variant *variant,
                       const struct perf_case *what, long long *wrong)
 {
-    struct perf_counts before, after;
+    struct perf_counts before;
 
     variant->call = perf_bench_call(bench, what);
     variant->call.comm = variant->comm;
@@ -89,11 +78,8 @@ static int call_begin(struct perf_bench *bench, struct perf_variant *variant,
         (what->collective->prepare != NULL &&
          what->collective->prepare(&variant->call) != MPI_SUCCESS) ||
         perf_bench_checked(bench, what, &variant->call, wrong) != 0 ||
-        perf_counters_read(&after) != 0) {
+        perf_counters_since(&before, &variant->served) != 0) {
         return -1;
-    }
-    for (int counter = 0; counter < PERF_COUNTER_COUNT; counter++) {
-        variant->served.value[counter] = after.value[counter] - before.value[counter];
     }
     return 0;
 }
@@ -300,13 +286,6 @@ int perf_variants_sweep(struct perf_variants *set, perf_variants_fn *report, voi
 
 /* ---- Results, on rank 0 ---- */
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *) a, y = *(const double *) b;
-
-    return (x > y) - (x < y);
-}
-
 /* Return the number of values to omit at each end of n sorted values, so that the range of the
  * others contains the true median with at least PERF_CONFIDENCE. Each value is above or below the
  * true median with equal probability. 0: there are too few values to omit any. */
@@ -330,7 +309,7 @@ static struct perf_median median_of(double *values, int n)
 {
     int cut = outside(n);
 
-    qsort(values, (size_t) n, sizeof *values, compare_doubles);
+    qsort(values, (size_t) n, sizeof *values, perf_compare_doubles);
     return (struct perf_median){
         .value = n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2,
         .low = values[cut],

@@ -47,13 +47,6 @@ static int timed_calls(struct perf_bench *bench, const struct perf_case *what,
     return 0;
 }
 
-static int compare_times(const void *a, const void *b)
-{
-    double x = *(const double *) a, y = *(const double *) b;
-
-    return (x > y) - (x < y);
-}
-
 /* Return the smallest value such that at least the fraction `part` of all values is not larger. */
 static double percentile(const double *sorted, int n, double part)
 {
@@ -82,11 +75,11 @@ static int gather(struct perf_bench *bench, struct perf_row *row, double mean, l
     row->served.value[PERF_COUNTER_net_bytes] = network[0];
     row->served.value[PERF_COUNTER_net_retries] = network[1];
     bench->wrong += row->wrong;
-    if (!bench->options->check) {
+    if (bench->options->no_check) {
         row->wrong = -1;
     }
     if (bench->rank == 0) {
-        qsort(bench->slowest, (size_t) n, sizeof *bench->slowest, compare_times);
+        qsort(bench->slowest, (size_t) n, sizeof *bench->slowest, perf_compare_doubles);
         row->low = bench->slowest[0];
         row->p50 = percentile(bench->slowest, n, 0.50);
         row->p90 = percentile(bench->slowest, n, 0.90);
@@ -126,7 +119,7 @@ static int measure(struct perf_bench *bench, const struct perf_case *what, size_
                            .op = what->op,
                            .root = what->root,
                            .iterations = perf_iterations(bench->options, bytes)};
-    struct perf_counts before, after;
+    struct perf_counts before;
     long long wrong = 0;
     double mean = 0;
     int status = 0;
@@ -147,12 +140,10 @@ static int measure(struct perf_bench *bench, const struct perf_case *what, size_
     }
     if (!perf_all_well(status == 0) || perf_counters_read(&before) != 0 ||
         timed_calls(bench, what, &call, row.iterations, &mean) != 0 ||
-        perf_counters_read(&after) != 0 || perf_bench_checked(bench, what, &call, &wrong) != 0) {
+        perf_counters_since(&before, &row.served) != 0 ||
+        perf_bench_checked(bench, what, &call, &wrong) != 0) {
         perf_message("rank %d: %s failed at %zu bytes", bench->rank, what->collective->name, bytes);
         return -1;
-    }
-    for (int counter = 0; counter < PERF_COUNTER_COUNT; counter++) {
-        row.served.value[counter] = after.value[counter] - before.value[counter];
     }
     if (what->collective->finish != NULL && what->collective->finish(&call) != MPI_SUCCESS) {
         return -1;
@@ -170,16 +161,7 @@ static int sweep(struct perf_bench *bench, const struct perf_type *type, const s
 
     for (size_t size = options->min_bytes; size <= options->max_bytes;
          size = perf_next_size(options, size)) {
-        struct perf_case what = {
-            .collective = options->collective,
-            .type = type,
-            .op = op,
-            .count = perf_bench_count(bench, type, size),
-            .root = options->root,
-            .rank = bench->rank,
-            .nranks = bench->nranks,
-            .in_place = options->in_place,
-        };
+        struct perf_case what = perf_bench_case(bench, type, op, size);
 
         if (what.count == before) { /* larger by less than one element */
             continue;
@@ -356,7 +338,6 @@ int main(int argc, char **argv)
     } else {
         status = benchmark(&options, rank, nranks);
     }
-    perf_options_free(&options);
     MPI_Finalize();
     perf_memory_close(); /* after MPI_Finalize, because MPI uses its context */
     return status;

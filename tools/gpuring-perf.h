@@ -134,23 +134,24 @@ double perf_collective_bus_factor(const struct perf_collective *collective, size
 enum perf_memory { PERF_MEMORY_HOST, PERF_MEMORY_CUDA };
 
 #define PERF_MAX_ROUNDS 1000
+#define PERF_MAX_CHOSEN 16 /* types or operations */
 
 struct perf_options {
     const struct perf_collective *collective;
     bool all; /* also measure all others that can be tuned */
     size_t min_bytes, max_bytes, step_bytes;
     double factor;
-    const struct perf_type **types; /* ntypes, owned */
+    const struct perf_type *types[PERF_MAX_CHOSEN];
     size_t ntypes;
-    const struct perf_op **ops; /* nops, owned */
+    const struct perf_op *ops[PERF_MAX_CHOSEN];
     size_t nops;
     int root;
     int warmup;
     int settle_ms;  /* duration of calls before the first size */
     int iterations; /* 0: by size */
-    int in_place;   /* 0 no, 1 yes */
-    bool barrier;   /* before each timed call, outside its time */
-    bool check;
+    bool in_place;
+    bool barrier; /* before each timed call, outside its time */
+    bool no_check;
     bool percentiles;
     enum perf_memory memory;
     const char *json; /* NULL: none; "-": standard output instead of the table */
@@ -160,17 +161,15 @@ struct perf_options {
     bool enqueue;     /* in a CUDA stream; the collective is its enqueued form */
     bool graph;       /* the timed calls are a CUDA graph; with enqueue */
     bool selftest;
-    int seconds; /* of the selftest */
+    int seconds;  /* of the selftest */
+    bool speaker; /* this process prints messages about the options */
 };
 
 /* Return 0, 1 (--help or --version: exit with success) or -1 (error: a message was printed). Only
  * the process with `speaker` prints. */
 int perf_options_parse(int argc, char **argv, bool speaker, struct perf_options *options);
-void perf_options_free(struct perf_options *options);
 
 /* gpuring-perf-values.c: values of options. 0, or -1 with a message. */
-int perf_value_bytes(const char *option, const char *text, size_t *bytes);
-int perf_value_count(const char *option, const char *text, int least, int *count);
 int perf_value_factor(const char *text, double *factor);
 int perf_select_types(const char *list, struct perf_options *options);
 int perf_select_ops(const char *list, struct perf_options *options);
@@ -259,6 +258,8 @@ bool perf_counters_present(void);
 /* If perf_counters_present is false, return the reason, the path and the remedy. Static storage. */
 const char *perf_counters_absent(void);
 int perf_counters_read(struct perf_counts *counts);
+/* Read the counters, and set *since to their increase from `before` on. */
+int perf_counters_since(const struct perf_counts *before, struct perf_counts *since);
 /* Write the value of parameter coll_gpuring_NAME as text, or "" if there is none. */
 void perf_counters_parameter(const char *name, char *text, size_t room);
 /* Return the number of nodes of the communicator that coll/gpuring wired up last; -1: unknown. */
@@ -324,6 +325,9 @@ size_t perf_bench_blocks(const struct perf_bench *bench);
 /* Return the elements of a block so that all blocks have at most `bytes`; at least 1 unless bytes
  * is 0. */
 size_t perf_bench_count(const struct perf_bench *bench, const struct perf_type *type, size_t bytes);
+/* Return a call of options->collective with about `bytes` bytes. op: ignored unless it reduces. */
+struct perf_case perf_bench_case(const struct perf_bench *bench, const struct perf_type *type,
+                                 const struct perf_op *op, size_t bytes);
 /* Return true if an int can count the elements of all blocks. Otherwise print a message. */
 bool perf_bench_countable(const struct perf_bench *bench, size_t count);
 size_t perf_next_size(const struct perf_options *options, size_t bytes);
@@ -334,6 +338,9 @@ int perf_bench_connect(const struct perf_case *what, struct perf_call *call);
 /* Fill, call, and check. Add this rank's wrong elements to *wrong. */
 int perf_bench_checked(struct perf_bench *bench, const struct perf_case *what,
                        struct perf_call *call, long long *wrong);
+
+/* Compare two doubles, for qsort. */
+int perf_compare_doubles(const void *a, const void *b);
 
 /* ---- variants ---------------------------------------------------------------------------- */
 
@@ -428,9 +435,10 @@ int perf_rules_write(struct perf_rules *file, const struct gpuring_tuning_rule *
                      char *const *remarks, size_t count);
 void perf_rules_close(struct perf_rules *file);
 
-/* Print a message to standard error in the common form. Between silence(true) and silence(false) no
- * message is printed, because all ranks read the command line but only one reports errors. */
+/* Print a message to standard error in the common form, and return -1. Between silence(true) and
+ * silence(false) no message is printed, because all ranks read the command line but only one
+ * reports errors. */
 void perf_message_silence(bool silent);
-void perf_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
+int perf_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -3,11 +3,11 @@
 
 /* The command line. */
 
-#include <getopt.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "gpuring-argument.h"
 #include "gpuring-topo.h"
@@ -20,6 +20,11 @@ enum {
     JOB_NODES_MAX = 16384, /* of simulate */
     SHARING_MAX = 48,      /* clients of CUDA MPS */
     DEVICES_MAX = 65535,   /* device numbers in --gpus */
+};
+
+enum {
+    OPTION_P2P_LEVEL = 256,
+    OPTION_GDR_LEVEL,
 };
 
 static const struct {
@@ -138,25 +143,10 @@ static int gpus_read(const char *text, struct topo_options *options)
     return 0;
 }
 
-static int level_read(const char *text, int *level)
-{
-    *level = pci_path_class_parse(text);
-    return *level < 0 ? -1 : 0;
-}
-
 static int p2p_read(const char *text, int *p2p)
 {
     *p2p = strcmp(text, "ok") == 0 ? 1 : strcmp(text, "no") == 0 ? 0 : -1;
     return *p2p < 0 ? -1 : 0;
-}
-
-/* Report an unknown word, and the most similar known word. */
-static int unknown(const char *what, const char *word, const char *(*known)(size_t index))
-{
-    const char *nearest = argument_nearest(word, known);
-
-    return nearest ? mistake("'%s' is not a %s; did you mean '%s'?", word, what, nearest)
-                   : mistake("'%s' is not a %s", word, what);
 }
 
 static const char *command_name(size_t index)
@@ -174,68 +164,65 @@ static const char *class_name(size_t index)
     return index < PCI_PATH_CLASS_COUNT ? pci_path_class_name((enum pci_path_class) index) : NULL;
 }
 
-/* Apply one option with its value. Return -1 if it is correct, otherwise the exit status. */
-static int option_take(int option, const char *value, struct topo_options *options)
+static int level_read(const char *option, const char *text, int *level)
 {
-    const char *text = value;
+    *level = pci_path_class_parse(text);
+    return *level >= 0 ? 0 : argument_unknown(option, text, class_name, mistake);
+}
 
-    switch (option) {
-    case 't':
-        options->topo = value;
-        return -1;
-    case 'o':
-        options->output = value;
-        return -1;
-    case 'm':
-        options->model = value;
-        return -1;
-    case 's':
-        options->sizes = value;
-        return -1;
-    case 'd':
-        options->graph = value;
-        return -1;
+#define AT(member)   offsetof(struct topo_options, member)
+#define FLAG(member) ARGUMENT_FLAG, AT(member), 0, 0
+#define TEXT(member) ARGUMENT_TEXT, AT(member), 0, 0
+static const struct argument_option table[] = {
+    {"topo", 't', TEXT(topo)},
+    {"nodes", 'n', ARGUMENT_COUNT, AT(nodes), 1, NODES_MAX},
+    {"gpus", 'g', ARGUMENT_VALUE, 0, 0, 0},
+    {"p2p", 'p', ARGUMENT_VALUE, 0, 0, 0},
+    {"p2p-level", OPTION_P2P_LEVEL, ARGUMENT_VALUE, 0, 0, 0},
+    {"gdr-level", OPTION_GDR_LEVEL, ARGUMENT_VALUE, 0, 0, 0},
+    {"sizes", 's', TEXT(sizes)},
+    {"model", 'm', TEXT(model)},
+    {"output", 'o', TEXT(output)},
+    {"verbose", 'v', FLAG(verbose)},
+    {"help", 'h', ARGUMENT_OTHER, 0, 0, 0},
+    {"version", 'V', ARGUMENT_OTHER, 0, 0, 0},
+    {"graph", 'd', TEXT(graph)},
+    {"containers", 'c', FLAG(containers)},
+    {"collective", 'C', ARGUMENT_VALUE, 0, 0, 0},
+    {"sharing", 'S', ARGUMENT_COUNT, AT(sharing), 1, SHARING_MAX},
+    {NULL, 0, ARGUMENT_OTHER, 0, 0, 0},
+};
+
+/* Apply an option that the table does not. Return 0, the exit status after an error, or -1 to exit
+ * with success. */
+static int option_take(int letter, const char *value, void *context)
+{
+    struct topo_options *options = context;
+
+    switch (letter) {
     case 'C':
         options->collective = pci_collective_parse(value);
         return options->collective >= 0
-                   ? -1
-                   : unknown("collective that is predicted", value, collective_name);
-    case 'S':
-        return number_read(&text, 1, SHARING_MAX, "", &options->sharing) == 0
-                   ? -1
-                   : mistake("--sharing: '%s' is not a number from 1 to 48", value);
-    case 'c':
-        options->containers = 1;
-        return -1;
-    case 'v':
-        options->verbose = 1;
-        return -1;
-    case 'n':
-        options->nodes_given = 1;
-        return number_read(&text, 1, NODES_MAX, "", &options->nodes) == 0
-                   ? -1
-                   : mistake("--nodes: '%s' is not a number from 1 to 1048576", value);
+                   ? 0
+                   : argument_unknown("--collective", value, collective_name, mistake);
     case 'g':
         return gpus_read(value, options) == 0
-                   ? -1
+                   ? 0
                    : mistake("--gpus: '%s' is not a list of different GPUs (0,2,5-7)", value);
     case 'p':
         return p2p_read(value, &options->p2p) == 0
-                   ? -1
+                   ? 0
                    : mistake("--p2p: '%s' is neither 'ok' nor 'no'", value);
-    case 'P':
-    case 'G':
-        return level_read(value, option == 'P' ? &options->p2p_level : &options->gdr_level) == 0
-                   ? -1
-                   : unknown("path class (LOC, NVL, PIX, PXB, PHB or SYS)", value, class_name);
+    case OPTION_P2P_LEVEL:
+        return level_read("--p2p-level", value, &options->p2p_level);
+    case OPTION_GDR_LEVEL:
+        return level_read("--gdr-level", value, &options->gdr_level);
     case 'h':
         help_print();
-        return TOPO_EXIT_OK;
-    case 'V':
-        puts("gpuring-topo (coll/gpuring) " GPURING_VERSION);
-        return TOPO_EXIT_OK;
+        return -1;
     default:
-        return TOPO_EXIT_USAGE;
+        puts("gpuring-topo (coll/gpuring) " GPURING_VERSION);
+        return -1;
     }
 }
 
@@ -244,15 +231,15 @@ static int command_read(const char *name, enum topo_command *command)
     for (size_t i = 0; i < TOPO_COMMAND_COUNT; i++) {
         if (strcmp(commands[i].name, name) == 0) {
             *command = (enum topo_command) i;
-            return -1;
+            return 0;
         }
     }
-    return unknown("command", name, command_name);
+    return argument_unknown("command", name, command_name, mistake);
 }
 
 #define COMMAND(NAME) (1u << TOPO_##NAME)
 
-/* Check that every given option has an effect on the command. Return -1, or the exit status. */
+/* Check that every given option has an effect on the command. Return 0, or the exit status. */
 static int options_match(const struct topo_options *options)
 {
     const unsigned searching =
@@ -294,72 +281,30 @@ static int options_match(const struct topo_options *options)
     if (options->command == TOPO_simulate && options->nodes > JOB_NODES_MAX) {
         return mistake("--nodes: simulate takes at most %d, not %u", JOB_NODES_MAX, options->nodes);
     }
-    return -1;
+    return 0;
 }
 #undef COMMAND
 
-static const struct option longs[] = {
-    {"topo", required_argument, NULL, 't'},
-    {"nodes", required_argument, NULL, 'n'},
-    {"gpus", required_argument, NULL, 'g'},
-    {"p2p", required_argument, NULL, 'p'},
-    {"p2p-level", required_argument, NULL, 'P'},
-    {"gdr-level", required_argument, NULL, 'G'},
-    {"sizes", required_argument, NULL, 's'},
-    {"model", required_argument, NULL, 'm'},
-    {"output", required_argument, NULL, 'o'},
-    {"verbose", no_argument, NULL, 'v'},
-    {"help", no_argument, NULL, 'h'},
-    {"version", no_argument, NULL, 'V'},
-    {"graph", required_argument, NULL, 'd'},
-    {"containers", no_argument, NULL, 'c'},
-    {"collective", required_argument, NULL, 'C'},
-    {"sharing", required_argument, NULL, 'S'},
-    {NULL, 0, NULL, 0},
-};
-
-static const char *long_name(size_t index)
-{
-    return longs[index].name;
-}
-
-/* Report an option that getopt_long rejected: it is unknown, or its value is missing. */
-static int option_wrong(const char *argument, int option)
-{
-    const char *nearest =
-        strncmp(argument, "--", 2) == 0 ? argument_nearest(argument + 2, long_name) : NULL;
-
-    if (option == ':') {
-        return mistake("%s needs a value", argument);
-    }
-    return nearest ? mistake("%s is not an option; did you mean --%s?", argument, nearest)
-                   : mistake("%s is not an option", argument);
-}
-
 int topo_options_read(int argc, char **argv, struct topo_options *options)
 {
-    int option, status = -1;
+    bool given[ARGUMENT_LETTERS] = {false};
+    int status;
 
     memset(options, 0, sizeof *options);
-    opterr = 0; /* this file prints the messages */
     options->nodes = options->sharing = 1;
     options->p2p = options->p2p_level = options->gdr_level = -1;
-    while (status < 0 &&
-           (option = getopt_long(argc, argv, ":t:n:g:p:s:m:o:d:C:S:cvhV", longs, NULL)) != -1) {
-        status = option == '?' || option == ':' ? option_wrong(argv[optind - 1], option)
-                                                : option_take(option, optarg, options);
+    status = argument_parse(argc, argv, table, options, given, option_take, mistake);
+    options->nodes_given = given['n'];
+    if (status == 0 && optind >= argc) {
+        status = mistake("which command?");
     }
-    if (status < 0 && optind >= argc) {
-        fputs("gpuring-topo: which command?\nTry 'gpuring-topo --help'.\n", stderr);
-        status = TOPO_EXIT_USAGE;
-    }
-    if (status < 0) {
+    if (status == 0) {
         status = command_read(argv[optind], &options->command);
     }
-    if (status < 0 && optind + 1 < argc) {
+    if (status == 0 && optind + 1 < argc) {
         status = mistake("unexpected argument '%s'", argv[optind + 1]);
     }
-    return status < 0 ? options_match(options) : status;
+    return status == 0 ? options_match(options) : status;
 }
 
 void topo_options_free(struct topo_options *options)

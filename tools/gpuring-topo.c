@@ -112,7 +112,7 @@ int main(int argc, char **argv)
     struct topo_machine machine;
     int status = topo_options_read(argc, argv, &options);
 
-    if (status < 0) {
+    if (status == 0) {
         status = topo_machine_load(&options, &machine);
         if (status == TOPO_EXIT_OK) {
             status = gpu_check(&machine);
@@ -124,9 +124,12 @@ int main(int argc, char **argv)
             status = output_make(&machine);
         }
         topo_machine_free(&machine);
-    } else if (status == TOPO_EXIT_OK && fflush(stdout) != 0) {
-        topo_message("cannot write standard output: %s", strerror(errno));
-        status = TOPO_EXIT_FAILURE;
+    } else if (status < 0) {
+        status = TOPO_EXIT_OK;
+        if (fflush(stdout) != 0) {
+            topo_message("cannot write standard output: %s", strerror(errno));
+            status = TOPO_EXIT_FAILURE;
+        }
     }
     topo_options_free(&options);
     return status;

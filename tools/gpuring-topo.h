@@ -5,6 +5,7 @@
 
 /* Shared by the files of the tool gpuring-topo. */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -37,13 +38,13 @@ struct topo_options {
     int collective;     /* enum pci_collective, for predict */
     unsigned sharing;   /* for predict: ranks on each GPU */
     const char *graph;  /* for simulate: file for the channels, or NULL */
-    int containers;     /* for simulate: each rank sees only its own GPU */
+    bool containers;    /* for simulate: each rank sees only its own GPU */
     int p2p_level;      /* a path class, -1: the default */
     int gdr_level;
     unsigned nodes;
-    int nodes_given;
+    bool nodes_given;
     int p2p; /* 1 ok, 0 no, -1: query the driver */
-    int verbose;
+    bool verbose;
     unsigned *gpus; /* ranks in the document; NULL: all */
     size_t ngpus;
 };
@@ -55,7 +56,8 @@ enum {
     TOPO_EXIT_USAGE = 2,   /* the command line */
 };
 
-/* Read the command line. Return -1 to continue, or the exit status after --help or an error. */
+/* Read the command line. Return 0 to continue, -1 to exit with success (--help), or the exit status
+ * after an error. */
 int topo_options_read(int argc, char **argv, struct topo_options *options);
 void topo_options_free(struct topo_options *options);
 

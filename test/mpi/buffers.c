@@ -18,7 +18,7 @@ static void *(*alloc_sort)(const char *sort, int gpu, size_t bytes);
 static void (*free_sort)(void *memory);
 
 /* Messages of gpuring-perf's functions after a failure. */
-void perf_message(const char *format, ...)
+int perf_message(const char *format, ...)
 {
     va_list arguments;
 
@@ -27,6 +27,7 @@ void perf_message(const char *format, ...)
     vprintf(format, arguments);
     printf("\n");
     va_end(arguments);
+    return -1;
 }
 
 static void need(bool good, const char *what)
