@@ -131,58 +131,35 @@ static void matrices_put(FILE *out, const struct topo_machine *machine)
 
 /* ---- Predictions ---- */
 
-/* Compute the figures of one algorithm and protocol: all times, then all bus bandwidths. */
-static void curve_fill(const struct topo_machine *machine, int algorithm, int protocol,
-                       const uint64_t *sizes, size_t count, double *us,
-                       struct pci_chart_line *curve)
-{
-    curve->colour = (unsigned) algorithm;
-    curve->dashes = (unsigned) protocol;
-    curve->values = us;
-    snprintf(curve->label, sizeof curve->label, "%s/%s",
-             pci_algorithm_label((enum pci_algorithm) algorithm),
-             pci_protocol_label((enum pci_protocol) protocol));
-    for (size_t i = 0; i < count; i++) {
-        us[i] = pci_predict_us(&machine->costs, &machine->job, (enum pci_algorithm) algorithm,
-                               (enum pci_protocol) protocol, sizes[i]);
-    }
-}
-
 /* Convert microseconds to GB/s, in rows of COUNT values, one for each size. */
 static void bandwidths_fill(const struct topo_machine *machine, const uint64_t *sizes, size_t count,
                             size_t rows, double *values)
 {
-    double ranks = machine->job.ranks;
+    double bus = pci_collective_bus(machine->job.collective, machine->job.ranks);
 
     for (size_t i = 0; i < rows * count; i++) {
-        values[i] = (double) sizes[i % count] / values[i] / 1e3 * 2 * (ranks - 1) / ranks;
+        values[i] = (double) sizes[i % count] / values[i] / 1e3 * bus;
     }
 }
 
 static void best_put(FILE *out, const struct topo_machine *machine, const uint64_t *sizes,
                      size_t count)
 {
-    double ranks = machine->job.ranks;
-
     fputs("<table>\n<tr><th>bytes</th><th>best</th><th>channels</th><th>&#181;s</th>"
           "<th>GB/s</th><th>bus GB/s</th></tr>\n",
           out);
     for (size_t i = 0; i < count; i++) {
-        uint32_t all = (1u << PCI_ALGORITHM_COUNT) - 1;
-        struct pci_choice choice;
+        struct topo_best best;
         char size[32];
 
-        if (pci_predict_best(&machine->costs, &machine->job, all, sizes[i], &choice) == 0) {
-            double gbps = choice.us > 0 ? (double) sizes[i] / choice.us / 1e3 : 0;
-
+        if (topo_best_find(machine, sizes[i], &best)) {
             pci_render_size(sizes[i], size, sizeof size);
             fprintf(out,
-                    "<tr><td class=\"n\">%s</td><td>%s/%s</td><td class=\"n\">%" PRIu32
+                    "<tr><td class=\"n\">%s</td><td>%s</td><td class=\"n\">%" PRIu32
                     "</td><td class=\"n\">%.1f</td><td class=\"n\">%.4g</td>"
                     "<td class=\"n\">%.4g</td></tr>\n",
-                    size, pci_algorithm_label(choice.algorithm),
-                    pci_protocol_label(choice.protocol), choice.channels, choice.us, gbps,
-                    gbps * 2 * (ranks - 1) / ranks);
+                    size, best.label, best.choice.channels, best.choice.us, best.gbps,
+                    best.bus_gbps);
         }
     }
     fputs("</table>\n", out);
@@ -192,11 +169,13 @@ static void best_put(FILE *out, const struct topo_machine *machine, const uint64
 static void charts_put(FILE *out, const struct topo_machine *machine, const uint64_t *sizes,
                        size_t count, double *rows)
 {
-    struct pci_chart_line curves[PCI_ALGORITHM_COUNT * PCI_PROTOCOL_COUNT];
+    struct topo_way ways[TOPO_WAYS_MAX];
+    struct pci_chart_line curves[TOPO_WAYS_MAX];
     struct pci_chart chart = {.title = "Time of an allreduce, \u00b5s (model)",
                               .unit = "\u00b5s",
                               .sizes = sizes,
                               .nsizes = count,
+                              .ncurves = topo_ways(machine, ways),
                               .curves = curves};
 
     chart.best.values = rows;
@@ -204,15 +183,16 @@ static void charts_put(FILE *out, const struct topo_machine *machine, const uint
     for (size_t i = 0; i < count; i++) {
         rows[i] = INFINITY;
     }
-    for (int a = 0; a < PCI_ALGORITHM_COUNT; a++) {
-        for (int p = 0; p < PCI_PROTOCOL_COUNT; p++) {
-            double *us = rows + (chart.ncurves + 1) * count;
+    for (size_t w = 0; w < chart.ncurves; w++) {
+        double *us = rows + (w + 1) * count; /* after those of the best */
 
-            curve_fill(machine, a, p, sizes, count, us, &curves[chart.ncurves]);
-            chart.ncurves += isfinite(us[0]);
-            for (size_t i = 0; i < count; i++) {
-                rows[i] = fmin(rows[i], us[i]);
-            }
+        curves[w].colour = (unsigned) ways[w].algorithm;
+        curves[w].dashes = (unsigned) ways[w].protocol;
+        curves[w].values = us;
+        memcpy(curves[w].label, ways[w].label, sizeof curves[w].label);
+        for (size_t i = 0; i < count; i++) {
+            us[i] = topo_way_us(machine, &ways[w], sizes[i]);
+            rows[i] = fmin(rows[i], us[i]);
         }
     }
     pci_render_svg_curves(out, &chart);
@@ -232,7 +212,7 @@ static int predictions_put(FILE *out, const struct topo_machine *machine)
     if (status != TOPO_EXIT_OK) {
         return status;
     }
-    rows = calloc(count * (PCI_ALGORITHM_COUNT * PCI_PROTOCOL_COUNT + 1), sizeof *rows);
+    rows = calloc(count * (TOPO_WAYS_MAX + 1), sizeof *rows);
     if (rows) {
         fprintf(out,
                 "<section><h2>Predicted allreduce on %" PRIu32 " GPUs of %" PRIu32 " node%s</h2>\n",

@@ -17,25 +17,15 @@ enum {
 
 static json_t *prediction(const struct topo_machine *machine, uint64_t bytes)
 {
-    const struct pci_job *job = &machine->job;
-    json_t *all = json_object(), *object = json_object();
-    char label[32];
+    struct topo_way ways[TOPO_WAYS_MAX];
+    size_t count = topo_ways(machine, ways);
+    json_t *all = json_object();
 
-    for (int a = 0; a < PCI_ALGORITHM_COUNT; a++) {
-        for (int p = 0; p < PCI_PROTOCOL_COUNT; p++) {
-            double us = pci_predict_us(&machine->costs, job, (enum pci_algorithm) a,
-                                       (enum pci_protocol) p, bytes);
-
-            snprintf(label, sizeof label, "%s/%s", pci_algorithm_label((enum pci_algorithm) a),
-                     pci_protocol_label((enum pci_protocol) p));
-            if (isfinite(us)) {
-                json_object_set_new(all, label, topo_json_number(us));
-            }
-        }
+    for (size_t w = 0; w < count; w++) {
+        json_object_set_new(all, ways[w].label,
+                            topo_json_number(topo_way_us(machine, &ways[w], bytes)));
     }
-    json_object_set_new(object, "bytes", json_integer((json_int_t) bytes));
-    json_object_set_new(object, "us", all);
-    return object;
+    return json_pack("{s:I,s:o}", "bytes", (json_int_t) bytes, "us", all);
 }
 
 static json_t *choice(const struct topo_machine *machine, uint32_t algorithms, uint64_t bytes)

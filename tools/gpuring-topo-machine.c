@@ -4,6 +4,8 @@
 /* Load a file or this machine, and compute graph, channels, bounds and cost model. */
 
 #include <errno.h>
+#include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -317,6 +319,61 @@ int topo_machine_search(struct topo_machine *machine)
     rc = all_search(machine, &error);
     machine->searched = rc == 0;
     return rc == 0 ? TOPO_EXIT_OK : failure(machine_named(machine), rc, &error);
+}
+
+static void label_make(enum pci_algorithm algorithm, enum pci_protocol protocol, char label[32])
+{
+    snprintf(label, 32, "%s/%s", pci_algorithm_label(algorithm), pci_protocol_label(protocol));
+}
+
+size_t topo_ways(const struct topo_machine *machine, struct topo_way ways[TOPO_WAYS_MAX])
+{
+    size_t count = 0;
+
+    for (int a = 0; a < PCI_ALGORITHM_COUNT; a++) {
+        for (int p = 0; p < PCI_PROTOCOL_COUNT; p++) {
+            struct topo_way *way = &ways[count];
+
+            way->algorithm = (enum pci_algorithm) a;
+            way->protocol = (enum pci_protocol) p;
+            label_make(way->algorithm, way->protocol, way->label);
+            count += isfinite(topo_way_us(machine, way, 1));
+        }
+    }
+    return count;
+}
+
+double topo_way_us(const struct topo_machine *machine, const struct topo_way *way, uint64_t bytes)
+{
+    return pci_predict_us(&machine->costs, &machine->job, way->algorithm, way->protocol, bytes);
+}
+
+bool topo_best_find(const struct topo_machine *machine, uint64_t bytes, struct topo_best *best)
+{
+    const uint32_t all = (1u << PCI_ALGORITHM_COUNT) - 1;
+    const struct pci_choice *choice = &best->choice;
+
+    if (pci_predict_best(&machine->costs, &machine->job, all, bytes, &best->choice) != 0) {
+        return false;
+    }
+    label_make(choice->algorithm, choice->protocol, best->label);
+    best->gbps = choice->us > 0 ? (double) bytes / choice->us / 1e3 : 0;
+    best->bus_gbps = best->gbps * pci_collective_bus(machine->job.collective, machine->job.ranks);
+    return true;
+}
+
+void topo_channels_title(const struct topo_machine *machine, const char *name,
+                         const struct pci_channels *set, char *title, size_t size)
+{
+    size_t used =
+        (size_t) snprintf(title, size, "%s: %" PRIu32 " x %.4g GB/s (%s)", name, set->nchannels,
+                          set->bw_intra, pci_path_class_name(set->type_intra));
+
+    if (set->nodes > 1 && used < size) {
+        snprintf(title + used, size - used, ", %.4g GB/s between %s (%s)", set->bw_inter,
+                 machine->chosen.nparts > 1 ? "parts" : "nodes",
+                 pci_path_class_name(set->type_inter));
+    }
 }
 
 void topo_machine_free(struct topo_machine *machine)

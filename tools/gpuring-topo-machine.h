@@ -79,6 +79,30 @@ void topo_machine_free(struct topo_machine *machine);
 /* Read the sizes of --sizes, or 1 KiB to 1 GiB. The array is malloc'ed. Return an exit status. */
 int topo_sizes_read(const struct topo_options *options, uint64_t **sizes, size_t *count);
 
+/* A combination of algorithm and protocol. */
+struct topo_way {
+    enum pci_algorithm algorithm;
+    enum pci_protocol protocol;
+    char label[32]; /* "Ring/LL" */
+};
+#define TOPO_WAYS_MAX (PCI_ALGORITHM_COUNT * PCI_PROTOCOL_COUNT)
+
+/* List the combinations that the job offers. Return their number. */
+size_t topo_ways(const struct topo_machine *machine, struct topo_way ways[TOPO_WAYS_MAX]);
+double topo_way_us(const struct topo_machine *machine, const struct topo_way *way, uint64_t bytes);
+
+/* The predicted best way of a size. */
+struct topo_best {
+    struct pci_choice choice;
+    char label[32];
+    double gbps, bus_gbps;
+};
+bool topo_best_find(const struct topo_machine *machine, uint64_t bytes, struct topo_best *best);
+
+/* Write the number, bandwidth and path class of channels, inside a node and between nodes. */
+void topo_channels_title(const struct topo_machine *machine, const char *name,
+                         const struct pci_channels *set, char *title, size_t size);
+
 /* Create the drawings of rings and trees, with equal channels as one line. Free them even after an
  * error. Return 0 or -ENOMEM. */
 struct pci_drawing;

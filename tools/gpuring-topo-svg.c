@@ -122,21 +122,6 @@ static int channel_draw(const struct topo_machine *machine, const struct pci_cha
     return rc;
 }
 
-/* Write the number, bandwidth and path class of channels, inside a node and between nodes. */
-static void title_make(const struct pci_channels *set, const char *name, const char *joined,
-                       struct pci_drawing *drawing)
-{
-    size_t used = (size_t) snprintf(drawing->title, sizeof drawing->title,
-                                    "%s: %" PRIu32 " x %.4g GB/s (%s)", name, set->nchannels,
-                                    set->bw_intra, pci_path_class_name(set->type_intra));
-
-    if (set->nodes > 1) {
-        snprintf(drawing->title + used, sizeof drawing->title - used,
-                 ", between %ss %.4g GB/s (%s)", joined, set->bw_inter,
-                 pci_path_class_name(set->type_inter));
-    }
-}
-
 #define TREE_LEGEND "Circles: GPUs by rank. Arrows: towards the root (of a broadcast: reversed).\n"
 
 static void legend_make(const struct pci_channels *set, const char *joined,
@@ -166,7 +151,7 @@ static int set_draw(const struct topo_machine *machine, const struct pci_channel
     const char *joined = machine->chosen.nparts > 1 ? "part" : "node";
     int rc = 0;
 
-    title_make(set, name, joined, drawing);
+    topo_channels_title(machine, name, set, drawing->title, sizeof drawing->title);
     legend_make(set, joined, drawing);
     drawing->lines = calloc(set->nchannels + 1, sizeof *drawing->lines);
     if (!drawing->lines) {

@@ -16,17 +16,13 @@ static int net_dev(const struct pci_graph *graph, uint32_t net)
     return pci_graph_node(graph, PCI_NODE_NET, net)->net.dev;
 }
 
-static void set_print(FILE *out, const char *title, const struct topo_machine *machine,
+static void set_print(FILE *out, const char *name, const struct topo_machine *machine,
                       const struct pci_channels *set)
 {
-    fprintf(out, "%s: %" PRIu32 " x %.4g GB/s (%s)", title, set->nchannels, set->bw_intra,
-            pci_path_class_name(set->type_intra));
-    if (set->nodes > 1) {
-        fprintf(out, ", %.4g GB/s between %s (%s)", set->bw_inter,
-                machine->chosen.nparts > 1 ? "parts" : "nodes",
-                pci_path_class_name(set->type_inter));
-    }
-    fputc('\n', out);
+    char title[160];
+
+    topo_channels_title(machine, name, set, title, sizeof title);
+    fprintf(out, "%s\n", title);
     for (uint32_t c = 0; c < set->nchannels; c++) {
         fprintf(out, "  %2" PRIu32 ":", c);
         if (set->nets && set->nets[c][0] != PCI_NO_NET) {
@@ -93,13 +89,6 @@ int topo_channels_print(FILE *out, const struct topo_machine *machine)
     return TOPO_EXIT_OK;
 }
 
-/* Return true if the job offers the combination. Other columns are omitted. */
-static bool offered(const struct topo_machine *machine, int algorithm, int protocol)
-{
-    return isfinite(pci_predict_us(&machine->costs, &machine->job, (enum pci_algorithm) algorithm,
-                                   (enum pci_protocol) protocol, 1));
-}
-
 /* Print the parts of the best time if the executor is modelled. */
 static void parts_print(FILE *out, const struct topo_machine *machine,
                         const struct pci_choice *choice, uint64_t bytes)
@@ -114,40 +103,30 @@ static void parts_print(FILE *out, const struct topo_machine *machine,
     }
 }
 
-static void predict_row(FILE *out, const struct topo_machine *machine, uint64_t bytes)
+static void predict_row(FILE *out, const struct topo_machine *machine, const struct topo_way *ways,
+                        size_t nways, uint64_t bytes)
 {
-    uint32_t all = (1u << PCI_ALGORITHM_COUNT) - 1;
-    struct pci_choice choice;
-    double gbps;
+    struct topo_best best;
     char size[32];
 
     pci_render_size(bytes, size, sizeof size);
     fprintf(out, "%8s", size);
-    for (int a = 0; a < PCI_ALGORITHM_COUNT; a++) {
-        for (int p = 0; p < PCI_PROTOCOL_COUNT; p++) {
-            double us = pci_predict_us(&machine->costs, &machine->job, (enum pci_algorithm) a,
-                                       (enum pci_protocol) p, bytes);
-
-            if (isfinite(us)) {
-                fprintf(out, " %13.1f", us);
-            }
-        }
+    for (size_t w = 0; w < nways; w++) {
+        fprintf(out, " %13.1f", topo_way_us(machine, &ways[w], bytes));
     }
-    if (pci_predict_best(&machine->costs, &machine->job, all, bytes, &choice) == 0) {
-        gbps = choice.us > 0 ? (double) bytes / choice.us / 1e3 : 0;
-        fprintf(out, "  %s/%s x%" PRIu32 " %.1f us, %.4g GB/s, bus %.4g GB/s",
-                pci_algorithm_label(choice.algorithm), pci_protocol_label(choice.protocol),
-                choice.channels, choice.us, gbps,
-                gbps * pci_collective_bus(machine->job.collective, machine->job.ranks));
-        parts_print(out, machine, &choice, bytes);
+    if (topo_best_find(machine, bytes, &best)) {
+        fprintf(out, "  %s x%" PRIu32 " %.1f us, %.4g GB/s, bus %.4g GB/s", best.label,
+                best.choice.channels, best.choice.us, best.gbps, best.bus_gbps);
+        parts_print(out, machine, &best.choice, bytes);
     }
     fputc('\n', out);
 }
 
 int topo_predict_print(FILE *out, const struct topo_machine *machine)
 {
+    struct topo_way ways[TOPO_WAYS_MAX];
     uint64_t *sizes;
-    size_t count;
+    size_t count, nways = topo_ways(machine, ways);
     int status = topo_sizes_read(machine->options, &sizes, &count);
 
     if (status != TOPO_EXIT_OK) {
@@ -166,20 +145,12 @@ int topo_predict_print(FILE *out, const struct topo_machine *machine)
         fprintf(out, " of %" PRIu32 " parts", machine->chosen.nparts);
     }
     fprintf(out, "\n%8s", "bytes");
-    for (int a = 0; a < PCI_ALGORITHM_COUNT; a++) {
-        for (int p = 0; p < PCI_PROTOCOL_COUNT; p++) {
-            char label[32];
-
-            snprintf(label, sizeof label, "%s/%s", pci_algorithm_label((enum pci_algorithm) a),
-                     pci_protocol_label((enum pci_protocol) p));
-            if (offered(machine, a, p)) {
-                fprintf(out, " %13s", label);
-            }
-        }
+    for (size_t w = 0; w < nways; w++) {
+        fprintf(out, " %13s", ways[w].label);
     }
     fputs("  best\n", out);
     for (size_t i = 0; i < count; i++) {
-        predict_row(out, machine, sizes[i]);
+        predict_row(out, machine, ways, nways, sizes[i]);
     }
     free(sizes);
     return TOPO_EXIT_OK;

@@ -111,7 +111,7 @@ check "which is told" says '"gpu_order":\[1,0\],"net_order":\[1,0\]'
 run svg -t "$work/two.xml" -o "$work/two.svg"
 check "svg into a file" grep -q '</svg>' "$work/two.svg"
 run svg -t "$work/two.xml" -n 2
-check "svg of several nodes tells the speed between them" says '>Rings: .* between nodes 12.5 GB/s'
+check "svg of several nodes tells the speed between them" says '>Rings: .* 12.5 GB/s between nodes'
 check "and what arrows and circles are" says '>Circle around a GPU: the root'
 run svg -t "$top_srcdir/test/data/topo/two-sockets-fast-nics.xml"
 check "svg of a node that NICs join from parts has the channels of each" says '>NET1 2 3 NET1'

@@ -211,14 +211,6 @@ static bool has_link(const struct pci_graph *graph, enum pci_link_type type)
     return false;
 }
 
-static void legend_line(FILE *out, double x, double y, const char *colour, double width,
-                        const char *text)
-{
-    fprintf(out, "<path d=\"M%.1f %.1f h24\" stroke=\"%s\" stroke-width=\"%.1f\"/>\n", x, y - 4,
-            colour, width);
-    svg_text(out, x + 32, y, 11, "text-anchor=\"start\" fill=\"#222\"", "%s", text);
-}
-
 static bool any_assumed(const struct pci_graph *graph)
 {
     for (uint32_t v = 0; v < pci_graph_vertices(graph); v++) {
@@ -232,9 +224,10 @@ static bool any_assumed(const struct pci_graph *graph)
 /* Draw the legend, or only count its lines if OUT is NULL. Return the number of lines. */
 static unsigned legend(FILE *out, const struct pci_graph *graph, double x, double y, size_t omitted)
 {
+    char beyond[80];
     const struct {
         bool shown;
-        const char *colour;
+        const char *colour; /* NULL: no line */
         double width;
         const char *text;
     } lines[] = {
@@ -245,33 +238,27 @@ static unsigned legend(FILE *out, const struct pci_graph *graph, double x, doubl
         {has_link(graph, PCI_LINK_NVL), SVG_GREEN, 3,
          "NV, the number of NVLinks, and the GB/s of all of them each way"},
         {has_link(graph, PCI_LINK_SYS), SVG_BLUE, 1.4, "SYS: between CPUs, and the GB/s each way"},
+        {pci_graph_count(graph, PCI_NODE_NET) > 0, NULL, 0,
+         "In the box of a port (NET): its speed on the network"},
+        {any_assumed(graph), NULL, 0, "?: assumed, because the speed is not known"},
+        {omitted > 0, NULL, 0, beyond},
     };
     unsigned count = 0;
 
+    snprintf(beyond, sizeof beyond, "%zu lines without room for their bandwidth: see the matrix",
+             omitted);
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        double at = y + SVG_LINE * (count + 1);
+
+        if (lines[i].shown && out && lines[i].colour) {
+            fprintf(out, "<path d=\"M%.1f %.1f h24\" stroke=\"%s\" stroke-width=\"%.1f\"/>\n", x,
+                    at - 4, lines[i].colour, lines[i].width);
+        }
         if (lines[i].shown && out) {
-            legend_line(out, x, y + SVG_LINE * (count + 1), lines[i].colour, lines[i].width,
-                        lines[i].text);
+            svg_text(out, x + 32, at, 11, "text-anchor=\"start\" fill=\"#222\"", "%s",
+                     lines[i].text);
         }
         count += lines[i].shown;
-    }
-    if (pci_graph_count(graph, PCI_NODE_NET) > 0) {
-        count++;
-        if (out) {
-            svg_text(out, x + 32, y + SVG_LINE * count, 11, "text-anchor=\"start\" fill=\"#222\"",
-                     "In the box of a port (NET): its speed on the network");
-        }
-    }
-    if (any_assumed(graph)) {
-        count++;
-        if (out) {
-            svg_text(out, x + 32, y + SVG_LINE * count, 11, "text-anchor=\"start\" fill=\"#222\"",
-                     "?: assumed, because the speed is not known");
-        }
-    }
-    if (omitted > 0) {
-        svg_text(out, x + 32, y + SVG_LINE * ++count, 11, "text-anchor=\"start\" fill=\"#222\"",
-                 "%zu lines without room for their bandwidth: see the matrix", omitted);
     }
     return count;
 }
