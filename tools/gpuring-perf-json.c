@@ -3,50 +3,35 @@
 /* JSON files. */
 #include "gpuring-perf.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-/* Check that the file can be written before the measurements, which may take hours. Leave no new
- * file.
- */
+#include "mca/topo_pci/xml/pci_file.h"
+
 int perf_json_try(const char *path)
 {
-    bool is_new = access(path, F_OK) != 0;
-    FILE *file;
+    char why[128];
 
-    if (strcmp(path, "-") == 0) {
-        return 0;
-    }
-    file = fopen(path, "a");
-
-    if (file == NULL || fclose(file) != 0) {
-        perf_message("[cannot-write] cannot write %s: %s", path, strerror(errno));
-        return -1;
-    }
-    if (is_new) {
-        (void) unlink(path);
-    }
-    return 0;
+    return strcmp(path, "-") == 0 || pci_file_write(path, NULL, 0, why, sizeof why) == 0
+               ? 0
+               : perf_message("[cannot-write] cannot write %s: %s", path, why);
 }
 
 int perf_json_write(const struct json_t *document, const char *path)
 {
-    const size_t flags = JSON_INDENT(1) | JSON_PRESERVE_ORDER;
-    int status;
+    char *text = json_dumps(document, JSON_INDENT(1) | JSON_PRESERVE_ORDER), why[128];
+    int status = 0;
 
-    errno = 0;
+    if (text == NULL) {
+        return perf_message("[cannot-write] cannot write %s: no JSON", path);
+    }
     if (strcmp(path, "-") == 0) {
-        status = json_dumpf(document, stdout, flags);
-        putchar('\n');
-    } else {
-        status = json_dump_file(document, path, flags);
+        puts(text);
+    } else if (pci_file_write(path, text, strlen(text), why, sizeof why) != 0) {
+        status = perf_message("[cannot-write] cannot write %s: %s", path, why);
     }
-    if (status != 0) {
-        perf_message("[cannot-write] cannot write %s: %s", path,
-                     errno != 0 ? strerror(errno) : "no JSON");
-    }
+    free(text);
     return status;
 }

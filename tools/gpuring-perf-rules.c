@@ -10,14 +10,13 @@
 #include <unistd.h>
 
 #include "mca/coll_gpuring/engine/tuning.h"
+#include "mca/topo_pci/xml/pci_file.h"
 
 #define RULE_ROOM 256
 
 struct perf_rules {
     const char *path;
     char *old; /* NULL: there is no file yet */
-    char *new_path;
-    FILE *new_file;
 };
 
 /* Load the tuning file if it exists. Fail if the path is another file, which must not be
@@ -44,40 +43,14 @@ static int load(struct perf_rules *file)
     return 0;
 }
 
-static char *new_path_of(const char *path)
+/* Write the file, or without a text, check that it can be written. */
+static int write_file(const struct perf_rules *file, const char *text, size_t length)
 {
-    size_t room = strlen(path) + 32;
-    char *new_path = malloc(room);
+    char why[128];
 
-    if (new_path == NULL) {
-        perf_message("out of memory");
-        return NULL;
-    }
-    snprintf(new_path, room, "%s.%ld", path, (long) getpid());
-    return new_path;
-}
-
-/* Open the new file next to the old one, which it replaces when it is complete. */
-static int open_new(struct perf_rules *file)
-{
-    file->new_file = fopen(file->new_path, "w");
-    if (file->new_file == NULL) {
-        perf_message("[cannot-write] cannot write %s: %s", file->new_path, strerror(errno));
-        return -1;
-    }
-    return 0;
-}
-
-/* Check before the measurements, which may take hours, that the file can be written. */
-static int try_new(struct perf_rules *file)
-{
-    if (open_new(file) != 0) {
-        return -1;
-    }
-    (void) fclose(file->new_file);
-    file->new_file = NULL;
-    (void) unlink(file->new_path);
-    return 0;
+    return pci_file_write(file->path, text, length, why, sizeof why) == 0
+               ? 0
+               : perf_message("[cannot-write] cannot write %s: %s", file->path, why);
 }
 
 struct perf_rules *perf_rules_open(const char *path)
@@ -89,8 +62,7 @@ struct perf_rules *perf_rules_open(const char *path)
         return NULL;
     }
     file->path = path;
-    file->new_path = new_path_of(path);
-    if (file->new_path == NULL || load(file) != 0 || try_new(file) != 0) {
+    if (load(file) != 0 || write_file(file, NULL, 0) != 0) {
         perf_rules_close(file);
         return NULL;
     }
@@ -99,16 +71,10 @@ struct perf_rules *perf_rules_open(const char *path)
 
 void perf_rules_close(struct perf_rules *file)
 {
-    if (file == NULL) {
-        return;
+    if (file != NULL) {
+        free(file->old);
+        free(file);
     }
-    if (file->new_file != NULL) {
-        (void) fclose(file->new_file);
-        (void) unlink(file->new_path);
-    }
-    free(file->old);
-    free(file->new_path);
-    free(file);
 }
 
 static bool same_span(const struct gpuring_tuning_span *a, const struct gpuring_tuning_span *b)
@@ -118,8 +84,8 @@ static bool same_span(const struct gpuring_tuning_span *a, const struct gpuring_
 
 /* Copy the old file's lines up to the version line (head) or after it, without the rules for this
  * collective and shape. */
-static void copy_old(const struct perf_rules *file, const struct gpuring_tuning_rule *shape,
-                     bool head)
+static void copy_old(FILE *out, const struct perf_rules *file,
+                     const struct gpuring_tuning_rule *shape, bool head)
 {
     bool before = true;
 
@@ -135,7 +101,7 @@ static void copy_old(const struct perf_rules *file, const struct gpuring_tuning_
             same_span(&rule.nodes, &shape->nodes) && same_span(&rule.ranks, &shape->ranks);
 
         if (before == head && !replaced) {
-            fprintf(file->new_file, "%.*s\n", (int) length, line);
+            fprintf(out, "%.*s\n", (int) length, line);
         }
         before = before && !version;
         line += length + (line[length] == '\n');
@@ -145,33 +111,34 @@ static void copy_old(const struct perf_rules *file, const struct gpuring_tuning_
 int perf_rules_write(struct perf_rules *file, const struct gpuring_tuning_rule *rules,
                      char *const *remarks, size_t count)
 {
-    bool failed;
+    char *all = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&all, &length);
+    bool failed = out == NULL;
+    int status = -1;
 
-    if (open_new(file) != 0) {
-        perf_rules_close(file);
-        return -1;
-    }
-    if (file->old == NULL) {
-        fprintf(file->new_file, "%s\n", GPURING_TUNING_VERSION_LINE);
-    }
-    copy_old(file, &rules[0], true);
-    for (size_t i = 0; i < count;
-         i++) { /* before the old rules, because the first rule that matches applies */
-        char text[RULE_ROOM];
+    if (out != NULL) {
+        if (file->old == NULL) {
+            fprintf(out, "%s\n", GPURING_TUNING_VERSION_LINE);
+        }
+        copy_old(out, file, &rules[0], true);
+        for (size_t i = 0; i < count;
+             i++) { /* before the old rules, because the first rule that matches applies */
+            char text[RULE_ROOM];
 
-        (void) gpuring_tuning_text(&rules[i], text, sizeof text);
-        fprintf(file->new_file, "%s  # %s\n", text, remarks[i]);
+            (void) gpuring_tuning_text(&rules[i], text, sizeof text);
+            fprintf(out, "%s  # %s\n", text, remarks[i]);
+        }
+        copy_old(out, file, &rules[0], false);
+        failed = ferror(out) != 0;
+        failed = fclose(out) != 0 || failed;
     }
-    copy_old(file, &rules[0], false);
-    failed = ferror(file->new_file) != 0;
-    failed = fclose(file->new_file) != 0 || failed;
-    file->new_file = NULL;
-    if (failed || rename(file->new_path, file->path) != 0) {
-        perf_message("[cannot-write] cannot write %s: %s", file->path, strerror(errno));
-        (void) unlink(file->new_path);
-        perf_rules_close(file);
-        return -1;
+    if (failed) {
+        perf_message("out of memory");
+    } else {
+        status = write_file(file, all, length);
     }
+    free(all);
     perf_rules_close(file);
-    return 0;
+    return status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 
-/* The command line. */
+/* The command line, and messages. */
 
 #include <limits.h>
 #include <stdarg.h>
@@ -68,6 +68,16 @@ static void help_print(void)
         "\nExit status: 0 success; 1 an error of the machine, a file or the output; 2 wrong "
         "usage.\n"
         "See gpuring-topo(1).");
+}
+
+void topo_message(const char *format, ...)
+{
+    va_list args;
+
+    fflush(stdout);
+    va_start(args, format);
+    argument_message("gpuring-topo", format, args);
+    va_end(args);
 }
 
 static int mistake(const char *format, ...) __attribute__((format(printf, 1, 2)));

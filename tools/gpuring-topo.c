@@ -4,10 +4,12 @@
 /* gpuring-topo: show how GPUs and NICs are connected, and predict the time of collectives. */
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gpuring-topo-machine.h"
+#include "mca/topo_pci/xml/pci_file.h"
 #include "tools/render/pci_render.h"
 
 /* Return true if a command needs the search for channels, and not only the graph. */
@@ -82,12 +84,15 @@ static int command_run(FILE *out, const struct topo_machine *machine)
     }
 }
 
-/* Run the command with output to memory, then write the output. */
+/* Run the command with output to memory, then write the output. An error leaves an existing file
+ * unchanged. */
 static int output_make(const struct topo_machine *machine)
 {
     char *text = NULL;
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
+    const char *path = machine->options->output;
+    char why[128];
     int status, broken;
 
     if (!out) {
@@ -99,8 +104,9 @@ static int output_make(const struct topo_machine *machine)
     if (status == TOPO_EXIT_OK && broken) {
         status = status_of(-ENOMEM);
     }
-    if (status == TOPO_EXIT_OK) {
-        status = topo_output_write(machine->options->output, text, length);
+    if (status == TOPO_EXIT_OK && pci_file_write(path, text, length, why, sizeof why) != 0) {
+        topo_message("cannot write %s: %s", path ? path : "standard output", why);
+        status = TOPO_EXIT_FAILURE;
     }
     free(text);
     return status;

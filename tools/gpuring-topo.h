@@ -64,10 +64,4 @@ void topo_options_free(struct topo_options *options);
 /* Print a message to standard error: "gpuring-topo: ...". */
 void topo_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/*
- * Write the output, which has been collected in memory. An earlier error therefore leaves no
- * output. An error while writing (no space) is reported and leaves an existing file unchanged.
- */
-int topo_output_write(const char *path, const char *text, size_t length);
-
 #endif

@@ -113,7 +113,6 @@ tools_gpuring_topo_SOURCES = \
     tools/gpuring-topo-notes.c \
     tools/gpuring-topo-omitted.c \
     tools/gpuring-topo-options.c \
-    tools/gpuring-topo-output.c \
     tools/gpuring-topo-simulate.c \
     tools/gpuring-topo-sizes.c \
     tools/gpuring-topo-svg.c \

@@ -163,4 +163,35 @@ TEST(test_open)
     close(zero);
 }
 
+static void wrote(const char *name, const char *text, int code)
+{
+    char why[200];
+    int before = open_descriptors();
+
+    assert_int_equal(pci_file_write(name, text, text != NULL ? strlen(text) : 0, why, sizeof(why)),
+                     code);
+    assert_int_equal(open_descriptors(), before);
+}
+
+TEST(test_write)
+{
+    wrote("new", NULL, 0); /* only a check */
+    assert_int_equal(access("new", F_OK), -1);
+    wrote("new", "text", 0);
+    wrote("new", "other text", 0);
+    wrote("new", NULL, 0);
+    accepted("new", "other text", 10);
+    assert_int_equal(symlink("new", "link"), 0);
+    wrote("link", "through it", 0);
+    accepted("new", "through it", 10);
+    assert_int_equal(mkfifo("pipe", 0600), 0);
+    wrote("pipe", "text", -ENXIO);
+    wrote("missing/file", NULL, -ENOENT);
+    wrote("missing/file", "text", -ENOENT);
+    wrote(".", "text", -EISDIR);
+    unlink("pipe");
+    unlink("link");
+    unlink("new"); /* end() fails if anything else is left */
+}
+
 TEST_GROUP(begin, end)

@@ -18,17 +18,9 @@
 void gpuring_local_channels_write(const char *parameter, const char *path, const char *text,
                                   size_t size)
 {
-    char why[128] = "";
-    FILE *file = pci_file_create(path, why, sizeof why);
+    char why[128];
 
-    if (file != NULL) {
-        bool failed = fwrite(text, 1, size, file) != size;
-
-        if (fclose(file) != 0 || failed) {
-            snprintf(why, sizeof why, "%s", strerror(errno));
-        }
-    }
-    if (why[0] != '\0') {
+    if (pci_file_write(path, text, size, why, sizeof why) != 0) {
         gpuring_warn("coll_gpuring_%s: cannot write %s: %s", parameter, path, why);
     }
 }

@@ -126,21 +126,76 @@ int pci_file_line(const char *path, char *line, size_t size)
     return 0;
 }
 
-FILE *pci_file_create(const char *path, char *why, size_t room)
+/* Write a text, and close the descriptor. Return 0 or -1: see errno. */
+static int write_all(int fd, const char *text, size_t size)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
-    int flags = fd < 0 ? -1 : fcntl(fd, F_GETFL);
-    FILE *file = NULL;
+    int rc = 0;
 
-    if (flags >= 0 && fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) == 0) {
-        file = fdopen(fd, "w");
+    while (!rc && size > 0) {
+        ssize_t n = write(fd, text, size);
+
+        if (n < 0 && errno != EINTR) {
+            rc = errno;
+        }
+        text += n > 0 ? n : 0;
+        size -= n > 0 ? (size_t) n : 0;
     }
-    if (!file) {
-        snprintf(why, room, "%s",
-                 errno == ENXIO ? "[no-reader] no process reads this pipe" : strerror(errno));
-        if (fd >= 0) {
-            close(fd);
+    if (close(fd) && !rc) {
+        rc = errno;
+    }
+    errno = rc;
+    return rc ? -1 : 0;
+}
+
+/* Write to a device, to a pipe that has a reader, or through a symbolic link. */
+static int write_special(const char *path, const char *text, size_t size)
+{
+    int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int flags = fd < 0 ? -1 : fcntl(fd, F_GETFL);
+
+    return flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) ? -1 : write_all(fd, text, size);
+}
+
+/* Write a new file next to `path`, which then replaces it. */
+static int replace(const char *path, const char *text, size_t size)
+{
+    size_t room = strlen(path) + 32;
+    char *next = malloc(room);
+    int fd, rc = -1;
+
+    if (next) {
+        snprintf(next, room, "%s.%ld", path, (long) getpid());
+        unlink(next); /* of an earlier process that was killed */
+        fd = open(next, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        rc = fd < 0 ? -1 : write_all(fd, text ? text : "", size);
+        if (fd >= 0 && (rc || !text || rename(next, path))) {
+            int code = errno;
+            unlink(next);
+            errno = code;
+            rc = text ? -1 : rc;
         }
     }
-    return file;
+    free(next);
+    return rc;
+}
+
+int pci_file_write(const char *path, const char *text, size_t size, char *why, size_t room)
+{
+    struct stat info;
+    int rc;
+
+    if (!path) {
+        rc = write_all(dup(STDOUT_FILENO), text, size);
+    } else if (lstat(path, &info) || S_ISREG(info.st_mode)) {
+        rc = replace(path, text, size);
+    } else {
+        rc = text ? write_special(path, text, size) : access(path, W_OK);
+    }
+    if (rc) {
+        rc = -errno;
+        snprintf(why, room, "%s%s",
+                 rc == -ENXIO ? "[no-reader] no process reads this pipe" : strerror(-rc),
+                 rc == -ENOSPC ? "; make room, or write to another place" : "");
+    }
+    return rc;
 }

@@ -8,7 +8,6 @@
 #define TOPO_PCI_XML_PCI_FILE_H
 
 #include <stddef.h>
-#include <stdio.h>
 
 /*
  * Read a file of up to `limit` bytes. *text ends with a NUL that *size does not count; the caller
@@ -25,9 +24,12 @@ int pci_file_read_open(int fd, size_t limit, char **text, size_t *size, char *wh
 /* Read the first line of a file in /proc or /sys, without its newline. -1: there is none. */
 int pci_file_line(const char *path, char *line, size_t size);
 
-/* Open a file, or any other object that the path names, for writing from the beginning. NULL: `why`
- * has the reason, for example that it is a pipe without a reader, for which the function does not
- * wait. */
-FILE *pci_file_create(const char *path, char *why, size_t room);
+/*
+ * Write a text to a file, which is replaced in one step, to a device or pipe, or to standard output
+ * (path NULL). Without a text, only check that this is possible, and change nothing. Returns 0, or
+ * a negative errno value and the reason in `why`, for example that it is a pipe without a reader,
+ * for which the function does not wait. A file then remains as it was.
+ */
+int pci_file_write(const char *path, const char *text, size_t size, char *why, size_t room);
 
 #endif

@@ -3,6 +3,7 @@
 /* Read documents with expat. DOCTYPE and entities are rejected, so only the given text is read. */
 #include <errno.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
