@@ -71,6 +71,8 @@ thread_tests = \
     test/unit/test_soak \
     test/unit/test_task
 
+test_unit_test_proxy_drive_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=gpuring_proxy_bell_sleep
+
 # The sources that the programs of test/gpu share, too.
 exec_test_sources = \
     test/unit/calls.c test/unit/calls.h \

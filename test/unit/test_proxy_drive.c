@@ -5,6 +5,7 @@
 
 #include <sched.h>
 
+#include "mca/coll_gpuring/net/proxy/proxy_internal.h"
 #include "test/unit/proxy_world.h"
 
 /* Two threads that wait for an operation drive it while the threads of both proxies sleep. A thread
@@ -77,6 +78,53 @@ TEST(test_left_to_the_thread)
         until_sleeping(a.proxy);
         assert_int_equal(gpuring_proxy_moved(&pair.sender.group), sent);
     }
+    pair_close(&pair);
+    both_stop(&a, &b);
+}
+
+void __real_gpuring_proxy_bell_sleep(struct gpuring_proxy_bell *bell, uint64_t begun, bool watch);
+void __wrap_gpuring_proxy_bell_sleep(struct gpuring_proxy_bell *bell, uint64_t begun, bool watch);
+
+static struct gpuring_proxy_group *watched_group;
+static uint64_t watched_sent; /* number of its slots */
+static int watches;           /* that the thread has begun after all of them had been sent */
+
+void __wrap_gpuring_proxy_bell_sleep(struct gpuring_proxy_bell *bell, uint64_t begun, bool watch)
+{
+    struct gpuring_proxy_group *group = __atomic_load_n(&watched_group, __ATOMIC_ACQUIRE);
+
+    if (group != NULL && watch && gpuring_proxy_moved(group) == watched_sent) {
+        __atomic_fetch_add(&watches, 1, __ATOMIC_RELAXED);
+    }
+    __real_gpuring_proxy_bell_sleep(bell, begun, watch);
+}
+
+/* The thread that was woken for a completion watches once more before it sleeps, so that the next
+ * operation does not have to wake it. */
+TEST(test_watches_on)
+{
+    const struct gpuring_mock_faults none = {.seed = 1};
+    struct process a, b;
+    struct pair pair;
+
+    both_start(&a, &b, &none);
+    pair_open(&pair, &a, &b);
+    until_sleeping(a.proxy);
+    watched_sent = 1;
+    __atomic_store_n(&watched_group, &pair.sender.group, __ATOMIC_RELEASE);
+    gpuring_proxy_begin(&pair.sender.group, true);
+    assert_int_equal(lane_send(&pair.sender, GPURING_PROTOCOL_SIMPLE, 3), GPURING_OK);
+    (void) gpuring_proxy_help(&pair.sender.group, true);
+    gpuring_proxy_end(&pair.sender.group, true);
+    gpuring_proxy_begin(&pair.receiver.group, false);
+    assert_int_equal(lane_recv(&pair.receiver, GPURING_PROTOCOL_SIMPLE, 3), GPURING_OK);
+    gpuring_proxy_end(&pair.receiver.group, false);
+    while (gpuring_proxy_moved(&pair.sender.group) < 1) {
+        sched_yield();
+    }
+    until_sleeping(a.proxy);
+    assert_true(__atomic_load_n(&watches, __ATOMIC_RELAXED) >= 1);
+    __atomic_store_n(&watched_group, NULL, __ATOMIC_RELEASE);
     pair_close(&pair);
     both_stop(&a, &b);
 }

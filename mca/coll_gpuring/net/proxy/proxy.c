@@ -24,7 +24,7 @@ static void *proxy_main(void *argument)
 {
     struct gpuring_proxy *proxy = argument;
     struct gpuring_proxy_wait wait;
-    uint64_t helped = 0;
+    uint64_t helped = 0, watched = 0;
 
     gpuring_proxy_wait_init(&wait, &proxy->config, gpuring_proxy_thread_setup(&proxy->config));
     for (;;) {
@@ -62,7 +62,10 @@ static void *proxy_main(void *argument)
             continue;
         }
         if (done == 0) {
-            gpuring_proxy_bell_sleep(&proxy->bell, begun, outstanding);
+            /* While calls follow each other, watch, so that none of them has to wake this thread to
+             * leave it completions. */
+            gpuring_proxy_bell_sleep(&proxy->bell, begun, outstanding || begun != watched);
+            watched = outstanding ? watched : begun;
         }
         wait.since = wait.nap_ns = 0;
     }
