@@ -76,7 +76,7 @@ test_mutation_mca_coll_gpuring_la_LIBADD = \
     $(mca_coll_gpuring_la_OBJECTS) $(mca_coll_gpuring_la_LIBADD)
 test_mutation_mca_coll_gpuring_la_DEPENDENCIES = mca_coll_gpuring.la
 
-# Programs and scripts that measure; see collectives.sh, overhead.sh, ucx.sh and verbs.sh in
+# Programs and scripts that measure; see collectives.sh, overhead.sh, ucx.sh, verbs.sh and wire.sh in
 # test/bench.
 CLEANFILES += $(EXTRA_PROGRAMS)
 # Libraries of tests that other targets build, too.
@@ -101,7 +101,8 @@ EXTRA_DIST += \
     test/bench/verbs.py \
     test/bench/verbs.sh \
     test/bench/verbs_machine.sh \
-    test/bench/walk.py
+    test/bench/walk.py \
+    test/bench/wire.sh
 if GPURING_HAVE_VERBS
 EXTRA_PROGRAMS += test/bench/verbs_exchange
 test_bench_verbs_exchange_SOURCES = \
@@ -109,6 +110,8 @@ test_bench_verbs_exchange_SOURCES = \
     test/rdma/pair_socket.c \
     test/rdma/pair_socket.h
 test_bench_verbs_exchange_LDADD = -libverbs
+EXTRA_PROGRAMS += test/bench/wire
+test_bench_wire_LDADD = $(MPI_LIBS) -ldl
 endif
 
 # `make parts_table` builds the program for the table of doc/results/search.md about parts of machines.

@@ -13,8 +13,7 @@ test_rdma_net_pair_SOURCES = \
 test_rdma_net_pair_CPPFLAGS = $(AM_CPPFLAGS) # unit tests compile one of the files with libtool
 test_rdma_net_pair_LDADD = libgpuring_core.la -lpthread -lm
 
-check_PROGRAMS += test/rdma/crowd test/rdma/steady test/rdma/idle_threads
-test_rdma_crowd_LDADD = $(mpi_test_libs)
+check_PROGRAMS += test/rdma/steady test/rdma/idle_threads
 test_rdma_steady_LDADD = $(mpi_test_libs)
 test_rdma_idle_threads_LDADD = $(mpi_test_libs)
 

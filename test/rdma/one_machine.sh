@@ -40,15 +40,6 @@ over_verbs "threads" a,b "$programs/threads"
 run 200 "$MPIRUN" --host a,b -n 2 "$programs/churn" -d 30
 adopt "a communicator that is made again and again"
 
-# Communicators beyond the limit of queue pairs use messages of MPI, until others are freed.
-run 200 "$MPIRUN" --mca coll_gpuring_net auto --host a,b -n 2 \
-    --mca coll_gpuring_verbs_qp_limit 20 "$rdma_programs/crowd" 30 20
-adopt "communicators at the limit of queue pairs"
-check "each process says once that it is at its limit" \
-    test "$(grep -c '\[qp-limit\] this process has 2[0-9]* queue pairs' "$work/out")" -eq 2
-check "a communicator beyond the limit uses mpi" says '\[serves\] .*one of many.*transport mpi'
-check "one that is made later uses verbs" says '\[serves\] .*after the others.*transport verbs'
-
 # by RANK COMMAND PROGRAM...: run a program, on rank RANK through COMMAND. (Not with ":" on the command
 # line of mpirun, because Debian's mpirun 5.0.7 crashes on that.)
 cat >"$work/by" <<'END'

@@ -379,17 +379,8 @@ static int discover_all(struct gpuring_net *net, struct found *found)
 int gpuring_verbs_discover(struct gpuring_net *net)
 {
     struct found found = {.count = 0};
-    const char *bad;
-    int status;
+    int status = discover_all(net, &found);
 
-    if (!gpuring_net_list_valid(net->config.hca, &bad)) {
-        gpuring_error(
-            "[bad-hca] coll_gpuring_verbs_hca=%s is not a list of devices (from \"%s\" on): "
-            "separate names with commas, as in mlx5_0:1,mlx5_1 or ^mlx5_2",
-            net->config.hca, bad);
-        return GPURING_ERR_ARG;
-    }
-    status = discover_all(net, &found);
     net->ports = found.port;
     if (status != GPURING_OK) {
         return status;

@@ -6,32 +6,32 @@
  *   crowd COUNT LIMIT    LIMIT: the value of coll_gpuring_verbs_qp_limit, 0: none
  *
  * COUNT duplicates of MPI_COMM_WORLD run two small allreduces each. Then they are freed, and
- * another communicator is made. Every rank counts its own queue pairs with the command rdma.
+ * another communicator is made. The ranks are on separate nodes and count their own queue pairs.
  */
 #include "test/mpi/harness.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-#define PER_COMMUNICATOR 4 /* queue pairs to each peer, see one_machine.sh */
+#include "test/wire/wire.h"
+
+#define PER_COMMUNICATOR 4 /* queue pairs to each peer */
 
 /* Return the number of queue pairs of this process, or -1. */
 static int queue_pairs(void)
 {
-    char command[64];
-    int count = -1;
-    FILE *pipe;
+    void *library = dlopen("libibverbs.so.1", RTLD_NOW);
+    gpuring_wire_counts_function *count =
+        library != NULL ? (gpuring_wire_counts_function *) dlsym(library, "gpuring_wire_counts")
+                        : NULL;
+    struct gpuring_wire_counts counts;
 
-    snprintf(command, sizeof command, "rdma resource show qp | grep -c 'pid %d '", (int) getpid());
-    pipe = popen(command, "r");
-    if (pipe == NULL || fscanf(pipe, "%d", &count) != 1) {
-        count = -1;
+    if (count == NULL) {
+        return -1;
     }
-    if (pipe != NULL) {
-        pclose(pipe);
-    }
-    return count;
+    count(&counts);
+    return (int) counts.queue_pairs;
 }
 
 /* Run an allreduce. Return true if the result is right. */

@@ -1,0 +1,87 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# Test the net verbs between simulated nodes on the stand-in for libibverbs (test/wire/wire.h): data over
+# RoCE and InfiniBand with several ports, slots in GPU memory, ports that fail, bad choices of ports, missing
+# devices, and many communicators. No result is from a device.
+# shellcheck source=test/mpi/lib.sh
+. "${top_srcdir:-.}/test/mpi/lib.sh"
+
+wire=$top_builddir/test/wire/.libs/libibverbs.so.1
+if [ ! -e "$wire" ]; then
+    skip "built without verbs" "verbs over the stand-in for libibverbs"
+    finish
+fi
+wire=$(cd "$(dirname "$wire")" && pwd)/libibverbs.so.1
+export OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self,vader OMPI_MCA_coll_gpuring_net=verbs
+export OMPI_MCA_coll_gpuring_verbose=1 GPURING_WIRE_FILE="$work/wire"
+# Components that depend on the real library do not load. They are not used here.
+export OMPI_MCA_mca_base_component_show_load_errors=0
+
+over_wire() { # SECONDS RANKS nNODES [NAME=VALUE...] PROGRAM ARGS...
+    seconds=$1 ranks=$2 nodes=${3#n}
+    shift 3
+    rm -f "$work/wire"
+    run "$seconds" "$MPIRUN" -n "$ranks" --mca coll_gpuring_priority 90 \
+        --mca coll_gpuring_device "$device" "$top_srcdir/test/mpi/as_nodes.sh" "$nodes" "$ranks" \
+        env LD_PRELOAD="$wire" "$@"
+}
+
+over_wire 60 4 n2 GPURING_WIRE_DEVICES=2 "$programs/matrix" -n 0,1,1023,1025,65537 -f 60 -s
+if says 'Operation not permitted|status 11'; then
+    skip "processes may not write to each other's memory (process_vm_writev)" "the stand-in"
+    finish
+fi
+adopt_as_one "4 ranks on 2 nodes with 2 ports of RoCE each"
+check "shared memory inside, verbs outside" says '\[serves\] .*transport shm\+verbs'
+over_wire 60 3 n3 GPURING_WIRE_LINK=ib "$programs/matrix" -n 1,4097,300001 -f 90 -s
+adopt_as_one "3 nodes with a port of InfiniBand each, slots in two operations"
+over_wire 60 2 n2 GPURING_WIRE_DEVICES=3 "$programs/nonblocking"
+adopt_as_one "2 nodes with 3 ports each, non-blocking and persistent"
+
+# Port wire0 of one node fails after some messages.
+over_wire 60 2 n2 GPURING_WIRE_DEVICES=2 GPURING_WIRE_FAULT=down GPURING_WIRE_FAULT_AFTER=150 \
+    "$programs/matrix" -n 1,1025,65537 -f 20 -s
+adopt_as_one "a port of two fails: data are right"
+check "which port failed, and which one serves now" \
+    says '\[verbs-failover\] .* device wire0 port 1 failed.* device wire1 port 1'
+check "the device reports its port" says '\[port-down\] .*: device wire0 port 1 '
+over_wire 60 2 n2 GPURING_WIRE_FAULT=down GPURING_WIRE_FAULT_AFTER=150 \
+    "$top_builddir/test/rdma/steady" 60
+check "the only port fails: an MPI error on both ranks" \
+    test "$(grep -Ec '^ok - rank [01]: an error after [1-9][0-9]* operations' "$work/out")" -eq 2
+check "the text names hosts, device, port and status" \
+    says '\[verbs-failed\] .* to rank [01] on .*, device wire0 port 1.*\(status (5|12), '
+
+# Choices and devices.
+over_wire 60 2 n2 OMPI_MCA_coll_gpuring_verbs_hca=mlx5_7 "$programs/matrix" -n 1 -t MPI_INT
+check "a device that does not exist: no host has a port" says '\[no-rdma-port\]'
+over_wire 60 2 n2 GPURING_WIRE_DEVICES=2 OMPI_MCA_coll_gpuring_verbs_hca=^wire0 \
+    OMPI_MCA_coll_gpuring_verbose=2 "$programs/matrix" -n 1 -t MPI_INT
+check "a device that is excluded is not used" says 'does not use wire0:1 not selected'
+over_wire 60 2 n2 OMPI_MCA_coll_gpuring_net=auto "$top_srcdir/test/mpi/first_rank.sh" \
+    GPURING_WIRE_FAULT no-open none "$programs/matrix" -n 1,1000 -f 40 -s
+adopt_as_one "net=auto, one host cannot open its device"
+check "net=auto: the log says what is missing" says '\[rdma-unusable\] .*/dev/infiniband'
+check "net=auto: mpi, and the log names the host" says '\[network\] mpi .*\[(no-rdma-port|rdma-failed)\]'
+
+# Communicators beyond the limit of queue pairs use messages of MPI, until others are freed.
+over_wire 60 2 n2 OMPI_MCA_coll_gpuring_net=auto OMPI_MCA_coll_gpuring_verbs_qp_limit=20 \
+    OMPI_MCA_coll_gpuring_connect_after=0 "$top_builddir/test/wire/crowd" 30 20
+adopt "communicators at the limit of queue pairs"
+check "each process says once that it is at its limit" \
+    test "$(grep -c '\[qp-limit\] this process has 2[0-9]* queue pairs' "$work/out")" -eq 2
+check "a communicator beyond the limit uses mpi" says '\[serves\] .*one of many.*transport mpi'
+check "one that is made later uses verbs" says '\[serves\] .*after the others.*transport verbs'
+
+# Slots in GPU memory. The stand-in driver provides the GPUs. Reads of the stand-in device flush.
+if [ -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
+    use_gpus 2
+    export GPURING_STANDIN_PROTECT=0 GPURING_STANDIN_GDR=3
+    over_wire 60 2 n2 OMPI_MCA_coll_gpuring_gdr_level=SYS OMPI_MCA_coll_gpuring_buffer_size=256k \
+        "$programs/matrix" -n 1,1025,30001 -f 29 -s
+    adopt_as_one "slots in GPU memory"
+    check "the log says how" says '\[gdr\] .*: [1-9][0-9]* of.*flushed by reading'
+fi
+finish
