@@ -150,9 +150,9 @@ TEST(test_channels)
 
 TEST(test_names)
 {
-    assert_string_equal(pci_algorithm_name(TWO_SHOT), "two-shot");
-    assert_string_equal(pci_protocol_name(LL128), "ll128");
-    assert_null(pci_algorithm_name(PCI_ALGORITHM_COUNT));
+    assert_string_equal(pci_algorithm_label(TWO_SHOT), "Two-shot");
+    assert_string_equal(pci_protocol_label(LL128), "LL128");
+    assert_null(pci_algorithm_label(PCI_ALGORITHM_COUNT));
     assert_null(pci_protocol_label(PCI_PROTOCOL_COUNT));
     assert_int_equal(pci_generation_of(70), PCI_GENERATION_SM70);
     assert_int_equal(pci_generation_of(86), PCI_GENERATION_SM80);

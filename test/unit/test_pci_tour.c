@@ -114,9 +114,11 @@ TEST(test_orders)
     uint32_t optimal = 0, tours = 0;
 
     for (uint32_t n = 2; n <= MOST_GPUS; n++) {
+        struct pci_arena arena = {NULL};
         struct tour tour;
 
-        assert_int_equal(pci_tour_init(&tour, n), 0);
+        pci_tour_init(&tour, n, &arena);
+        assert_false(arena.failed);
         assert_true(tour.exact);
         for (enum tour_kind kind = TOUR_CYCLE; kind <= TOUR_PAIR; kind++) {
             tour.kind = kind;
@@ -124,7 +126,7 @@ TEST(test_orders)
             (void) compare(&tour, 30);
             tours += TRIES;
         }
-        pci_tour_fini(&tour);
+        pci_arena_free(&arena);
     }
     assert_true(optimal >= tours * 7 / 10); /* moves alone find most of them */
 }

@@ -254,16 +254,16 @@ static void ar_solve(struct ar_search *ar)
 static int ar_compute(const struct pci_flow *flow, struct pci_ratio *bound)
 {
     struct ar_search ar = {.flow = flow, .source = flow->nvertices, .sink = flow->nvertices + 1};
-    int rc = -ENOMEM;
+    int rc = pci_maxflow_init(&ar.mf, flow->nvertices + 2, flow->nlinks + 2 * (size_t) flow->ngpus);
 
-    ar.x = calloc(flow->ngpus, sizeof *ar.x);
-    ar.block = calloc(flow->ngpus, sizeof *ar.block);
-    if (ar.x == NULL || ar.block == NULL) {
-        goto out;
-    }
-    rc = pci_maxflow_init(&ar.mf, flow->nvertices + 2, flow->nlinks + 2 * (size_t) flow->ngpus);
     if (rc != 0) {
-        goto out;
+        return rc;
+    }
+    ar.x = pci_arena_array(&ar.mf.arena, flow->ngpus, sizeof *ar.x);
+    ar.block = pci_arena_array(&ar.mf.arena, flow->ngpus, sizeof *ar.block);
+    if (ar.mf.arena.failed) {
+        pci_maxflow_fini(&ar.mf);
+        return -ENOMEM;
     }
     for (size_t e = 0; e < flow->nlinks; e++) {
         pci_maxflow_edge(&ar.mf, flow->links[e].from, flow->links[e].to);
@@ -277,10 +277,7 @@ static int ar_compute(const struct pci_flow *flow, struct pci_ratio *bound)
     ar_solve(&ar);
     *bound = ratio_make(ar.capacity, 2 * (ar.parts - 1));
     pci_maxflow_fini(&ar.mf);
-out:
-    free(ar.x);
-    free(ar.block);
-    return rc;
+    return 0;
 }
 
 /* ---- both ------------------------------------------------------------------------------------ */

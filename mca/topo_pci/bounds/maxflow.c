@@ -11,22 +11,21 @@
 
 int pci_maxflow_init(struct pci_maxflow *mf, uint32_t nvertices, size_t max_edges)
 {
+    struct pci_arena *arena = &mf->arena;
     size_t half = 2 * max_edges;
 
     memset(mf, 0, sizeof *mf);
     mf->nvertices = nvertices;
-    mf->room = max_edges;
-    mf->head = calloc(half + 1, sizeof *mf->head);
-    mf->residual = calloc(half + 1, sizeof *mf->residual);
-    mf->next = calloc(half + 1, sizeof *mf->next);
-    mf->first = calloc(nvertices + 1u, sizeof *mf->first);
-    mf->current = calloc(nvertices + 1u, sizeof *mf->current);
-    mf->path = calloc(nvertices + 1u, sizeof *mf->path);
-    mf->level = calloc(nvertices + 1u, sizeof *mf->level);
-    mf->queue = calloc(nvertices + 1u, sizeof *mf->queue);
-    if (mf->head == NULL || mf->residual == NULL || mf->next == NULL || mf->first == NULL ||
-        mf->current == NULL || mf->path == NULL || mf->level == NULL || mf->queue == NULL) {
-        pci_maxflow_fini(mf);
+    mf->head = pci_arena_array(arena, half, sizeof *mf->head);
+    mf->residual = pci_arena_array(arena, half, sizeof *mf->residual);
+    mf->next = pci_arena_array(arena, half, sizeof *mf->next);
+    mf->first = pci_arena_array(arena, nvertices, sizeof *mf->first);
+    mf->current = pci_arena_array(arena, nvertices, sizeof *mf->current);
+    mf->path = pci_arena_array(arena, nvertices, sizeof *mf->path);
+    mf->level = pci_arena_array(arena, nvertices, sizeof *mf->level);
+    mf->queue = pci_arena_array(arena, nvertices, sizeof *mf->queue);
+    if (arena->failed) {
+        pci_arena_free(arena);
         return -ENOMEM;
     }
     for (uint32_t v = 0; v < nvertices; v++) {
@@ -37,15 +36,7 @@ int pci_maxflow_init(struct pci_maxflow *mf, uint32_t nvertices, size_t max_edge
 
 void pci_maxflow_fini(struct pci_maxflow *mf)
 {
-    free(mf->head);
-    free(mf->residual);
-    free(mf->next);
-    free(mf->first);
-    free(mf->current);
-    free(mf->path);
-    free(mf->level);
-    free(mf->queue);
-    memset(mf, 0, sizeof *mf);
+    pci_arena_free(&mf->arena);
 }
 
 size_t pci_maxflow_edge(struct pci_maxflow *mf, uint32_t from, uint32_t to)

@@ -15,13 +15,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "mca/topo_pci/xml/doc.h"
+
 /* An infinite capacity. The sums of finite capacities must be less. */
 #define PCI_MAXFLOW_INF (INT64_MAX / 4)
 
 struct pci_maxflow {
     uint32_t nvertices;
     size_t nedges;
-    size_t room;
     /* Half edges are pairs: 2e (forward) and 2e+1 (residual of e). */
     uint32_t *head;    /* half edge -> vertex it leads to */
     int64_t *residual; /* half edge -> residual capacity */
@@ -31,6 +32,7 @@ struct pci_maxflow {
     size_t *path;      /* half edges of the path under construction */
     uint32_t *level;   /* vertex -> distance from the source in this phase, UINT32_MAX: unreached */
     uint32_t *queue;
+    struct pci_arena arena; /* of the arrays */
 };
 
 /* Prepare for nvertices vertices and at most max_edges edges. 0 or -ENOMEM. */

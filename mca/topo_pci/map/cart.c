@@ -60,10 +60,11 @@ static size_t edges_enter(const struct grid *grid, int d, uint32_t stride, uint3
 static int grid_graph(const struct grid *grid, struct pci_map_graph *graph)
 {
     size_t room = (size_t) grid->cells * (size_t) grid->ndims + 1, edges = 0;
-    uint32_t *source = malloc(room * sizeof *source);
-    uint32_t *target = malloc(room * sizeof *target);
+    struct pci_arena arena = {NULL};
+    uint32_t *source = pci_arena_array(&arena, room, sizeof *source);
+    uint32_t *target = pci_arena_array(&arena, room, sizeof *target);
     uint32_t stride = 1;
-    int rc = source && target ? 0 : -ENOMEM;
+    int rc = arena.failed ? -ENOMEM : 0;
 
     for (int d = grid->ndims - 1; rc == 0 && d >= 0; d--) {
         edges = edges_enter(grid, d, stride, source, target, edges);
@@ -72,8 +73,7 @@ static int grid_graph(const struct grid *grid, struct pci_map_graph *graph)
     if (rc == 0) {
         rc = pci_map_graph_build(grid->cells, edges, source, target, NULL, graph);
     }
-    free(source);
-    free(target);
+    pci_arena_free(&arena);
     return rc;
 }
 
@@ -94,12 +94,13 @@ static int grid_map(const struct grid *grid, const struct pci_map_graph *graph,
                     uint32_t *node_of, struct pci_map_result *result)
 {
     size_t n = (size_t) grid->cells + 1;
-    uint32_t *blocks = malloc(n * sizeof *blocks), *halves = malloc(n * sizeof *halves);
-    uint32_t *slot_of = malloc(n * sizeof *slot_of), *orders[2];
-    struct map_slots slots = {0};
+    struct pci_arena arena = {NULL};
+    uint32_t *blocks = pci_arena_array(&arena, n, sizeof *blocks);
+    uint32_t *halves = pci_arena_array(&arena, n, sizeof *halves);
+    uint32_t *slot_of = pci_arena_array(&arena, n, sizeof *slot_of), *orders[2];
+    struct map_slots slots;
     uint32_t host_size, count = 0;
-    int rc = blocks && halves && slot_of ? map_slots_build(grid->cells, procs, locations, &slots)
-                                         : -ENOMEM;
+    int rc = map_slots_build(grid->cells, procs, locations, &arena, &slots);
 
     if (rc == 0) {
         host_size = size_common(slots.host_first, slots.hosts);
@@ -120,10 +121,7 @@ static int grid_map(const struct grid *grid, const struct pci_map_graph *graph,
     for (uint32_t v = 0; rc == 0 && v < grid->cells; v++) {
         node_of[slots.proc[slot_of[v]]] = v;
     }
-    map_slots_free(&slots);
-    free(blocks);
-    free(halves);
-    free(slot_of);
+    pci_arena_free(&arena);
     return rc;
 }
 
@@ -132,14 +130,15 @@ static int grid_map(const struct grid *grid, const struct pci_map_graph *graph,
 static int procs_of_whole_hosts(uint32_t cells, uint32_t procs,
                                 const struct pci_map_location *locations, uint32_t *chosen)
 {
+    struct pci_arena arena = {NULL};
     struct map_slots slots;
-    int rc = map_slots_build(procs, NULL, locations, &slots);
+    int rc = map_slots_build(procs, NULL, locations, &arena, &slots);
 
     if (rc == 0) {
         memcpy(chosen, slots.proc, cells * sizeof *chosen);
         qsort(chosen, cells, sizeof *chosen, map_by_number);
-        map_slots_free(&slots);
     }
+    pci_arena_free(&arena);
     return rc;
 }
 
@@ -148,11 +147,11 @@ static int grid_try_hosts(const struct grid *grid, const struct pci_map_graph *g
                           uint32_t procs, const struct pci_map_location *locations,
                           uint32_t *node_of, struct pci_map_result *result)
 {
-    uint32_t *chosen = malloc(procs * sizeof *chosen);
-    uint32_t *trial = malloc(procs * sizeof *trial);
+    struct pci_arena arena = {NULL};
+    uint32_t *chosen = pci_arena_array(&arena, procs, sizeof *chosen);
+    uint32_t *trial = pci_arena_array(&arena, procs, sizeof *trial);
     struct pci_map_result other;
-    int rc =
-        chosen && trial ? procs_of_whole_hosts(grid->cells, procs, locations, chosen) : -ENOMEM;
+    int rc = arena.failed ? -ENOMEM : procs_of_whole_hosts(grid->cells, procs, locations, chosen);
 
     if (rc == 0) {
         memset(trial, 0xff, procs * sizeof *trial);
@@ -162,8 +161,7 @@ static int grid_try_hosts(const struct grid *grid, const struct pci_map_graph *g
         memcpy(node_of, trial, procs * sizeof *trial);
         result->after = other.after;
     }
-    free(chosen);
-    free(trial);
+    pci_arena_free(&arena);
     return rc;
 }
 

@@ -21,8 +21,7 @@ struct entry {
 
 struct heap {
     struct entry *entries;
-    size_t count;
-    size_t room;
+    size_t count, room;
 };
 
 struct grow {
@@ -43,15 +42,8 @@ static int heap_push(struct heap *heap, struct entry entry)
 {
     size_t at = heap->count;
 
-    if (heap->count == heap->room) {
-        size_t room = heap->room ? 2 * heap->room : 64;
-        struct entry *more = realloc(heap->entries, room * sizeof *more);
-
-        if (!more) {
-            return -ENOMEM;
-        }
-        heap->entries = more;
-        heap->room = room;
+    if (pci_array_reserve(&heap->entries, &heap->room, heap->count + 1, sizeof entry) != 0) {
+        return -ENOMEM;
     }
     heap->count++;
     while (at > 0 && entry_before(entry, heap->entries[(at - 1) / 2])) {
@@ -95,7 +87,7 @@ static int node_take(struct grow *grow, uint32_t node)
         if (grow->taken[peer] || grow->field[peer] != grow->field[node]) {
             continue;
         }
-        grow->gain[peer] += graph->weight ? graph->weight[e] : 1;
+        grow->gain[peer] += graph->weight[e];
         entry.gain = grow->gain[peer];
         if (heap_push(&grow->heap, entry) != 0) {
             return -ENOMEM;
@@ -169,14 +161,16 @@ int map_order_grow(const struct pci_map_graph *graph, const struct map_slots *sl
                    uint32_t *order)
 {
     size_t n = (size_t) graph->nodes + 1;
-    struct grow grow = {.graph = graph, .out = order};
-    uint32_t *members = malloc(n * sizeof *members);
+    struct pci_arena arena = {NULL};
+    uint32_t *members = pci_arena_array(&arena, n, sizeof *members);
+    struct grow grow = {.graph = graph,
+                        .out = order,
+                        .gain = pci_arena_array(&arena, n, sizeof *grow.gain),
+                        .field = pci_arena_array(&arena, n, sizeof *grow.field),
+                        .taken = pci_arena_array(&arena, n, sizeof *grow.taken)};
     int rc = -ENOMEM;
 
-    grow.gain = calloc(n, sizeof *grow.gain);
-    grow.field = calloc(n, sizeof *grow.field);
-    grow.taken = calloc(n, sizeof *grow.taken);
-    if (members && grow.gain && grow.field && grow.taken) {
+    if (!arena.failed) {
         for (uint32_t v = 0; v < graph->nodes; v++) {
             members[v] = v;
         }
@@ -188,10 +182,7 @@ int map_order_grow(const struct pci_map_graph *graph, const struct map_slots *sl
         }
         rc = domains_grow(&grow, slots, members);
     }
-    free(members);
-    free(grow.gain);
-    free(grow.field);
-    free(grow.taken);
+    pci_arena_free(&arena);
     free(grow.heap.entries);
     return rc;
 }

@@ -81,7 +81,7 @@ static struct pci_map_cut map_cut(const struct pci_map_graph *graph, const struc
     for (uint32_t v = 0; v < graph->nodes; v++) {
         for (size_t e = graph->first[v]; e < graph->first[v + 1]; e++) {
             uint32_t a = slot_of[v], b = slot_of[graph->peer[e]];
-            uint64_t weight = graph->weight ? graph->weight[e] : 1;
+            uint64_t weight = graph->weight[e];
 
             if (slots->host_of[a] != slots->host_of[b]) {
                 cut.hosts += weight;
@@ -148,9 +148,10 @@ int map_choose(const struct pci_map_graph *graph, const struct map_slots *slots,
                uint32_t *slot_of, struct pci_map_result *result)
 {
     uint32_t n = slots->count;
-    uint32_t *trial = malloc((n + (size_t) 1) * sizeof *trial);
-    uint32_t *order = malloc((n + (size_t) 1) * sizeof *order);
-    int rc = trial && order ? 0 : -ENOMEM;
+    struct pci_arena arena = {NULL};
+    uint32_t *trial = pci_arena_array(&arena, n, sizeof *trial);
+    uint32_t *order = pci_arena_array(&arena, n, sizeof *order);
+    int rc = arena.failed ? -ENOMEM : 0;
 
     if (rc == 0) {
         memcpy(slot_of, identity, n * sizeof *slot_of);
@@ -168,8 +169,7 @@ int map_choose(const struct pci_map_graph *graph, const struct map_slots *slots,
         rc = stay_at_home(slots, identity, slot_of);
         result->after = map_cut(graph, slots, slot_of);
     }
-    free(trial);
-    free(order);
+    pci_arena_free(&arena);
     return rc;
 }
 
@@ -178,9 +178,10 @@ int pci_map_graph(const struct pci_map_graph *graph, const struct pci_map_locati
 {
     uint32_t n = graph->nodes;
     struct pci_map_result unused;
-    struct map_slots slots = {0};
-    uint32_t *slot_of = malloc((n + (size_t) 1) * sizeof *slot_of);
-    int rc = slot_of ? map_slots_build(n, NULL, locations, &slots) : -ENOMEM;
+    struct pci_arena arena = {NULL};
+    uint32_t *slot_of = pci_arena_array(&arena, n, sizeof *slot_of);
+    struct map_slots slots;
+    int rc = map_slots_build(n, NULL, locations, &arena, &slots);
 
     if (rc == 0) {
         rc = map_choose(graph, &slots, slots.slot, 0, NULL, slot_of, result ? result : &unused);
@@ -188,7 +189,6 @@ int pci_map_graph(const struct pci_map_graph *graph, const struct pci_map_locati
     for (uint32_t v = 0; rc == 0 && v < n; v++) {
         node_of[slots.proc[slot_of[v]]] = v;
     }
-    map_slots_free(&slots);
-    free(slot_of);
+    pci_arena_free(&arena);
     return rc;
 }

@@ -6,6 +6,7 @@
 /* Shared by the files of the mapper (map*.c); not for its users. */
 
 #include "mca/topo_pci/map/pci_map.h"
+#include "mca/topo_pci/xml/doc.h"
 
 /*
  * The processes sorted by host, then domain, then rank: slots.  Hosts and domains are numbered in
@@ -26,10 +27,10 @@ struct map_slots {
     uint32_t *domain_first; /* [domains + 1] */
 };
 
-/* Build the slots of PROCS (COUNT processes, ascending; NULL: 0 .. COUNT - 1). */
+/* Build the slots of PROCS (COUNT processes, ascending; NULL: 0 .. COUNT - 1), with memory of the
+ * arena. */
 int map_slots_build(uint32_t count, const uint32_t *procs, const struct pci_map_location *locations,
-                    struct map_slots *slots);
-void map_slots_free(struct map_slots *slots);
+                    struct pci_arena *arena, struct map_slots *slots);
 
 /* For qsort: uint32_t, ascending. */
 int map_by_number(const void *a, const void *b);

@@ -31,7 +31,7 @@ struct pci_map_location {
 
 /*
  * A graph in compressed rows: the edges of node v are peer[first[v]] .. peer[first[v + 1] - 1],
- * each with its weight (NULL: all 1).  An edge is listed at both of its ends; loops are ignored.
+ * each with its weight.  An edge is listed at both of its ends; loops are ignored.
  */
 struct pci_map_graph {
     uint32_t nodes;

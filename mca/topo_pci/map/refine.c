@@ -40,7 +40,7 @@ static void ties_set(struct refine *r, uint32_t node, int sign)
         if (!sign) {
             r->tie[part] = 0;
         } else if (peer != node) {
-            r->tie[part] += r->graph->weight ? r->graph->weight[e] : 1;
+            r->tie[part] += r->graph->weight[e];
         }
     }
 }
@@ -55,7 +55,7 @@ static int64_t move_gain(const struct refine *r, uint32_t node, uint32_t from, u
     for (size_t e = r->graph->first[node]; e < r->graph->first[node + 1]; e++) {
         uint32_t peer = r->graph->peer[e];
         uint32_t part = r->part_of[r->slot_of[peer]];
-        int64_t weight = r->graph->weight ? r->graph->weight[e] : 1;
+        int64_t weight = r->graph->weight[e];
 
         if (peer == node) {
             continue;

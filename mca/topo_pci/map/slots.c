@@ -99,33 +99,28 @@ static void slots_number(const struct seat *seats, struct map_slots *slots)
     slots->domain_first[slots->domains] = slots->count;
 }
 
-static int slots_alloc(struct map_slots *slots, uint32_t count)
+static void slots_alloc(struct map_slots *slots, uint32_t count, struct pci_arena *arena)
 {
     size_t n = (size_t) count + 1;
 
-    slots->count = count;
-    slots->proc = calloc(n, sizeof(uint32_t));
-    slots->slot = calloc(n, sizeof(uint32_t));
-    slots->host_of = calloc(n, sizeof(uint32_t));
-    slots->domain_of = calloc(n, sizeof(uint32_t));
-    slots->host_first = calloc(n, sizeof(uint32_t));
-    slots->domain_first = calloc(n, sizeof(uint32_t));
-    if (!slots->proc || !slots->slot || !slots->host_of || !slots->domain_of ||
-        !slots->host_first || !slots->domain_first) {
-        map_slots_free(slots);
-        return -ENOMEM;
-    }
-    return 0;
+    *slots = (struct map_slots){
+        .count = count,
+        .proc = pci_arena_array(arena, n, sizeof(uint32_t)),
+        .slot = pci_arena_array(arena, n, sizeof(uint32_t)),
+        .host_of = pci_arena_array(arena, n, sizeof(uint32_t)),
+        .domain_of = pci_arena_array(arena, n, sizeof(uint32_t)),
+        .host_first = pci_arena_array(arena, n, sizeof(uint32_t)),
+        .domain_first = pci_arena_array(arena, n, sizeof(uint32_t)),
+    };
 }
 
 int map_slots_build(uint32_t count, const uint32_t *procs, const struct pci_map_location *locations,
-                    struct map_slots *slots)
+                    struct pci_arena *arena, struct map_slots *slots)
 {
-    struct seat *seats = calloc((size_t) count + 1, sizeof *seats);
+    struct seat *seats = pci_arena_array(arena, (size_t) count + 1, sizeof *seats);
 
-    memset(slots, 0, sizeof *slots);
-    if (!seats || slots_alloc(slots, count) != 0) {
-        free(seats);
+    slots_alloc(slots, count, arena);
+    if (arena->failed) {
         return -ENOMEM;
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -138,17 +133,5 @@ int map_slots_build(uint32_t count, const uint32_t *procs, const struct pci_map_
     seats_lead(seats, count);
     qsort(seats, count, sizeof *seats, seat_by_lead);
     slots_number(seats, slots);
-    free(seats);
     return 0;
-}
-
-void map_slots_free(struct map_slots *slots)
-{
-    free(slots->proc);
-    free(slots->slot);
-    free(slots->host_of);
-    free(slots->domain_of);
-    free(slots->host_first);
-    free(slots->domain_first);
-    memset(slots, 0, sizeof *slots);
 }

@@ -268,10 +268,8 @@ struct pci_choice {
     double us;
 };
 
-/* Return names for files ("ring") and for reports ("Ring"); NULL for an invalid number. */
-const char *pci_algorithm_name(enum pci_algorithm algorithm);
+/* Return names for reports ("Ring"); NULL for an invalid number. */
 const char *pci_algorithm_label(enum pci_algorithm algorithm);
-const char *pci_protocol_name(enum pci_protocol protocol);
 const char *pci_protocol_label(enum pci_protocol protocol);
 
 /* Return the generation of a compute capability (70, 86, 90, ...). */

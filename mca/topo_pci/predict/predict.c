@@ -19,27 +19,14 @@ struct path_hops {
     enum pci_hop kind;
 };
 
-#define NAME_FILE(id, file, report)   file,
 #define NAME_REPORT(id, file, report) report,
 
-static const char *const algorithm_names[] = {PCI_ALGORITHMS(NAME_FILE)};
 static const char *const algorithm_labels[] = {PCI_ALGORITHMS(NAME_REPORT)};
-static const char *const protocol_names[] = {PCI_PROTOCOLS(NAME_FILE)};
 static const char *const protocol_labels[] = {PCI_PROTOCOLS(NAME_REPORT)};
-
-const char *pci_algorithm_name(enum pci_algorithm algorithm)
-{
-    return (unsigned) algorithm < PCI_ALGORITHM_COUNT ? algorithm_names[algorithm] : NULL;
-}
 
 const char *pci_algorithm_label(enum pci_algorithm algorithm)
 {
     return (unsigned) algorithm < PCI_ALGORITHM_COUNT ? algorithm_labels[algorithm] : NULL;
-}
-
-const char *pci_protocol_name(enum pci_protocol protocol)
-{
-    return (unsigned) protocol < PCI_PROTOCOL_COUNT ? protocol_names[protocol] : NULL;
 }
 
 const char *pci_protocol_label(enum pci_protocol protocol)
@@ -105,7 +92,7 @@ void pci_job_share(struct pci_job *job, uint32_t sharing)
     job->ranks *= sharing;
 }
 
-enum pci_span pci_job_span(const struct pci_job *job)
+static enum pci_span span_of(const struct pci_job *job)
 {
     if (job->nodes <= 1) {
         return PCI_SPAN_ONE;
@@ -124,7 +111,7 @@ static uint32_t floor_log2(uint64_t value)
     return log;
 }
 
-bool pci_job_offers(const struct pci_job *job, enum pci_algorithm algorithm)
+static bool job_offers(const struct pci_job *job, enum pci_algorithm algorithm)
 {
     if (job->ranks < 2 || job->nodes == 0 || job->ranks < job->nodes) {
         return false;
@@ -211,7 +198,7 @@ static bool one_way(const struct pci_job *job)
 
 static bool formula_offers(const struct pci_job *job, enum pci_algorithm algorithm)
 {
-    return pci_job_offers(job, algorithm) &&
+    return job_offers(job, algorithm) &&
            (job->collective == PCI_COLLECTIVE_ALLREDUCE || (one_way(job) && job->nodes > 1));
 }
 
@@ -220,7 +207,7 @@ static bool formula_offers(const struct pci_job *job, enum pci_algorithm algorit
 static double limited_bw(const struct pci_costs *costs, const struct pci_job *job,
                          enum pci_algorithm a, enum pci_protocol p)
 {
-    enum pci_span span = pci_job_span(job);
+    enum pci_span span = span_of(job);
     uint32_t channels = a == PCI_ALGORITHM_RING ? job->ring.channels : job->tree.channels;
     double part = a == PCI_ALGORITHM_RING ? job->ranks / (2.0 * (job->ranks - 1)) : 0.5;
     double bw = job_link_bw(job, a) * costs->factor[a][p][span];
@@ -264,7 +251,7 @@ bool pci_predict_parts(const struct pci_costs *costs, const struct pci_job *job,
                        struct pci_parts *parts)
 {
     if ((unsigned) algorithm >= PCI_ALGORITHM_COUNT || (unsigned) protocol >= PCI_PROTOCOL_COUNT ||
-        !pci_block_models(costs, job) || !pci_job_offers(job, algorithm) ||
+        !pci_block_models(costs, job) || !job_offers(job, algorithm) ||
         !pci_block_offers(job, algorithm) || !protocol_works(job, algorithm, protocol)) {
         return false;
     }

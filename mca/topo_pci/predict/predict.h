@@ -11,9 +11,6 @@
 
 #define PCI_BYTES_PER_US 1e3 /* at 1 GB/s */
 
-enum pci_span pci_job_span(const struct pci_job *job);
-bool pci_job_offers(const struct pci_job *job, enum pci_algorithm algorithm);
-
 /* predict/executor_model.c: return true if the table models the executor and there is one node. */
 bool pci_block_models(const struct pci_costs *costs, const struct pci_job *job);
 bool pci_block_offers(const struct pci_job *job, enum pci_algorithm algorithm);

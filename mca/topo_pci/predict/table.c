@@ -17,7 +17,6 @@
 #define TABLE_WORDS    (1 + TABLE_DIMS + PCI_SIZE_COUNT)
 #define TABLE_WORD     64 /* size of the longest word, with its NUL */
 #define TABLE_MAX_FILE (1u << 20)
-#define MASK_BITS      64
 
 #define NAME(id, file, report) file,
 static const char *const algorithms[] = {PCI_ALGORITHMS(NAME)};

@@ -14,23 +14,11 @@
 #define PROVE_GPUS   32u   /* of more GPUs, only sets of 2^k channels have their limit proven */
 #define CHANNEL_GAIN 0.002 /* each further channel must gain this much */
 
-int pci_layout_init(struct layout *layout, uint32_t n)
+void pci_layout_init(struct layout *layout, uint32_t n, struct pci_arena *arena)
 {
     layout->count = 0;
-    layout->intra = calloc((size_t) PCI_CHANNELS_MAX * n + 1, sizeof *layout->intra);
-    layout->nets = calloc(PCI_CHANNELS_MAX, sizeof *layout->nets);
-    if (layout->intra == NULL || layout->nets == NULL) {
-        pci_layout_fini(layout);
-        return -ENOMEM;
-    }
-    return 0;
-}
-
-void pci_layout_fini(struct layout *layout)
-{
-    free(layout->intra);
-    free(layout->nets);
-    memset(layout, 0, sizeof *layout);
+    layout->intra = pci_arena_array(arena, (size_t) PCI_CHANNELS_MAX * n, sizeof *layout->intra);
+    layout->nets = pci_arena_array(arena, PCI_CHANNELS_MAX, sizeof *layout->nets);
 }
 
 void pci_layout_copy(struct layout *to, const struct layout *from, uint32_t n)

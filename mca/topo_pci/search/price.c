@@ -15,48 +15,25 @@
 
 #define STEPS_PRICE 4u /* of one exponential */
 
-int pci_problem_init(struct problem *problem, const struct pci_fabric *fabric)
+void pci_problem_init(struct problem *problem, const struct pci_fabric *fabric,
+                      struct pci_arena *arena)
 {
-    uint32_t n = fabric->ngpus;
+    uint32_t n = fabric->ngpus, nlinks = fabric->nlinks;
     size_t pairs = (size_t) n * fabric->nnets;
-    struct problem result = {.fabric = fabric};
-    int rc = pci_tour_init(&result.tour, n);
 
-    if (rc != 0) {
-        return rc;
-    }
-    result.proof = calloc((size_t) n + 1, sizeof *result.proof);
-    result.ends_net = calloc((size_t) n * n + 1, sizeof *result.ends_net);
-    result.active = calloc((size_t) fabric->nlinks + 1, sizeof *result.active);
-    result.load = calloc((size_t) fabric->nlinks + 1, sizeof *result.load);
-    result.price = calloc((size_t) fabric->nlinks + 1, sizeof *result.price);
-    result.weight = calloc((size_t) fabric->nlinks + 1, sizeof *result.weight);
-    result.spare = calloc((size_t) fabric->nlinks + 1, sizeof *result.spare);
-    result.in = calloc(pairs + 1, sizeof *result.in);
-    result.out = calloc(pairs + 1, sizeof *result.out);
-    if (result.proof == NULL || result.ends_net == NULL || result.active == NULL ||
-        result.load == NULL || result.price == NULL || result.weight == NULL ||
-        result.spare == NULL || result.in == NULL || result.out == NULL) {
-        pci_problem_fini(&result);
-        return -ENOMEM;
-    }
-    *problem = result;
-    return 0;
-}
-
-void pci_problem_fini(struct problem *problem)
-{
-    pci_tour_fini(&problem->tour);
-    free(problem->proof);
-    free(problem->ends_net);
-    free(problem->active);
-    free(problem->load);
-    free(problem->price);
-    free(problem->weight);
-    free(problem->spare);
-    free(problem->in);
-    free(problem->out);
-    memset(problem, 0, sizeof *problem);
+    *problem = (struct problem){
+        .fabric = fabric,
+        .proof = pci_arena_array(arena, n, sizeof *problem->proof),
+        .ends_net = pci_arena_array(arena, (size_t) n * n, sizeof *problem->ends_net),
+        .active = pci_arena_array(arena, nlinks, sizeof *problem->active),
+        .load = pci_arena_array(arena, nlinks, sizeof *problem->load),
+        .price = pci_arena_array(arena, nlinks, sizeof *problem->price),
+        .weight = pci_arena_array(arena, nlinks, sizeof *problem->weight),
+        .spare = pci_arena_array(arena, nlinks, sizeof *problem->spare),
+        .in = pci_arena_array(arena, pairs, sizeof *problem->in),
+        .out = pci_arena_array(arena, pairs, sizeof *problem->out),
+    };
+    pci_tour_init(&problem->tour, n, arena);
 }
 
 static bool is_tree(const struct problem *problem)

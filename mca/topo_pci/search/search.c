@@ -37,32 +37,24 @@ struct hunt {
     struct pack_scratch scratch;
     struct layout trial;
     struct found found;
+    struct pci_arena arena;
 };
-
-static void hunt_fini(struct hunt *hunt)
-{
-    pci_problem_fini(&hunt->problem);
-    pci_layout_fini(&hunt->scratch.base);
-    pci_layout_fini(&hunt->scratch.work);
-    pci_layout_fini(&hunt->scratch.found);
-    pci_layout_fini(&hunt->trial);
-    pci_layout_fini(&hunt->found.layout);
-}
 
 static int hunt_init(struct hunt *hunt, const struct pci_fabric *fabric,
                      const struct pci_search *search)
 {
     uint32_t n = fabric->ngpus;
-    int rc;
 
     memset(hunt, 0, sizeof *hunt);
     hunt->search = search;
-    rc = pci_problem_init(&hunt->problem, fabric);
-    if (rc != 0 || pci_layout_init(&hunt->scratch.base, n) != 0 ||
-        pci_layout_init(&hunt->scratch.work, n) != 0 ||
-        pci_layout_init(&hunt->scratch.found, n) != 0 || pci_layout_init(&hunt->trial, n) != 0 ||
-        pci_layout_init(&hunt->found.layout, n) != 0) {
-        hunt_fini(hunt);
+    pci_problem_init(&hunt->problem, fabric, &hunt->arena);
+    pci_layout_init(&hunt->scratch.base, n, &hunt->arena);
+    pci_layout_init(&hunt->scratch.work, n, &hunt->arena);
+    pci_layout_init(&hunt->scratch.found, n, &hunt->arena);
+    pci_layout_init(&hunt->trial, n, &hunt->arena);
+    pci_layout_init(&hunt->found.layout, n, &hunt->arena);
+    if (hunt->arena.failed) {
+        pci_arena_free(&hunt->arena);
         return -ENOMEM;
     }
     hunt->problem.max_channels = search->max_channels > 0 ? search->max_channels : PCI_CHANNELS_MAX;
@@ -431,6 +423,6 @@ int pci_channels_search(const struct pci_fabric *fabric, const struct pci_search
         result.steps = hunt.problem.steps;
         *channels = result;
     }
-    hunt_fini(&hunt);
+    pci_arena_free(&hunt.arena);
     return rc;
 }

@@ -28,6 +28,7 @@
 #include <stdint.h>
 
 #include "mca/topo_pci/search/pci_channels.h"
+#include "mca/topo_pci/xml/doc.h"
 
 /* A search ends if a set reaches the first fraction of the proven limit. After all of its steps,
  * the second fraction is enough. */
@@ -69,8 +70,8 @@ struct tour {
     uint64_t steps;
 };
 
-int pci_tour_init(struct tour *tour, uint32_t n);
-void pci_tour_fini(struct tour *tour);
+/* Prepare for orders of n GPUs, with memory of the arena. */
+void pci_tour_init(struct tour *tour, uint32_t n, struct pci_arena *arena);
 
 /* Find the cheapest order and return its cost. INFINITY: none was found. */
 double pci_tour_search(struct tour *tour, uint32_t *order);
@@ -113,8 +114,8 @@ struct problem {
     double *in, *out;       /* net * n + gpu: costs of the ways between GPUs and NICs */
 };
 
-int pci_problem_init(struct problem *problem, const struct pci_fabric *fabric);
-void pci_problem_fini(struct problem *problem);
+void pci_problem_init(struct problem *problem, const struct pci_fabric *fabric,
+                      struct pci_arena *arena);
 
 /* Set pattern and classes, and reset loads and limit. */
 void pci_problem_start(struct problem *problem);
@@ -150,8 +151,7 @@ void pci_problem_prove(struct problem *problem);
  */
 void pci_problem_squeeze(struct problem *problem, double enough, uint64_t most_steps);
 
-int pci_layout_init(struct layout *layout, uint32_t n);
-void pci_layout_fini(struct layout *layout);
+void pci_layout_init(struct layout *layout, uint32_t n, struct pci_arena *arena);
 void pci_layout_copy(struct layout *to, const struct layout *from, uint32_t n);
 
 /* Sets to work with. */

@@ -8,42 +8,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-int pci_tour_init(struct tour *tour, uint32_t n)
+void pci_tour_init(struct tour *tour, uint32_t n, struct pci_arena *arena)
 {
-    size_t subsets = n <= TOUR_EXACT_GPUS ? (size_t) 1 << n : 1;
-    struct tour result = {.n = n, .exact = n <= TOUR_EXACT_GPUS};
+    bool exact = n <= TOUR_EXACT_GPUS;
+    size_t subsets = exact ? (size_t) 1 << n : 0;
 
-    result.arc = calloc((size_t) n * n + 1, sizeof *result.arc);
-    result.ends = calloc((size_t) n * n + 1, sizeof *result.ends);
-    result.best = calloc(subsets * n + 1, sizeof *result.best);
-    result.from = calloc(subsets * n + 1, sizeof *result.from);
-    result.rest = calloc(subsets + 1, sizeof *result.rest);
-    result.least = calloc((size_t) n + 1, sizeof *result.least);
-    result.sums = calloc((size_t) 2 * n + 1, sizeof *result.sums);
-    result.trial = calloc((size_t) n + 1, sizeof *result.trial);
-    result.moved = calloc((size_t) n + 1, sizeof *result.moved);
-    if (result.arc == NULL || result.ends == NULL || result.best == NULL || result.from == NULL ||
-        result.rest == NULL || result.least == NULL || result.sums == NULL ||
-        result.trial == NULL || result.moved == NULL) {
-        pci_tour_fini(&result);
-        return -ENOMEM;
-    }
-    *tour = result;
-    return 0;
-}
-
-void pci_tour_fini(struct tour *tour)
-{
-    free(tour->arc);
-    free(tour->ends);
-    free(tour->best);
-    free(tour->from);
-    free(tour->rest);
-    free(tour->least);
-    free(tour->sums);
-    free(tour->trial);
-    free(tour->moved);
-    memset(tour, 0, sizeof *tour);
+    *tour = (struct tour){
+        .n = n,
+        .exact = exact,
+        .arc = pci_arena_array(arena, (size_t) n * n, sizeof *tour->arc),
+        .ends = pci_arena_array(arena, (size_t) n * n, sizeof *tour->ends),
+        .best = pci_arena_array(arena, subsets * n, sizeof *tour->best),
+        .from = pci_arena_array(arena, subsets * n, sizeof *tour->from),
+        .rest = pci_arena_array(arena, subsets, sizeof *tour->rest),
+        .least = pci_arena_array(arena, n, sizeof *tour->least),
+        .sums = pci_arena_array(arena, (size_t) 2 * n, sizeof *tour->sums),
+        .trial = pci_arena_array(arena, n, sizeof *tour->trial),
+        .moved = pci_arena_array(arena, n, sizeof *tour->moved),
+    };
 }
 
 /* Compute a lower bound of the cost of the GPUs outside each subset: the sum of the cheapest ways

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE /* vasprintf */
 #include <errno.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +48,38 @@ int pci_array_reserve(void *array, size_t *capacity, size_t count, size_t size)
     *at = grown;
     *capacity = wanted;
     return 0;
+}
+
+struct pci_arena_block {
+    struct pci_arena_block *before;
+    _Alignas(max_align_t) char array[];
+};
+
+void *pci_arena_array(struct pci_arena *arena, size_t count, size_t size)
+{
+    struct pci_arena_block *block = NULL;
+    size_t bytes;
+
+    if (!__builtin_mul_overflow(count, size, &bytes) && bytes <= SIZE_MAX - sizeof *block) {
+        block = calloc(1, sizeof *block + bytes);
+    }
+    if (!block) {
+        arena->failed = true;
+        return NULL;
+    }
+    block->before = arena->last;
+    arena->last = block;
+    return block->array;
+}
+
+void pci_arena_free(struct pci_arena *arena)
+{
+    while (arena->last) {
+        struct pci_arena_block *block = arena->last;
+
+        arena->last = block->before;
+        free(block);
+    }
 }
 
 static struct pci_elem *elem_new(const char *name, struct pci_elem *parent)

@@ -41,6 +41,16 @@ struct pci_doc {
     size_t nelements;
 };
 
+/* Arrays that are freed together. All zero at first. */
+struct pci_arena {
+    struct pci_arena_block *last;
+    bool failed; /* memory for an array was lacking */
+};
+
+/* Return a new array of zeros, or NULL and set arena->failed. */
+void *pci_arena_array(struct pci_arena *arena, size_t count, size_t size);
+void pci_arena_free(struct pci_arena *arena);
+
 /* Move ELEM and its descendants to the end of PARENT, which is none of them. -E2BIG: too deep. */
 int pci_elem_move(struct pci_elem *elem, struct pci_elem *parent);
 
