@@ -113,6 +113,15 @@ static uint64_t ideal(const struct collective *what, int bytes)
            slower;
 }
 
+/* Read and reset the counts of the first node. */
+static void read_counts(gpuring_wire_counts_function *wire_counts,
+                        struct gpuring_wire_counts *counts)
+{
+    if (rank == 0) {
+        wire_counts(counts);
+    }
+}
+
 static void measure(const struct collective *what, int bytes, uint64_t limit,
                     gpuring_wire_counts_function *wire_counts)
 {
@@ -128,12 +137,12 @@ static void measure(const struct collective *what, int bytes, uint64_t limit,
     while (largest(now()) < end || count < 5) {
         uint64_t begin = largest(now()) + 100000;
 
-        wire_counts(&samples[count].counts); /* resets them */
+        read_counts(wire_counts, &samples[count].counts); /* resets them */
         while (now() < begin) {
         }
         what->run(bytes);
         samples[count].ns = largest(now() - begin);
-        wire_counts(&samples[count].counts);
+        read_counts(wire_counts, &samples[count].counts);
         if (++count == MOST) {
             break;
         }

@@ -53,14 +53,17 @@ TEST(channels_and_chunks_between_nodes_follow_size)
         enum gpuring_algorithm algorithm;
         uint32_t channels;
         uint64_t chunk;
+        bool offloads;
     } cases[] = {
-        {63 << 10, GPURING_ALGORITHM_RING, 1, 131072},
-        {64 << 10, GPURING_ALGORITHM_RING, 2, 131072},
-        {64 << 10, GPURING_ALGORITHM_TREE, 1, 32768},
-        {512 << 10, GPURING_ALGORITHM_TREE, 1, 65536},
-        {64 << 20, GPURING_ALGORITHM_TREE, 1, 131072},
-        {128 << 10, GPURING_ALGORITHM_DIRECT, 1, 65536},
-        {384 << 10, GPURING_ALGORITHM_DIRECT, 1, 98304},
+        {63 << 10, GPURING_ALGORITHM_RING, 1, 131072, false},
+        {64 << 10, GPURING_ALGORITHM_RING, 2, 131072, false},
+        {64 << 10, GPURING_ALGORITHM_TREE, 1, 32768, false},
+        {512 << 10, GPURING_ALGORITHM_TREE, 1, 65536, false},
+        {64 << 20, GPURING_ALGORITHM_TREE, 1, 131072, false},
+        {128 << 10, GPURING_ALGORITHM_DIRECT, 1, 65536, false},
+        {384 << 10, GPURING_ALGORITHM_DIRECT, 1, 98304, false},
+        {384 << 10, GPURING_ALGORITHM_DIRECT, 1, 32768, true},
+        {1 << 20, GPURING_ALGORITHM_DIRECT, 1, 65536, true},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -70,6 +73,7 @@ TEST(channels_and_chunks_between_nodes_follow_size)
             .nranks = 32,
             .nnodes = 32,
             .host = true,
+            .offloads = cases[i].offloads,
             .plans = {[GPURING_COLLECTIVE_ALLREDUCE] = 1u << GPURING_ALGORITHM_RING |
                                                        1u << GPURING_ALGORITHM_TREE |
                                                        1u << GPURING_ALGORITHM_DIRECT},

@@ -458,12 +458,15 @@ static bool has_slices(const struct gpuring_select_config *config,
 /*
  * The ranks of a tree forward each chunk, so each of the two parts of a vector needs several chunks
  * to keep all ranks busy. A direct exchange folds one chunk while the next ones are transferred.
- * Shorter chunks would cost more in messages than they save (doc/results/scale.md).
+ * Shorter chunks would cost more in messages than they save (doc/results/scale.md), except if the
+ * devices transfer them (doc/results/verbs.md).
  */
-#define DIRECT_CHUNKS      4
-#define DIRECT_CHUNK_BYTES (64 << 10)
-#define TREE_CHUNKS        8
-#define TREE_CHUNK_BYTES   (32 << 10)
+#define DIRECT_CHUNKS       4
+#define DIRECT_CHUNK_BYTES  (64 << 10)
+#define OFFLOAD_CHUNKS      16
+#define OFFLOAD_CHUNK_BYTES (32 << 10)
+#define TREE_CHUNKS         8
+#define TREE_CHUNK_BYTES    (32 << 10)
 
 static uint64_t chunk_limit(const struct gpuring_select_config *config,
                             enum gpuring_algorithm algorithm, const struct request *request,
@@ -481,9 +484,11 @@ static uint64_t chunk_limit(const struct gpuring_select_config *config,
     if (algorithm == GPURING_ALGORITHM_TREE) {
         return min_of(limit, max_of(request->bytes / TREE_CHUNKS, TREE_CHUNK_BYTES));
     }
-    return algorithm == GPURING_ALGORITHM_DIRECT && !config->any_memory
-               ? max_of(request->bytes / DIRECT_CHUNKS, DIRECT_CHUNK_BYTES)
-               : limit;
+    if (algorithm != GPURING_ALGORITHM_DIRECT || config->any_memory) {
+        return limit;
+    }
+    return config->offloads ? max_of(request->bytes / OFFLOAD_CHUNKS, OFFLOAD_CHUNK_BYTES)
+                            : max_of(request->bytes / DIRECT_CHUNKS, DIRECT_CHUNK_BYTES);
 }
 
 /* Return true if a call is an alltoall by node. */

@@ -134,6 +134,7 @@ static unsigned verbs_queue_pairs(const struct gpuring_net *net)
 const struct gpuring_net_ops gpuring_net_verbs = {
     .name = "verbs",
     .carries_credit = true,
+    .offloads = true,
     .open = verbs_open,
     .close = verbs_close,
     .devices = verbs_devices,
