@@ -444,17 +444,19 @@ static void test_wrong(bool late)
     driver.stream_destroy(stream);
 }
 
-/* The ranks of the first node make another call than the others, of the same size. waits: both wait
- * for the other node. Otherwise the call ends, and `later` equal calls follow it. */
-static void test_nodes(bool waits, int later)
+static const char *which; /* the case */
+
+/* The ranks of the first node make another call than the others, of the same size. In case
+ * nodes_wait, both wait for the other node. Otherwise the call ends, and equal calls follow it. */
+static void test_nodes(void)
 {
     void *stream = new_stream();
     MPI_Comm comm = comm_of(stream);
     bool first = harness_rank < harness_size / 2;
-    int root = harness_size - 1;
+    int root = harness_size - 1, later = strcmp(which, "nodes_later") == 0 ? 300 : 3;
 
     MPIX_Barrier_enqueue(comm);
-    if (!waits) {
+    if (strcmp(which, "nodes_wait") != 0) {
         MPIX_Allreduce_enqueue(data.in, data.out, 1000, MPI_INT, first ? MPI_SUM : MPI_MAX, comm);
     } else if (first) {
         MPIX_Bcast_enqueue(data.out, 1000, MPI_INT, root, comm);
@@ -521,6 +523,22 @@ static void test_killed(void)
     _exit(0);
 }
 
+/* The last rank aborts the job while calls of the others wait for it. */
+static void test_abort(void)
+{
+    void *stream = new_stream();
+    MPI_Comm comm = comm_of(stream);
+
+    MPIX_Barrier_enqueue(comm);
+    need(driver.stream_sync(stream) == 0, "wait for the stream");
+    if (harness_rank == harness_size - 1) {
+        usleep(300000);
+        MPI_Abort(MPI_COMM_WORLD, 42);
+    }
+    MPIX_Allreduce_enqueue(data.in, data.out, 1000, MPI_INT, MPI_SUM, comm);
+    driver.stream_sync(stream);
+}
+
 static void test_order(void)
 {
     test_wrong(false);
@@ -529,21 +547,6 @@ static void test_order(void)
 static void test_late(void)
 {
     test_wrong(true);
-}
-
-static void test_nodes_wait(void)
-{
-    test_nodes(true, 0);
-}
-
-static void test_nodes_end(void)
-{
-    test_nodes(false, 3);
-}
-
-static void test_nodes_later(void)
-{
-    test_nodes(false, 300);
 }
 
 static const struct {
@@ -563,18 +566,19 @@ static const struct {
     {"late_graph", test_late_graph},
     {"late_roots", test_late_roots},
     {"killed", test_killed},
-    {"nodes_wait", test_nodes_wait},
-    {"nodes_end", test_nodes_end},
-    {"nodes_later", test_nodes_later},
+    {"abort", test_abort},
+    {"nodes_wait", test_nodes},
+    {"nodes_end", test_nodes},
+    {"nodes_later", test_nodes},
     {"messages", test_messages},
     {"few", test_few_messages},
 };
 
 int main(int argc, char **argv)
 {
-    const char *which = argc > 1 ? argv[1] : "";
     size_t number = 0;
 
+    which = argc > 1 ? argv[1] : "";
     harness_start(&argc, &argv, argc > 2 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE);
     driver_open();
     data_open();

@@ -92,7 +92,7 @@ int gpuring_stream_notes(struct gpuring_stream_state *state, uint64_t at, char *
     uint64_t now = gpuring_now_ns(), last = state->module->engine->operation;
     struct gpuring_note note;
     bool due = now - state->told.time >= GPURING_NOTE_SECONDS * GPURING_SECOND &&
-               (last != state->told.last || at != state->told.at);
+               (last != state->told.last || state->since != 0);
 
     if (last == 0 || !gpuring_notes_possible(state->module)) {
         return GPURING_OK;
@@ -101,7 +101,6 @@ int gpuring_stream_notes(struct gpuring_stream_state *state, uint64_t at, char *
         send_note(state, at);
         state->told.time = now;
         state->told.last = last;
-        state->told.at = at;
     }
     return gpuring_note_take(state->module, &note) ? compare(state, &note, why, size) : GPURING_OK;
 }

@@ -48,7 +48,7 @@ struct gpuring_stream_state {
     struct gpuring_stream_made made[GPURING_STREAM_MADE];
     uint64_t hash;
     struct {
-        uint64_t time, last, at; /* of the last note: when, the last operation, the waiting one */
+        uint64_t time, last; /* of the last note, and the last operation at that time */
     } told;
 
     struct gpuring_exchanges *exchanges; /* NULL before the first one */
