@@ -91,8 +91,8 @@ static void fill(void)
     both[1] = ethernet[0];
 }
 
-static void expect(int wish, const struct rank *ranks, int nranks, const char *failed,
-                   enum gpuring_net_kind kind, bool spare, const char *why)
+static void expect(enum gpuring_param_net wish, const struct rank *ranks, int nranks,
+                   const char *failed, enum gpuring_param_net kind, bool spare, const char *why)
 {
     struct gpuring_rank_info blocks[RANKS];
     struct gpuring_gathered rank_infos = {
@@ -124,33 +124,34 @@ TEST(test_auto)
     for (int i = 0; i < 4; i++) {
         ranks[i] = rank_of(i / 2, i < 2 ? "a" : "b", ethernet, 2);
     }
-    expect(GPURING_PARAM_NET_AUTO, ranks, 4, NULL, GPURING_NET_KIND_VERBS, true, "rxe0:1");
+    expect(GPURING_PARAM_NET_AUTO, ranks, 4, NULL, GPURING_PARAM_NET_VERBS, true, "rxe0:1");
 
     /* It was tried in vain. */
-    expect(GPURING_PARAM_NET_AUTO, ranks, 4, "rank 3 on b reports: timed out", GPURING_NET_KIND_MPI,
-           false, "[rdma-failed] RDMA did not connect the ranks: rank 3 on b reports: timed out");
+    expect(GPURING_PARAM_NET_AUTO, ranks, 4, "rank 3 on b reports: timed out",
+           GPURING_PARAM_NET_MPI, false,
+           "[rdma-failed] RDMA did not connect the ranks: rank 3 on b reports: timed out");
 
     /* Verbs is not used if one rank has no port or no verbs. */
     ranks[3].nnics = 0;
-    expect(GPURING_PARAM_NET_AUTO, ranks, 4, NULL, GPURING_NET_KIND_MPI, false,
+    expect(GPURING_PARAM_NET_AUTO, ranks, 4, NULL, GPURING_PARAM_NET_MPI, false,
            "[no-rdma-port] b ");
     ranks[3] = rank_of(1, "b", ethernet, 2);
 
     /* A process remembers a failed attempt, for all of its communicators. */
     ranks[2].failed = true;
-    expect(GPURING_PARAM_NET_AUTO, ranks, 4, NULL, GPURING_NET_KIND_MPI, false,
+    expect(GPURING_PARAM_NET_AUTO, ranks, 4, NULL, GPURING_PARAM_NET_MPI, false,
            "[rdma-failed] RDMA did not connect an earlier communicator of rank 2 on b");
     ranks[2].failed = false;
     ranks[1].verbs = false;
     /* UCX is selected according to the ports, if all ranks have both. */
-    expect(GPURING_PARAM_NET_AUTO, ranks, 4, NULL, GPURING_NET_KIND_UCX, true,
+    expect(GPURING_PARAM_NET_AUTO, ranks, 4, NULL, GPURING_PARAM_NET_UCX, true,
            "[no-verbs] rank 1 on a ");
     ranks[2].ucx = false;
-    expect(GPURING_PARAM_NET_AUTO, ranks, 4, NULL, GPURING_NET_KIND_MPI, false,
+    expect(GPURING_PARAM_NET_AUTO, ranks, 4, NULL, GPURING_PARAM_NET_MPI, false,
            "[no-verbs] rank 1 on a ");
     ranks[2].ucx = true;
     ranks[3].nnics = 0;
-    expect(GPURING_PARAM_NET_AUTO, ranks, 4, NULL, GPURING_NET_KIND_MPI, false,
+    expect(GPURING_PARAM_NET_AUTO, ranks, 4, NULL, GPURING_PARAM_NET_MPI, false,
            "[no-verbs] rank 1 on a ");
 }
 
@@ -164,17 +165,17 @@ TEST(test_limit)
         ranks[i] = rank_of(i, "abc" + i, ethernet, 2);
     }
     ranks[1].limit = true;
-    expect(GPURING_PARAM_NET_AUTO, ranks, 3, NULL, GPURING_NET_KIND_MPI, false,
+    expect(GPURING_PARAM_NET_AUTO, ranks, 3, NULL, GPURING_PARAM_NET_MPI, false,
            "[qp-limit] rank 1 on bc has as many queue pairs as its coll_gpuring_verbs_qp_limit");
-    expect(GPURING_PARAM_NET_VERBS, ranks, 3, NULL, GPURING_NET_KIND_VERBS, false, "[net-asked]");
+    expect(GPURING_PARAM_NET_VERBS, ranks, 3, NULL, GPURING_PARAM_NET_VERBS, false, "[net-asked]");
     ranks[2].failed = true;
-    expect(GPURING_PARAM_NET_AUTO, ranks, 3, NULL, GPURING_NET_KIND_MPI, false, "[rdma-failed]");
+    expect(GPURING_PARAM_NET_AUTO, ranks, 3, NULL, GPURING_PARAM_NET_MPI, false, "[rdma-failed]");
     ranks[2].failed = false;
     ranks[2].verbs = false; /* UCX shares its connections between communicators */
-    expect(GPURING_PARAM_NET_AUTO, ranks, 3, NULL, GPURING_NET_KIND_UCX, true, "[no-verbs]");
+    expect(GPURING_PARAM_NET_AUTO, ranks, 3, NULL, GPURING_PARAM_NET_UCX, true, "[no-verbs]");
     ranks[1].limit = false;
     ranks[2].verbs = true;
-    expect(GPURING_PARAM_NET_AUTO, ranks, 3, NULL, GPURING_NET_KIND_VERBS, true, "rxe0:1");
+    expect(GPURING_PARAM_NET_AUTO, ranks, 3, NULL, GPURING_PARAM_NET_VERBS, true, "rxe0:1");
 }
 
 /* With ports of different networks, pairs on different nodes count, wherever they are in the
@@ -186,14 +187,14 @@ TEST(test_networks)
     fill();
     ranks[0] = rank_of(0, "a", infiniband, 2);
     ranks[1] = rank_of(1, "b", ethernet, 2);
-    expect(GPURING_PARAM_NET_AUTO, ranks, 2, NULL, GPURING_NET_KIND_MPI, false,
+    expect(GPURING_PARAM_NET_AUTO, ranks, 2, NULL, GPURING_PARAM_NET_MPI, false,
            "[rdma-networks] no RDMA port of a ");
     ranks[0] = rank_of(0, "a", both, 2);
-    expect(GPURING_PARAM_NET_AUTO, ranks, 2, NULL, GPURING_NET_KIND_VERBS, true, "mlx5_0");
+    expect(GPURING_PARAM_NET_AUTO, ranks, 2, NULL, GPURING_PARAM_NET_VERBS, true, "mlx5_0");
 
     /* a reaches b and c, but b and c do not reach each other. */
     ranks[2] = rank_of(2, "c", infiniband, 1);
-    expect(GPURING_PARAM_NET_AUTO, ranks, 3, NULL, GPURING_NET_KIND_MPI, false,
+    expect(GPURING_PARAM_NET_AUTO, ranks, 3, NULL, GPURING_PARAM_NET_MPI, false,
            "[rdma-networks] no RDMA port of b ");
 
     /* Ranks of one node do not have to reach each other through the network, but those of different
@@ -201,10 +202,10 @@ TEST(test_networks)
     ranks[0] = rank_of(0, "a", infiniband, 1);
     ranks[1] = rank_of(0, "a", infiniband + 1, 1);
     ranks[2] = rank_of(1, "b", infiniband, 1);
-    expect(GPURING_PARAM_NET_AUTO, ranks, 2, NULL, GPURING_NET_KIND_VERBS, true, "");
-    expect(GPURING_PARAM_NET_AUTO, ranks, 3, NULL, GPURING_NET_KIND_MPI, false, "of rank 1");
+    expect(GPURING_PARAM_NET_AUTO, ranks, 2, NULL, GPURING_PARAM_NET_VERBS, true, "");
+    expect(GPURING_PARAM_NET_AUTO, ranks, 3, NULL, GPURING_PARAM_NET_MPI, false, "of rank 1");
     ranks[2] = rank_of(1, "b", infiniband, 2);
-    expect(GPURING_PARAM_NET_AUTO, ranks, 3, NULL, GPURING_NET_KIND_VERBS, true, "");
+    expect(GPURING_PARAM_NET_AUTO, ranks, 3, NULL, GPURING_PARAM_NET_VERBS, true, "");
 }
 
 /* All ranks make the same choice, because they have the same list, regardless of the order of their
@@ -216,13 +217,13 @@ TEST(test_asked)
     fill();
     ranks[0] = rank_of(0, "a", ethernet, 1);
     ranks[1] = rank_of(1, "b", ethernet, 0);
-    expect(GPURING_PARAM_NET_UCX, ranks, 2, NULL, GPURING_NET_KIND_UCX, false, "[net-asked]");
-    expect(GPURING_PARAM_NET_MPI, ranks, 2, NULL, GPURING_NET_KIND_MPI, false, "[net-asked]");
-    expect(GPURING_PARAM_NET_VERBS, ranks, 2, NULL, GPURING_NET_KIND_NONE, false,
+    expect(GPURING_PARAM_NET_UCX, ranks, 2, NULL, GPURING_PARAM_NET_UCX, false, "[net-asked]");
+    expect(GPURING_PARAM_NET_MPI, ranks, 2, NULL, GPURING_PARAM_NET_MPI, false, "[net-asked]");
+    expect(GPURING_PARAM_NET_VERBS, ranks, 2, NULL, GPURING_PARAM_NET_NONE, false,
            "[no-rdma-port] b ");
-    expect(GPURING_PARAM_NET_NONE, ranks, 2, NULL, GPURING_NET_KIND_NONE, false, "[net-none]");
+    expect(GPURING_PARAM_NET_NONE, ranks, 2, NULL, GPURING_PARAM_NET_NONE, false, "[net-none]");
     ranks[1] = rank_of(1, "b", ethernet, 1);
-    expect(GPURING_PARAM_NET_VERBS, ranks, 2, NULL, GPURING_NET_KIND_VERBS, false, "[net-asked]");
+    expect(GPURING_PARAM_NET_VERBS, ranks, 2, NULL, GPURING_PARAM_NET_VERBS, false, "[net-asked]");
     ranks[1].ucx = false;
-    expect(GPURING_PARAM_NET_UCX, ranks, 2, NULL, GPURING_NET_KIND_NONE, false, "[no-ucx]");
+    expect(GPURING_PARAM_NET_UCX, ranks, 2, NULL, GPURING_PARAM_NET_NONE, false, "[no-ucx]");
 }

@@ -62,6 +62,9 @@ int gpuring_writer_finish(struct gpuring_writer *writer, struct gpuring_plan **p
 void gpuring_writer_lane(struct gpuring_writer *writer, uint32_t part_begin, uint32_t part_end,
                          int nchunks);
 
+/* Maximum number of destinations of a step with one operand. */
+#define GPURING_WRITER_SENDS (GPURING_STEP_REFS - 1)
+
 /* Begin a step on one chunk. Add its operands next, then its destinations. */
 void gpuring_writer_step(struct gpuring_writer *writer, uint32_t chunk, uint32_t flags);
 void gpuring_writer_input(struct gpuring_writer *writer);

@@ -98,8 +98,6 @@ static int behind(const struct lane *lane, int i)
     return (lane->rank + i) % lane->nranks;
 }
 
-#define MOST_SENDS (GPURING_STEP_REFS - 1) /* destinations of a step whose operand is the input */
-
 /* Send a block of the input to the ranks behind(1) .. behind(count), in as many steps as that
  * takes. With flag STORE, the last of these steps also stores the block in the output. It must be
  * the last one because that overwrites the input with MPI_IN_PLACE. */
@@ -108,7 +106,7 @@ static void send_to_others(const struct lane *lane, int block, uint32_t flags, i
     int sent = 0;
 
     do {
-        int end = count - sent > MOST_SENDS ? sent + MOST_SENDS : count;
+        int end = count - sent > GPURING_WRITER_SENDS ? sent + GPURING_WRITER_SENDS : count;
 
         add_step(lane, block, end == count ? flags : 0);
         gpuring_writer_input(lane->writer);
@@ -158,13 +156,12 @@ static void copy_block(const struct lane *lane)
 /* Send each peer of the lane its block, in several steps if one is not enough. */
 static void send_blocks(const struct lane *lane)
 {
-    for (int first = lane->first, end; first < lane->end; first = end) {
-        end = lane->end - first > MOST_SENDS ? first + MOST_SENDS : lane->end;
-        add_step(lane, behind(lane, first), GPURING_STEP_EACH);
-        gpuring_writer_input(lane->writer);
-        for (int i = first; i < end; i++) {
-            gpuring_writer_to(lane->writer, behind(lane, i), lane->key);
+    for (int i = lane->first; i < lane->end; i++) {
+        if ((i - lane->first) % GPURING_WRITER_SENDS == 0) {
+            add_step(lane, behind(lane, i), GPURING_STEP_EACH);
+            gpuring_writer_input(lane->writer);
         }
+        gpuring_writer_to(lane->writer, behind(lane, i), lane->key);
     }
 }
 

@@ -72,13 +72,11 @@ static int peer_at(const struct group *group, int i)
     return group->first + i * group->distance;
 }
 
-#define MOST_SENDS (GPURING_STEP_REFS - 1) /* destinations of a step whose operand is the input */
-
 /* Send the ranks begin .. end - 1 of the group their blocks. block: that of rank 0. */
 static void send_to(const struct group *group, int block, int begin, int end)
 {
     for (int i = begin; i < end; i++) {
-        if ((i - begin) % MOST_SENDS == 0) {
+        if ((i - begin) % GPURING_WRITER_SENDS == 0) {
             gpuring_writer_step(group->writer, (uint32_t) (block + i),
                                 group->flags | GPURING_STEP_EACH);
             gpuring_writer_input(group->writer);

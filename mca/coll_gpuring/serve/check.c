@@ -51,6 +51,27 @@ int gpuring_check_prepare(struct gpuring_item *item)
     return gpuring_process_copy(check->input, call->input, bytes);
 }
 
+/* Gather a block from each rank. Returns 0 with the result, which the caller must clear (empty
+ * after a failure), GPURING_AGAIN, or an error. */
+static int gather(struct gpuring_oob *oob, const void *own, size_t bytes,
+                  struct gpuring_gathered *blocks)
+{
+    int status;
+
+    if (!gpuring_oob_busy(oob)) {
+        void *mine = gpuring_oob_gather(oob, bytes);
+
+        if (mine != NULL) {
+            memcpy(mine, own, bytes);
+        }
+    }
+    status = gpuring_oob_progress(oob);
+    if (status == GPURING_OK) {
+        *blocks = gpuring_oob_take(oob);
+    }
+    return status;
+}
+
 /* Gather the words of all ranks' calls, and compare them. Unlike serve/differ.h this includes ranks
  * of other nodes, and ranks that have already ended the operation. */
 static int calls_progress(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
@@ -58,20 +79,11 @@ static int calls_progress(mca_coll_gpuring_module_t *module, struct gpuring_item
     struct gpuring_oob *oob = module->oob;
     uint64_t own = item->call.made, other = own;
     struct gpuring_gathered words;
-    int status, rank = 0;
+    int rank = 0, status = gather(oob, &own, sizeof own, &words);
 
-    if (!gpuring_oob_busy(oob)) {
-        void *mine = gpuring_oob_gather(oob, sizeof own);
-
-        if (mine != NULL) {
-            memcpy(mine, &own, sizeof own);
-        }
-    }
-    status = gpuring_oob_progress(oob);
     if (status != GPURING_OK) {
         return status;
     }
-    words = gpuring_oob_take(oob);
     while (rank < words.nranks && other == own) {
         memcpy(&other, gpuring_gathered_block(&words, rank++), sizeof other);
     }
@@ -126,20 +138,11 @@ static int piece_progress(struct gpuring_oob *oob, struct gpuring_item *item)
     size_t offset = item->check->done * item->call.element_size;
     size_t bytes = count * item->call.element_size;
     struct gpuring_gathered blocks;
-    int status;
+    int status = gather(oob, item->check->input + offset, bytes, &blocks);
 
-    if (!gpuring_oob_busy(oob)) {
-        void *mine = gpuring_oob_gather(oob, bytes);
-
-        if (mine != NULL) {
-            memcpy(mine, item->check->input + offset, bytes);
-        }
-    }
-    status = gpuring_oob_progress(oob);
     if (status != GPURING_OK) {
         return status;
     }
-    blocks = gpuring_oob_take(oob);
     if (blocks.nranks > 0) {
         fold(item, &blocks, count);
     }

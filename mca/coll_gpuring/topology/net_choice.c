@@ -154,30 +154,22 @@ static bool ucx_reaches(const struct gpuring_gathered *rank_infos, const int *no
 
 /* Return the network that coll_gpuring_net selects, or none if it cannot be used, and the
  * reason. */
-static enum gpuring_net_kind asked(int wish, const struct gpuring_gathered *rank_infos,
-                                   const int *node, char *why, size_t size)
+static enum gpuring_param_net asked(enum gpuring_param_net wish,
+                                    const struct gpuring_gathered *rank_infos, const int *node,
+                                    char *why, size_t size)
 {
-    enum gpuring_net_kind kind = GPURING_NET_KIND_NONE;
-
-    if (wish == GPURING_PARAM_NET_NONE) {
-        snprintf(why, size, "[net-none] coll_gpuring_net=none");
-        return kind;
+    if ((wish == GPURING_PARAM_NET_VERBS && !verbs_possible(rank_infos, node, why, size)) ||
+        (wish == GPURING_PARAM_NET_UCX && !ucx_possible(rank_infos, why, size))) {
+        return GPURING_PARAM_NET_NONE;
     }
-    if (wish == GPURING_PARAM_NET_MPI) {
-        kind = GPURING_NET_KIND_MPI;
-    } else if (wish == GPURING_PARAM_NET_VERBS && verbs_possible(rank_infos, node, why, size)) {
-        kind = GPURING_NET_KIND_VERBS;
-    } else if (wish == GPURING_PARAM_NET_UCX && ucx_possible(rank_infos, why, size)) {
-        kind = GPURING_NET_KIND_UCX;
-    }
-    if (kind != GPURING_NET_KIND_NONE) {
-        snprintf(why, size, "[net-asked] as coll_gpuring_net asks");
-    }
-    return kind;
+    snprintf(why, size,
+             wish == GPURING_PARAM_NET_NONE ? "[net-none] coll_gpuring_net=none"
+                                            : "[net-asked] as coll_gpuring_net asks");
+    return wish;
 }
 
-void gpuring_net_choose(int wish, const struct gpuring_gathered *rank_infos, const int *node,
-                        const char *failed, struct gpuring_net_choice *choice)
+void gpuring_net_choose(enum gpuring_param_net wish, const struct gpuring_gathered *rank_infos,
+                        const int *node, const char *failed, struct gpuring_net_choice *choice)
 {
     memset(choice, 0, sizeof *choice);
     choice->one_net = true;
@@ -188,14 +180,15 @@ void gpuring_net_choose(int wish, const struct gpuring_gathered *rank_infos, con
     if (wish != GPURING_PARAM_NET_AUTO) {
         choice->kind = asked(wish, rank_infos, node, choice->why, sizeof choice->why);
     } else if (failed != NULL) {
-        choice->kind = GPURING_NET_KIND_MPI;
+        choice->kind = GPURING_PARAM_NET_MPI;
         snprintf(choice->why, sizeof choice->why,
                  "[rdma-failed] RDMA did not connect the ranks: %s", failed);
     } else if (verbs_possible(rank_infos, node, choice->why, sizeof choice->why)) {
         choice->limited = at_limit(rank_infos, choice->why, sizeof choice->why);
-        choice->kind = choice->limited ? GPURING_NET_KIND_MPI : GPURING_NET_KIND_VERBS;
+        choice->kind = choice->limited ? GPURING_PARAM_NET_MPI : GPURING_PARAM_NET_VERBS;
     } else {
-        choice->kind = ucx_reaches(rank_infos, node) ? GPURING_NET_KIND_UCX : GPURING_NET_KIND_MPI;
+        choice->kind =
+            ucx_reaches(rank_infos, node) ? GPURING_PARAM_NET_UCX : GPURING_PARAM_NET_MPI;
     }
-    choice->spare = wish == GPURING_PARAM_NET_AUTO && choice->kind != GPURING_NET_KIND_MPI;
+    choice->spare = wish == GPURING_PARAM_NET_AUTO && choice->kind != GPURING_PARAM_NET_MPI;
 }

@@ -9,18 +9,12 @@
 
 #include <stdbool.h>
 
+#include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/topology/format.h"
 
-enum gpuring_net_kind {
-    GPURING_NET_KIND_NONE,
-    GPURING_NET_KIND_VERBS,
-    GPURING_NET_KIND_UCX,
-    GPURING_NET_KIND_MPI
-};
-
 struct gpuring_net_choice {
-    enum gpuring_net_kind kind;
-    bool spare;    /* mpi can be used if this net fails to connect the ranks */
+    enum gpuring_param_net kind; /* not AUTO after gpuring_net_choose */
+    bool spare;                  /* mpi can be used if this net fails to connect the ranks */
     bool limited;  /* mpi, instead of verbs, because a process has its limit of queue pairs */
     bool one_net;  /* no rank has ports on several networks, so any two ports connect */
     char why[512]; /* for the log */
@@ -29,7 +23,7 @@ struct gpuring_net_choice {
 /* Choose the net. wish: a value of coll_gpuring_net. node: the node of each rank. failed: NULL, or
  * the reason why the net of the previous choice, which had `spare` set, did not connect the
  * ranks. */
-void gpuring_net_choose(int wish, const struct gpuring_gathered *rank_infos, const int *node,
-                        const char *failed, struct gpuring_net_choice *choice);
+void gpuring_net_choose(enum gpuring_param_net wish, const struct gpuring_gathered *rank_infos,
+                        const int *node, const char *failed, struct gpuring_net_choice *choice);
 
 #endif

@@ -127,7 +127,8 @@ int gpuring_wireup_engine(mca_coll_gpuring_module_t *module, struct gpuring_wire
                              &gpuring_process.tuning, module->rank, positions);
     int status = gpuring_plans_order(&wireup->survey.channels, &config.order);
 
-    config.one_by_one = wireup->survey.map.nnodes > 1 && wireup->net.kind == GPURING_NET_KIND_VERBS;
+    config.one_by_one =
+        wireup->survey.map.nnodes > 1 && wireup->net.kind == GPURING_PARAM_NET_VERBS;
     if (status == GPURING_OK) {
         status = gpuring_engine_create(&config, gpuring_process.device_ops, gpuring_process.device,
                                        &wireup->engine);

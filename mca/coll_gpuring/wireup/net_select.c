@@ -21,7 +21,7 @@
 #include "gpuring_config.h"
 
 #define CLOSE_SECONDS 2.0 /* for transfers in flight when the process ends */
-#define NETWORKS      (GPURING_NET_KIND_UCX + 1)
+#define NETWORKS      (GPURING_PARAM_NET_UCX + 1)
 
 /* The open nets, by kind. Guarded by gpuring_process.lock. */
 static struct {
@@ -33,9 +33,9 @@ static bool failed; /* atomic: RDMA has failed to connect an earlier communicato
 static struct gpuring_gate gate = GPURING_GATE_INIT;
 
 /* Log that RDMA emulated by software is often slower than TCP. */
-static void advise(enum gpuring_net_kind kind)
+static void advise(enum gpuring_param_net kind)
 {
-    if (kind == GPURING_NET_KIND_VERBS && gpuring_process.tuning.count == 0 &&
+    if (kind == GPURING_PARAM_NET_VERBS && gpuring_process.tuning.count == 0 &&
         gpuring_net_only_software("/sys")) {
         gpuring_info("[rdma-software] the RDMA devices of host %s are made by software (rxe, siw): "
                      "coll_gpuring_net=mpi is often faster, and at many sizes so is the "
@@ -75,7 +75,7 @@ bool gpuring_network_inside(const struct gpuring_wireup *wireup, int rank)
     struct gpuring_node_ranks ranks =
         gpuring_node_ranks_of(&wireup->survey.rank_infos, &wireup->survey.map, rank);
     struct gpuring_gathered own = {.nranks = ranks.count, .bytes = wireup->survey.rank_infos.bytes};
-    struct gpuring_net_choice choice = {.kind = GPURING_NET_KIND_NONE};
+    struct gpuring_net_choice choice = {.kind = GPURING_PARAM_NET_NONE};
     int *node = malloc((size_t) ranks.count * sizeof *node);
 
     own.blocks = malloc((size_t) ranks.count * own.bytes);
@@ -88,18 +88,20 @@ bool gpuring_network_inside(const struct gpuring_wireup *wireup, int rank)
     }
     free(node);
     gpuring_gathered_clear(&own);
-    return choice.kind == GPURING_NET_KIND_VERBS ||
-           (choice.kind == GPURING_NET_KIND_UCX && gpuring_params.net == GPURING_PARAM_NET_UCX);
+    return choice.kind == GPURING_PARAM_NET_VERBS ||
+           (choice.kind == GPURING_PARAM_NET_UCX && gpuring_params.net == GPURING_PARAM_NET_UCX);
 }
 
 int gpuring_network_choose(struct gpuring_wireup *wireup, int rank, const char *why)
 {
-    static const char *const names[] = {"none", "verbs", "ucx", "mpi"};
+#define NAME(name, text) text,
+    static const char *const names[] = {GPURING_VALUES_net(NAME)};
+#undef NAME
     struct gpuring_net_choice *choice = &wireup->net;
 
     gpuring_net_choose(gpuring_params.net, &wireup->survey.rank_infos, wireup->survey.map.node, why,
                        choice);
-    if (choice->kind == GPURING_NET_KIND_NONE) {
+    if (choice->kind == GPURING_PARAM_NET_NONE) {
         if (rank == 0) {
             gpuring_error(
                 "[no-network] the ranks are on several nodes, and no network connects them: %s",
@@ -114,19 +116,19 @@ int gpuring_network_choose(struct gpuring_wireup *wireup, int rank, const char *
     return GPURING_OK;
 }
 
-static const struct gpuring_net_ops *ops_of(enum gpuring_net_kind kind)
+static const struct gpuring_net_ops *ops_of(enum gpuring_param_net kind)
 {
 #if GPURING_HAVE_VERBS
-    if (kind == GPURING_NET_KIND_VERBS) {
+    if (kind == GPURING_PARAM_NET_VERBS) {
         return &gpuring_net_verbs;
     }
 #endif
 #if GPURING_HAVE_UCX
-    if (kind == GPURING_NET_KIND_UCX) {
+    if (kind == GPURING_PARAM_NET_UCX) {
         return &gpuring_net_ucx;
     }
 #endif
-    return kind == GPURING_NET_KIND_MPI ? &gpuring_net_mpi : NULL;
+    return kind == GPURING_PARAM_NET_MPI ? &gpuring_net_mpi : NULL;
 }
 
 /* Find the cores near any of the net's devices. */
@@ -164,7 +166,7 @@ static int start_proxy(const struct gpuring_wireup *wireup, int rank,
 
 /* Open a net, unless it is open. npeers: see struct gpuring_net_config. The caller holds the
  * lock. */
-static int open_net(enum gpuring_net_kind kind, int npeers)
+static int open_net(enum gpuring_param_net kind, int npeers)
 {
     const struct gpuring_net_ops *ops = ops_of(kind);
     const struct gpuring_net_config config = {
@@ -198,7 +200,7 @@ static int open_net(enum gpuring_net_kind kind, int npeers)
 /* Start the proxy for a net that is open. The caller holds the lock. */
 static int drive_net(const struct gpuring_wireup *wireup, int rank)
 {
-    enum gpuring_net_kind kind = wireup->net.kind;
+    enum gpuring_param_net kind = wireup->net.kind;
     struct gpuring_net *net = (struct gpuring_net *) networks[kind].net;
     int status = GPURING_OK;
 
@@ -228,16 +230,17 @@ int gpuring_network_prove(struct gpuring_nic *nics, int count)
     const struct gpuring_net_base *net;
     int usable = 0;
 
-    if (ops_of(GPURING_NET_KIND_VERBS) == NULL || (gpuring_params.net != GPURING_PARAM_NET_AUTO &&
-                                                   gpuring_params.net != GPURING_PARAM_NET_VERBS)) {
+    if (ops_of(GPURING_PARAM_NET_VERBS) == NULL ||
+        (gpuring_params.net != GPURING_PARAM_NET_AUTO &&
+         gpuring_params.net != GPURING_PARAM_NET_VERBS)) {
         return count;
     }
     pthread_mutex_lock(&gpuring_process.lock);
     if (!proven) {
         proven = true;
-        open_net(GPURING_NET_KIND_VERBS, 0); /* it logs why it did not open */
+        open_net(GPURING_PARAM_NET_VERBS, 0); /* it logs why it did not open */
     }
-    net = networks[GPURING_NET_KIND_VERBS].net;
+    net = networks[GPURING_PARAM_NET_VERBS].net;
     pthread_mutex_unlock(&gpuring_process.lock);
     for (int i = 0; i < count && net != NULL; i++) {
         if (has_port(net->ops->devices((const struct gpuring_net *) net), &nics[i])) {
@@ -252,7 +255,7 @@ bool gpuring_network_at_limit(unsigned *queue_pairs)
     const struct gpuring_net_base *net;
 
     pthread_mutex_lock(&gpuring_process.lock);
-    net = networks[GPURING_NET_KIND_VERBS].net;
+    net = networks[GPURING_PARAM_NET_VERBS].net;
     *queue_pairs = net != NULL ? net->ops->queue_pairs((const struct gpuring_net *) net) : 0;
     pthread_mutex_unlock(&gpuring_process.lock);
     return gpuring_params.verbs_qp_limit > 0 &&
@@ -299,7 +302,7 @@ int gpuring_network_open(const mca_coll_gpuring_module_t *module,
     int status;
 
     transport->net_ops = ops_of(wireup->net.kind);
-    if (wireup->net.kind == GPURING_NET_KIND_MPI) {
+    if (wireup->net.kind == GPURING_PARAM_NET_MPI) {
         return open_messages(module, wireup, transport);
     }
     pthread_mutex_lock(&gpuring_process.lock);
