@@ -14,12 +14,13 @@
 #include "test/unit/verbs_world.h"
 
 #define LINKS 3
+#define MANY  300
 #define BYTES 16
 
 /* Nets of two processes with links from process 0 to process 1. */
 struct hand {
     struct gpuring_net *net[2];
-    struct lane_end send[LINKS], recv[LINKS];
+    struct lane_end send[MANY], recv[MANY];
     int nlinks;
 };
 
@@ -258,6 +259,25 @@ static void test_peer_closed(void **state)
     close_all(&hand);
 }
 
+/* A pass polls all completion queues of a device, so many links have few of them. */
+static void test_few_queues(void **state)
+{
+    static struct hand hand;
+    struct gpuring_verbs_cq *cq;
+    unsigned queues = 0;
+
+    open_nets(&hand, 1, 0, 0);
+    while (hand.nlinks < MANY) {
+        create_link(&hand);
+    }
+    GPURING_LIST_EACH(cq, &hand.net[0]->adapters->cqs, struct gpuring_verbs_cq, node)
+    {
+        queues++;
+    }
+    assert_in_range(queues, 1, 4);
+    close_all(&hand);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -265,6 +285,7 @@ int main(void)
         cmocka_unit_test_setup(test_fails_before_ready, clear_log),
         cmocka_unit_test_setup(test_spare_of_one_end, clear_log),
         cmocka_unit_test_setup(test_peer_closed, clear_log),
+        cmocka_unit_test_setup(test_few_queues, clear_log),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

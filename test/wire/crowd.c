@@ -34,6 +34,22 @@ static int queue_pairs(void)
     return (int) counts.queue_pairs;
 }
 
+/* Return this process's share of the memory that it uses, in KiB, or -1. */
+static long memory(void)
+{
+    FILE *file = fopen("/proc/self/smaps_rollup", "r");
+    char line[128];
+    long kib = -1;
+
+    while (file != NULL && kib < 0 && fgets(line, sizeof line, file) != NULL) {
+        (void) sscanf(line, "Pss: %ld", &kib);
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return kib;
+}
+
 /* Run an allreduce. Return true if the result is right. */
 static bool sums(MPI_Comm comm, int turn)
 {
@@ -58,6 +74,7 @@ int main(int argc, char **argv)
     int count = argc > 1 ? atoi(argv[1]) : 1, limit = argc > 2 ? atoi(argv[2]) : 0, alive, later;
     MPI_Comm *comms = calloc((size_t) count, sizeof *comms), other;
     long long reused;
+    long before, after;
     bool right = true;
     double begin, made;
 
@@ -66,6 +83,7 @@ int main(int argc, char **argv)
         MPI_Abort(MPI_COMM_WORLD, 2);
         return 2;
     }
+    before = memory();
     begin = MPI_Wtime();
     for (int i = 0; i < count; i++) {
         comms[i] = make("one of many", i, &right);
@@ -75,6 +93,7 @@ int main(int argc, char **argv)
         right = sums(comms[i], i + 1) && right;
     }
     alive = queue_pairs();
+    after = memory();
     harness_check(right, "%d communicators: right results", count);
     harness_check(
         alive > 0 && alive <= (limit > 0 ? limit + PER_COMMUNICATOR - 1 : count * PER_COMMUNICATOR),
@@ -94,8 +113,10 @@ int main(int argc, char **argv)
     later = queue_pairs();
     harness_check(right && later > 0, "a communicator after the others: right results by verbs");
     if (harness_rank == 0) {
-        printf("# %d communicators made in %.1f s: %d queue pairs; after these: %d\n", count, made,
-               alive, later);
+        printf(
+            "# %d communicators made in %.1f s: %d queue pairs, %ld KiB more memory; after these: "
+            "%d queue pairs\n",
+            count, made, alive, after - before, later);
     }
     MPI_Comm_free(&other);
     free(comms);

@@ -116,7 +116,7 @@ int gpuring_verbs_cq_get(struct gpuring_net *net, struct gpuring_verbs_adapter *
                          unsigned entries, struct gpuring_verbs_cq **result)
 {
     unsigned most = (unsigned) adapter->attr.max_cqe;
-    unsigned want = GPURING_VERBS_CQ_ENTRIES < entries ? entries : GPURING_VERBS_CQ_ENTRIES;
+    unsigned want = GPURING_VERBS_CQ_ENTRIES, existing = 0;
     struct gpuring_verbs_cq *cq;
 
     GPURING_LIST_EACH(cq, &adapter->cqs, struct gpuring_verbs_cq, node)
@@ -124,9 +124,13 @@ int gpuring_verbs_cq_get(struct gpuring_net *net, struct gpuring_verbs_adapter *
         if (cq->room - cq->used >= entries) {
             goto found;
         }
+        existing += cq->room;
     }
-    cq = calloc(1, sizeof *cq);
+    /* The sizes double, because all queues are polled in turn. */
+    want = want > existing ? want : existing;
+    want = want > entries ? want : entries;
     want = want > most ? most : want;
+    cq = calloc(1, sizeof *cq);
     if (cq != NULL && want >= entries) {
         cq->cq = gpuring_verbs.create_cq(adapter->context, (int) want, cq, adapter->channel, 0);
     }
