@@ -63,7 +63,7 @@ TEST(channels_and_chunks_between_nodes_follow_size)
         {128 << 10, GPURING_ALGORITHM_DIRECT, 1, 65536, false},
         {384 << 10, GPURING_ALGORITHM_DIRECT, 1, 98304, false},
         {384 << 10, GPURING_ALGORITHM_DIRECT, 1, 32768, true},
-        {1 << 20, GPURING_ALGORITHM_DIRECT, 1, 65536, true},
+        {768 << 10, GPURING_ALGORITHM_DIRECT, 1, 65536, true},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -463,7 +463,7 @@ static bool has_slices(const struct gpuring_select_config *config,
  */
 #define DIRECT_CHUNKS       4
 #define DIRECT_CHUNK_BYTES  (64 << 10)
-#define OFFLOAD_CHUNKS      16
+#define OFFLOAD_CHUNKS      12
 #define OFFLOAD_CHUNK_BYTES (32 << 10)
 #define TREE_CHUNKS         8
 #define TREE_CHUNK_BYTES    (32 << 10)
