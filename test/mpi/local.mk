@@ -159,7 +159,6 @@ mpi_test_scripts = \
     test/mpi/test_input.sh \
     test/mpi/test_matrix.sh \
     test/mpi/test_memops.sh \
-    test/mpi/test_mpi4py.sh \
     test/mpi/test_native.sh \
     test/mpi/test_numba.sh \
     test/mpi/test_p2p.sh \
@@ -177,7 +176,7 @@ mpi_test_scripts = \
     test/mpi/test_watchdog.sh \
     test/mpi/test_wireup_memory.sh
 EXTRA_DIST += test/mpi/aware_ctypes.py
-EXTRA_DIST += test/mpi/counters.py test/mpi/cuda_array.py test/mpi/numba_arrays.py
+EXTRA_DIST += test/mpi/counters.py test/mpi/numba_arrays.py
 EXTRA_DIST += test/mpi/lib.sh test/mpi/as_nodes.sh test/mpi/as_views.sh test/mpi/first_rank.sh \
     test/mpi/two_hosts.sh
 

@@ -12,7 +12,6 @@
 #include "sums.h"
 #include "standin_find.h"
 
-#include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,42 +27,40 @@ struct vector {
     int *memory;
 };
 
-/* Allocate memory on a GPU other than the rank's, in the context of that GPU. */
+static int (*retain)(void **context, int gpu), (*push)(void *context), (*pop)(void **context);
+static int (*current)(void **context), (*alloc)(uint64_t *address, size_t bytes);
+static void (*copy_anywhere)(void *to, const void *from, size_t bytes);
+
+static void find_all(void)
+{
+    standin_find("cuDevicePrimaryCtxRetain", &retain);
+    standin_find("cuCtxPushCurrent_v2", &push);
+    standin_find("cuCtxPopCurrent_v2", &pop);
+    standin_find("cuCtxGetCurrent", &current);
+    standin_find("cuMemAlloc_v2", &alloc);
+    standin_find("gpuring_standin_copy", &copy_anywhere);
+}
+
+/* Return the context of a GPU other than the rank's. The harness uses the GPU of the local rank,
+ * which is GPU 0 with two GPUs and an even rank. */
+static void *other_context(void)
+{
+    void *context = NULL;
+
+    (void) retain(&context, 1 - harness_rank % 2);
+    return context;
+}
+
 static int *alloc_on_other_gpu(size_t bytes)
 {
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), *context, *popped;
-    int (*retain)(void **, int), (*push)(void *), (*pop)(void **), (*alloc)(uint64_t *, size_t);
     uint64_t address = 0;
-    static const char *const names[] = {"cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2",
-                                        "cuCtxPopCurrent_v2", "cuMemAlloc_v2"};
-    void *calls[4];
+    void *popped;
 
-    for (int i = 0; i < 4; i++) {
-        calls[i] = driver != NULL ? dlsym(driver, names[i]) : NULL;
-    }
-    memcpy(&retain, &calls[0], sizeof retain);
-    memcpy(&push, &calls[1], sizeof push);
-    memcpy(&pop, &calls[2], sizeof pop);
-    memcpy(&alloc, &calls[3], sizeof alloc);
-    /* The harness uses the GPU of the local rank, which is GPU 0 with two GPUs and an even rank.
-     */
-    if (calls[3] == NULL || retain(&context, 1 - harness_rank % 2) != 0 || push(context) != 0 ||
-        alloc(&address, bytes) != 0 || pop(&popped) != 0) {
+    if (push(other_context()) != 0 || alloc(&address, bytes) != 0 || pop(&popped) != 0) {
         printf("Bail out! no memory on another GPU\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     return (int *) (uintptr_t) address;
-}
-
-/* Copy with the stand-in driver, because the harness can copy only from and to the rank's GPU. */
-static void copy_on_other_gpu(void *to, const void *from, size_t bytes)
-{
-    static void (*copy)(void *to, const void *from, size_t bytes);
-
-    if (copy == NULL) {
-        standin_find("gpuring_standin_copy", &copy);
-    }
-    copy(to, from, bytes);
 }
 
 static struct vector vector_new(enum place place, size_t bytes)
@@ -91,7 +88,7 @@ static void vector_write(struct vector *vector, const int *data, size_t bytes)
     if (vector->place == HOST) {
         memcpy(vector->memory, data, bytes);
     } else if (vector->place == OTHER_GPU) {
-        copy_on_other_gpu(vector->memory, data, bytes);
+        copy_anywhere(vector->memory, data, bytes);
     } else {
         harness_write(vector->memory, data, bytes);
     }
@@ -102,7 +99,7 @@ static void vector_read(int *data, const struct vector *vector, size_t bytes)
     if (vector->place == HOST) {
         memcpy(data, vector->memory, bytes);
     } else if (vector->place == OTHER_GPU) {
-        copy_on_other_gpu(data, vector->memory, bytes);
+        copy_anywhere(data, vector->memory, bytes);
     } else {
         harness_read(data, vector->memory, bytes);
     }
@@ -169,6 +166,21 @@ static void one_rank_mixtures(void)
         good = sum(call, harness_rank % 2 ? HOST : GPU, GPU, false, 30000, MPI_COMM_WORLD, &error);
         harness_check(good, "%s from host memory at some ranks", calls[call]);
     }
+}
+
+/* The context of another GPU is current in the calling thread, and stays current. */
+static void in_other_context(void)
+{
+    void *other = other_context(), *after = NULL;
+    int error;
+    bool good = push(other) == 0;
+
+    for (int call = 0; call < FORMS; call++) {
+        good = sum(call, GPU, GPU, false, 1000, MPI_COMM_WORLD, &error) && good;
+        good = sum(call, OTHER_GPU, GPU, false, 1000, MPI_COMM_WORLD, &error) && good;
+    }
+    good = current(&after) == 0 && after == other && pop(&after) == 0 && good;
+    harness_check(good, "the context of another GPU is current");
 }
 
 /* Test all combinations of host and GPU buffers over the ranks. */
@@ -275,6 +287,7 @@ int main(int argc, char **argv)
     int option;
 
     harness_start(&argc, &argv, MPI_THREAD_SINGLE);
+    find_all();
     option = getopt(argc, argv, "aeu");
     if (option == 'a') {
         rank_mixtures();
@@ -282,6 +295,7 @@ int main(int argc, char **argv)
         is_an_error(option == 'u');
     } else {
         one_rank_mixtures();
+        in_other_context();
         if (harness_size > 2) {
             ahead_on_hosts();
         }

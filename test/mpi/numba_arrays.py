@@ -105,11 +105,6 @@ def total(count=COUNT, dtype=np.float32):
     return sum(data(r, count, dtype) for r in range(size)).astype(dtype)
 
 
-def each(block):
-    """Return the result of an allgather of such blocks."""
-    return np.concatenate([data(r, block) for r in range(size)])
-
-
 def allreduce(make):
     source, target = make(data(rank)), make(np.full(COUNT, -1, np.float32))
     comm.Allreduce(source, target)
@@ -120,12 +115,6 @@ def allreduce_in_place(make):
     buffer = make(data(rank))
     comm.Allreduce(MPI.IN_PLACE, buffer)
     return buffer, total()
-
-
-def allreduce_of_doubles(make):
-    source, target = make(data(rank, dtype=np.float64)), make(np.zeros(COUNT))
-    comm.Allreduce(source, target, op=MPI.MAX)
-    return target, data(size - 1, dtype=np.float64)
 
 
 def iallreduce(make):
@@ -140,55 +129,11 @@ def bcast(make):
     return buffer, data(1)
 
 
-def ibcast(make):
-    buffer = make(data(rank))
-    comm.Ibcast(buffer, root=0).Wait()
-    return buffer, data(0)
-
-
-def reduce_in_place(make):
-    buffer = make(data(rank))
-    if rank == 1:
-        comm.Reduce(MPI.IN_PLACE, buffer, root=1)
-    else:
-        comm.Reduce(buffer, None, root=1)
-    return buffer, total() if rank == 1 else data(rank)
-
-
-def allgather(make):
-    source, target = make(data(rank)), make(np.zeros(size * COUNT, np.float32))
-    comm.Allgather(source, target)
-    return target, each(COUNT)
-
-
-def allgather_in_place(make):
-    start = np.zeros(size * COUNT, np.float32)
-    start[rank * COUNT:(rank + 1) * COUNT] = data(rank)
-    buffer = make(start)
-    comm.Allgather(MPI.IN_PLACE, buffer)
-    return buffer, each(COUNT)
-
-
-def allgatherv(make):
-    counts = [10 * r + 3 for r in range(size)]
-    source, target = make(data(rank, counts[rank])), make(np.zeros(sum(counts), np.float32))
-    comm.Allgatherv(source, [target, counts])
-    return target, np.concatenate([data(r, counts[r]) for r in range(size)])
-
-
 def alltoall(make):
     source = make(np.concatenate([data(rank + 10 * r) for r in range(size)]))
     target = make(np.zeros(size * COUNT, np.float32))
     comm.Alltoall(source, target)
     return target, np.concatenate([data(r + 10 * rank) for r in range(size)])
-
-
-def reduce_scatter(make):
-    counts = [10 * r + 3 for r in range(size)]
-    source, target = make(data(rank, sum(counts))), make(np.zeros(counts[rank], np.float32))
-    comm.Reduce_scatter(source, target, counts)
-    begin = sum(counts[:rank])
-    return target, total(sum(counts))[begin:begin + counts[rank]]
 
 
 def ring(make, communicate):
@@ -212,28 +157,8 @@ def isend_irecv(make):
     return ring(make, communicate)
 
 
-def persistent_messages(make):
-    def communicate(source, to, target, origin):
-        requests = [comm.Recv_init(target, origin, 9), comm.Ssend_init(source, to, 9)]
-        MPI.Prequest.Startall(requests)
-        MPI.Request.Waitall(requests)
-        for request in requests:
-            request.Free()
-    return ring(make, communicate)
-
-
-def matched(make):
-    def communicate(source, to, target, origin):
-        request = comm.Isend(source, to, 10)
-        comm.Mprobe(origin, 10).Recv(target)
-        request.Wait()
-    return ring(make, communicate)
-
-
-SERVED_CALLS = [allreduce, allreduce_in_place, allreduce_of_doubles, iallreduce, allgather,
-                allgather_in_place, allgatherv, alltoall, reduce_scatter]
-ROOTED_CALLS = [bcast, reduce_in_place, ibcast]
-MESSAGES = [sendrecv, isend_irecv, persistent_messages, matched]
+SERVED_CALLS = [allreduce, allreduce_in_place, iallreduce, alltoall, bcast]
+MESSAGES = [sendrecv, isend_irecv]
 ON_GPU = [device, stream, chained, view, managed]
 
 
@@ -356,12 +281,12 @@ comm.Set_errhandler(MPI.ERRORS_RETURN)
 counters = Counters("calls", "staged", "staged_messages")
 cuda.select_device(rank % len(cuda.gpus))
 for make in ON_GPU:
-    for call in SERVED_CALLS + ROOTED_CALLS:
+    for call in SERVED_CALLS:
         run(call, make, "served")
     for call in MESSAGES:
         run(call, make, "staged messages")
 for make in pinned, mapped:
-    for call in SERVED_CALLS + ROOTED_CALLS + MESSAGES:
+    for call in SERVED_CALLS + MESSAGES:
         run(call, make, "left to others")
 for scene in halves, from_another_process, in_thread, registered, other_gpu:
     scene()
