@@ -71,6 +71,32 @@ long long harness_pvar(const char *name)
     return -1;
 }
 
+void harness_choose(const char *name, const char *value)
+{
+    int index, count, items = 0, verbosity, binding, scope, number = 0, length, text_length = 0;
+    MPI_T_cvar_handle handle;
+    MPI_Datatype type;
+    MPI_T_enum values;
+    char text[64] = "";
+
+    if (MPI_T_cvar_get_index(name, &index) != MPI_SUCCESS ||
+        MPI_T_cvar_get_info(index, NULL, &text_length, &verbosity, &type, &values, NULL, &(int){0},
+                            &binding, &scope) != MPI_SUCCESS ||
+        MPI_T_enum_get_info(values, &items, NULL, &(int){0}) != MPI_SUCCESS ||
+        MPI_T_cvar_handle_alloc(index, NULL, &handle, &count) != MPI_SUCCESS) {
+        items = 0;
+    }
+    for (int i = 0; i < items && strcmp(text, value) != 0; i++) {
+        length = sizeof text;
+        MPI_T_enum_get_item(values, i, &number, text, &length);
+    }
+    if (strcmp(text, value) != 0 || MPI_T_cvar_write(handle, &number) != MPI_SUCCESS) {
+        printf("Bail out! %s cannot be set to %s\n", name, value);
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    MPI_T_cvar_handle_free(&handle);
+}
+
 /* Counters at the last call of harness_count. */
 static long long counts[3];
 

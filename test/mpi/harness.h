@@ -88,6 +88,9 @@ uint64_t harness_draw(uint64_t *state);
 
 /* Return the value of a performance variable, or -1 if Open MPI does not know it. */
 long long harness_pvar(const char *name);
+/* Set a parameter of the component with a list of values, for communicators that are created from
+ * now on. Failures end the program. */
+void harness_choose(const char *name, const char *value);
 /* Remember the counters of calls. */
 void harness_count(void);
 /* Return true if exactly these numbers of calls were served, delegated and staged (-1: any number)

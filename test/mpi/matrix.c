@@ -4,12 +4,13 @@
  * Test MPI_Allreduce with every type and operation that MPI allows, in place and out of place, with
  * guards around the receive buffer.
  *
- *   matrix [-n COUNTS] [-t TYPE] [-o OP] [-f N] [-m] [-s]
+ *   matrix [-n COUNTS] [-t TYPE] [-o OP] [-f N] [-m] [-s] [ALGORITHM-PROTOCOL...]
  *     -n 0,1,1024   counts (default 0,1,2,3,1023,1024,1025)
  *     -t, -o        only this type, this operation (MPI names)
  *     -f N          every N-th combination only, starting at a different one for each count
  *     -m            misaligned buffers: at every offset from 0 to 15 in turn
  *     -s            the calls must be served by coll/gpuring: checks its counters
+ *     ring-ll ...   repeat all on a new communicator for each of these selections
  */
 #include "harness.h"
 
@@ -25,6 +26,8 @@ static const char *counts = "0,1,2,3,1023,1024,1025";
 static const char *only_type, *only_op;
 static int every = 1;
 static bool must_serve, misaligned;
+static MPI_Comm comm = MPI_COMM_WORLD;
+static const char *selected = ""; /* algorithm and protocol */
 
 struct tally {
     long calls;     /* with a nonzero count */
@@ -86,7 +89,7 @@ static void one_call(struct tally *tally, const struct harness_type *type,
     harness_fill(type, op, harness_rank, before, count);
     harness_write(in_place ? memory + GUARD : send, before, bytes);
     status = MPI_Allreduce(in_place ? MPI_IN_PLACE : send, memory + GUARD, (int) count,
-                           type->handle, op->handle, MPI_COMM_WORLD);
+                           type->handle, op->handle, comm);
     harness_read(after, memory, room);
     wrong = status == MPI_SUCCESS
                 ? harness_wrong(type, op, harness_size, after + GUARD, count, &first)
@@ -154,8 +157,8 @@ static void one_count(size_t count, int phase)
                tally.first);
     }
     harness_check(tally.wrong_combinations == 0 && combinations > 0,
-                  "allreduce of %zu elements, %d ranks, %d combinations of type and operation",
-                  count, harness_size, combinations);
+                  "allreduce of %zu elements, %d ranks, %d combinations of type and operation%s%s",
+                  count, harness_size, combinations, *selected != '\0' ? ", " : "", selected);
     if (must_serve) {
         calls = harness_pvar("coll_gpuring_calls") - calls;
         fallbacks = harness_pvar("coll_gpuring_fallbacks") - fallbacks;
@@ -169,10 +172,38 @@ static void one_count(size_t count, int phase)
     }
 }
 
+static void all_counts(void)
+{
+    int phase = 0;
+    char *end;
+
+    for (const char *text = counts; *text != '\0'; text = *end == ',' ? end + 1 : end) {
+        one_count(strtoul(text, &end, 10), phase++);
+        if (end == text) {
+            printf("Bail out! bad count %s\n", text);
+            MPI_Abort(MPI_COMM_WORLD, 2);
+        }
+    }
+}
+
+/* Repeat all with an algorithm and a protocol. */
+static void with_selection(char *selection)
+{
+    char *protocol = strrchr(selection, '-'); /* there is a hyphen in two-shot */
+
+    selected = selection;
+    harness_choose("coll_gpuring_protocol", protocol + 1);
+    *protocol = '\0';
+    harness_choose("coll_gpuring_algorithm", selection);
+    *protocol = '-';
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    all_counts();
+    MPI_Comm_free(&comm);
+}
+
 int main(int argc, char **argv)
 {
-    int option, phase = 0;
-    char *end;
+    int option;
 
     harness_start(&argc, &argv, MPI_THREAD_SINGLE);
     while ((option = getopt(argc, argv, "n:t:o:f:ms")) != -1) {
@@ -200,12 +231,11 @@ int main(int argc, char **argv)
             MPI_Abort(MPI_COMM_WORLD, 2);
         }
     }
-    for (const char *text = counts; *text != '\0'; text = *end == ',' ? end + 1 : end) {
-        one_count(strtoul(text, &end, 10), phase++);
-        if (end == text) {
-            printf("Bail out! bad count %s\n", text);
-            MPI_Abort(MPI_COMM_WORLD, 2);
-        }
+    if (optind == argc) {
+        all_counts();
+    }
+    for (int i = optind; i < argc; i++) {
+        with_selection(argv[i]);
     }
     return harness_finish();
 }

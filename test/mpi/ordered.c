@@ -302,27 +302,12 @@ static bool run_all(MPI_Comm comm)
     return good;
 }
 
-/* Set a parameter to the number of one of its values, like a tool. */
-static void set(const char *name, int value)
-{
-    MPI_T_cvar_handle handle;
-    int index, count;
-
-    if (MPI_T_cvar_get_index(name, &index) != MPI_SUCCESS ||
-        MPI_T_cvar_handle_alloc(index, NULL, &handle, &count) != MPI_SUCCESS ||
-        MPI_T_cvar_write(handle, &value) != MPI_SUCCESS) {
-        printf("Bail out! %s cannot be set\n", name);
-        MPI_Abort(MPI_COMM_WORLD, 2);
-    }
-    MPI_T_cvar_handle_free(&handle);
-}
-
 static void check_selection(int algorithm, int protocol)
 {
     MPI_Comm comm;
 
-    set("coll_gpuring_algorithm", algorithm);
-    set("coll_gpuring_protocol", protocol);
+    harness_choose("coll_gpuring_algorithm", algorithms[algorithm]);
+    harness_choose("coll_gpuring_protocol", protocols[protocol]);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     harness_check(run_all(comm), "%s, %s: in the order of the ranks", algorithms[algorithm],
                   protocols[protocol]);
@@ -332,10 +317,8 @@ static void check_selection(int algorithm, int protocol)
 int main(int argc, char **argv)
 {
     bool selected = argc > 1 && strcmp(argv[1], "-a") == 0;
-    int level;
 
     harness_start(&argc, &argv, MPI_THREAD_SINGLE);
-    MPI_T_init_thread(MPI_THREAD_SINGLE, &level);
     make_types();
     input = harness_alloc((LONGEST + 128) * 8 + SLACK);
     output = harness_alloc((LONGEST + 128) * 8 + SLACK);
@@ -356,6 +339,5 @@ int main(int argc, char **argv)
     harness_free(output);
     free(host);
     free(expected);
-    MPI_T_finalize();
     return harness_finish();
 }

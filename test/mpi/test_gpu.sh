@@ -48,13 +48,10 @@ for layout in "4 1" "4 2" "5 3"; do
 done
 use_gpus 2
 # Each algorithm with each protocol that needs no topology, between nodes or with many ranks on a GPU.
-for case in "ring simple 5 2" "ring ll 8 1" "tree simple 8 1" "tree ll 5 2" "direct simple 5 2" "direct ll 8 1"; do
-    # shellcheck disable=SC2086
-    set -- $case
-    OMPI_MCA_coll_gpuring_algorithm=$1 OMPI_MCA_coll_gpuring_protocol=$2 \
-        mpi 120 "$3" "n$4" matrix -n $small,20000,70001 -f 97 -s
-    adopt_as_one "$1, $2, $3 ranks on $4 node(s) and 2 GPUs"
-done
+mpi 120 5 n2 matrix -n $small,20000,70001 -f 97 -s ring-simple tree-ll direct-simple
+adopt_as_one "algorithms and protocols, 5 ranks on 2 nodes and 2 GPUs"
+mpi 120 8 matrix -n $small,20000,70001 -f 97 -s ring-ll tree-simple direct-ll
+adopt_as_one "algorithms and protocols, 8 ranks on 2 GPUs"
 # LL128 is used only if a topology guarantees that lines are not split.
 export OMPI_MCA_coll_gpuring_protocol=ll128 OMPI_MCA_coll_gpuring_verbose=1
 OMPI_MCA_coll_gpuring_algorithm=ring mpi 120 2 matrix -n 1,20000 -f 97 -s
@@ -62,12 +59,12 @@ check "ll128 without a topology: the message" says '\[no-ll128\]'
 check "ll128 without a topology: another protocol" silent '\[serves\] .*protocol ll128'
 use_gpus 3
 nvlink_topology 3
+mpi 120 3 matrix -n $small,20000,70001 -f 97 -s ring-ll128 tree-ll128 direct-ll128 two-shot-ll128
 for algorithm in ring tree direct two-shot; do
-    OMPI_MCA_coll_gpuring_algorithm=$algorithm mpi 120 3 matrix -n $small,20000,70001 -f 97 -s
-    check "$algorithm, ll128 over NVLink: obeyed" says '\[serves\] .*protocol ll128'
-    adopt_as_one "$algorithm, ll128, 3 ranks on 3 GPUs"
+    check "$algorithm, ll128 over NVLink: obeyed" says "\[serves\] .* $algorithm, protocol ll128"
 done
-unset OMPI_MCA_coll_gpuring_algorithm OMPI_MCA_coll_gpuring_protocol
+adopt_as_one "ll128, 3 ranks on 3 GPUs"
+unset OMPI_MCA_coll_gpuring_protocol
 
 # Ranks that share GPUs still use the topology. In a ring, ranks of the same GPU are neighbours.
 OMPI_MCA_coll_gpuring_graph_dump_file="$work/graphs" mpi 120 6 matrix -n $small,20000,70001 -f 97 -s
@@ -90,14 +87,13 @@ use_gpus 2
 # less and more, from and to every offset.
 edges=15,16,17,119,120,121,127,128,129,239,241,255,257,511,513
 edges=$edges,8191,8192,8193,15359,15360,15361,16383,16385,24575,24577,46079,46081,65535,65537
-for case in "simple ring" "simple direct" "ll tree" "ll direct" "ll128 ring" "ll128 tree"; do
-    export OMPI_MCA_coll_gpuring_protocol="${case% *}" OMPI_MCA_coll_gpuring_algorithm="${case#* }"
-    case $case in ll128*) use_gpus 3 && nvlink_topology 3 ;; esac
-    mpi 120 3 matrix -m -n $edges -t MPI_UINT8_T -f 2 -s
-    adopt_as_one "$case: misaligned buffers of counts around all bounds"
-done
-unset OMPI_MCA_coll_gpuring_algorithm
-unset OMPI_MCA_coll_gpuring_protocol OMPI_MCA_coll_gpuring_topo_file
+mpi 120 3 matrix -m -n $edges -t MPI_UINT8_T -f 2 -s ring-simple direct-simple tree-ll direct-ll
+adopt_as_one "misaligned buffers of counts around all bounds"
+use_gpus 3
+nvlink_topology 3
+mpi 120 3 matrix -m -n $edges -t MPI_UINT8_T -f 2 -s ring-ll128 tree-ll128
+adopt_as_one "ll128: misaligned buffers of counts around all bounds"
+unset OMPI_MCA_coll_gpuring_topo_file
 use_gpus 2
 OMPI_MCA_coll_gpuring_buffer_size=1m mpi 120 4 matrix -n 1048579 -f 100 -s
 adopt_as_one "4 ranks on 2 GPUs: every 100th combination, 1 Mi + 3 elements"

@@ -26,23 +26,18 @@ small=0,1,2,3,1023,1024,1025
 for layout in "2 1" "3 1" "2 2" "3 3"; do
     ranks=${layout% *} gpus=${layout#* }
     use_gpus "$gpus"
-    for protocol in simple ll ll128; do
-        unset OMPI_MCA_coll_gpuring_topo_file
-        [ $protocol != ll128 ] || [ "$gpus" = 1 ] || nvlink_topology "$gpus"
-        OMPI_MCA_coll_gpuring_protocol=$protocol \
-            mpi 120 "$ranks" matrix -n $small,20000 -f 97 -s
-        adopt_as_one "$protocol, $ranks ranks on $gpus GPUs: every 97th combination"
-    done
+    mpi 120 "$ranks" matrix -n $small,20000 -f 97 -s auto-simple auto-ll
+    adopt_as_one "simple and ll, $ranks ranks on $gpus GPUs: every 97th combination"
+    [ "$gpus" = 1 ] || nvlink_topology "$gpus"
+    mpi 120 "$ranks" matrix -n $small,20000 -f 97 -s auto-ll128
+    adopt_as_one "ll128, $ranks ranks on $gpus GPUs: every 97th combination"
+    unset OMPI_MCA_coll_gpuring_topo_file
 done
-
-unset OMPI_MCA_coll_gpuring_topo_file
 
 # Sizes around lines, slots and windows, from and to every offset.
 edges=15,17,119,121,127,129,511,513,8191,8193,15359,15361,46081
-for algorithm in ring tree direct; do
-    OMPI_MCA_coll_gpuring_algorithm=$algorithm mpi 120 3 matrix -m -n $edges -t MPI_UINT8_T -f 5 -s
-    adopt_as_one "$algorithm: misaligned buffers of counts around all bounds"
-done
+mpi 120 3 matrix -m -n $edges -t MPI_UINT8_T -f 5 -s ring-auto tree-auto direct-auto
+adopt_as_one "misaligned buffers of counts around all bounds"
 mpi 120 3 n3 matrix -n 1,1000,30001 -f 61 -s
 adopt_as_one "3 ranks on 3 nodes: every 61st combination"
 use_gpus 2

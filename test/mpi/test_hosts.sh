@@ -38,13 +38,8 @@ check "the log says shared memory inside, network outside" says '\[serves\] .*sh
 hosts 240 2 matrix -n 1048579 -f 60 -s
 adopt_as_one "4 ranks on 2 hosts, 1 Mi + 3 elements"
 # test_matrix.sh tests all combinations.
-for pair in "ring simple" "tree ll" "direct ll128"; do
-    algorithm=${pair% *} protocol=${pair#* }
-    options="--mca coll_gpuring_algorithm $algorithm --mca coll_gpuring_protocol $protocol"
-    hosts 240 2 matrix -n $small,300001 -f 31 -s
-    adopt_as_one "4 ranks on 2 hosts, $algorithm $protocol"
-done
-options=
+hosts 240 2 matrix -n $small,300001 -f 31 -s ring-simple tree-ll direct-ll128
+adopt_as_one "4 ranks on 2 hosts, algorithms and protocols"
 hosts 120 2 nonblocking
 adopt_as_one "4 ranks on 2 hosts, non-blocking and persistent"
 hosts 120 2 threads

@@ -29,17 +29,12 @@ adopt_as_one "2 ranks on 2 nodes: short and long chunks between nodes"
 mpi 240 7 matrix -n 1048579 -f 60 -s
 adopt_as_one "7 ranks: every 40th combination, 1 Mi + 3 elements"
 
-# Each algorithm with each protocol, on one node or between nodes in turn.
-layout="7 3"
-for algorithm in ring tree direct; do
-    for protocol in simple ll ll128; do
-        [ "$layout" = "5 1" ] && layout="7 3" || layout="5 1"
-        ranks=${layout% *} nodes=${layout#* }
-        OMPI_MCA_coll_gpuring_algorithm=$algorithm OMPI_MCA_coll_gpuring_protocol=$protocol \
-            mpi 240 "$ranks" "n$nodes" matrix -n $small,20000,300001 -f 97 -s
-        adopt_as_one "$algorithm $protocol, $ranks ranks on $nodes nodes"
-    done
-done
+# Each algorithm with each protocol, on one node or between nodes.
+mpi 240 5 matrix -n $small,20000,300001 -f 97 -s ring-ll tree-simple tree-ll128 direct-ll
+adopt_as_one "algorithms and protocols, 5 ranks"
+mpi 240 7 n3 matrix -n $small,20000,300001 -f 97 -s \
+    ring-simple ring-ll128 tree-ll direct-simple direct-ll128
+adopt_as_one "algorithms and protocols, 7 ranks on 3 nodes"
 
 export OMPI_MCA_coll_gpuring_algorithm=two-shot OMPI_MCA_coll_gpuring_check=plans
 mpi 240 6 n3 matrix -n $small,20000,300001 -f 97 -s

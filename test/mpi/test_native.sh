@@ -100,13 +100,13 @@ OMPI_MCA_coll_gpuring_agree_size=3000 mpi 240 4 n2 native -s "$seed" -f 1000000 
 check "4 ranks on 2 nodes, groups of calls of which some are agreed on" says '^ok .* - 15 groups'
 # Small calls with a root are staged, and so are those below the limit between nodes.
 unset OMPI_MCA_coll_gpuring_agree_size
-OMPI_MCA_coll_gpuring_agree_size=10000 guarded mpi 240 4 n2 rooted "$seed" 12
+OMPI_MCA_coll_gpuring_agree_size=10000 guarded mpi 240 4 n2 rooted
 adopt_as_one "4 ranks on 2 nodes, calls with a root, agreed on from 10000 bytes on"
 for nodes in 1 2; do
-    mpi 240 3 n$nodes rooted "$seed" 3 first
+    mpi 240 3 n$nodes rooted first
     adopt_as_one "3 ranks on $nodes node(s), calls with a root before any other"
 done
-OMPI_MCA_coll_gpuring_agree_size=10000 mpi 240 3 n1 rooted "$seed" 1 first
+OMPI_MCA_coll_gpuring_agree_size=10000 mpi 240 3 n1 rooted first
 adopt_as_one "3 ranks on 1 node, agreed on from 10000 bytes on, before any other call"
 OMPI_MCA_coll_gpuring_agree_size=0 mpi 240 4 n2 native -s "$seed" -l 2804 -f 41
 check "without agreements they are staged" says '^not ok .* blocking gather: .* [1-9][0-9]* staged'

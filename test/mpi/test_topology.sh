@@ -41,11 +41,9 @@ for case in "azure-ndv2 8 1" "azure-ndv2 16 2" "hgx-h200-vastai 8 1" "hwloc-dgx2
     name=$1 ranks=$2 nodes=$3
     export OMPI_MCA_coll_gpuring_topo_file="$GPURING_TOPOLOGIES/$name.xml"
     export OMPI_MCA_coll_gpuring_graph_dump_file="$work/used.xml"
-    for algorithm in auto ring tree two-shot; do
-        export OMPI_MCA_coll_gpuring_algorithm=$algorithm
-        OMPI_MCA_coll_gpuring_verbose=1 mpi 240 "$ranks" "n$nodes" matrix -n 1,1000,100003 -f 47 -s
-        adopt_as_one "$name, $ranks ranks on $nodes nodes, algorithm $algorithm"
-    done
+    OMPI_MCA_coll_gpuring_verbose=1 mpi 240 "$ranks" "n$nodes" matrix -n 1,1000,100003 -f 47 -s \
+        auto-auto ring-auto tree-auto two-shot-auto
+    adopt_as_one "$name, $ranks ranks on $nodes nodes"
     check "$name: the log says how many channels" says '\[serves\] .* [0-9]+ channel'
     for containers in "" "--containers"; do
         # shellcheck disable=SC2086
@@ -58,7 +56,7 @@ for case in "azure-ndv2 8 1" "azure-ndv2 16 2" "hgx-h200-vastai 8 1" "hwloc-dgx2
     check "$name: by the topology" grep -q 'source="topology"' "$work/used.xml"
     rm -f "$work/used.xml"
 done
-unset OMPI_MCA_coll_gpuring_algorithm OMPI_MCA_coll_gpuring_graph_dump_file
+unset OMPI_MCA_coll_gpuring_graph_dump_file
 
 export OMPI_MCA_coll_gpuring_topo_file="$GPURING_TOPOLOGIES/azure-ndv2.xml"
 mpi 120 8 matrix -n 1000 -f 47 -s
