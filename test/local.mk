@@ -121,8 +121,6 @@ test_bench_parts_table_LDADD = test/unit/libunit.la libpcigraph.la -lm
 parts_table: test/bench/parts_table
 
 # Tests of the tools through their command lines.
-check_PROGRAMS += test/tools/report_compare
-test_tools_report_compare_LDADD = $(JANSSON_LIBS) -lm
 TESTS += test/tools/test_gpuring_perf.sh test/tools/test_gpuring_perf_compare.sh \
     test/tools/test_gpuring_perf_tuning.sh test/tools/test_gpuring_selftest.sh \
     test/tools/test_gpuring_report.sh test/tools/test_gpuring_topo.sh
@@ -130,7 +128,7 @@ check_LTLIBRARIES += test/tools/selftest_faults.la
 test_tools_selftest_faults_la_SOURCES = test/tools/selftest_faults.c
 test_tools_selftest_faults_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
 test_tools_selftest_faults_la_LIBADD = $(MPI_LIBS)
-EXTRA_DIST += test/tools/lib.sh test/tools/test_gpuring_perf.sh \
+EXTRA_DIST += test/tools/lib.sh test/tools/report_compare.py test/tools/test_gpuring_perf.sh \
     test/tools/test_gpuring_perf_compare.sh test/tools/test_gpuring_perf_tuning.sh \
     test/tools/test_gpuring_report.sh test/tools/test_gpuring_selftest.sh \
     test/tools/test_gpuring_topo.sh
