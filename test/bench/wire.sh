@@ -25,7 +25,8 @@ trap 'rm -rf "$work"' EXIT
 . "$here/../setup.sh"
 mpi_anywhere
 mpi_components "$build/.libs" "$work/none"
-export OMPI_MCA_mpi_yield_when_idle=0 OMPI_MCA_mca_base_component_show_load_errors=0
+export OMPI_MCA_mca_base_component_show_load_errors=0
+[ "$ranks" -gt "$(nproc)" ] || export OMPI_MCA_mpi_yield_when_idle=0
 export OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self,vader OMPI_MCA_coll_gpuring_priority=90
 export OMPI_MCA_coll_gpuring_device=host OMPI_MCA_coll_gpuring_net=verbs
 export OMPI_MCA_coll_gpuring_connect_after=0 GPURING_WIRE_FILE="$work/wire"
