@@ -119,15 +119,21 @@ check "a rank that does not make a call: the message names the call and the rank
 OMPI_MCA_coll_gpuring_net=mpi mpi 60 4 n2 enqueued abort threads
 check "MPI_Abort while calls wait on two nodes: the job ends" test "$status" -eq 42
 check "and nothing crashes" silent 'Segmentation|Signal:|assert'
-killed() { # NODES CODE: the last rank, which is alone on its node if there are two, is killed.
-    run 60 "$MPIRUN" -n 3 --enable-recovery --mca coll_gpuring_priority 90 --mca coll_gpuring_device cuda \
-        "$top_srcdir/test/mpi/as_nodes.sh" "$1" 3 "$programs/enqueued" killed
+killed() { # NODES CODE [OPTIONS]: the last rank, which is alone on its node if there are two, is killed.
+    # shellcheck disable=SC2086
+    run 60 "$MPIRUN" -n 3 ${3-} --enable-recovery --mca coll_gpuring_priority 90 --mca coll_gpuring_device cuda \
+        "$top_srcdir/test/mpi/as_nodes.sh" "$1" 3 "$programs/enqueued" killed threads
     check "a rank is killed, $1 node(s): the streams of the others end, with an error" \
         test "$(grep -c '^ok - rank [01]: its stream ends' "$work/out")" -eq 2
-    check "the message names the rank" says "\\[stream-failed\\].*rank 2.*\\[$2\\]|\\[$2\\] rank 2"
+    check "the message names the rank" says "\\[$2\\].*rank 2|rank 2.*\\[$2\\]"
 }
 killed 1 peer-died
 [ "$nets" = mpi ] || OMPI_MCA_coll_gpuring_net=ucx killed 2 peer-gone
+if "$OMPI_INFO" | grep -q 'FT MPI support: yes'; then
+    OMPI_MCA_coll_gpuring_net=mpi killed 2 mpi-failed "--with-ft ulfm --mca mpi_ft_enable 1"
+else
+    skip "Open MPI without fault tolerance" "a rank is killed, 2 nodes by mpi"
+fi
 rm -f "$GPURING_STANDIN_REPORT"
 
 programs=$top_builddir/tools mpi 60 4 gpuring-perf -m cuda --enqueue -e 64K -f 64 -n 20 --settle 0

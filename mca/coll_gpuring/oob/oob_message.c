@@ -25,6 +25,7 @@ static int message_start(struct ompi_communicator_t *comm, int tag, struct gpuri
                    : MCA_PML_CALL(irecv(message->data, message->bytes, MPI_BYTE, message->peer, tag,
                                         comm, &message->request));
 
+    message->comm = comm;
     if (code != OMPI_SUCCESS) {
         gpuring_error("MPI could not start a message %s rank %d (code %d)",
                       message->sent ? "to" : "from", message->peer, code);
@@ -44,7 +45,9 @@ static int message_finish(struct gpuring_message *message)
     int code;
 
     if (!gpuring_request_done(request)) {
-        return GPURING_AGAIN;
+        /* With fault tolerance, a request of a process that has died does not complete. */
+        return gpuring_compat_lost(message->comm, message->peer) == MPI_SUCCESS ? GPURING_AGAIN
+                                                                                : GPURING_ERR_NET;
     }
     code = request->req_status.MPI_ERROR;
     if (!message->sent) {

@@ -26,6 +26,7 @@ struct gpuring_message {
     void *data;
     size_t bytes;                   /* of a receive: the room, then the number of bytes received */
     struct ompi_request_t *request; /* NULL: not started, or complete */
+    struct ompi_communicator_t *comm;
     /* A counter that is incremented when the message completes, unless it is a send that is
      * complete when it has started. Completions in another thread at that moment may not be
      * counted. NULL: none. */
