@@ -3,6 +3,10 @@
 /*
  * Test MPI_Iallreduce and persistent allreduces: many of them in flight on several communicators,
  * completed in different orders, mixed with blocking calls, while communicators are created.
+ *
+ *   nonblocking          on host memory, persistent calls with a root are left to another component
+ *   nonblocking eager    and short blocking calls with a root, too
+ *   nonblocking all      no calls are left
  */
 #include "sums.h"
 
@@ -110,8 +114,8 @@ static void persistent(const MPI_Comm *comms)
 }
 
 /* On host memory, persistent calls with a root are left to the component that lets ranks run ahead,
- * unless a reduction is large. */
-static void persistent_with_a_root(MPI_Comm comm)
+ * unless a reduction is large. all: a parameter selects the algorithm, so all calls are served. */
+static void persistent_with_a_root(MPI_Comm comm, bool all)
 {
     static const int lengths[] = {64, 16384}; /* elements of 4 bytes */
     long long calls = harness_pvar("coll_gpuring_calls");
@@ -138,8 +142,43 @@ static void persistent_with_a_root(MPI_Comm comm)
         free(out);
     }
     calls = harness_pvar("coll_gpuring_calls") - calls;
-    harness_check(good && (calls == 1 || !harness_have_component()),
+    harness_check(good && (calls == (all ? 4 : 1) || !harness_have_component()),
                   "persistent calls with a root: %lld of 4 are served", calls);
+}
+
+/*
+ * Make blocking and non-blocking calls with a root of the same shapes. eager: blocking calls of
+ * messages that MPI sends eagerly are left to another component. Other calls, and those with counts
+ * for each rank, are served.
+ */
+static void forms_with_a_root(MPI_Comm comm, bool eager)
+{
+    static const int sizes[] = {8, 65408, 65409};
+    int displacements[] = {0, 8}, counts[] = {8, 8};
+    char *data = calloc(1, 65409), gathered[16];
+    long long calls = harness_pvar("coll_gpuring_calls");
+    bool good = true;
+
+    for (int i = 0; i < 12; i++) { /* the second time, the shapes are known */
+        int last = sizes[i % 3] - 1;
+        MPI_Request request = MPI_REQUEST_NULL;
+
+        data[last] = (char) (harness_rank == 1 ? i + 1 : 0);
+        good = (i / 3 % 2 == 0
+                    ? MPI_Bcast(data, last + 1, MPI_BYTE, 1, comm)
+                    : MPI_Ibcast(data, last + 1, MPI_BYTE, 1, comm, &request)) == MPI_SUCCESS &&
+               MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS && data[last] == i + 1 && good;
+    }
+    if (harness_size == 2) {
+        good = MPI_Allgatherv(data, 8, MPI_BYTE, gathered, counts, displacements, MPI_BYTE, comm) ==
+                   MPI_SUCCESS &&
+               good;
+    }
+    calls = harness_pvar("coll_gpuring_calls") - calls;
+    harness_check(
+        good && (calls == 12 + (harness_size == 2) - (eager ? 4 : 0) || !harness_have_component()),
+        "blocking and non-blocking calls with a root: %lld are served", calls);
+    free(data);
 }
 
 /* A persistent operation that is never started can be freed. */
@@ -321,7 +360,8 @@ int main(int argc, char **argv)
                       calls);
     }
     if (!harness_on_gpu() && harness_size > 1) {
-        persistent_with_a_root(comms[2]);
+        persistent_with_a_root(comms[2], argc > 1 && strcmp(argv[1], "all") == 0);
+        forms_with_a_root(comms[2], argc > 1 && strcmp(argv[1], "eager") == 0);
     }
     copy_made_amid_calls(comms[1]);
     if (harness_size > 1) {

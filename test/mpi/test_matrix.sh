@@ -15,8 +15,9 @@ for sample in "2 1 1" "5 3 1" "1 1 5" "3 1 5" "4 1 5" "7 1 11" "2 2 5" "8 4 11";
     set -- $sample
     serve=-s
     [ "$1" -gt 1 ] || serve=
+    [ "$1 $2" = "2 2" ] && algorithm=direct || algorithm=auto # otherwise some calls are delegated
     # shellcheck disable=SC2086
-    mpi 240 "$1" "n$2" matrix -n $small -f "$3" $serve
+    OMPI_MCA_coll_gpuring_algorithm=$algorithm mpi 240 "$1" "n$2" matrix -n $small -f "$3" $serve
     adopt_as_one "$1 ranks on $2 nodes: one of $3 types and operations, counts $small"
 done
 
@@ -24,7 +25,7 @@ mpi 240 2 matrix -n 1048579 -f 12 -s
 adopt_as_one "2 ranks: every sixth combination, 1 Mi + 3 elements"
 mpi 240 4 n2 matrix -n 1048579 -f 60 -s
 adopt_as_one "4 ranks on 2 nodes: every 40th combination, 1 Mi + 3 elements"
-mpi 240 2 n2 matrix -n 16353,60000,300001 -f 60 -s
+OMPI_MCA_coll_gpuring_algorithm=direct mpi 240 2 n2 matrix -n 16353,60000,300001 -f 60 -s
 adopt_as_one "2 ranks on 2 nodes: short and long chunks between nodes"
 mpi 240 7 matrix -n 1048579 -f 60 -s
 adopt_as_one "7 ranks: every 40th combination, 1 Mi + 3 elements"

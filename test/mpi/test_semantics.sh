@@ -24,6 +24,13 @@ for layout in "2 1" "4 1" "4 2"; do
     mpi 120 "$ranks" "n$nodes" barrier "$work/counters"
     adopt "$ranks ranks on $nodes nodes"
 done
+# Two ranks on two nodes leave some blocking calls to another component, unless an algorithm is selected.
+export OMPI_MCA_coll_gpuring_net=mpi
+mpi 120 2 n2 nonblocking eager
+adopt "2 ranks on 2 nodes"
+OMPI_MCA_coll_gpuring_algorithm=direct mpi 120 2 n2 nonblocking all
+adopt "2 ranks on 2 nodes, coll_gpuring_algorithm=direct"
+unset OMPI_MCA_coll_gpuring_net
 run 120 "$MPIRUN" -n 4 --mca coll_gpuring_priority 0 "$programs/barrier" "$work/counters"
 adopt_as_one "4 ranks without the component, barriers"
 

@@ -4,6 +4,7 @@
 #include "test/unit/unit.h"
 
 #include "mca/coll_gpuring/engine/select.h"
+#include "mca/coll_gpuring/params.h"
 
 /* Two-shot replaces rings between nodes, and needs fewer hops. In a node it does so on request. */
 TEST(two_shot_replaces_rings_between_nodes)
@@ -189,4 +190,65 @@ TEST(unknown_lengths_do_not_go_by_node)
     gpuring_select(&config, GPURING_COLLECTIVE_ALLTOALL, GPURING_COUNT_UNKNOWN, 1, &choice);
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_DIRECT);
     assert_false(choice.delegated);
+}
+
+/* Blocking calls whose messages MPI sends eagerly, and persistent calls with a root, are delegated
+ * on hosts, unless a parameter, the tuning file or the order of a reduction decides. */
+TEST(forms_are_delegated_by_size)
+{
+    struct gpuring_tuning_rule rule = {.collective = GPURING_COLLECTIVE_BCAST,
+                                       .bytes = {0, UINT64_MAX},
+                                       .algorithm = GPURING_PARAM_ALGORITHM_DIRECT};
+    struct gpuring_tuning tuning = {.rules = &rule, .count = 1};
+    const struct gpuring_select_config usual = {
+        .algorithm = -1,
+        .protocol = -1,
+        .nranks = 2,
+        .nnodes = 2,
+        .host = true,
+        .any_memory = true,
+        .plans = {[GPURING_COLLECTIVE_ALLREDUCE] = 1u << GPURING_ALGORITHM_DIRECT,
+                  [GPURING_COLLECTIVE_BCAST] = 1u << GPURING_ALGORITHM_DIRECT,
+                  [GPURING_COLLECTIVE_REDUCE] = 1u << GPURING_ALGORITHM_DIRECT}};
+    enum { DIRECT = 1, PROTOCOL, FILE_RULE, ORDER, NODE, NET, GPU };
+    const struct {
+        enum gpuring_collective collective;
+        uint64_t bytes;
+        int change;
+        bool blocking, persistent;
+    } cases[] = {
+        {GPURING_COLLECTIVE_BCAST, 8, 0, true, true},
+        {GPURING_COLLECTIVE_BCAST, 65408, 0, true, true},
+        {GPURING_COLLECTIVE_BCAST, 65409, 0, false, true},
+        {GPURING_COLLECTIVE_BCAST, GPURING_COUNT_UNKNOWN, 0, false, true},
+        {GPURING_COLLECTIVE_REDUCE, 65408, 0, true, true},
+        {GPURING_COLLECTIVE_REDUCE, 65536, 0, false, false},
+        {GPURING_COLLECTIVE_ALLREDUCE, 8, 0, false, false},
+        {GPURING_COLLECTIVE_BCAST, 8, DIRECT, false, false},
+        {GPURING_COLLECTIVE_BCAST, 8, PROTOCOL, false, true},
+        {GPURING_COLLECTIVE_BCAST, 8, FILE_RULE, false, false},
+        {GPURING_COLLECTIVE_BCAST, 8, ORDER, true, true},
+        {GPURING_COLLECTIVE_REDUCE, 8, ORDER, false, false},
+        {GPURING_COLLECTIVE_BCAST, 8, NODE, false, true},
+        {GPURING_COLLECTIVE_BCAST, 8, NET, false, true},
+        {GPURING_COLLECTIVE_REDUCE, 8, GPU, false, false},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct gpuring_select_config config = usual;
+        struct gpuring_selection choice;
+        int change = cases[i].change;
+
+        config.algorithm = change == DIRECT ? (int) GPURING_ALGORITHM_DIRECT : -1;
+        config.protocol = change == PROTOCOL ? (int) GPURING_PROTOCOL_SIMPLE : -1;
+        config.tuning = change == FILE_RULE ? &tuning : NULL;
+        config.in_order = change == ORDER;
+        config.nnodes = change == NODE ? 1 : 2;
+        config.host = change != GPU;
+        config.any_memory = change != NODE && change != NET && change != GPU;
+        gpuring_select(&config, cases[i].collective, cases[i].bytes, 1, &choice);
+        assert_false(choice.delegated);
+        assert_int_equal(choice.blocking_delegated, cases[i].blocking);
+        assert_int_equal(choice.persistent_delegated, cases[i].persistent);
+    }
 }

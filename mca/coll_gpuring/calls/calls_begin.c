@@ -158,20 +158,6 @@ static bool is_early(const module_t *self, const struct gpuring_served *served,
            gpuring_agree_bytes(self, call) < (first - number + 1) * EARLY_BYTES;
 }
 
-/* Return true if a persistent call is left to the previous component, unless the user's choice of
- * an algorithm, or of an order of reductions, says otherwise. */
-static bool is_ahead(const module_t *self, const struct gpuring_call *call)
-{
-    /* Partner: complete in wireup.c. */
-    const struct gpuring_engine *engine = __atomic_load_n(&self->engine, __ATOMIC_ACQUIRE);
-    bool by_size = engine != NULL ? engine->choice_config.algorithm < 0
-                                  : gpuring_params.algorithm == GPURING_PARAM_ALGORITHM_AUTO;
-
-    return gpuring_process.device_ops->kind == GPURING_DEVICE_HOST && by_size &&
-           !(gpuring_params.deterministic && gpuring_collective_reduces(call->collective)) &&
-           gpuring_agree_bytes(self, call) < gpuring_select_ahead_limit(call->collective);
-}
-
 /* Vote in a call in which some ranks may use GPU buffers and others host buffers. The ranks vote in
  * every call in which all of them are able to. Returns NONE, or the reason for delegating the
  * call. */
@@ -215,10 +201,6 @@ enum gpuring_reason gpuring_call_begin(struct gpuring_description *d, struct gpu
         (reason == GPURING_REASON_NONE || reason == GPURING_REASON_MEMORY) &&
         is_early(self, served, *call, number)) {
         return reason == GPURING_REASON_NONE ? GPURING_REASON_EARLY : reason;
-    }
-    if (d->form == GPURING_PERSISTENT && *status == GPURING_OK && reason == GPURING_REASON_NONE &&
-        is_ahead(self, *call)) {
-        return GPURING_REASON_TUNED;
     }
     if (votes) {
         return *status == GPURING_OK ? vote(self, *call, pending, reason, number) : reason;

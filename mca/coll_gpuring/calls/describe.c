@@ -333,6 +333,7 @@ enum gpuring_reason gpuring_call_describe(struct gpuring_description *d, struct 
     *call = (struct gpuring_call){.collective = served->collective,
                                   .name = served->name,
                                   .root = arguments->root,
+                                  .counts = served->sizes == GPURING_SIZES_COUNTS,
                                   .type = GPURING_TYPE_BYTE,
                                   .op = GPURING_OP_BOR,
                                   .element_size = 1};

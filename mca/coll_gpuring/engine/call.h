@@ -52,7 +52,8 @@ static inline enum gpuring_algorithm gpuring_set_algorithm(int set)
 
 /* The selected way to run a call (select.h). */
 struct gpuring_selection {
-    bool delegated; /* left to the previous component, equally on all ranks */
+    /* Left to the previous component, equally on all ranks: all calls, or only calls of a form. */
+    bool delegated, blocking_delegated, persistent_delegated;
     enum gpuring_algorithm algorithm;
     int set; /* of connections, see GPURING_SET_SMALL */
     enum gpuring_protocol protocol;
@@ -71,6 +72,7 @@ struct gpuring_call {
     void *output;   /* in place: equal to input, or overlapping as MPI specifies */
     uint64_t count; /* elements of the vector or of the longest block; GPURING_COUNT_UNKNOWN if not
                        all ranks know it */
+    bool counts;    /* the arguments include a count for each rank */
     uint32_t type;  /* enum gpuring_type */
     uint32_t op;    /* enum gpuring_op */
     uint32_t element_size; /* bytes */

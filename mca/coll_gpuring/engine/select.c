@@ -239,23 +239,6 @@ uint64_t gpuring_select_small_limit(enum gpuring_collective collective, uint64_t
 }
 
 /*
- * A persistent call runs when all ranks have started it. With the previous component, ranks of a
- * call with a root may run ahead of the others, which is faster on host memory. Only reductions of
- * large vectors are faster here. Measured with 2 ranks: doc/results/collectives.md.
- */
-uint64_t gpuring_select_ahead_limit(enum gpuring_collective collective)
-{
-    static const uint64_t limits[GPURING_COLLECTIVE_COUNT] = {
-        [GPURING_COLLECTIVE_BCAST] = UINT64_MAX,
-        [GPURING_COLLECTIVE_REDUCE] = 64 << 10,
-        [GPURING_COLLECTIVE_GATHER] = UINT64_MAX,
-        [GPURING_COLLECTIVE_SCATTER] = UINT64_MAX,
-    };
-
-    return limits[collective];
-}
-
-/*
  * Return the largest size at which the previous component is faster; 0: at no size.
  *
  * Ranks that take turns on a GPU need 146 us for each turn, whatever they do in it, and several
@@ -284,6 +267,43 @@ static uint64_t previous_limit(const struct gpuring_select_config *config,
     uint64_t small = config->host ? 0 : gpuring_select_small_limit(collective, config->agree_size);
 
     return max_of(max_of(turns, ranks), small > 0 ? small - 1 : 0);
+}
+
+static bool is_within(const struct request *request, uint64_t limit)
+{
+    return limit > 0 && request->all <= limit;
+}
+
+/*
+ * Return true if blocking calls are left to the previous component. MPI sends messages of this size
+ * without waiting for the receiver. Between two ranks over messages of MPI, a call then takes only
+ * the time that the processor needs for it, and other components execute fewer instructions.
+ * Non-blocking calls are faster here, and so are most allreduces. Measured with TCP:
+ * doc/results/ucx.md.
+ */
+static bool is_eager(const struct gpuring_select_config *config, const struct request *request)
+{
+    return config->any_memory && config->nranks == 2 && config->protocol < 0 &&
+           request->collective != GPURING_COLLECTIVE_ALLREDUCE &&
+           request->bytes <= GPURING_FIFO_WANTED;
+}
+
+/*
+ * Return true if persistent calls are left to the previous component. They run when all ranks have
+ * started them. With the previous component, ranks of a call with a root may run ahead of the
+ * others, which is faster on host memory. Only reductions of large vectors are faster here.
+ * Measured with 2 ranks: doc/results/collectives.md.
+ */
+static bool is_ahead(const struct gpuring_select_config *config, const struct request *request)
+{
+    static const uint64_t limits[GPURING_COLLECTIVE_COUNT] = {
+        [GPURING_COLLECTIVE_BCAST] = UINT64_MAX,
+        [GPURING_COLLECTIVE_REDUCE] = (64 << 10) - 1,
+        [GPURING_COLLECTIVE_GATHER] = UINT64_MAX,
+        [GPURING_COLLECTIVE_SCATTER] = UINT64_MAX,
+    };
+
+    return config->host && is_within(request, limits[request->collective]);
 }
 
 /* The choice of one rule for a request. -1: the rule names no algorithm, or no protocol. */
@@ -324,11 +344,6 @@ static const struct gpuring_model_entry *model_of(const struct gpuring_select_co
     return &config->model.entry[collective][entry];
 }
 
-static bool is_within(const struct request *request, uint64_t limit)
-{
-    return limit > 0 && request->all <= limit;
-}
-
 /* List the rules: parameters, the tuning file, sizes at which other components are faster, the cost
  * model, and the built-in limits. */
 static void list_rules(const struct gpuring_select_config *config, struct request *request,
@@ -364,14 +379,17 @@ static void list_rules(const struct gpuring_select_config *config, struct reques
     add_rule(rules, !modelled && request->bytes <= limits->ll128, -1, GPURING_PROTOCOL_LL128);
 }
 
-/* Choose the algorithm of the first rule that names an existing one. The call is delegated if an
- * earlier rule delegates it. Reductions in order are delegated only if they have no plan, because
- * other components fold in other orders. */
+/*
+ * Choose the algorithm of the first rule that names an existing one. The call is delegated if an
+ * earlier rule delegates it. If neither a parameter nor the tuning file has chosen, calls of some
+ * forms are delegated. Reductions in order are delegated only if they have no plan, because other
+ * components fold in other orders.
+ */
 static void choose_algorithm(const struct gpuring_select_config *config,
                              const struct request *request, const struct rules *rules,
                              struct gpuring_selection *choice)
 {
-    bool kept = config->in_order && gpuring_collective_reduces(request->collective);
+    bool kept = config->in_order && gpuring_collective_reduces(request->collective), by_size;
     int i = 0, previous = -1;
 
     while (i < rules->count && !exists(config, request, rules->rule[i].algorithm)) {
@@ -387,6 +405,9 @@ static void choose_algorithm(const struct gpuring_select_config *config,
         plans_of(config, request) == 0 ||
         (!kept && previous >= 0 &&
          !(previous == 1 && has_protocol(config, (int) choice->algorithm, config->protocol)));
+    by_size = !kept && i > 1 && previous < 0;
+    choice->blocking_delegated = by_size && is_eager(config, request);
+    choice->persistent_delegated = by_size && is_ahead(config, request);
 }
 
 /* Choose the protocol of the first rule that names a protocol which the connections have. */

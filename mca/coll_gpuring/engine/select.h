@@ -65,10 +65,6 @@ void gpuring_select(const struct gpuring_select_config *config, enum gpuring_col
  */
 uint64_t gpuring_select_small_limit(enum gpuring_collective collective, uint64_t agree_size);
 
-/* Return the size below which the previous component is faster for persistent calls on host memory.
- * UINT64_MAX: at every size. */
-uint64_t gpuring_select_ahead_limit(enum gpuring_collective collective);
-
 /* Return true if a plan of an algorithm must be made. wanted: bits 1 << enum gpuring_algorithm, of
  * the algorithms that the parameter, the tuning file or the cost model names. */
 bool gpuring_select_eligible(enum gpuring_algorithm algorithm, int nranks, int nnodes,

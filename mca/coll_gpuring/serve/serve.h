@@ -240,6 +240,17 @@ static inline bool gpuring_serve_select(const struct mca_coll_gpuring_module_t *
     return true;
 }
 
+/* Return true if the selection leaves a call to the previous component. coll/tuned can hang in
+ * blocking calls with counts (calls_begin.c). */
+static inline bool gpuring_serve_leaves(const struct gpuring_call *call, enum gpuring_form form)
+{
+    const struct gpuring_selection *choice = &call->choice;
+
+    return choice->delegated ||
+           (form == GPURING_BLOCKING && choice->blocking_delegated && !call->counts) ||
+           (form == GPURING_PERSISTENT && choice->persistent_delegated);
+}
+
 /*
  * Decide whether a call runs, waits or is delegated, and select how it runs. busy: earlier calls
  * have not ended, or the result of this one must be checked. On entry *reason is NONE, or the
@@ -259,7 +270,7 @@ static inline enum gpuring_decision gpuring_serve_decide(
     };
 
     if (*reason == GPURING_REASON_NONE) {
-        known.tuned = gpuring_serve_select(module, call) && call->choice.delegated;
+        known.tuned = gpuring_serve_select(module, call) && gpuring_serve_leaves(call, form);
         known.unconnected = known.state == GPURING_STATE_READY && !call->selected;
         known.unconnectable =
             known.unconnected && (module->engine->unconnectable & 1u << call->choice.set) != 0;
