@@ -11,6 +11,8 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
+#define CQ_MOST_ENTRIES 65536 /* 4 MiB; a larger one may be refused by a device or a limit */
+
 /*
  * Register memory. GPU memory is registered through dma-buf or the kernel's peer memory. The
  * registration allows PCIe to reorder writes (relaxed ordering) if the library hides this flag from
@@ -127,6 +129,7 @@ int gpuring_verbs_cq_get(struct gpuring_net *net, struct gpuring_verbs_adapter *
         existing += cq->room;
     }
     /* The sizes double, because all queues are polled in turn. */
+    existing = existing > CQ_MOST_ENTRIES ? CQ_MOST_ENTRIES : existing;
     want = want > existing ? want : existing;
     want = want > entries ? want : entries;
     want = want > most ? most : want;
