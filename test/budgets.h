@@ -47,14 +47,14 @@
 #define BUDGET_POLL   (BUDGET_ENTER + 1) /* only for long kernels: flags signal the end of others */
 #define BUDGET_FOLLOW 3 /* the default stream: query for captures, event, and wait for it */
 #define BUDGET_LAUNCH (BUDGET_ENTER + 2 + BUDGET_FOLLOW) /* set a graph, and launch it */
-/* Two copies, and a check of the stream's context. */
+/* Two copies, waits for both, and a check of the stream's context. */
 #define BUDGET_STAGED (5 + 2 * BUDGET_FOLLOW)
 
 #define BUDGET_ALLREDUCE (2 + BUDGET_LAUNCH) /* each buffer is queried once */
 #define BUDGET_IN_PLACE  (1 + BUDGET_LAUNCH)
-#define BUDGET_SCAN      (2 + 4 * BUDGET_ENTER + BUDGET_STAGED) /* both copies are waited for */
-#define BUDGET_BCAST     (1 + 4 * BUDGET_ENTER + BUDGET_STAGED)
-#define BUDGET_SENDRECV  (2 + 3 * BUDGET_ENTER + BUDGET_STAGED) /* one copy is waited for */
+#define BUDGET_SCAN      (2 + 2 * BUDGET_ENTER + BUDGET_STAGED) /* once for each copy */
+#define BUDGET_BCAST     (1 + 2 * BUDGET_ENTER + BUDGET_STAGED)
+#define BUDGET_SENDRECV  (2 + 2 * BUDGET_ENTER + BUDGET_STAGED)
 
 /* A call in a stream (test/mpi/enqueued.c): query for captures, and launch. */
 #define BUDGET_ENQUEUE (BUDGET_ENTER + 2)

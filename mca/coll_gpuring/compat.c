@@ -31,13 +31,6 @@
 
 #define HELP_FILE "help-mpi-coll-gpuring.txt"
 
-int gpuring_compat_world_rank(struct ompi_communicator_t *comm, int rank)
-{
-    opal_process_name_t name = ompi_group_get_proc_name(comm->c_remote_group, rank);
-
-    return name.jobid == ompi_proc_local()->super.proc_name.jobid ? (int) name.vpid : -1;
-}
-
 const char *gpuring_compat_host(struct ompi_communicator_t *comm, int rank)
 {
     ompi_proc_t *proc = ompi_group_peer_lookup(comm->c_local_group, rank);

@@ -147,10 +147,6 @@ static inline bool gpuring_compat_internal_bcast(gpuring_count_t count,
 void gpuring_compat_publish(uint32_t word);
 bool gpuring_compat_published(struct ompi_communicator_t *comm, int rank, uint32_t *word);
 
-/* Return the rank in MPI_COMM_WORLD of a process of this job, or -1 if it belongs to another job.
- * `rank` is a rank that messages are sent to, in the remote group of an intercommunicator. */
-int gpuring_compat_world_rank(struct ompi_communicator_t *comm, int rank);
-
 /* Fault tolerance (5.0 and later). Return MPI_SUCCESS if a message may arrive from this rank (or
  * MPI_ANY_SOURCE), otherwise the MPI error. */
 static inline int gpuring_compat_lost(struct ompi_communicator_t *comm, int rank)
@@ -208,7 +204,11 @@ bool gpuring_compat_cuda_aware(void);
 
 /* Return the MPI error code of a negative gpuring_status, or MPI_SUCCESS for 0. The code belongs to
  * an error class of MPI, and its string states the cause (compat_error.c). Threads: any. */
-int gpuring_compat_error(int status);
+int gpuring_compat_error_code(int status);
+static inline int gpuring_compat_error(int status)
+{
+    return status == 0 ? MPI_SUCCESS : gpuring_compat_error_code(status);
+}
 /* Forget the codes, because MPI_Finalize frees them. New codes are created if MPI is used again. */
 void gpuring_compat_errors_forget(void);
 

@@ -83,13 +83,10 @@ static int make(int status, int class)
                : 0;
 }
 
-int gpuring_compat_error(int status)
+int gpuring_compat_error_code(int status)
 {
     int class = class_of(status), code = 0;
 
-    if (status == GPURING_OK) {
-        return MPI_SUCCESS;
-    }
     if (has_own_code(status, class) && is_time()) {
         pthread_mutex_lock(&made.lock);
         if (made.code[-status] == 0) {

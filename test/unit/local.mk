@@ -96,6 +96,7 @@ test_unit_libunit_la_SOURCES = \
     test/unit/collective_calls.c \
     test/unit/collective_calls.h \
     test/unit/connect_infos.h \
+    test/unit/copy_rows.h \
     test/unit/descriptors.h \
     test/unit/fake_sysfs.c \
     test/unit/fake_sysfs.h \

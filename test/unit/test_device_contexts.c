@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "mca/coll_gpuring/util/status.h"
+#include "test/unit/copy_rows.h"
 #include "test/unit/cuda_ranks.h"
 
 static const struct gpuring_device_ops *const ops = &gpuring_device_cuda;
@@ -60,13 +61,13 @@ static void contexts_body(void)
     CUDA_REQUIRE(ops->copy(stream, q, from, sizeof from) == GPURING_OK);
     CUDA_REQUIRE(ops->synchronize(stream) == GPURING_OK);
     CUDA_REQUIRE(ops->copy(stream, p, q, sizeof from) == GPURING_OK);
-    CUDA_REQUIRE(ops->copy_rows(stream, to, 1000, p, 1000, 500, 3) == GPURING_OK);
+    CUDA_REQUIRE(copy_rows(ops, stream, to, 1000, p, 1000, 500, 3) == GPURING_OK);
     while (ops->copied(stream) == GPURING_AGAIN) {
         sched_yield();
     }
-    CUDA_REQUIRE(ops->copy_rows(stream, (uint8_t *) p + 500, 1000, (uint8_t *) q + 500, 1000, 500,
-                                3) == GPURING_OK);
-    CUDA_REQUIRE(ops->copy_rows(stream, to + 500, 1000, (uint8_t *) q + 500, 1000, 500, 3) ==
+    CUDA_REQUIRE(copy_rows(ops, stream, (uint8_t *) p + 500, 1000, (uint8_t *) q + 500, 1000, 500,
+                           3) == GPURING_OK);
+    CUDA_REQUIRE(copy_rows(ops, stream, to + 500, 1000, (uint8_t *) q + 500, 1000, 500, 3) ==
                  GPURING_OK);
     while (ops->copied(stream) == GPURING_AGAIN) {
         sched_yield();
@@ -108,7 +109,7 @@ static void failing_copies_body(void)
     for (int copy = 0; copy < 3; copy++) {
         started = copy == 0   ? ops->copy(stream, q, bytes, sizeof bytes)
                   : copy == 1 ? ops->copy(stream, p, q, sizeof bytes)
-                              : ops->copy_rows(stream, p, 10, q, 10, 10, 2);
+                              : copy_rows(ops, stream, p, 10, q, 10, 10, 2);
         ended = started == GPURING_OK ? ops->synchronize(stream) : started;
         CUDA_REQUIRE(ended <= GPURING_OK);
     }

@@ -18,6 +18,7 @@
 
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
+#include "test/unit/copy_rows.h"
 #include "test/unit/cuda_ranks.h"
 
 static const struct gpuring_device_ops *const ops = &gpuring_device_cuda;
@@ -123,8 +124,8 @@ static void rows_body(void)
     }
     CUDA_REQUIRE(ops->alloc(device, 7 * 200, &memory) == GPURING_OK);
     CUDA_REQUIRE(ops->stream_create(device, &stream) == GPURING_OK);
-    CUDA_REQUIRE(ops->copy_rows(stream, memory, 200, from, 130, 100, 7) == GPURING_OK);
-    CUDA_REQUIRE(ops->copy_rows(stream, to, 300, memory, 200, 100, 7) == GPURING_OK);
+    CUDA_REQUIRE(copy_rows(ops, stream, memory, 200, from, 130, 100, 7) == GPURING_OK);
+    CUDA_REQUIRE(copy_rows(ops, stream, to, 300, memory, 200, 100, 7) == GPURING_OK);
     CUDA_REQUIRE(ops->synchronize(stream) == GPURING_OK);
     for (size_t i = 0; i < sizeof to; i++) {
         CUDA_REQUIRE(to[i] == (i % 300 < 100 ? from[i / 300 * 130 + i % 300] : 0));

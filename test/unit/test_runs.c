@@ -199,11 +199,12 @@ TEST(packed_copies_have_the_bytes_in_order)
         }
         gpuring_runs_end(&runs);
         assert_int_equal(runs.bytes, used);
-        gpuring_runs_copy(&gpuring_device_host, NULL, user, packed, &runs, true, true);
+        gpuring_device_host.copy_runs(NULL, user, packed, &runs,
+                                      GPURING_COPY_IN | GPURING_COPY_PACKED);
         assert_memory_equal(packed, expected, used);
         memcpy(again, user, sizeof user);
         gpuring_runs_fill(&runs, (char *) again, 0);
-        gpuring_runs_copy(&gpuring_device_host, NULL, again, packed, &runs, false, true);
+        gpuring_device_host.copy_runs(NULL, again, packed, &runs, GPURING_COPY_PACKED);
         assert_memory_equal(again, user, sizeof user);
         gpuring_runs_free(&element);
         gpuring_runs_free(&runs);

@@ -22,6 +22,7 @@
 
 struct gpuring_device; /* an opened device of a process */
 struct gpuring_stream;
+struct gpuring_runs; /* bytes of a user's buffer: runs.h */
 
 enum gpuring_pointer_kind {
     GPURING_POINTER_HOST,       /* unknown to the device's driver */
@@ -79,6 +80,12 @@ enum gpuring_default_stream {
     GPURING_DEFAULT_STREAM_WAIT, /* kernels and copies of the call wait for it */
     GPURING_DEFAULT_STREAM_WARN, /* one message, if one of the first 100 calls detects it */
     GPURING_DEFAULT_STREAM_NONE,
+};
+
+enum gpuring_copy_how {
+    GPURING_COPY_IN = 1,     /* from the user's buffer; otherwise to it */
+    GPURING_COPY_PACKED = 2, /* runs are packed in the other buffer; otherwise at their offsets */
+    GPURING_COPY_WAIT = 4,   /* wait for the end of all copies of the stream */
 };
 
 struct gpuring_device_ops {
@@ -177,10 +184,10 @@ struct gpuring_device_ops {
      * copies with `copied` or `synchronize`. The first copy after that follows the application's
      * default stream. */
     int (*copy)(struct gpuring_stream *stream, void *to, const void *from, size_t bytes);
-    /* Start to copy `rows` pieces of `bytes` bytes, whose distance is the pitch of each side. bytes
-     * <= pitch < 2^31. */
-    int (*copy_rows)(struct gpuring_stream *stream, void *to, size_t to_pitch, const void *from,
-                     size_t from_pitch, size_t bytes, size_t rows);
+    /* Copy runs between a user's buffer and another one. how: bits of enum gpuring_copy_how. After
+     * an error, or with GPURING_COPY_WAIT, all copies of the stream have ended on return. */
+    int (*copy_runs)(struct gpuring_stream *stream, const void *user, const void *other,
+                     const struct gpuring_runs *runs, unsigned how);
     int (*copied)(struct gpuring_stream *stream); /* for copies: GPURING_AGAIN while they run */
     /* Start or resume a work. poll returns GPURING_OK when all lanes have finished, GPURING_AGAIN
      * while they run, and otherwise an error. The work remains in use until poll returns GPURING_OK

@@ -24,6 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "mca/coll_gpuring/device/runs.h"
 #include "mca/coll_gpuring/util/list.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -333,12 +334,16 @@ static int host_copy(struct gpuring_stream *stream, void *to, const void *from, 
     return GPURING_OK;
 }
 
-static int host_copy_rows(struct gpuring_stream *stream, void *to, size_t to_pitch,
-                          const void *from, size_t from_pitch, size_t bytes, size_t rows)
+static int host_copy_runs(struct gpuring_stream *stream, const void *user, const void *other,
+                          const struct gpuring_runs *runs, unsigned how)
 {
     (void) stream;
-    for (size_t row = 0; row < rows; row++) {
-        memcpy((char *) to + row * to_pitch, (const char *) from + row * from_pitch, bytes);
+    for (size_t i = 0; i < runs->count; i++) {
+        struct gpuring_copy copy = gpuring_run_copy(gpuring_runs_at(runs, i), user, other, how);
+
+        for (size_t row = 0; row < copy.rows; row++) {
+            memcpy(copy.to + row * copy.to_pitch, copy.from + row * copy.from_pitch, copy.bytes);
+        }
     }
     return GPURING_OK;
 }
@@ -380,7 +385,7 @@ const struct gpuring_device_ops gpuring_device_host = {
     .stream_create = host_stream_create,
     .stream_destroy = host_stream_destroy,
     .copy = host_copy,
-    .copy_rows = host_copy_rows,
+    .copy_runs = host_copy_runs,
     .copied = host_synchronize,
     .launch = host_launch,
     .poll = host_poll,

@@ -165,35 +165,6 @@ void gpuring_runs_fill(const struct gpuring_runs *runs, char *buffer, int byte)
     }
 }
 
-/* Compute an address as an integer, because buffers may begin outside their memory. */
-static char *address(const void *buffer, ptrdiff_t offset)
-{
-    return (char *) ((uintptr_t) buffer + (uintptr_t) offset);
-}
-
-int gpuring_runs_copy(const struct gpuring_device_ops *ops, struct gpuring_stream *stream,
-                      const void *user, const void *other, const struct gpuring_runs *runs, bool in,
-                      bool packed)
-{
-    int status = GPURING_OK;
-
-    for (size_t i = 0; i < runs->count && status == GPURING_OK; i++) {
-        const struct gpuring_run *run = gpuring_runs_at(runs, i);
-        char *there = address(other, packed ? (ptrdiff_t) run->packed : run->offset);
-        char *here = address(user, run->offset), *from = in ? here : there;
-        char *to = in ? there : here;
-        size_t user_pitch = (size_t) run->stride, pitch = packed ? run->pitch : user_pitch;
-        size_t to_pitch = in ? pitch : user_pitch, from_pitch = in ? user_pitch : pitch;
-
-        if (run->rows == 1) {
-            status = ops->copy(stream, to, from, run->bytes);
-        } else {
-            status = ops->copy_rows(stream, to, to_pitch, from, from_pitch, run->bytes, run->rows);
-        }
-    }
-    return status;
-}
-
 int gpuring_device_copy(const struct gpuring_device_ops *ops, struct gpuring_device *device,
                         void *to, const void *from, size_t bytes)
 {

@@ -25,6 +25,30 @@ struct gpuring_run {
     size_t packed, pitch;
 };
 
+/* A copy of rows. With one row, the pitches are undefined. */
+struct gpuring_copy {
+    char *to;
+    const char *from;
+    size_t to_pitch, from_pitch, bytes, rows;
+};
+
+/* Return the copy of a run (copy_runs in device.h). Addresses are computed as integers, because
+ * buffers may begin outside their memory. */
+static inline struct gpuring_copy gpuring_run_copy(const struct gpuring_run *run, const void *user,
+                                                   const void *other, unsigned how)
+{
+    bool packed = (how & GPURING_COPY_PACKED) != 0;
+    uintptr_t here = (uintptr_t) user + (uintptr_t) run->offset;
+    uintptr_t there = (uintptr_t) other + (packed ? run->packed : (uintptr_t) run->offset);
+    size_t pitch = (size_t) run->stride, other_pitch = packed ? run->pitch : pitch;
+
+    return (how & GPURING_COPY_IN) != 0
+               ? (struct gpuring_copy){(char *) there, (const char *) here, other_pitch,
+                                       pitch,          run->bytes,          run->rows}
+               : (struct gpuring_copy){(char *) here, (const char *) there, pitch,
+                                       other_pitch,   run->bytes,           run->rows};
+}
+
 /* Return true if one copy can transfer these rows: no overlap, and a stride of 31 bits. */
 static inline bool gpuring_run_regular(ptrdiff_t stride, size_t bytes)
 {
@@ -68,14 +92,6 @@ struct gpuring_span {
 
 /* Return `span`, extended by the bytes of the runs. */
 struct gpuring_span gpuring_runs_span(struct gpuring_span span, const struct gpuring_runs *runs);
-
-/*
- * Start to copy runs from a user's buffer (`in`) or to it, on a stream. In the other buffer they
- * have the same offsets, or are packed.
- */
-int gpuring_runs_copy(const struct gpuring_device_ops *ops, struct gpuring_stream *stream,
-                      const void *user, const void *other, const struct gpuring_runs *runs, bool in,
-                      bool packed);
 
 /* Set every byte of the runs to `byte`. */
 void gpuring_runs_fill(const struct gpuring_runs *runs, char *buffer, int byte);

@@ -51,7 +51,8 @@ static int copy(const struct gpuring_engine *engine, const struct gpuring_call_b
     const struct gpuring_device_ops *ops = engine->device_ops;
 
     if (buffer->runs != NULL) {
-        return gpuring_runs_copy(ops, engine->stream, user, copied, buffer->runs, in, true);
+        return ops->copy_runs(engine->stream, user, copied, buffer->runs,
+                              (in ? GPURING_COPY_IN : 0u) | GPURING_COPY_PACKED);
     }
     return in ? ops->copy(engine->stream, copied, user, buffer->bytes)
               : ops->copy(engine->stream, (void *) (uintptr_t) user, copied, buffer->bytes);

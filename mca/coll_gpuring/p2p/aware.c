@@ -55,21 +55,16 @@ static int log_copy(const char *function, int status, const char *consequence)
     return gpuring_compat_error(status);
 }
 
-static int copy(struct gpuring_stage_buffer *buffer, bool in)
+static int copy(struct gpuring_stage_buffer *buffer, unsigned how)
 {
     struct gpuring_stream *stream = NULL;
-    int status = gpuring_process_attach(buffer->on_gpu), waited;
+    int status = gpuring_stage_stream_get(buffer->on_gpu, &stream);
 
     if (status == GPURING_OK) {
-        status = gpuring_stage_stream_get(&stream);
+        status = gpuring_stage_buffer_copy(buffer, stream, how | GPURING_COPY_WAIT);
+        gpuring_stage_stream_put(stream);
     }
-    if (status != GPURING_OK) {
-        return status;
-    }
-    status = gpuring_stage_buffer_copy(buffer, stream, in);
-    waited = gpuring_process.device_ops->synchronize(stream);
-    gpuring_stage_stream_put(stream);
-    return status == GPURING_OK ? waited : status;
+    return status;
 }
 
 static void release(struct staged *staged)
@@ -81,7 +76,7 @@ static void release(struct staged *staged)
 static int end(void *handle, bool out)
 {
     struct staged *staged = handle;
-    int status = out ? copy(&staged->buffer, false) : GPURING_OK;
+    int status = out ? copy(&staged->buffer, 0) : GPURING_OK;
     int code = MPI_SUCCESS;
 
     if (status != GPURING_OK) {
@@ -106,7 +101,7 @@ static int begin(const char *function, const void *user, size_t count, MPI_Datat
 {
     struct gpuring_part part = gpuring_part_elements(user, count, type);
     struct staged *staged = calloc(1, sizeof *staged);
-    size_t lacking = 0;
+    size_t lacking;
     int status = GPURING_OK;
 
     *handle = *host = NULL;
@@ -114,18 +109,15 @@ static int begin(const char *function, const void *user, size_t count, MPI_Datat
         return log_memory(function, sizeof *staged);
     }
     staged->function = function;
-    (void) gpuring_stage_buffer_init(&staged->buffer, user,
-                                     (use & GPURING_AWARE_IN) != 0 ? &part : NULL,
-                                     (use & GPURING_AWARE_OUT) != 0 ? &part : NULL);
-    /* Memory is pinned for a GPU that is attached; the copy reports whether that worked. */
-    (void) gpuring_process_attach(staged->buffer.on_gpu);
-    if (gpuring_stage_buffer_reserve(&staged->buffer, &lacking) != GPURING_OK) {
+    if (gpuring_stage_buffer_get(
+            &staged->buffer, user, (use & GPURING_AWARE_IN) != 0 ? &part : NULL,
+            (use & GPURING_AWARE_OUT) != 0 ? &part : NULL, &lacking) != GPURING_OK) {
         release(staged);
         return log_memory(function, lacking);
     }
     gpuring_pvar_add(GPURING_PVAR_staged_messages, 1);
     if ((use & GPURING_AWARE_IN) != 0) {
-        status = copy(&staged->buffer, true);
+        status = copy(&staged->buffer, GPURING_COPY_IN);
     }
     *host = (void *) (uintptr_t) staged->buffer.address;
     *handle = staged;

@@ -19,6 +19,7 @@
 #include "mca/coll_gpuring/p2p/p2p_request.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
+#include "mca/coll_gpuring/stage/buffers.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "ompi/message/message.h"
@@ -52,16 +53,29 @@ static bool fits_offer(size_t count, const struct ompi_datatype_t *type)
                                     .peer = (*matched)->peer, \
                                     .tag = MPI_ANY_TAG})
 
-/* Send. The PML gets a message in host memory after earlier sends to the same process. */
+/* Send. The PML gets a message in host memory, or the bounce buffer of one on a GPU, after earlier
+ * sends to the same process. */
 static SLOW send_slow(SEND_ARGUMENTS)
 {
     struct gpuring_p2p_message message;
+    int status, code, receiver;
 
-    if (gpuring_p2p_message_find(&message, buffer, count, type)) {
-        return gpuring_p2p_send(&message, SEND_ENVELOPE);
+    if (!gpuring_p2p_message_find(&message, buffer, count, type)) {
+        gpuring_p2p_wait_turn(comm, peer);
+        return gpuring_p2p.previous.pml_send(SEND_VALUES);
     }
-    gpuring_p2p_wait_turn(comm, peer);
-    return gpuring_p2p.previous.pml_send(SEND_VALUES);
+    if (gpuring_p2p_peer_takes(&message, SEND_ENVELOPE, &receiver)) {
+        return gpuring_p2p_request_run(&message, SEND_ENVELOPE, MPI_STATUS_IGNORE);
+    }
+    status = gpuring_p2p_message_copy_in(&message, true);
+    code = gpuring_compat_error(status);
+    if (status == GPURING_OK) {
+        gpuring_p2p_wait_turn(comm, peer);
+        code = gpuring_p2p.previous.pml_send(message.bounce->address, message.bytes, MPI_BYTE, peer,
+                                             tag, mode, comm);
+    }
+    gpuring_p2p_message_release(&message);
+    return code;
 }
 
 static SLOW isend_slow(SEND_ARGUMENTS, ompi_request_t **request)

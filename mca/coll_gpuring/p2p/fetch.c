@@ -207,7 +207,7 @@ static void receive_ahead(struct gpuring_p2p_fetch *self)
 static void open_stream(struct gpuring_p2p_fetch *self)
 {
     if ((self->gpu != NULL || is_own(self)) && self->status == GPURING_OK && self->stream == NULL) {
-        self->status = gpuring_stage_stream_get(&self->stream);
+        self->status = gpuring_stage_stream_get(self->gpu, &self->stream);
         if (self->status != GPURING_OK) {
             gpuring_p2p_message_copy_failed(self->bytes, self->status);
         }

@@ -10,37 +10,19 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-static int no_memory(const struct gpuring_p2p_message *message)
+int gpuring_p2p_message_reserve(struct gpuring_p2p_message *message, size_t touched)
 {
+    if (message->bounce == NULL && message->element.count > 0) {
+        message->bounce = gpuring_stage_bounce_get(message->gpu, message->bytes, touched);
+    }
+    if (message->bounce != NULL) {
+        return GPURING_OK;
+    }
     gpuring_error("[p2p-no-memory] a send or receive on GPU memory returns MPI_ERR_NO_MEM: "
                   "%zu bytes of host memory for its message could not be allocated; free host "
                   "memory, or raise its limits (ulimit -v, vm.overcommit_memory)",
                   message->bytes);
     return GPURING_ERR_NOMEM;
-}
-
-int gpuring_p2p_message_describe(struct gpuring_p2p_message *message)
-{
-    struct gpuring_part part = gpuring_part_elements(message->user, message->count, message->type);
-
-    message->size = message->bytes; /* as one element without gaps */
-    if (!gpuring_part_contiguous(&part)) {
-        part.count = 1;
-        message->size = message->type->super.size;
-    }
-    return gpuring_part_runs(&part, &message->element) == GPURING_OK ? GPURING_OK
-                                                                     : no_memory(message);
-}
-
-int gpuring_p2p_message_reserve(struct gpuring_p2p_message *message, size_t touched)
-{
-    if (message->bounce == NULL) {
-        /* Memory can only be pinned after a GPU was attached. If attaching fails, the copy reports
-         * it. */
-        (void) gpuring_process_attach(message->gpu);
-        message->bounce = gpuring_stage_bounce_get(message->bytes, touched);
-    }
-    return message->bounce != NULL ? GPURING_OK : no_memory(message);
 }
 
 const char *gpuring_p2p_message_contiguous(const struct gpuring_p2p_message *message)
@@ -113,14 +95,20 @@ static int runs_of(const struct gpuring_p2p_message *message, size_t bytes,
     return status;
 }
 
-static int copy(const struct gpuring_p2p_message *message, size_t bytes, bool in)
+static int copy(const struct gpuring_p2p_message *message, size_t bytes, unsigned how)
 {
+    const struct gpuring_device_ops *ops = gpuring_process.device_ops;
     struct gpuring_runs runs = {.count = 0};
-    int status = runs_of(message, bytes, &runs);
+    int status;
 
+    if (bytes == message->size) {
+        return ops->copy_runs(message->stream, message->user, message->bounce->address,
+                              &message->element, how);
+    }
+    status = runs_of(message, bytes, &runs);
     if (status == GPURING_OK) {
-        status = gpuring_runs_copy(gpuring_process.device_ops, message->stream, message->user,
-                                   message->bounce->address, &runs, in, true);
+        status =
+            ops->copy_runs(message->stream, message->user, message->bounce->address, &runs, how);
     }
     gpuring_runs_free(&runs);
     return status;
@@ -149,23 +137,18 @@ static int end(struct gpuring_p2p_message *message, int status)
     return status;
 }
 
-int gpuring_p2p_message_start(struct gpuring_p2p_message *message, size_t bytes, bool in)
+int gpuring_p2p_message_copy(struct gpuring_p2p_message *message, size_t bytes, unsigned how)
 {
-    int status = gpuring_process_attach(message->gpu);
+    int status = gpuring_stage_stream_get(message->gpu, &message->stream);
 
     if (status == GPURING_OK) {
-        status = gpuring_stage_stream_get(&message->stream);
+        status = copy(message, bytes < message->bytes ? bytes : message->bytes,
+                      how | GPURING_COPY_PACKED);
     }
-    if (status != GPURING_OK) {
-        return end(message, status);
+    if (status == GPURING_OK) {
+        gpuring_pvar_add(GPURING_PVAR_staged_messages, 1);
     }
-    status = copy(message, bytes < message->bytes ? bytes : message->bytes, in);
-    if (status != GPURING_OK) {
-        (void) gpuring_process.device_ops->synchronize(message->stream);
-        return end(message, status);
-    }
-    gpuring_pvar_add(GPURING_PVAR_staged_messages, 1);
-    return GPURING_OK;
+    return status != GPURING_OK || (how & GPURING_COPY_WAIT) != 0 ? end(message, status) : status;
 }
 
 int gpuring_p2p_message_poll(struct gpuring_p2p_message *message)
@@ -175,33 +158,23 @@ int gpuring_p2p_message_poll(struct gpuring_p2p_message *message)
     return status == GPURING_AGAIN ? status : end(message, status);
 }
 
-#define POLLED ((size_t) 1 << 20) /* bytes from which a wait progresses other messages */
-
-/* Wait for the end of the copy, and progress other messages in the meantime. */
-static int wait_copied(struct gpuring_p2p_message *message)
-{
-    int status;
-
-    if (message->bytes < POLLED) {
-        return end(message, gpuring_process.device_ops->synchronize(message->stream));
-    }
-    while ((status = gpuring_p2p_message_poll(message)) == GPURING_AGAIN) {
-        opal_progress();
-    }
-    return status;
-}
+#define POLLED ((size_t) 1 << 20) /* bytes from which a wait for a copy progresses other messages \
+                                   */
 
 int gpuring_p2p_message_copy_in(struct gpuring_p2p_message *message, bool wait)
 {
-    int status = message->size > 0 ? GPURING_OK : gpuring_p2p_message_describe(message);
+    bool polls = wait && message->bytes >= POLLED;
+    int status = gpuring_p2p_message_reserve(message, message->bytes);
 
     if (status == GPURING_OK) {
-        status = gpuring_p2p_message_reserve(message, message->bytes);
+        status = gpuring_p2p_message_copy(
+            message, message->bytes, GPURING_COPY_IN | (wait && !polls ? GPURING_COPY_WAIT : 0u));
+        polls = polls && status == GPURING_OK;
     }
-    if (status == GPURING_OK) {
-        status = gpuring_p2p_message_start(message, message->bytes, true);
+    while (polls && (status = gpuring_p2p_message_poll(message)) == GPURING_AGAIN) {
+        opal_progress();
     }
-    return status == GPURING_OK && wait ? wait_copied(message) : status;
+    return status;
 }
 
 void gpuring_p2p_message_release(struct gpuring_p2p_message *message)

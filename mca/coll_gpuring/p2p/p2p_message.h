@@ -24,13 +24,12 @@ struct gpuring_p2p_message {
 
     /* Valid on a GPU only: */
     struct gpuring_runs element; /* of the user's buffer, in the order of the message */
-    size_t size;                 /* bytes of an element */
+    size_t size;                 /* bytes of it; those of the message if it has no gaps */
     struct gpuring_stage_bounce *bounce;
     struct gpuring_stream *stream; /* while copies run */
 };
 
-/* Return true if the buffer is on a GPU. The message holds no resources yet and need not be
- * released. */
+/* Return true if the buffer is on a GPU. The message must be released in this case. */
 static inline bool gpuring_p2p_message_find(struct gpuring_p2p_message *message, const void *user,
                                             size_t count, struct ompi_datatype_t *type)
 {
@@ -41,15 +40,19 @@ static inline bool gpuring_p2p_message_find(struct gpuring_p2p_message *message,
         .count = count,
         .type = type,
         .bytes = count * type->super.size,
-        .gpu = gpuring_part_find_on_gpu(&part),
+        .size = count * type->super.size,
     };
+    if (!gpuring_part_contiguous(&part)) {
+        part.count = 1;
+        message->size = type->super.size;
+    }
+    /* Without memory for it, the element is empty, and gpuring_p2p_message_reserve fails. */
+    (void) gpuring_part_find_runs(&part, &message->gpu, &message->element);
     return message->gpu != NULL;
 }
 
-/* Describe the bytes of a buffer on a GPU and allocate the bounce buffer, unless the message has
- * one. touched: see gpuring_stage_bounce_get. Returns 0 or GPURING_ERR_NOMEM (logged). The message
- * must be released afterwards. */
-int gpuring_p2p_message_describe(struct gpuring_p2p_message *message);
+/* Allocate the bounce buffer of a buffer on a GPU, unless the message has one. touched: see
+ * gpuring_stage_bounce_get. Returns 0 or GPURING_ERR_NOMEM (logged). */
 int gpuring_p2p_message_reserve(struct gpuring_p2p_message *message, size_t touched);
 
 /* Return the bytes on a GPU if they are contiguous. NULL if they have gaps or are in host memory.
@@ -64,15 +67,15 @@ char *gpuring_p2p_message_landing(const struct gpuring_p2p_message *message);
 int gpuring_p2p_message_convert(const struct gpuring_p2p_message *message, void *packed,
                                 size_t bytes, bool pack);
 
-/* Start to copy the first min(bytes, all) bytes of a message in or out. After an error, which is
- * logged, no copy is running. */
-int gpuring_p2p_message_start(struct gpuring_p2p_message *message, size_t bytes, bool in);
+/* Copy the first min(bytes, all) bytes of a message in or out. how: see copy_runs in device.h.
+ * After an error, which is logged, or with GPURING_COPY_WAIT, no copy is running. */
+int gpuring_p2p_message_copy(struct gpuring_p2p_message *message, size_t bytes, unsigned how);
 
 /* Poll the copy. Returns 0 when it is done, GPURING_AGAIN, or an error (logged). */
 int gpuring_p2p_message_poll(struct gpuring_p2p_message *message);
 
-/* Copy the whole message to its bounce buffer: describe it and allocate the buffer if this has not
- * been done, start the copy, and wait for its end if `wait`. */
+/* Copy the whole message to its bounce buffer: allocate the buffer if this has not been done, start
+ * the copy, and wait for its end if `wait`. */
 int gpuring_p2p_message_copy_in(struct gpuring_p2p_message *message, bool wait);
 
 /* Log that a copy of a message has failed. Only the first failure is logged as an error. */

@@ -36,7 +36,11 @@ struct gpuring_p2p_peer {
 
 int gpuring_p2p_peer_of(struct ompi_communicator_t *comm, int rank)
 {
-    return gpuring_process.world_rank >= 0 ? gpuring_compat_world_rank(comm, rank) : -1;
+    opal_process_name_t name = ompi_group_get_proc_name(comm->c_remote_group, rank);
+
+    return gpuring_process.world_rank >= 0 && name.jobid == ompi_proc_local()->super.proc_name.jobid
+               ? (int) name.vpid
+               : -1;
 }
 
 /* Return all processes of MPI_COMM_WORLD, or NULL without memory. */

@@ -159,7 +159,7 @@ static enum outcome enter_copying_out(p2p_request_t *self)
         (code != MPI_SUCCESS && code != MPI_ERR_TRUNCATE)) {
         return END;
     }
-    status = gpuring_p2p_message_start(&self->message, self->status._ucount, false);
+    status = gpuring_p2p_message_copy(&self->message, self->status._ucount, 0);
     return status == GPURING_OK ? WAIT : next_unless(self, gpuring_compat_error(status));
 }
 

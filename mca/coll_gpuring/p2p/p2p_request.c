@@ -89,23 +89,15 @@ static int request_free(ompi_request_t **request)
     return MPI_SUCCESS;
 }
 
-/* Describe the user's buffer and allocate memory for a receive. Returns false without memory
- * (logged). */
-static bool prepare(struct gpuring_p2p_message *message, bool sends)
-{
-    return message->gpu == NULL ||
-           (gpuring_p2p_message_describe(message) == GPURING_OK &&
-            (sends || gpuring_p2p_message_reserve(message, 0) == GPURING_OK));
-}
-
 /* Create a request. Returns NULL without memory (logged). */
-static p2p_request_t *create(const struct gpuring_p2p_message *message,
+static p2p_request_t *create(struct gpuring_p2p_message *message,
                              const struct gpuring_p2p_envelope *envelope, bool persistent)
 {
     p2p_request_t *self = OBJ_NEW(p2p_request_t);
     size_t behind = offsetof(mca_pml_base_request_t, req_ompi) + sizeof(ompi_request_t);
 
     if (self == NULL) {
+        gpuring_p2p_message_release(message);
         gpuring_error("[p2p-no-memory] a send or receive on GPU memory returns "
                       "MPI_ERR_NO_MEM: no memory could be allocated for its request; free "
                       "host memory");
@@ -128,14 +120,15 @@ static p2p_request_t *create(const struct gpuring_p2p_message *message,
     self->inner = MPI_REQUEST_NULL;
     OBJ_RETAIN(envelope->comm);
     OBJ_RETAIN(message->type);
-    if (!prepare(&self->message, envelope->sends)) {
+    if (message->gpu != NULL && !envelope->sends &&
+        gpuring_p2p_message_reserve(&self->message, 0) != GPURING_OK) {
         gpuring_p2p_release(self);
         return NULL;
     }
     return self;
 }
 
-int gpuring_p2p_request_new(const struct gpuring_p2p_message *message,
+int gpuring_p2p_request_new(struct gpuring_p2p_message *message,
                             const struct gpuring_p2p_envelope *envelope, bool persistent,
                             ompi_request_t **request)
 {
@@ -183,7 +176,7 @@ static int wait_for(p2p_request_t *self, ompi_status_public_t *status)
     return code;
 }
 
-int gpuring_p2p_request_run(const struct gpuring_p2p_message *message,
+int gpuring_p2p_request_run(struct gpuring_p2p_message *message,
                             const struct gpuring_p2p_envelope *envelope,
                             ompi_status_public_t *status)
 {
@@ -193,7 +186,7 @@ int gpuring_p2p_request_run(const struct gpuring_p2p_message *message,
     return code == MPI_SUCCESS ? wait_for((p2p_request_t *) request, status) : code;
 }
 
-int gpuring_p2p_request_run_given(const struct gpuring_p2p_message *message,
+int gpuring_p2p_request_run_given(struct gpuring_p2p_message *message,
                                   const struct gpuring_p2p_envelope *envelope,
                                   const struct gpuring_p2p_offer *offer,
                                   ompi_status_public_t *status)
@@ -207,23 +200,6 @@ int gpuring_p2p_request_run_given(const struct gpuring_p2p_message *message,
     self->status = *status;
     gpuring_p2p_begin_given(self, offer);
     return wait_for(self, status);
-}
-
-int gpuring_p2p_send(struct gpuring_p2p_message *message, const struct gpuring_p2p_envelope *to)
-{
-    int status, code = MPI_SUCCESS, peer;
-
-    if (gpuring_p2p_peer_takes(message, to, &peer)) {
-        return gpuring_p2p_request_run(message, to, MPI_STATUS_IGNORE);
-    }
-    status = gpuring_p2p_message_copy_in(message, true);
-    if (status == GPURING_OK) {
-        gpuring_p2p_wait_turn(to->comm, to->peer);
-        code = gpuring_p2p.previous.pml_send(message->bounce->address, message->bytes, MPI_BYTE,
-                                             to->peer, to->tag, to->mode, to->comm);
-    }
-    gpuring_p2p_message_release(message);
-    return status == GPURING_OK ? code : gpuring_compat_error(status);
 }
 
 bool gpuring_p2p_request_ours(const ompi_request_t *request)

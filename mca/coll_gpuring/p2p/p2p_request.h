@@ -64,24 +64,21 @@ static inline ompi_request_t *gpuring_p2p_base(p2p_request_t *self)
 
 /* ---- p2p_request.c ---- */
 
-/* Begin a message, or create a persistent request without starting it. Returns MPI_SUCCESS, or an
- * MPI error after everything was released. */
-int gpuring_p2p_request_new(const struct gpuring_p2p_message *message,
+/* Begin a message, or create a persistent request without starting it. The request owns the message
+ * then. Returns MPI_SUCCESS, or an MPI error after everything was released. */
+int gpuring_p2p_request_new(struct gpuring_p2p_message *message,
                             const struct gpuring_p2p_envelope *envelope, bool persistent,
                             ompi_request_t **request);
 
 /* Perform a blocking message from begin to end. A receive may begin with an offer, which was
  * received with *status. */
-int gpuring_p2p_request_run(const struct gpuring_p2p_message *message,
+int gpuring_p2p_request_run(struct gpuring_p2p_message *message,
                             const struct gpuring_p2p_envelope *envelope,
                             ompi_status_public_t *status);
-int gpuring_p2p_request_run_given(const struct gpuring_p2p_message *message,
+int gpuring_p2p_request_run_given(struct gpuring_p2p_message *message,
                                   const struct gpuring_p2p_envelope *envelope,
                                   const struct gpuring_p2p_offer *offer,
                                   ompi_status_public_t *status);
-
-/* Send a message from a GPU and wait until its buffer may be reused. Returns an MPI error code. */
-int gpuring_p2p_send(struct gpuring_p2p_message *message, const struct gpuring_p2p_envelope *to);
 
 /* Return true if a request belongs to this component. */
 bool gpuring_p2p_request_ours(const ompi_request_t *request);

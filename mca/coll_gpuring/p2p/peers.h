@@ -18,7 +18,8 @@
 struct gpuring_p2p_envelope;
 struct gpuring_p2p_message;
 
-/* Return the rank in MPI_COMM_WORLD of a process, or -1 if it belongs to another job. */
+/* Return the rank in MPI_COMM_WORLD of a process, or -1 if it belongs to another job. `rank` is a
+ * rank that messages are sent to, in the remote group of an intercommunicator. */
 int gpuring_p2p_peer_of(struct ompi_communicator_t *comm, int rank);
 
 /* Return true if a message from GPU memory should be offered, and set *peer to the rank of the

@@ -158,7 +158,7 @@ static void log_no_way(const struct gpuring_p2p_sending *self)
 static void open_stream(struct gpuring_p2p_sending *self)
 {
     if (self->status == GPURING_OK && self->stream == NULL) {
-        self->status = gpuring_stage_stream_get(&self->stream);
+        self->status = gpuring_stage_stream_get(self->gpu, &self->stream);
         if (self->status != GPURING_OK) {
             log_no_way(self);
         }
@@ -327,8 +327,8 @@ static enum phase leave_slots(struct gpuring_p2p_sending *self)
         open_stream(self);
     }
     if (self->bytes > 0 && self->status == GPURING_OK) {
-        self->bounce =
-            gpuring_stage_bounce_get(BUFFERS * GPURING_P2P_CHUNK, BUFFERS * GPURING_P2P_CHUNK);
+        self->bounce = gpuring_stage_bounce_get(self->gpu, BUFFERS * GPURING_P2P_CHUNK,
+                                                BUFFERS * GPURING_P2P_CHUNK);
         if (self->bounce == NULL) {
             self->status = GPURING_ERR_NOMEM;
             log_no_way(self);

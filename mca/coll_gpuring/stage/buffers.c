@@ -182,10 +182,11 @@ static struct gpuring_stage_bounce *take_kept(size_t bytes)
     return best;
 }
 
-struct gpuring_stage_bounce *gpuring_stage_bounce_get(size_t bytes, size_t touched)
+struct gpuring_stage_bounce *gpuring_stage_bounce_get(const void *gpu, size_t bytes, size_t touched)
 {
     struct gpuring_stage_bounce *bounce;
 
+    (void) gpuring_process_attach(gpu);
     bytes = rounded(bytes);
     pthread_mutex_lock(&pool.lock);
     bounce = take_kept(bytes);
@@ -222,10 +223,14 @@ static struct gpuring_stream *take_stream(void)
     return stream;
 }
 
-int gpuring_stage_stream_get(struct gpuring_stream **stream)
+int gpuring_stage_stream_get(const void *gpu, struct gpuring_stream **stream)
 {
     const struct gpuring_device_ops *ops = gpuring_process.device_ops;
+    int status = gpuring_process_attach(gpu);
 
+    if (status != GPURING_OK) {
+        return status;
+    }
     *stream = take_stream();
     while (*stream != NULL && ops->stream_works != NULL && !ops->stream_works(*stream)) {
         ops->stream_destroy(*stream);

@@ -23,22 +23,26 @@ struct gpuring_stage_bounce {
 };
 
 /*
- * Return a buffer of at least `bytes` bytes. A GPU copies at most `touched` of them, or probably
- * none if `touched` is 0. The memory is pageable instead of pinned
+ * Return a buffer of at least `bytes` bytes for a user's buffer on a GPU, which is attached,
+ * because memory cannot be pinned before; if that fails, getting a stream reports it. A GPU copies
+ * at most `touched` of them, or probably none if `touched` is 0. The memory is pageable instead of
+ * pinned
  *
  *   - if pinned memory is not available (one warning per process),
  *   - if the call touches only a small part of it, because untouched pageable memory costs nothing,
  *   - if `touched` is 0 and the pinned buffers in use would exceed 256 MiB, because pinning takes
  *     longer than the message (doc/results/gpu.md),
- *   - or while no GPU is attached.
+ *   - or if no GPU could be attached.
  *
  * Returns NULL if there is no host memory. The caller logs that.
  */
-struct gpuring_stage_bounce *gpuring_stage_bounce_get(size_t bytes, size_t touched);
+struct gpuring_stage_bounce *gpuring_stage_bounce_get(const void *gpu, size_t bytes,
+                                                      size_t touched);
 void gpuring_stage_bounce_put(struct gpuring_stage_bounce *bounce); /* NULL is allowed */
 
-/* Get a stream. Returns 0, or a gpuring_status that the device has logged. */
-int gpuring_stage_stream_get(struct gpuring_stream **stream);
+/* Get a stream for copies of a user's buffer on a GPU, which is attached. Returns 0, or a
+ * gpuring_status that the device has logged. */
+int gpuring_stage_stream_get(const void *gpu, struct gpuring_stream **stream);
 void gpuring_stage_stream_put(struct gpuring_stream *stream); /* NULL is allowed */
 
 /* Free all kept buffers and streams. Call from one thread, before the device is closed. */

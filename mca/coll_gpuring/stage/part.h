@@ -80,4 +80,9 @@ static inline const char *gpuring_stage_address(const void *address, ptrdiff_t o
  */
 const void *gpuring_part_find_on_gpu(const struct gpuring_part *part);
 
+/* If *gpu is NULL, set it to a byte on a GPU that the part touches. If there is one, make the runs
+ * of the part. Returns 0 or GPURING_ERR_NOMEM, without runs. */
+int gpuring_part_find_runs(const struct gpuring_part *part, const void **gpu,
+                           struct gpuring_runs *runs);
+
 #endif

@@ -20,47 +20,44 @@
 
 #define ALIGNMENT 64 /* an address in a bounce buffer equals the user's modulo this */
 
-bool gpuring_stage_buffer_init(struct gpuring_stage_buffer *buffer, const void *user,
-                               const struct gpuring_part *in, const struct gpuring_part *out)
+/* Make the runs of the parts if one of them is on a GPU. */
+static int find(struct gpuring_stage_buffer *buffer, const struct gpuring_part *in,
+                const struct gpuring_part *out)
 {
-    *buffer = (struct gpuring_stage_buffer){.user = user, .in = in, .out = out, .address = user};
-    buffer->on_gpu = in != NULL ? gpuring_part_find_on_gpu(in) : NULL;
-    if (buffer->on_gpu == NULL && out != NULL) {
-        buffer->on_gpu = gpuring_part_find_on_gpu(out);
+    int status = GPURING_OK;
+
+    if (in != NULL) {
+        status = gpuring_part_find_runs(in, &buffer->on_gpu, &buffer->in_runs);
     }
-    return buffer->on_gpu != NULL;
+    if (status == GPURING_OK && out != NULL) {
+        status = gpuring_part_find_runs(out, &buffer->on_gpu, &buffer->out_runs);
+    }
+    if (status == GPURING_OK && in != NULL && buffer->on_gpu != NULL &&
+        buffer->in_runs.count == 0) { /* only `out` is on a GPU */
+        status = gpuring_part_find_runs(in, &buffer->on_gpu, &buffer->in_runs);
+    }
+    return status;
 }
 
-/* Make the runs of a part that may be NULL. */
-static int make_runs(const struct gpuring_part *part, struct gpuring_runs *runs)
-{
-    return part != NULL ? gpuring_part_runs(part, runs) : GPURING_OK;
-}
-
-int gpuring_stage_buffer_reserve(struct gpuring_stage_buffer *buffer, size_t *lacking)
+int gpuring_stage_buffer_get(struct gpuring_stage_buffer *buffer, const void *user,
+                             const struct gpuring_part *in, const struct gpuring_part *out,
+                             size_t *lacking)
 {
     struct gpuring_span span = {.bytes = 0};
-    size_t shift, bytes;
+    size_t shift;
     int status;
 
-    if (buffer->on_gpu == NULL) {
-        return GPURING_OK;
-    }
-    status = make_runs(buffer->in, &buffer->in_runs);
-    if (status == GPURING_OK) {
-        status = make_runs(buffer->out, &buffer->out_runs);
-    }
-    if (status != GPURING_OK) {
-        *lacking =
-            2 * (buffer->in_runs.count + buffer->out_runs.count) * sizeof(struct gpuring_run);
+    *buffer = (struct gpuring_stage_buffer){.user = user, .address = user};
+    *lacking = sizeof(struct gpuring_runs);
+    status = find(buffer, in, out);
+    if (status != GPURING_OK || buffer->on_gpu == NULL) {
         return status;
     }
     span = gpuring_runs_span(gpuring_runs_span(span, &buffer->in_runs), &buffer->out_runs);
-    shift = (uintptr_t) gpuring_stage_address(buffer->user, span.low) % ALIGNMENT;
-    bytes = (size_t) (span.high - span.low) + shift;
-    buffer->bounce = gpuring_stage_bounce_get(bytes, span.bytes);
+    shift = (uintptr_t) gpuring_stage_address(user, span.low) % ALIGNMENT;
+    *lacking = (size_t) (span.high - span.low) + shift;
+    buffer->bounce = gpuring_stage_bounce_get(buffer->on_gpu, *lacking, span.bytes);
     if (buffer->bounce == NULL) {
-        *lacking = bytes;
         return GPURING_ERR_NOMEM;
     }
     buffer->address = gpuring_stage_address(buffer->bounce->address, (ptrdiff_t) shift - span.low);
@@ -68,13 +65,14 @@ int gpuring_stage_buffer_reserve(struct gpuring_stage_buffer *buffer, size_t *la
 }
 
 int gpuring_stage_buffer_copy(const struct gpuring_stage_buffer *buffer,
-                              struct gpuring_stream *stream, bool in)
+                              struct gpuring_stream *stream, unsigned how)
 {
-    return buffer->on_gpu == NULL
-               ? GPURING_OK
-               : gpuring_runs_copy(gpuring_process.device_ops, stream, buffer->user,
-                                   buffer->address, in ? &buffer->in_runs : &buffer->out_runs, in,
-                                   false);
+    const struct gpuring_runs *runs =
+        (how & GPURING_COPY_IN) != 0 ? &buffer->in_runs : &buffer->out_runs;
+
+    return runs->count == 0 ? GPURING_OK
+                            : gpuring_process.device_ops->copy_runs(stream, buffer->user,
+                                                                    buffer->address, runs, how);
 }
 
 void gpuring_stage_buffer_poison(const struct gpuring_stage_buffer *buffer)
@@ -91,27 +89,6 @@ void gpuring_stage_buffer_release(struct gpuring_stage_buffer *buffer)
 }
 
 /* ---- Calls ---- */
-
-bool gpuring_stage_init(struct gpuring_stage *stage, struct gpuring_description *d)
-{
-    bool send;
-
-    if (!d->has_parts) {
-        gpuring_description_parts(d);
-    }
-    *stage = (struct gpuring_stage){.module = d->module, .what = d->what};
-    send = gpuring_stage_buffer_init(&stage->send, d->arguments.sbuf, &d->send, NULL);
-    return gpuring_stage_buffer_init(&stage->receive, d->arguments.rbuf, &d->receive_in,
-                                     &d->receive_out) ||
-           send;
-}
-
-/* Attach the GPU of the first buffer, unless this process is attached already. */
-static int attach(const struct gpuring_stage *stage)
-{
-    return gpuring_process_attach(stage->send.on_gpu != NULL ? stage->send.on_gpu
-                                                             : stage->receive.on_gpu);
-}
 
 /* Write "communicator MPI_COMM_WORLD (0), rank 2 of 4: MPI_Bcast" to text, and return text. */
 static const char *stage_text(const mca_coll_gpuring_module_t *module, enum gpuring_staged what,
@@ -181,44 +158,46 @@ static void account(mca_coll_gpuring_module_t *module, enum gpuring_staged what)
     }
 }
 
-int gpuring_stage_reserve(struct gpuring_stage *stage, struct gpuring_description *d)
+int gpuring_stage_begin(struct gpuring_stage *stage, struct gpuring_description *d)
 {
-    size_t lacking = 0;
+    size_t lacking;
     int status;
 
-    /* Memory can only be pinned after a GPU was attached. If attaching fails, copy_in reports it.
-     */
-    (void) attach(stage);
-    status = gpuring_stage_buffer_reserve(&stage->send, &lacking);
+    gpuring_description_parts(d);
+    *stage = (struct gpuring_stage){.module = d->module, .what = d->what};
+    status = gpuring_stage_buffer_get(&stage->send, d->arguments.sbuf, &d->send, NULL, &lacking);
     if (status == GPURING_OK) {
-        status = gpuring_stage_buffer_reserve(&stage->receive, &lacking);
+        status = gpuring_stage_buffer_get(&stage->receive, d->arguments.rbuf, &d->receive_in,
+                                          &d->receive_out, &lacking);
     }
     if (status != GPURING_OK) {
         gpuring_stage_release(stage);
         return gpuring_stage_log_memory(stage->module, stage->what, lacking);
     }
-    d->arguments.sbuf = stage->send.address;
-    d->arguments.rbuf = (void *) (uintptr_t) stage->receive.address;
-    account(stage->module, stage->what);
+    stage->gpu = stage->send.on_gpu != NULL ? stage->send.on_gpu : stage->receive.on_gpu;
+    if (stage->gpu != NULL) {
+        d->arguments.sbuf = stage->send.address;
+        d->arguments.rbuf = (void *) (uintptr_t) stage->receive.address;
+        account(stage->module, stage->what);
+    }
     return GPURING_OK;
 }
 
 static int copy_in(struct gpuring_stage *stage)
 {
-    int status = attach(stage), waited;
+    const unsigned last = GPURING_COPY_IN | GPURING_COPY_WAIT;
+    bool both = stage->receive.in_runs.count > 0;
+    int status = GPURING_OK;
 
-    if (status == GPURING_OK && stage->stream == NULL) {
-        status = gpuring_stage_stream_get(&stage->stream);
+    if (stage->stream == NULL) {
+        status = gpuring_stage_stream_get(stage->gpu, &stage->stream);
     }
-    if (status != GPURING_OK) {
-        return status;
-    }
-    status = gpuring_stage_buffer_copy(&stage->send, stage->stream, true);
     if (status == GPURING_OK) {
-        status = gpuring_stage_buffer_copy(&stage->receive, stage->stream, true);
+        status =
+            gpuring_stage_buffer_copy(&stage->send, stage->stream, both ? GPURING_COPY_IN : last);
     }
-    waited = gpuring_process.device_ops->synchronize(stage->stream);
-    return status == GPURING_OK ? waited : status;
+    return status == GPURING_OK ? gpuring_stage_buffer_copy(&stage->receive, stage->stream, last)
+                                : status;
 }
 
 void gpuring_stage_copy_in(struct gpuring_stage *stage)
@@ -242,31 +221,26 @@ static int failure_of(const struct gpuring_stage *stage)
                : stage->failed;
 }
 
-int gpuring_stage_start_out(struct gpuring_stage *stage)
+int gpuring_stage_copy_out(struct gpuring_stage *stage, bool wait)
 {
     int status = failure_of(stage);
 
     if (status == GPURING_OK) {
-        status = gpuring_stage_buffer_copy(&stage->receive, stage->stream, false);
+        status =
+            gpuring_stage_buffer_copy(&stage->receive, stage->stream, wait ? GPURING_COPY_WAIT : 0);
         if (status != GPURING_OK) {
-            (void) gpuring_process.device_ops->synchronize(stage->stream);
             (void) log_failure(stage->module, stage->what, status);
         }
     }
     return status;
 }
 
-/* End copying out. `end` is the device's function that waits for the copies or polls them. */
-static int end_out(struct gpuring_stage *stage, int (*end)(struct gpuring_stream *stream))
-{
-    int status = stage->stream != NULL ? end(stage->stream) : GPURING_OK;
-
-    return status < GPURING_OK ? log_failure(stage->module, stage->what, status) : status;
-}
-
 int gpuring_stage_poll_out(struct gpuring_stage *stage)
 {
-    return end_out(stage, gpuring_process.device_ops->copied);
+    int status =
+        stage->stream != NULL ? gpuring_process.device_ops->copied(stage->stream) : GPURING_OK;
+
+    return status < GPURING_OK ? log_failure(stage->module, stage->what, status) : status;
 }
 
 void gpuring_stage_rest(struct gpuring_stage *stage)
@@ -371,31 +345,23 @@ int gpuring_stage_call_previous(const struct gpuring_description *d, ompi_reques
 
 /* ---- A blocking call ---- */
 
-static int copy_out(struct gpuring_stage *stage)
-{
-    int status = gpuring_stage_start_out(stage);
-
-    return gpuring_compat_error(
-        status == GPURING_OK ? end_out(stage, gpuring_process.device_ops->synchronize) : status);
-}
-
 int gpuring_stage_blocking(struct gpuring_description *d)
 {
     struct gpuring_stage stage;
     int result;
 
-    if (!gpuring_stage_init(&stage, d)) {
-        return gpuring_stage_call_previous(d, NULL);
-    }
-    if (gpuring_stage_reserve(&stage, d) != GPURING_OK) {
+    if (gpuring_stage_begin(&stage, d) != GPURING_OK) {
         return MPI_ERR_NO_MEM;
+    }
+    if (stage.gpu == NULL) {
+        return gpuring_stage_call_previous(d, NULL);
     }
     gpuring_stage_copy_in(&stage);
     gpuring_stage_wait_begin(&stage, advance_blocking, NULL);
     result = gpuring_stage_call_previous(d, NULL);
     gpuring_task_stop(&stage.task);
     if (result == MPI_SUCCESS) {
-        result = copy_out(&stage);
+        result = gpuring_compat_error(gpuring_stage_copy_out(&stage, true));
     }
     gpuring_stage_release(&stage);
     return result;

@@ -24,8 +24,8 @@
  *
  *     describe         list the blocks of the buffers that the call reads and writes
  *                      (stage_describe.c)
- *     init             find out where the blocks are; without a block on a GPU, nothing is staged
- *     reserve          get bounce buffers
+ *     begin            find out where the blocks are, and get bounce buffers; without a block on a
+ *                      GPU, nothing is staged
  *     copy in
  *     call previous    call the previous module on the bounce buffers
  *     copy out
@@ -48,30 +48,26 @@
  * bytes. Functions of buffers log nothing. */
 struct gpuring_stage_buffer {
     const char *user;
-    const struct gpuring_part *in, *out; /* blocks that the call reads and writes, which may
-                                            overlap; NULL: none */
-    const void *on_gpu;                  /* a byte of these blocks that is on a GPU, or NULL */
+    const void *on_gpu; /* a byte that is on a GPU and that the call touches, or NULL */
 
     /* Passed to the previous module instead of `user`: `user`, or an address in `bounce`. */
     const char *address;
     struct gpuring_stage_bounce *bounce;
-    struct gpuring_runs in_runs, out_runs;
+    struct gpuring_runs in_runs, out_runs; /* what the call reads and writes */
 };
 
-/* Initialise a buffer, whose parts must remain valid until it has been reserved. Returns true if it
- * is on a GPU. This allocates nothing. */
-bool gpuring_stage_buffer_init(struct gpuring_stage_buffer *buffer, const void *user,
-                               const struct gpuring_part *in, const struct gpuring_part *out);
-
-/* If the buffer is on a GPU, get its bounce buffer and set `address`. Returns GPURING_ERR_NOMEM if
+/* Find out whether a buffer is on a GPU, and if it is, get its bounce buffer. in, out: the blocks
+ * that the call reads and writes, which may overlap; NULL: none. Returns GPURING_ERR_NOMEM if
  * `*lacking` bytes of host memory could not be allocated. The buffer must be released in this case,
  * too. */
-int gpuring_stage_buffer_reserve(struct gpuring_stage_buffer *buffer, size_t *lacking);
+int gpuring_stage_buffer_get(struct gpuring_stage_buffer *buffer, const void *user,
+                             const struct gpuring_part *in, const struct gpuring_part *out,
+                             size_t *lacking);
 
-/* Start to copy the part `in` to the bounce buffer, or the part `out` from it. Do nothing if the
- * buffer is not on a GPU. The caller waits for the stream, also after an error. */
+/* Copy the runs that the call reads to the bounce buffer (GPURING_COPY_IN), or those that it writes
+ * from it. how: see copy_runs in device.h. Does nothing without such runs. */
 int gpuring_stage_buffer_copy(const struct gpuring_stage_buffer *buffer,
-                              struct gpuring_stream *stream, bool in);
+                              struct gpuring_stream *stream, unsigned how);
 
 /* Fill the part `in` of the bounce buffer with GPURING_POISON. */
 void gpuring_stage_buffer_poison(const struct gpuring_stage_buffer *buffer);
@@ -124,6 +120,7 @@ struct gpuring_stage {
     mca_coll_gpuring_module_t *module;
     enum gpuring_staged what;
     struct gpuring_stage_buffer send, receive;
+    const void *gpu; /* a byte of these buffers on a GPU; NULL: nothing is staged */
     struct gpuring_stream *stream;
     int failed; /* 0, or the gpuring_status of the copy that failed on this rank */
 
@@ -135,26 +132,24 @@ struct gpuring_stage {
     bool reported; /* the long wait was logged */
 };
 
-/* Find the parts of a call (stage_describe.c). */
+/* Find the parts of a call, unless they are known (stage_describe.c). */
 void gpuring_description_parts(struct gpuring_description *description);
 
-/* Initialise a staged call. Returns true if the call uses GPU memory at this rank. Otherwise
- * nothing has to be released. The description must remain valid until the call has been reserved.
+/* Begin a staged call. If stage->gpu is NULL then, the call does not use GPU memory at this rank,
+ * and nothing has to be released. Otherwise the description's arguments contain the bounce buffers.
+ * Returns GPURING_ERR_NOMEM (logged) if this rank cannot take part. Nothing has to be released
+ * then. A GPU that fails is not an error here; gpuring_stage_copy_in records it in stage->failed.
  */
-bool gpuring_stage_init(struct gpuring_stage *stage, struct gpuring_description *description);
-
-/* Get the bounce buffers, and put them into the description's arguments. Returns GPURING_ERR_NOMEM
- * (logged) if this rank cannot take part. Nothing has to be released then. A GPU that fails is not
- * an error here; gpuring_stage_copy_in records it in stage->failed. */
-int gpuring_stage_reserve(struct gpuring_stage *stage, struct gpuring_description *description);
+int gpuring_stage_begin(struct gpuring_stage *stage, struct gpuring_description *description);
 
 /* Start the call, or start a persistent call again: attach the GPU, copy in, and wait for the
  * copies. If that fails (logged), stage->failed contains the reason, and the bytes that should have
  * been copied are set to 0xff. */
 void gpuring_stage_copy_in(struct gpuring_stage *stage);
 
-/* Start to copy out, and poll these copies. Poll returns GPURING_AGAIN while they run. */
-int gpuring_stage_start_out(struct gpuring_stage *stage);
+/* Copy out, and with `wait`, wait for the copies. Otherwise poll them: poll returns GPURING_AGAIN
+ * while they run. */
+int gpuring_stage_copy_out(struct gpuring_stage *stage, bool wait);
 int gpuring_stage_poll_out(struct gpuring_stage *stage);
 
 /* Start the task of a call, with these functions. Call this before the previous module may begin to

@@ -233,6 +233,9 @@ void gpuring_description_parts(description_t *d)
         [GPURING_STAGED_barrier] = NULL, /* it has no buffers */
     };
 
+    if (d->has_parts) {
+        return;
+    }
     d->send = (struct gpuring_part){.user = d->arguments.sbuf};
     d->receive_in = d->receive_out = (struct gpuring_part){.user = d->arguments.rbuf};
     d->has_parts = true;
@@ -400,4 +403,21 @@ const void *gpuring_part_find_on_gpu(const struct gpuring_part *part)
     }
     address = gpuring_stage_address(part->user, offset);
     return gpuring_memory_on_gpu(address) ? address : NULL;
+}
+
+int gpuring_part_find_runs(const struct gpuring_part *part, const void **gpu,
+                           struct gpuring_runs *runs)
+{
+    int status = GPURING_OK;
+
+    if (*gpu == NULL) {
+        *gpu = gpuring_part_find_on_gpu(part);
+    }
+    if (*gpu != NULL) {
+        status = gpuring_part_runs(part, runs);
+    }
+    if (status != GPURING_OK) {
+        gpuring_runs_free(runs);
+    }
+    return status;
 }

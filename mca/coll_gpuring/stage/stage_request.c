@@ -34,7 +34,7 @@ static int end_inner(stage_request_t *self)
         ompi_request_free(&self->inner);
     }
     self->phase = GPURING_STAGE_COPYING;
-    return self->outcome == MPI_SUCCESS ? gpuring_stage_start_out(&self->stage) : GPURING_OK;
+    return self->outcome == MPI_SUCCESS ? gpuring_stage_copy_out(&self->stage, false) : GPURING_OK;
 }
 
 /* Advance a call. Returns true when it is done. A persistent call keeps its bounce buffers for the
@@ -140,25 +140,19 @@ static int request_free(ompi_request_t **request)
     return gpuring_request_free(request);
 }
 
-/* Reserve, copy in, and call the previous module. Returns an MPI error code. */
+/* Copy in, and call the previous module. Returns an MPI error code. */
 static int begin(stage_request_t *self, struct gpuring_description *d)
 {
-    struct gpuring_stage *stage = &self->stage;
     int result;
 
     self->outcome = MPI_SUCCESS;
     self->phase = GPURING_STAGE_IDLE;
-    if (stage->send.on_gpu != NULL || stage->receive.on_gpu != NULL) {
-        if (gpuring_stage_reserve(stage, d) != GPURING_OK) {
-            return MPI_ERR_NO_MEM;
-        }
-        if (d->form == GPURING_NONBLOCKING) {
-            gpuring_stage_copy_in(stage);
-        }
+    if (self->stage.gpu != NULL && d->form == GPURING_NONBLOCKING) {
+        gpuring_stage_copy_in(&self->stage);
     }
     result = gpuring_stage_call_previous(d, &self->inner);
     if (result != MPI_SUCCESS) {
-        gpuring_stage_release(stage);
+        gpuring_stage_release(&self->stage);
     }
     return result;
 }
@@ -169,11 +163,15 @@ int gpuring_stage_request(struct gpuring_description *d, ompi_request_t **reques
     stage_request_t *self;
     int result;
 
-    if (!gpuring_stage_init(&stage, d)) {
+    if (gpuring_stage_begin(&stage, d) != GPURING_OK) {
+        return MPI_ERR_NO_MEM;
+    }
+    if (stage.gpu == NULL) {
         return gpuring_stage_call_previous(d, request);
     }
     self = OBJ_NEW(stage_request_t);
     if (self == NULL) {
+        gpuring_stage_release(&stage);
         (void) gpuring_stage_log_memory(d->module, d->what, sizeof *self);
         return MPI_ERR_NO_MEM;
     }
@@ -196,7 +194,9 @@ int gpuring_stage_later(stage_request_t *self, struct gpuring_description *d)
 {
     int result;
 
-    (void) gpuring_stage_init(&self->stage, d);
+    if (gpuring_stage_begin(&self->stage, d) != GPURING_OK) {
+        return MPI_ERR_NO_MEM;
+    }
     result = begin(self, d);
     if (result == MPI_SUCCESS) {
         called(self);

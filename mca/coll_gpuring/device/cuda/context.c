@@ -60,6 +60,11 @@ bool gpuring_cuda_is_lost(const struct gpuring_device *device)
     return device->driver != NULL && (is_destroyed(device) || was_reset(device));
 }
 
+bool gpuring_cuda_stream_works(const struct gpuring_stream *stream)
+{
+    return stream->stream == NULL || !gpuring_cuda_is_lost(stream->device);
+}
+
 void gpuring_cuda_lost(struct gpuring_device *device)
 {
     __atomic_store_n(&device->destroyed, true, __ATOMIC_RELAXED);
@@ -132,27 +137,20 @@ uint32_t gpuring_cuda_attribute(const struct gpuring_device *device, CUdevice_at
                : 0;
 }
 
-static _Thread_local CUstreamCaptureMode capture_mode; /* the application's, between push and pop */
+_Thread_local CUstreamCaptureMode gpuring_cuda_capture_mode;
 
 CUresult gpuring_cuda_push(const struct gpuring_cuda_driver *driver, CUcontext context)
 {
     CUresult result = driver->ctx_push(context);
 
     if (result == CUDA_SUCCESS) {
-        capture_mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-        if (driver->capture_mode(&capture_mode) != CUDA_SUCCESS) {
-            capture_mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* unchanged, so that leave keeps it */
+        gpuring_cuda_capture_mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+        if (driver->capture_mode(&gpuring_cuda_capture_mode) != CUDA_SUCCESS) {
+            /* unchanged, so that leave keeps it */
+            gpuring_cuda_capture_mode = CU_STREAM_CAPTURE_MODE_RELAXED;
         }
     }
     return result;
-}
-
-void gpuring_cuda_pop(const struct gpuring_cuda_driver *driver)
-{
-    CUcontext popped;
-
-    (void) driver->capture_mode(&capture_mode);
-    (void) driver->ctx_pop(&popped);
 }
 
 int gpuring_cuda_enter_other(struct gpuring_device *device, CUcontext context)
@@ -195,11 +193,6 @@ bool gpuring_cuda_enter_to_release(struct gpuring_device *device)
     }
     return gpuring_cuda_push(device->driver, device->context) == CUDA_SUCCESS ||
            gpuring_cuda_push(device->driver, device->context) == CUDA_SUCCESS;
-}
-
-void gpuring_cuda_leave(const struct gpuring_device *device)
-{
-    gpuring_cuda_pop(device->driver);
 }
 
 bool gpuring_cuda_context_of(const struct gpuring_cuda_driver *driver, CUdevice gpu,

@@ -23,6 +23,7 @@
 #include <stdlib.h>
 
 #include "mca/coll_gpuring/device/cuda/cuda_internal.h"
+#include "mca/coll_gpuring/device/runs.h"
 #include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -108,11 +109,6 @@ int gpuring_cuda_stream_create(struct gpuring_device *device, struct gpuring_str
     }
     *stream = created;
     return GPURING_OK;
-}
-
-bool gpuring_cuda_stream_works(const struct gpuring_stream *stream)
-{
-    return stream->stream == NULL || !gpuring_cuda_is_lost(stream->device);
 }
 
 /* Return the context in which memory must be copied; NULL: any. */
@@ -267,9 +263,9 @@ static int begin(struct gpuring_stream *stream, const void *to, const void *from
     return begin_there(device, there, way);
 }
 
-static int end(struct gpuring_device *device, const struct way *way, CUresult result,
-               const char *what)
+static int end(struct gpuring_device *device, const struct way *way, CUresult result)
 {
+    const char *what = "copy between host and device";
     int status;
 
     if (way->other) {
@@ -326,89 +322,109 @@ static void end_timing(struct gpuring_stream *stream, bool ended)
     stream->copies = stream->copies && !ended;
 }
 
-static CUDA_MEMCPY2D rows_of(const void *to, size_t to_pitch, const void *from, size_t from_pitch,
-                             size_t bytes, size_t rows)
+/* Copy rows between contexts one by one. */
+static CUresult copy_peer_rows(const struct gpuring_cuda_driver *driver, const struct way *way,
+                               const struct gpuring_copy *copy)
 {
-    return (CUDA_MEMCPY2D){
+    CUresult result = CUDA_SUCCESS;
+
+    for (size_t row = 0; row < copy->rows && result == CUDA_SUCCESS; row++) {
+        result = driver->copy_peer_async(address_of(copy->to + row * copy->to_pitch), way->to,
+                                         address_of(copy->from + row * copy->from_pitch), way->from,
+                                         copy->bytes, way->stream);
+    }
+    return result;
+}
+
+static CUresult copy_rows(const struct gpuring_cuda_driver *driver, const struct gpuring_copy *copy,
+                          CUstream stream)
+{
+    CUDA_MEMCPY2D rows = {
         .srcMemoryType = CU_MEMORYTYPE_UNIFIED,
-        .srcDevice = address_of(from),
-        .srcPitch = from_pitch,
+        .srcDevice = address_of(copy->from),
+        .srcPitch = copy->from_pitch,
         .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
-        .dstDevice = address_of(to),
-        .dstPitch = to_pitch,
-        .WidthInBytes = bytes,
-        .Height = rows,
+        .dstDevice = address_of(copy->to),
+        .dstPitch = copy->to_pitch,
+        .WidthInBytes = copy->bytes,
+        .Height = copy->rows,
     };
+
+    return driver->copy_rows_async(&rows, stream);
 }
 
 /* Copy at least two bytes in two rows. With an odd number, both rows contain one common byte. */
 static CUresult copy_in_two_rows(const struct gpuring_cuda_driver *driver, char *to,
                                  const char *from, size_t bytes, CUstream stream)
 {
-    CUDA_MEMCPY2D copy = rows_of(to, bytes / 2, from, bytes / 2, bytes / 2, 2);
-    CUresult result = driver->copy_rows_async(&copy, stream);
+    size_t half = bytes / 2;
+    CUresult result =
+        copy_rows(driver, &(struct gpuring_copy){to, from, half, half, half, 2}, stream);
 
     return result == CUDA_SUCCESS && bytes % 2 != 0
                ? copy_in_two_rows(driver, to + bytes - 2, from + bytes - 2, 2, stream)
                : result;
 }
 
-int gpuring_cuda_copy(struct gpuring_stream *stream, void *to, const void *from, size_t bytes)
+static CUresult start(const struct gpuring_device *device, const struct gpuring_copy *copy,
+                      const struct way *way)
 {
-    const struct gpuring_cuda_driver *driver = stream->device->driver;
+    const struct gpuring_cuda_driver *driver = device->driver;
+
+    if (way->to != NULL) {
+        return copy_peer_rows(driver, way, copy);
+    }
+    if (copy->rows > 1) {
+        return copy_rows(driver, copy, way->stream);
+    }
+    return copy->bytes >= 2 && copy->bytes < SMALL_COPY && takes_turns(device)
+               ? copy_in_two_rows(driver, copy->to, copy->from, copy->bytes, way->stream)
+               : driver->copy_async(address_of(copy->to), address_of(copy->from), copy->bytes,
+                                    way->stream);
+}
+
+/* Start a copy. With `wait`, also wait for the stream's copies if that needs no other context. */
+static int copy_one(struct gpuring_stream *stream, const struct gpuring_copy *copy, bool wait)
+{
     struct way way;
-    int status = begin(stream, to, from, &way);
+    int status = begin(stream, copy->to, copy->from, &way);
     CUresult result;
 
     if (status != GPURING_OK) {
         return status;
     }
     if (!way.other) {
-        begin_timing(stream, bytes);
+        begin_timing(stream, copy->rows == 1 ? copy->bytes : SIZE_MAX);
     }
-    if (way.to != NULL) {
-        result = driver->copy_peer_async(address_of(to), way.to, address_of(from), way.from, bytes,
-                                         way.stream);
-    } else if (bytes >= 2 && bytes < SMALL_COPY && takes_turns(stream->device)) {
-        result = copy_in_two_rows(driver, to, from, bytes, way.stream);
-    } else {
-        result = driver->copy_async(address_of(to), address_of(from), bytes, way.stream);
+    result = start(stream->device, copy, &way);
+    if (wait && !way.other && result == CUDA_SUCCESS) {
+        result = stream->device->driver->stream_sync(way.stream);
+        end_timing(stream, true);
     }
-    return end(stream->device, &way, result, "copy between host and device");
+    return end(stream->device, &way, result);
 }
 
-/* Copy rows between contexts one by one. */
-static CUresult copy_peer_rows(const struct gpuring_cuda_driver *driver, const struct way *way,
-                               const CUDA_MEMCPY2D *copy)
+int gpuring_cuda_copy(struct gpuring_stream *stream, void *to, const void *from, size_t bytes)
 {
-    CUresult result = CUDA_SUCCESS;
-
-    for (size_t row = 0; row < copy->Height && result == CUDA_SUCCESS; row++) {
-        result = driver->copy_peer_async(copy->dstDevice + row * copy->dstPitch, way->to,
-                                         copy->srcDevice + row * copy->srcPitch, way->from,
-                                         copy->WidthInBytes, way->stream);
-    }
-    return result;
+    return copy_one(
+        stream, &(struct gpuring_copy){.to = to, .from = from, .bytes = bytes, .rows = 1}, false);
 }
 
-int gpuring_cuda_copy_rows(struct gpuring_stream *stream, void *to, size_t to_pitch,
-                           const void *from, size_t from_pitch, size_t bytes, size_t rows)
+int gpuring_cuda_copy_runs(struct gpuring_stream *stream, const void *user, const void *other,
+                           const struct gpuring_runs *runs, unsigned how)
 {
-    const struct gpuring_cuda_driver *driver = stream->device->driver;
-    CUDA_MEMCPY2D copy = rows_of(to, to_pitch, from, from_pitch, bytes, rows);
-    struct way way;
-    int status = begin(stream, to, from, &way);
+    bool wait = (how & GPURING_COPY_WAIT) != 0;
+    int status = GPURING_OK, waited = GPURING_OK;
 
-    if (status != GPURING_OK) {
-        return status;
+    for (size_t i = 0; i < runs->count && status == GPURING_OK; i++) {
+        struct gpuring_copy copy = gpuring_run_copy(gpuring_runs_at(runs, i), user, other, how);
+
+        status = copy_one(stream, &copy, wait && i == runs->count - 1);
     }
-    if (!way.other) {
-        begin_timing(stream, SIZE_MAX);
+    if (stream->copies && (wait || status != GPURING_OK)) {
+        waited = gpuring_cuda_synchronize(stream);
     }
-    return end(stream->device, &way,
-               way.to != NULL ? copy_peer_rows(driver, &way, &copy)
-                              : driver->copy_rows_async(&copy, way.stream),
-               "copy rows between host and device");
+    return status == GPURING_OK ? waited : status;
 }
 
 /* Query, or wait for, the stream's copies. */

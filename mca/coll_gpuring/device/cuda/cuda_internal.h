@@ -67,10 +67,20 @@ int gpuring_cuda_enter_other(struct gpuring_device *device, CUcontext context);
 /* Enter the device's context to release resources. Because a release is not repeated later, try a
  * second time immediately, and print no message. */
 bool gpuring_cuda_enter_to_release(struct gpuring_device *device);
-void gpuring_cuda_leave(const struct gpuring_device *device);
 /* Enter and leave without a device. */
 CUresult gpuring_cuda_push(const struct gpuring_cuda_driver *driver, CUcontext context);
-void gpuring_cuda_pop(const struct gpuring_cuda_driver *driver);
+extern _Thread_local CUstreamCaptureMode gpuring_cuda_capture_mode; /* the application's */
+static inline void gpuring_cuda_pop(const struct gpuring_cuda_driver *driver)
+{
+    CUcontext popped;
+
+    (void) driver->capture_mode(&gpuring_cuda_capture_mode);
+    (void) driver->ctx_pop(&popped);
+}
+static inline void gpuring_cuda_leave(const struct gpuring_device *device)
+{
+    gpuring_cuda_pop(device->driver);
+}
 
 /* Find a context in which this GPU memory can be used: its own, or for memory without a context one
  * of its GPU, either the calling thread's or the primary one if that is active. False: there is
@@ -96,6 +106,7 @@ bool gpuring_cuda_says_lost(CUresult result);
 /* Return true if the application is known to have destroyed or reset the device's context.
  * gpuring_cuda_report_lost reports this once and returns GPURING_ERR_CONTEXT. */
 bool gpuring_cuda_is_lost(const struct gpuring_device *device);
+bool gpuring_cuda_stream_works(const struct gpuring_stream *stream);
 int gpuring_cuda_report_lost(struct gpuring_device *device);
 void gpuring_cuda_lost(struct gpuring_device *device);
 
@@ -146,11 +157,10 @@ void gpuring_cuda_unimport(struct gpuring_device *device, void *pointer);
 
 /* device/cuda/cuda_copy.c */
 int gpuring_cuda_stream_create(struct gpuring_device *device, struct gpuring_stream **stream);
-bool gpuring_cuda_stream_works(const struct gpuring_stream *stream);
 void gpuring_cuda_stream_destroy(struct gpuring_stream *stream);
 int gpuring_cuda_copy(struct gpuring_stream *stream, void *to, const void *from, size_t bytes);
-int gpuring_cuda_copy_rows(struct gpuring_stream *stream, void *to, size_t to_pitch,
-                           const void *from, size_t from_pitch, size_t bytes, size_t rows);
+int gpuring_cuda_copy_runs(struct gpuring_stream *stream, const void *user, const void *other,
+                           const struct gpuring_runs *runs, unsigned how);
 int gpuring_cuda_copied(struct gpuring_stream *stream);
 int gpuring_cuda_synchronize(struct gpuring_stream *stream);
 
@@ -164,7 +174,13 @@ void gpuring_cuda_graph_destroy(const struct gpuring_stream *stream);
 
 int gpuring_cuda_linger(struct gpuring_stream *stream, struct gpuring_command *command, int us);
 /* Request a kernel that lingers to end, because other work of the stream follows. */
-void gpuring_cuda_linger_leave(struct gpuring_stream *stream);
+void gpuring_cuda_linger_end_early(struct gpuring_stream *stream);
+static inline void gpuring_cuda_linger_leave(struct gpuring_stream *stream)
+{
+    if (stream->linger != NULL) {
+        gpuring_cuda_linger_end_early(stream);
+    }
+}
 /* Start the work on a kernel that lingers. Return false if there is none, or if the work does not
  * fit. The work must then be launched. */
 bool gpuring_cuda_linger_command(struct gpuring_stream *stream, struct gpuring_work *work);

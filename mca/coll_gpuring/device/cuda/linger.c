@@ -76,11 +76,11 @@ static bool has_left(const struct gpuring_linger *linger, uint32_t launch_seq)
     return __atomic_load_n(&linger->command->left, __ATOMIC_ACQUIRE) == launch_seq;
 }
 
-void gpuring_cuda_linger_leave(struct gpuring_stream *stream)
+void gpuring_cuda_linger_end_early(struct gpuring_stream *stream)
 {
     struct gpuring_linger *linger = stream->linger;
 
-    if (linger != NULL && linger->lingers) {
+    if (linger->lingers) {
         write_words(linger, &linger->last, linger->last.launch_seq + 1 + GPURING_COMMAND_LEAVE);
         linger->lingers = false;
     }
