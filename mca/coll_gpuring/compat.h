@@ -147,6 +147,15 @@ static inline bool gpuring_compat_internal_bcast(gpuring_count_t count,
 void gpuring_compat_publish(uint32_t word);
 bool gpuring_compat_published(struct ompi_communicator_t *comm, int rank, uint32_t *word);
 
+/* Return the rank in MPI_COMM_WORLD of a process of this job, or -1 if it belongs to another job.
+ * `rank` is a rank that messages are sent to, in the remote group of an intercommunicator. */
+static inline int gpuring_compat_world_rank(struct ompi_communicator_t *comm, int rank)
+{
+    opal_process_name_t name = ompi_group_get_proc_name(comm->c_remote_group, rank);
+
+    return name.jobid == ompi_proc_local()->super.proc_name.jobid ? (int) name.vpid : -1;
+}
+
 /* Fault tolerance (5.0 and later). Return MPI_SUCCESS if a message may arrive from this rank (or
  * MPI_ANY_SOURCE), otherwise the MPI error. */
 static inline int gpuring_compat_lost(struct ompi_communicator_t *comm, int rank)

@@ -207,8 +207,6 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/p2p/aware.c \
     mca/coll_gpuring/p2p/aware.h \
     mca/coll_gpuring/p2p/entries.c \
-    mca/coll_gpuring/p2p/p2p_home.c \
-    mca/coll_gpuring/p2p/p2p_home.h \
     mca/coll_gpuring/p2p/p2p_message.c \
     mca/coll_gpuring/p2p/p2p_message.h \
     mca/coll_gpuring/p2p/fetch.c \

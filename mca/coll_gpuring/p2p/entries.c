@@ -252,19 +252,26 @@ static int improbe_entry(FROM, int *matched, struct ompi_message_t **message,
  * driver, the PML performs the blocking probe. Another thread may load the driver in the meantime,
  * but the process does not consent before the probe ends.
  */
+static void count_blind(int change)
+{
+    if (gpuring_process.threads) {
+        __atomic_add_fetch(&gpuring_p2p.blocking_probes, change, __ATOMIC_SEQ_CST);
+    }
+}
+
 static bool begin_blind(int tag)
 {
-    gpuring_p2p_blocking_probe_enter();
+    count_blind(1); /* first, because the driver may be loaded after it was checked for */
     if (tag < MPI_ANY_TAG || !gpuring_memory_possible()) {
         return true;
     }
-    gpuring_p2p_blocking_probe_leave();
+    count_blind(-1);
     return false;
 }
 
 static int end_blind(int code)
 {
-    gpuring_p2p_blocking_probe_leave();
+    count_blind(-1);
     return code;
 }
 

@@ -31,6 +31,7 @@
 
 #include "mca/coll_gpuring/device/device.h"
 #include "mca/coll_gpuring/p2p/p2p_message.h"
+#include "mca/coll_gpuring/p2p/peers.h"
 #include "mca/coll_gpuring/p2p/shared.h"
 
 struct gpuring_p2p_envelope;

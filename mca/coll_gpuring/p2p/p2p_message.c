@@ -158,8 +158,9 @@ int gpuring_p2p_message_poll(struct gpuring_p2p_message *message)
     return status == GPURING_AGAIN ? status : end(message, status);
 }
 
-#define POLLED ((size_t) 1 << 20) /* bytes from which a wait for a copy progresses other messages \
-                                   */
+#define POLLED                                                                         \
+    ((size_t) 1 << 20) /* bytes from which a wait for a copy progresses other messages \
+                        */
 
 int gpuring_p2p_message_copy_in(struct gpuring_p2p_message *message, bool wait)
 {

@@ -3,6 +3,7 @@
 #include "mca/coll_gpuring/p2p/peers.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "mca/coll_gpuring/p2p/offer.h"
@@ -10,9 +11,14 @@
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/request.h"
+#include "mca/coll_gpuring/topology/identity.h"
+#include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/message.h"
+#include "mca/coll_gpuring/util/pid.h"
 #include "mca/coll_gpuring/util/status.h"
+
+#define LOOK_NS UINT64_C(10000000) /* between two checks whether a process exists */
 
 /* From this size on, slots of the node are faster than staging. */
 #define NEAR_LEAST ((size_t) 16 << 10)
@@ -36,12 +42,80 @@ struct gpuring_p2p_peer {
 
 int gpuring_p2p_peer_of(struct ompi_communicator_t *comm, int rank)
 {
-    opal_process_name_t name = ompi_group_get_proc_name(comm->c_remote_group, rank);
-
-    return gpuring_process.world_rank >= 0 && name.jobid == ompi_proc_local()->super.proc_name.jobid
-               ? (int) name.vpid
-               : -1;
+    return gpuring_process.world_rank >= 0 ? gpuring_compat_world_rank(comm, rank) : -1;
 }
+
+/* ---- This process and others ---- */
+
+bool gpuring_p2p_slots_reach(const char *gpu)
+{
+    const struct gpuring_device_ops *ops = gpuring_process.device_ops;
+    struct gpuring_pointer pointer = gpuring_memory_of(gpu);
+
+    return (gpuring_params.p2p_level == GPURING_PARAM_LEVEL_AUTO ||
+            gpuring_params.p2p_level == GPURING_PARAM_LEVEL_SYS) &&
+           ops->reaches(gpuring_process.device, &pointer) && !ops->lost(gpuring_process.device);
+}
+
+void gpuring_p2p_home(struct gpuring_p2p_home *home)
+{
+    static struct gpuring_p2p_home own_home; /* guarded by the lock, as the next */
+    static bool identified;
+    struct gpuring_device_identity identity;
+
+    pthread_mutex_lock(&gpuring_p2p.lock);
+    if (own_home.pid == 0) {
+        own_home.node = gpuring_identity_node(gpuring_params.hostid);
+        own_home.pid = (int32_t) getpid();
+        own_home.version = GPURING_WIRE_VERSION;
+    }
+    if (!identified && __atomic_load_n(&gpuring_process.gpu, __ATOMIC_ACQUIRE) >= 0 &&
+        gpuring_process.device_ops->identity(gpuring_process.device, &identity) == GPURING_OK) {
+        memcpy(own_home.uuid, identity.uuid, sizeof own_home.uuid);
+        own_home.mps = identity.mps;
+        identified = true;
+    }
+    *home = own_home;
+    pthread_mutex_unlock(&gpuring_p2p.lock);
+}
+
+enum gpuring_p2p_place gpuring_p2p_best_place(const struct gpuring_p2p_home *sender,
+                                              const char *gpu)
+{
+    struct gpuring_p2p_home home;
+
+    gpuring_p2p_home(&home);
+    if (home.node != sender->node) {
+        return GPURING_P2P_NONE;
+    }
+    return gpu != NULL && (home.mps || memcmp(home.uuid, sender->uuid, sizeof home.uuid) != 0) &&
+                   gpuring_p2p_slots_reach(gpu)
+               ? GPURING_P2P_GPU
+               : GPURING_P2P_HOST;
+}
+
+bool gpuring_p2p_lives(int pid, struct gpuring_p2p_watch *watch)
+{
+    uint64_t now;
+
+    if (++watch->calls % 64 != 0) {
+        return true;
+    }
+    now = gpuring_now_ns();
+    if (now - watch->looked < LOOK_NS) {
+        return true;
+    }
+    watch->looked = now;
+    if (gpuring_pid_exists(pid)) {
+        return true;
+    }
+    gpuring_error("[p2p-ended] a send or receive on GPU memory returns an error: process %d, which "
+                  "sends or receives the message, has ended; see the messages of mpirun",
+                  pid);
+    return false;
+}
+
+/* ---- Consent ---- */
 
 /* Return all processes of MPI_COMM_WORLD, or NULL without memory. */
 static struct gpuring_p2p_peer *get_peers(void)
@@ -64,20 +138,6 @@ void gpuring_p2p_peers_unseen_receive(void)
         gpuring_info("[p2p-unseen] a non-blocking or persistent receive was begun before the CUDA "
                      "driver was loaded: large messages to this process are staged as a whole; "
                      "initialise CUDA before the first receive");
-    }
-}
-
-void gpuring_p2p_blocking_probe_enter(void)
-{
-    if (gpuring_process.threads) {
-        __atomic_add_fetch(&gpuring_p2p.blocking_probes, 1, __ATOMIC_SEQ_CST);
-    }
-}
-
-void gpuring_p2p_blocking_probe_leave(void)
-{
-    if (gpuring_process.threads) {
-        __atomic_sub_fetch(&gpuring_p2p.blocking_probes, 1, __ATOMIC_SEQ_CST);
     }
 }
 
@@ -228,7 +288,7 @@ void gpuring_p2p_peers_received(struct ompi_communicator_t *comm,
     struct gpuring_p2p_peer *peers;
     int peer;
 
-    /* Partner: gpuring_p2p_blocking_probe_enter, which was called when there was no driver. */
+    /* Partner: count_blind in entries.c, which was called when there was no driver. */
     if (least == 0 || (gpu == NULL && status->_ucount < least) || status->MPI_SOURCE < 0 ||
         __atomic_load_n(&gpuring_p2p.blocking_probes, __ATOMIC_SEQ_CST) > 0) {
         return;

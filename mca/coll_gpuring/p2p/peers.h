@@ -18,8 +18,39 @@
 struct gpuring_p2p_envelope;
 struct gpuring_p2p_message;
 
-/* Return the rank in MPI_COMM_WORLD of a process, or -1 if it belongs to another job. `rank` is a
- * rank that messages are sent to, in the remote group of an intercommunicator. */
+/* Where a process is, and how it uses its GPU. The layout is fixed, because it is exchanged. */
+struct gpuring_p2p_home {
+    uint64_t node;
+    uint8_t uuid[16]; /* of the GPU; zero if none is attached */
+    uint32_t mps;     /* 1: copies of several processes run simultaneously on the GPU */
+    int32_t pid;
+    uint32_t version; /* GPURING_WIRE_VERSION */
+    uint32_t unused;
+};
+
+/* Describe this process. */
+void gpuring_p2p_home(struct gpuring_p2p_home *home);
+
+/* Return the best place of slots on which this process can receive messages of a sender, into this
+ * GPU memory, or NULL for host memory. Slots on a GPU are not used if both processes share it
+ * without MPS, because each of their copies would wait for a time slice. */
+enum gpuring_p2p_place gpuring_p2p_best_place(const struct gpuring_p2p_home *sender,
+                                              const char *gpu);
+
+/* Return false if a process of the node has ended (logged). Call this while an answer of the
+ * process or its progress in a flow is awaited. Only one of 64 calls reads the clock, and it checks
+ * the process if the last check was at least 10 ms ago. */
+struct gpuring_p2p_watch {
+    uint64_t looked; /* ns */
+    uint32_t calls;
+};
+bool gpuring_p2p_lives(int pid, struct gpuring_p2p_watch *watch);
+
+/* Return true if coll_gpuring_p2p_level and the GPU of this process allow copies between this
+ * memory and slots on a GPU. */
+bool gpuring_p2p_slots_reach(const char *gpu);
+
+/* Return the rank in MPI_COMM_WORLD of a process, or -1 if it belongs to another job. */
 int gpuring_p2p_peer_of(struct ompi_communicator_t *comm, int rank);
 
 /* Return true if a message from GPU memory should be offered, and set *peer to the rank of the
@@ -37,11 +68,6 @@ void gpuring_p2p_peer_set_place(int peer, enum gpuring_p2p_place place);
 /* Record that the PML got a non-blocking or persistent receive, large enough for an offer, that
  * this component cannot check. From now on every question is answered with no. */
 void gpuring_p2p_peers_unseen_receive(void);
-
-/* Enter or leave a blocking probe of the PML. No question is answered with yes in between. Does
- * nothing in single-threaded programs. */
-void gpuring_p2p_blocking_probe_enter(void);
-void gpuring_p2p_blocking_probe_leave(void);
 
 /* Record the arrival of a message on a GPU (`gpu` is an address there) or in host memory (NULL).
  * Answer its sender's question, or keep it for the next arrival if that is not possible now. */

@@ -20,7 +20,9 @@
 #define GPURING_P2P_SHARED_H
 
 #include "mca/coll_gpuring/device/device.h"
-#include "mca/coll_gpuring/p2p/p2p_home.h"
+
+/* Places of slots, in ascending order of the bandwidth between GPUs. The values are exchanged. */
+enum gpuring_p2p_place { GPURING_P2P_NONE, GPURING_P2P_HOST, GPURING_P2P_GPU, GPURING_P2P_PLACES };
 
 #define GPURING_P2P_SLOTS 2 /* the sender fills one while the receiver reads the other */
 
