@@ -122,7 +122,7 @@ int gpuring_cuda_check(struct gpuring_device *device, CUresult result, const cha
     }
 }
 
-int gpuring_cuda_check_stream(struct gpuring_device *device, CUresult result, const char *what)
+int gpuring_cuda_check_error(struct gpuring_device *device, CUresult result, const char *what)
 {
     return gpuring_cuda_says_lost(result) ? context_destroyed(device, true)
                                           : gpuring_cuda_check(device, result, what);

@@ -95,7 +95,12 @@ int gpuring_cuda_check(struct gpuring_device *device, CUresult result, const cha
 /* Do the same for an operation on the device's streams, events and kernels. If the driver does not
  * know them, the context was lost, even though the primary context keeps its handle after
  * cudaDeviceReset. */
-int gpuring_cuda_check_stream(struct gpuring_device *device, CUresult result, const char *what);
+int gpuring_cuda_check_error(struct gpuring_device *device, CUresult result, const char *what);
+static inline int gpuring_cuda_check_stream(struct gpuring_device *device, CUresult result,
+                                            const char *what)
+{
+    return result == CUDA_SUCCESS ? 0 : gpuring_cuda_check_error(device, result, what);
+}
 
 /* Record the identity of the device's context, to recognise it later. */
 void gpuring_cuda_identify(struct gpuring_device *device);
