@@ -21,8 +21,8 @@
  *   block_line_store(x, line, flag, v)
  *   block_warp_all(x, ok)             nonzero if ok on all threads of the warp
  *   BLOCK_ONES(word)                  number of bits that are set in 64 bits
- *   and the members uint32_t brief, turn; uint64_t used_recvs, used_sends; struct exec_pack *units
- *   (2 * BLOCK_ITEMS, which the threads of the block share) of EXEC
+ *   and the members of EXEC: uint32_t single_batch, turn; uint64_t used_recvs, used_sends;
+ *   struct exec_pack *units (2 * BLOCK_ITEMS, which the threads of the block share)
  *
  * A lane that gives up must be able to start again, also in place. Simple waits before it moves any
  * data. LL and LL128 work in batches: all threads read their operands into registers, and a barrier
@@ -301,7 +301,7 @@ EXEC_FN void exec_begin(EXEC *x)
     if (exec_overlaps(x)) {
         exec_overlap_begin(x);
     } else if (exec_protocol(x) == GPURING_PROTOCOL_LL) {
-        block_brief_begin(x);
+        block_single_batch_begin(x);
     }
 }
 
@@ -309,8 +309,8 @@ EXEC_FN void exec_end(EXEC *x)
 {
     if (exec_overlaps(x)) {
         exec_overlap_end(x);
-    } else if (exec_brief(x)) {
-        block_brief_end(x);
+    } else if (exec_single_batch(x)) {
+        block_single_batch_end(x);
     }
 }
 

@@ -97,7 +97,7 @@ EXEC_FN int block_simple_each(const EXEC *x, const struct exec_piece *piece)
 
 /* Copy the chunk of a peer with LL, one unit per thread at a time. All threads of the block make
  * the same number of passes, because they meet at a barrier before received units are stored (see
- * brief lanes in block_ll.h). */
+ * single-batch lanes in block_ll.h). */
 EXEC_FN int block_ll_chunk(EXEC *x, const struct block_group *group, const struct exec_piece *own,
                            uint32_t peer, uint64_t most)
 {
@@ -164,7 +164,7 @@ EXEC_FN int block_lines_each(EXEC *x, const struct exec_piece *piece)
 {
     const struct block_group group = block_group_of(x, piece);
 
-    if (exec_protocol(x) == GPURING_PROTOCOL_LL && !exec_brief(x)) {
+    if (exec_protocol(x) == GPURING_PROTOCOL_LL && !exec_single_batch(x)) {
         block_ll_clean(x, piece);
     }
     BLOCK_ROLLED

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The data phase of LL in a block of threads, and brief lanes: a part of block.h. */
+/* The data phase of LL in a block of threads, and single-batch lanes: a part of block.h. */
 #ifndef GPURING_BLOCK_LL_H
 #define GPURING_BLOCK_LL_H
 
@@ -223,8 +223,8 @@ EXEC_FN int block_spreads(const EXEC *x, const struct exec_piece *piece, uint32_
     uint32_t most = noperands > nsends ? noperands : nsends;
     uint64_t unit = 8 * block_unit_words(x);
 
-    /* If the output is an operand, a thread may read only what it has stored itself, see brief
-     * lanes. */
+    /* If the output is an operand, a thread may read only what it has stored itself, see
+     * single-batch lanes. */
     if ((noperands <= 2 && nsends <= 1) || most * piece->bytes > BLOCK_ITEMS * unit ||
         (noperands > 1 && (piece->step->flags & GPURING_STEP_INPUT) == 0)) {
         return 0;
@@ -319,7 +319,7 @@ EXEC_FN int block_ll(EXEC *x, const struct exec_piece *piece)
 {
     uint32_t log;
 
-    if (x->bytes == 0 && !x->brief) {
+    if (x->bytes == 0 && !x->single_batch) {
         block_ll_clean(x, piece);
     }
     return block_spreads(x, piece, &log) ? block_ll_spread(x, piece, log)
@@ -327,7 +327,7 @@ EXEC_FN int block_ll(EXEC *x, const struct exec_piece *piece)
 }
 
 /*
- * Brief lanes: short calls over LL whose chunks are single batches, with plans that use each
+ * Single-batch lanes: short calls over LL whose chunks are single batches, with plans that use each
  * connection once. The usual work between steps takes longer than the data of such a call, so it is
  * moved out of the steps. Before the first step, all destinations must have room, and no proxy may
  * carry a slot. After the last step, slots are given back and steps are counted. Until then the
@@ -339,8 +339,8 @@ EXEC_FN int block_ll(EXEC *x, const struct exec_piece *piece)
  * a step is not spread over the threads.
  */
 
-/* Return true if this thread's connections permit a brief lane. */
-EXEC_FN int block_brief_ready(const EXEC *x)
+/* Return true if this thread's connections permit a single-batch lane. */
+EXEC_FN int block_single_batch_ready(const EXEC *x)
 {
     const struct gpuring_lane *lane = x->lane;
     int ready = 1;
@@ -363,7 +363,7 @@ EXEC_FN int block_brief_ready(const EXEC *x)
     return ready;
 }
 
-EXEC_FN void block_brief_begin(EXEC *x)
+EXEC_FN void block_single_batch_begin(EXEC *x)
 {
     const struct gpuring_lane *lane = x->lane;
     uint64_t chunk;
@@ -371,12 +371,12 @@ EXEC_FN void block_brief_begin(EXEC *x)
     if (lane->nstored > 0 && (lane->steps[0].flags & GPURING_STEP_SINGLE_USE) != 0 &&
         x->step + x->bytes == 0 && exec_next_window(x, &chunk) >= x->rest &&
         chunk * x->type_size <= block_ll_batch(x)) {
-        x->brief = (uint32_t) exec_all(x, block_brief_ready(x));
+        x->single_batch = (uint32_t) exec_all(x, block_single_batch_ready(x));
     }
 }
 
 /* Record the connections of a step, which are distributed over the threads. */
-EXEC_FN void exec_note_brief(EXEC *x, const struct exec_piece *piece)
+EXEC_FN void exec_note_single_batch(EXEC *x, const struct exec_piece *piece)
 {
     BLOCK_ROLLED
     for (uint32_t i = exec_thread(x); i < piece->step->noperands; i += exec_nthreads(x)) {
@@ -399,7 +399,7 @@ BLOCK_FN uint32_t block_take_bit(uint64_t *set)
     return BLOCK_ONES(lowest - 1);
 }
 
-EXEC_FN void block_brief_end(EXEC *x)
+EXEC_FN void block_single_batch_end(EXEC *x)
 {
     exec_barrier(x); /* other threads may read the steps until here */
     BLOCK_ROLLED

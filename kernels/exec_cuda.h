@@ -78,13 +78,13 @@ template <class R> struct block {
     struct exec_pack *units;
     uint64_t type_size, line_bytes, first, rest, bytes;
     uint32_t deadline, last_cycle; /* end of the current wait on both clocks */
-    uint32_t step, slices, polls, brief, turn;
-    uint64_t used_recvs, used_sends; /* for brief lanes, see block_ll.h */
+    uint32_t step, slices, polls, single_batch, turn;
+    uint64_t used_recvs, used_sends; /* for single-batch lanes, see block_ll.h */
     uint32_t code;                   /* code of the reduction if R does not define it */
 };
 
 struct exec_piece;
-EXEC_FN void exec_note_brief(EXEC *x, const struct exec_piece *piece);
+EXEC_FN void exec_note_single_batch(EXEC *x, const struct exec_piece *piece);
 EXEC_FN int exec_data(EXEC *x, const struct exec_piece *piece);
 EXEC_FN int exec_run(EXEC *x, const struct exec_piece *piece);
 #define exec_serial(x)      0
@@ -128,9 +128,9 @@ EXEC_FN constexpr bool exec_copies_step(const EXEC *)
 #endif
 }
 
-EXEC_FN uint32_t exec_brief(const EXEC *x)
+EXEC_FN uint32_t exec_single_batch(const EXEC *x)
 {
-    return R::protocol == GPURING_PROTOCOL_LL ? x->brief : 0;
+    return R::protocol == GPURING_PROTOCOL_LL ? x->single_batch : 0;
 }
 
 /* The first warps move data, the next one waits, and the last one posts. */

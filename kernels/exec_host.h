@@ -71,18 +71,18 @@ EXEC_FN int exec_all(const struct exec *x, int ok)
 }
 
 /* The single thread of a lane does everything. */
-#define exec_owner                exec_thread
-#define exec_owners               exec_nthreads
-#define exec_agree                exec_all
-#define exec_posted(x)            ((void) (x))
-#define exec_overlaps(x)          0
-#define exec_serial(x)            1
-#define exec_copies_step(x)       0
-#define exec_list(x, k)           ((struct exec_list *) NULL)
-#define exec_begin(x)             ((void) (x))
-#define exec_end(x)               ((void) (x))
-#define exec_brief(x)             0
-#define exec_note_brief(x, piece) ((void) 0)
+#define exec_owner                       exec_thread
+#define exec_owners                      exec_nthreads
+#define exec_agree                       exec_all
+#define exec_posted(x)                   ((void) (x))
+#define exec_overlaps(x)                 0
+#define exec_serial(x)                   1
+#define exec_copies_step(x)              0
+#define exec_list(x, k)                  ((struct exec_list *) NULL)
+#define exec_begin(x)                    ((void) (x))
+#define exec_end(x)                      ((void) (x))
+#define exec_single_batch(x)             0
+#define exec_note_single_batch(x, piece) ((void) 0)
 
 /* Return the number of steps of a lane that may run ahead. */
 EXEC_FN uint32_t host_leading_steps(const struct gpuring_lane *lane)

@@ -24,9 +24,9 @@
  *   exec_overlaps(x)                nonzero: different threads wait, move and post, see overlap.h
  *   exec_copies_step(x)             nonzero: copy each step, because reading its table takes longer
  *   exec_begin(x), exec_end(x)      begin and end of a lane
- *   exec_brief(x)                   nonzero: all destinations have room from the beginning, and
- *                                   exec_note_brief(x, piece) only records a step, which exec_end
- *                                   counts
+ *   exec_single_batch(x)            nonzero: all destinations have room from the beginning, and
+ *                                   exec_note_single_batch(x, piece) only records a step, which
+ *                                   exec_end counts
  *   exec_run(x, piece)              waits, moves and posts: exec_in_turn or a faster equivalent;
  *                                   declared before this header
  *   exec_first_step(x)              first step of the next window; defined only if it may not be 0
@@ -409,12 +409,12 @@ EXEC_FN int exec_in_turn(EXEC *x, const struct exec_piece *piece)
     int result;
 
     exec_progress(x);
-    result = exec_brief(x) ? EXEC_OK : exec_wait(x, piece);
+    result = exec_single_batch(x) ? EXEC_OK : exec_wait(x, piece);
     if (result == EXEC_OK) {
         result = exec_data(x, piece);
     }
-    if (result == EXEC_OK && exec_brief(x)) {
-        exec_note_brief(x, piece);
+    if (result == EXEC_OK && exec_single_batch(x)) {
+        exec_note_single_batch(x, piece);
     } else if (result == EXEC_OK) {
         exec_barrier(x);
         exec_publish(x, piece);

@@ -209,7 +209,7 @@ static __device__ __forceinline__ bool block_lingers(struct block<R> *x,
     if (threadIdx.x == 0) {
         gpuring_lane_start(&shared->work, &shared->lane, x->type_size, &shared->state);
     }
-    x->brief = x->turn = 0;
+    x->single_batch = x->turn = 0;
     exec_barrier(x);
     return true;
 }
@@ -237,7 +237,7 @@ template <class R> static __device__ __forceinline__ void block_run(const struct
     }
     x.deadline = x.last_cycle = 0; /* for compilers alone: they are set again before they are
                                       read */
-    x.brief = x.turn = 0;
+    x.single_batch = x.turn = 0;
     x.used_recvs = x.used_sends = 0;
     __syncthreads();
     x.work = &shared.work;

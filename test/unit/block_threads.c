@@ -54,7 +54,7 @@ struct block_thread {
     const struct gpuring_lane_state *state;
     struct gpuring_lane_state *home;
     uint64_t type_size, line_bytes, first, rest, bytes;
-    uint32_t step, slices, brief, turn;
+    uint32_t step, slices, single_batch, turn;
     uint64_t used_recvs, used_sends;
     struct exec_pack *units;
 
@@ -241,13 +241,13 @@ EXEC_FN void block_line_store(const EXEC *x, uint8_t *line, uint64_t flag,
     exec_store_release((uint64_t *) (void *) (line + 120), flag);
 }
 
-EXEC_FN uint32_t exec_brief(const EXEC *x)
+EXEC_FN uint32_t exec_single_batch(const EXEC *x)
 {
-    return x->brief;
+    return x->single_batch;
 }
 
 struct exec_piece;
-EXEC_FN void exec_note_brief(EXEC *x, const struct exec_piece *piece);
+EXEC_FN void exec_note_single_batch(EXEC *x, const struct exec_piece *piece);
 EXEC_FN int exec_data(EXEC *x, const struct exec_piece *piece);
 EXEC_FN int exec_run(EXEC *x, const struct exec_piece *piece);
 #define exec_serial(x)      0

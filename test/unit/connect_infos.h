@@ -9,12 +9,12 @@
 #include "mca/coll_gpuring/transport/transport.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define LETTERS_RANKS 8
-#define LETTERS_ROOM  4096 /* of one letter */
+#define CONNECT_INFO_RANKS 8
+#define CONNECT_INFO_ROOM  4096 /* of one connect info */
 
 struct connect_infos {
-    size_t bytes[LETTERS_RANKS][LETTERS_RANKS]; /* [from][to] */
-    uint8_t text[LETTERS_RANKS][LETTERS_RANKS][LETTERS_ROOM];
+    size_t bytes[CONNECT_INFO_RANKS][CONNECT_INFO_RANKS]; /* [from][to] */
+    uint8_t text[CONNECT_INFO_RANKS][CONNECT_INFO_RANKS][CONNECT_INFO_ROOM];
 };
 
 /* Post the connection infos of a rank. Return false if one is too long. */
@@ -25,7 +25,7 @@ static inline bool connect_infos_post(struct connect_infos *connect_infos, int r
         const struct gpuring_transport_connect_info *connect_info =
             gpuring_transport_connect_info(transport, i);
 
-        if (connect_info->bytes > connect_info->room || connect_info->bytes > LETTERS_ROOM) {
+        if (connect_info->bytes > connect_info->room || connect_info->bytes > CONNECT_INFO_ROOM) {
             return false;
         }
         memcpy(connect_infos->text[rank][connect_info->peer], connect_info->data,

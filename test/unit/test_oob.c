@@ -396,7 +396,7 @@ TEST(kinds_do_not_mix)
     world_end(2);
 }
 
-/* ---- Letters ---- */
+/* ---- Connect infos ---- */
 
 TEST(connect_infos_reach_their_ranks)
 {

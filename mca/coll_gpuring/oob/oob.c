@@ -282,7 +282,7 @@ int gpuring_connect_infos_progress(struct gpuring_oob *oob)
         size_t room = connect_info->bytes;
         int status = oob->connect_infos_started
                          ? GPURING_OK
-                         : oob->ops->start(oob->comm, GPURING_TAG_LETTER, connect_info);
+                         : oob->ops->start(oob->comm, GPURING_TAG_CONNECT_INFO, connect_info);
 
         if (status == GPURING_OK && connect_info->request != NULL) {
             status = oob->ops->finish(connect_info);

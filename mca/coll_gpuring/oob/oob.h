@@ -51,7 +51,7 @@ void gpuring_gathered_clear(struct gpuring_gathered *gathered);
 
 /* Open MPI's collectives use the tags from -10 downwards (coll_tags.h), -1 is MPI_ANY_TAG; a user's
  * wildcard receive matches no negative tag. */
-enum { GPURING_TAG_GATHER = -9, GPURING_TAG_LETTER = -8, GPURING_TAG_NOTE = -3 };
+enum { GPURING_TAG_GATHER = -9, GPURING_TAG_CONNECT_INFO = -8, GPURING_TAG_NOTE = -3 };
 
 /* ---- Gatherings ---- */
 

@@ -37,7 +37,7 @@ static void exchange_notes(struct gpuring_stream_state *state)
     const struct gpuring_engine *engine = state->module->engine;
 
     if (!gpuring_process.threads && engine != NULL && engine->choice_config.nnodes > 1 &&
-        gpuring_now_ns() - state->told.time >= GPURING_NOTE_SECONDS * GPURING_SECOND) {
+        gpuring_now_ns() - state->noted.time >= GPURING_NOTE_SECONDS * GPURING_SECOND) {
         gpuring_notes_progress();
         pthread_mutex_lock(&state->lock);
         gpuring_stream_look(state);

@@ -91,16 +91,16 @@ int gpuring_stream_notes(struct gpuring_stream_state *state, uint64_t at, char *
 {
     uint64_t now = gpuring_now_ns(), last = state->module->engine->operation;
     struct gpuring_note note;
-    bool due = now - state->told.time >= GPURING_NOTE_SECONDS * GPURING_SECOND &&
-               (last != state->told.last || state->since != 0);
+    bool due = now - state->noted.time >= GPURING_NOTE_SECONDS * GPURING_SECOND &&
+               (last != state->noted.last || state->since != 0);
 
     if (last == 0 || !gpuring_notes_possible(state->module)) {
         return GPURING_OK;
     }
     if (due) {
         send_note(state, at);
-        state->told.time = now;
-        state->told.last = last;
+        state->noted.time = now;
+        state->noted.last = last;
     }
     return gpuring_note_take(state->module, &note) ? compare(state, &note, why, size) : GPURING_OK;
 }

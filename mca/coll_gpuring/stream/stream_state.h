@@ -49,7 +49,7 @@ struct gpuring_stream_state {
     uint64_t hash;
     struct {
         uint64_t time, last; /* of the last note, and the last operation at that time */
-    } told;
+    } noted;
 
     struct gpuring_exchanges *exchanges; /* NULL before the first one */
 

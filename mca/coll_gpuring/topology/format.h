@@ -45,7 +45,7 @@ enum gpuring_capability {
 };
 
 /* Ports of a rank that it announces, each on another network; it does not announce further ones. */
-#define GPURING_HELLO_NICS 4
+#define GPURING_RANK_INFO_NICS 4
 
 /*
  * In large jobs, these blocks need most of a rank's memory during the wire-up. The members from
@@ -62,13 +62,13 @@ struct gpuring_rank_info {
     uint32_t view_bytes;
     uint32_t nnics; /* entries of nics[] */
     char hostname[64];
-    struct gpuring_nic nics[GPURING_HELLO_NICS];
+    struct gpuring_nic nics[GPURING_RANK_INFO_NICS];
     uint64_t id[2]; /* random; the one of rank 0 also names this wire-up */
     struct gpuring_device_identity device;
     int64_t shared[GPURING_SHARED_COUNT]; /* parameters of scope SHARED, in the list's order */
 };
 _Static_assert(sizeof(struct gpuring_rank_info) ==
-                   168 + 8 * GPURING_SHARED_COUNT + 32 * GPURING_HELLO_NICS,
+                   168 + 8 * GPURING_SHARED_COUNT + 32 * GPURING_RANK_INFO_NICS,
                "travels between ranks");
 
 static inline const struct gpuring_rank_info *gpuring_rank_info_of(

@@ -80,7 +80,7 @@ static int build_connect_info(const struct gpuring_transport *transport,
     connect_info->room = gpuring_transport_connect_info_room(count, peer->remote);
     connect_info->data = calloc(1, connect_info->room);
     if (connect_info->data == NULL) {
-        gpuring_error("out of memory for a letter of %zu bytes", connect_info->room);
+        gpuring_error("out of memory for connect info of %zu bytes", connect_info->room);
         return GPURING_ERR_NOMEM;
     }
     header.nentries = count;

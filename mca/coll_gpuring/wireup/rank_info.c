@@ -20,7 +20,7 @@ static int fill_nics(struct ompi_communicator_t *comm, struct gpuring_rank_info 
 
     count = count > 0 && gpuring_ranks_may_leave_node(comm) ? gpuring_network_prove(found, count)
                                                             : count;
-    for (int i = 0; i < count && rank_info->nnics < GPURING_HELLO_NICS; i++) {
+    for (int i = 0; i < count && rank_info->nnics < GPURING_RANK_INFO_NICS; i++) {
         uint32_t known = 0;
 
         while (known < rank_info->nnics &&

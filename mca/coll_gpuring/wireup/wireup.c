@@ -233,36 +233,36 @@ static int bind_plans(mca_coll_gpuring_module_t *module, struct gpuring_wireup *
 
 /* ---- The chain ---- */
 
-enum travels { GATHERING, AGREEMENT, LETTERS, FIRST_CHUNKS, LINE_TEST };
+enum travels { GATHERING, AGREEMENT, CONNECT_INFOS, FIRST_CHUNKS, LINE_TEST };
 
 /*
  * The stages in order: kind of messages, condition (NULL: always), action before the messages (for
  * a gathering: begin it), action after them, and a description for log messages.
  */
-#define STAGES(X)                                                                                \
-    X(REUSE, GATHERING, NULL, gpuring_reuse_offer, gpuring_reuse_take,                           \
-      "wire-up, agreement on kept connections (have all ranks the same "                         \
-      "coll_gpuring_priority and coll_gpuring_device?)")                                         \
-    X(HELLO, GATHERING, NULL, gpuring_rank_info_send, take_rank_infos, "wire-up, AllGather 1")   \
-    X(VIEWS_READY, AGREEMENT, views_differ, gpuring_views_prepare, NULL,                         \
-      "wire-up, agreement before views of nodes")                                                \
-    X(VIEWS, LETTERS, views_differ, NULL, take_views, "wire-up, views of this node")             \
-    X(CHANNELS, GATHERING, all_have_topology, send_channels, take_channels,                      \
-      "wire-up, AllGather 2 (channels)")                                                         \
-    X(CALLS, GATHERING, is_late, send_call, take_calls, "wire-up, comparison of calls")          \
-    X(CLEARED, AGREEMENT, cleared, NULL, NULL, "wire-up, agreement after freeing memory")        \
-    X(READY, AGREEMENT, NULL, prepare_connections, NULL, "wire-up, agreement before connecting") \
-    X(HANDLES, LETTERS, NULL, NULL, gpuring_wireup_connect,                                      \
-      "wire-up, handles to and from neighbours")                                                 \
-    X(WRITTEN, GATHERING, probes_peers, send_report, take_written,                               \
-      "wire-up, probe of peer memory (written)")                                                 \
-    X(ARRIVED, GATHERING, probes_peers, send_report, take_arrived,                               \
-      "wire-up, probe of peer memory (arrived)")                                                 \
-    X(LINES, LINE_TEST, tests_lines, NULL, NULL, "wire-up, test of lines between GPUs")          \
-    X(TESTED, GATHERING, tests_lines, send_report, take_tested,                                  \
-      "wire-up, test of lines between GPUs (results)")                                           \
-    X(AGREE, AGREEMENT, NULL, bind_plans, NULL, "wire-up, agreement on connections")             \
-    X(TRY, FIRST_CHUNKS, several_nodes, NULL, NULL, "wire-up, first chunks between nodes")       \
+#define STAGES(X)                                                                                  \
+    X(REUSE, GATHERING, NULL, gpuring_reuse_offer, gpuring_reuse_take,                             \
+      "wire-up, agreement on kept connections (have all ranks the same "                           \
+      "coll_gpuring_priority and coll_gpuring_device?)")                                           \
+    X(RANK_INFO, GATHERING, NULL, gpuring_rank_info_send, take_rank_infos, "wire-up, AllGather 1") \
+    X(VIEWS_READY, AGREEMENT, views_differ, gpuring_views_prepare, NULL,                           \
+      "wire-up, agreement before views of nodes")                                                  \
+    X(VIEWS, CONNECT_INFOS, views_differ, NULL, take_views, "wire-up, views of this node")         \
+    X(CHANNELS, GATHERING, all_have_topology, send_channels, take_channels,                        \
+      "wire-up, AllGather 2 (channels)")                                                           \
+    X(CALLS, GATHERING, is_late, send_call, take_calls, "wire-up, comparison of calls")            \
+    X(CLEARED, AGREEMENT, cleared, NULL, NULL, "wire-up, agreement after freeing memory")          \
+    X(READY, AGREEMENT, NULL, prepare_connections, NULL, "wire-up, agreement before connecting")   \
+    X(HANDLES, CONNECT_INFOS, NULL, NULL, gpuring_wireup_connect,                                  \
+      "wire-up, handles to and from neighbours")                                                   \
+    X(WRITTEN, GATHERING, probes_peers, send_report, take_written,                                 \
+      "wire-up, probe of peer memory (written)")                                                   \
+    X(ARRIVED, GATHERING, probes_peers, send_report, take_arrived,                                 \
+      "wire-up, probe of peer memory (arrived)")                                                   \
+    X(LINES, LINE_TEST, tests_lines, NULL, NULL, "wire-up, test of lines between GPUs")            \
+    X(TESTED, GATHERING, tests_lines, send_report, take_tested,                                    \
+      "wire-up, test of lines between GPUs (results)")                                             \
+    X(AGREE, AGREEMENT, NULL, bind_plans, NULL, "wire-up, agreement on connections")               \
+    X(TRY, FIRST_CHUNKS, several_nodes, NULL, NULL, "wire-up, first chunks between nodes")         \
     X(TRIED, AGREEMENT, several_nodes, NULL, NULL, "wire-up, agreement on first chunks")
 
 #define STAGE_NAME(name, ...) STAGE_##name,
@@ -528,7 +528,7 @@ static int stage_progress(mca_coll_gpuring_module_t *module, struct gpuring_wire
         return gpuring_oob_progress(module->oob);
     }
     switch (travels) {
-    case LETTERS:
+    case CONNECT_INFOS:
         status = gpuring_connect_infos_progress(module->oob);
         break;
     case LINE_TEST:

@@ -145,14 +145,14 @@ bool gpuring_cuda_linger_missed(const struct gpuring_stream *stream)
 static bool expects_command(struct gpuring_linger *linger, const struct gpuring_work *work,
                             uint64_t now)
 {
-    bool brief = work->protocol == GPURING_PROTOCOL_LL && work->nlanes == 1 && work->resumed == 0 &&
+    bool small = work->protocol == GPURING_PROTOCOL_LL && work->nlanes == 1 && work->resumed == 0 &&
                  work->in.table == NULL && work->out.table == NULL;
 
     if (linger->paused > 0) {
         linger->paused--;
         return false;
     }
-    return brief && same_shape(work, &linger->last) && now - linger->ended < linger->ns;
+    return small && same_shape(work, &linger->last) && now - linger->ended < linger->ns;
 }
 
 void gpuring_cuda_linger_launch(struct gpuring_stream *stream, struct gpuring_work *work)
