@@ -32,7 +32,7 @@
 
 #include "mca/coll_gpuring/p2p/aware.h"
 
-static bool running(void)
+static bool is_running(void)
 {
     int begun = 0, ended = 0;
 
@@ -50,7 +50,7 @@ static const struct gpuring_aware *component(void)
     const struct gpuring_aware_component *symbol;
     void *library;
 
-    if (!running()) {
+    if (!is_running()) {
         return NULL;
     }
     if (found == NULL &&
@@ -79,7 +79,7 @@ int MPIX_Query_cuda_support(void)
 {
     const struct gpuring_aware *aware = component();
 
-    return aware != NULL ? aware->serves() : !running();
+    return aware != NULL ? aware->serves() : !is_running();
 }
 
 /* A buffer in a call: itself, or a copy in host memory with the same count and datatype. */
@@ -106,7 +106,7 @@ static int host_end(const struct host *host, bool out)
 
 /* Find a function in the libraries after this one. If the program opened this library with dlopen,
  * they are not in its scope; return Open MPI's function then. */
-static void *find(const char *name)
+static void *find_symbol(const char *name)
 {
     void *found = dlsym(RTLD_NEXT, name), *library;
     Dl_info info;
@@ -128,7 +128,7 @@ static void *find_once(const char *name, void **kept)
     void *found = __atomic_load_n(kept, __ATOMIC_RELAXED);
 
     if (found == NULL) {
-        found = find(name);
+        found = find_symbol(name);
         __atomic_store_n(kept, found, __ATOMIC_RELAXED);
     }
     return found;

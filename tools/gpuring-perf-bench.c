@@ -76,7 +76,7 @@ static const void *input_of(const struct perf_bench *bench, const struct perf_ca
     return one_buffer ? bench->recv : bench->send;
 }
 
-static int fill(struct perf_bench *bench, const struct perf_case *what)
+static int fill_buffers(struct perf_bench *bench, const struct perf_case *what)
 {
     size_t bytes = what->count * what->type->bytes * perf_bench_blocks(bench);
     enum perf_shape shape = what->collective->shape;
@@ -92,7 +92,7 @@ static int fill(struct perf_bench *bench, const struct perf_case *what)
     return status;
 }
 
-static int check(struct perf_bench *bench, const struct perf_case *what, long long *wrong)
+static int check_result(struct perf_bench *bench, const struct perf_case *what, long long *wrong)
 {
     size_t bytes = what->count * what->type->bytes *
                    perf_collective_recv_blocks(what->collective, (size_t) what->nranks);
@@ -114,10 +114,10 @@ static int check(struct perf_bench *bench, const struct perf_case *what, long lo
 int perf_bench_checked(struct perf_bench *bench, const struct perf_case *what,
                        struct perf_call *call, long long *wrong)
 {
-    if (fill(bench, what) != 0 || what->collective->run(call) != MPI_SUCCESS) {
+    if (fill_buffers(bench, what) != 0 || what->collective->run(call) != MPI_SUCCESS) {
         return -1;
     }
-    return bench->options->no_check ? 0 : check(bench, what, wrong);
+    return bench->options->no_check ? 0 : check_result(bench, what, wrong);
 }
 
 struct perf_call perf_bench_call(struct perf_bench *bench, const struct perf_case *what)

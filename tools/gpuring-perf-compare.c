@@ -41,7 +41,7 @@ static void add_row(struct comparison *comparison, size_t bytes, const struct pe
     }
 }
 
-static void report(void *argument, size_t bytes)
+static void report_size(void *argument, size_t bytes)
 {
     struct comparison *comparison = argument;
     const struct perf_variants *set = &comparison->set;
@@ -182,7 +182,7 @@ int perf_compare(struct perf_bench *bench)
         }
     }
     if (status == 0) {
-        status = perf_variants_sweep(&comparison.set, report, &comparison);
+        status = perf_variants_sweep(&comparison.set, report_size, &comparison);
     }
     if (status == 0 && bench->rank == 0) {
         status = report_close(&comparison, bench) == 0 ? 0 : 1;

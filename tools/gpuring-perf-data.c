@@ -164,7 +164,7 @@ static int64_t contribution(const struct perf_op *op, const struct limits *limit
     return contributes ? (int64_t) (value % limits->modulus) : 0;
 }
 
-static int64_t fold(enum perf_op_kind kind, int64_t a, int64_t b)
+static int64_t fold_value(enum perf_op_kind kind, int64_t a, int64_t b)
 {
     switch (kind) {
     case PERF_SUM:
@@ -197,7 +197,8 @@ static int64_t reduced(const struct perf_case *what, const struct limits *limits
     int64_t value = contribution(what->op, limits, 0, what->nranks, at);
 
     for (int rank = 1; rank < ranks; rank++) {
-        value = fold(what->op->kind, value, contribution(what->op, limits, rank, what->nranks, at));
+        value = fold_value(what->op->kind, value,
+                           contribution(what->op, limits, rank, what->nranks, at));
     }
     return value;
 }

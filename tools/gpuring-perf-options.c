@@ -133,7 +133,7 @@ static const struct argument_option table[] = {
 };
 
 /* Apply an option that the table does not. Returns as perf_options_parse. */
-static int take(int letter, const char *value, void *context)
+static int take_option(int letter, const char *value, void *context)
 {
     struct perf_options *options = context;
 
@@ -331,7 +331,7 @@ int perf_options_parse(int argc, char **argv, bool speaker, struct perf_options 
     }
     (void) perf_select_types("float", options);
     (void) perf_select_ops("sum", options);
-    status = argument_parse(argc, argv, table, options, given, take, perf_message);
+    status = argument_parse(argc, argv, table, options, given, take_option, perf_message);
     options->enqueue |= options->graph;
     if (status == 0 && optind < argc) {
         status = perf_message("[bad-option] '%s' is not an option (see --help)", argv[optind]);

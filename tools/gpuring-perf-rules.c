@@ -21,7 +21,7 @@ struct perf_rules {
 
 /* Load the tuning file if it exists. Fail if the path is another file, which must not be
  * overwritten. */
-static int load(struct perf_rules *file)
+static int load_rules(struct perf_rules *file)
 {
     struct gpuring_tuning tuning;
     char error[512];
@@ -62,7 +62,7 @@ struct perf_rules *perf_rules_open(const char *path)
         return NULL;
     }
     file->path = path;
-    if (load(file) != 0 || write_file(file, NULL, 0) != 0) {
+    if (load_rules(file) != 0 || write_file(file, NULL, 0) != 0) {
         perf_rules_close(file);
         return NULL;
     }

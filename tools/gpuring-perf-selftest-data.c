@@ -11,7 +11,7 @@
 
 #define PATTERNS 4
 
-static uint64_t mix(uint64_t x)
+static uint64_t mix_word(uint64_t x)
 {
     x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
@@ -21,11 +21,11 @@ static uint64_t mix(uint64_t x)
 /* Return word `at` of a rank's contribution to a call. */
 static uint64_t word_of(const struct selftest *test, int rank, uint64_t serial, size_t at)
 {
-    uint64_t call = mix(test->seed + serial) + (uint64_t) rank * UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t call = mix_word(test->seed + serial) + (uint64_t) rank * UINT64_C(0x9e3779b97f4a7c15);
 
     switch (serial % PATTERNS) {
     case 0:
-        return mix(call + at);
+        return mix_word(call + at);
     case 1: /* neighbouring words are inverted */
         return ((at + call) & 1) != 0 ? UINT64_C(0x5555555555555555) : UINT64_C(0xaaaaaaaaaaaaaaaa);
     case 2: /* a single bit */
@@ -35,7 +35,7 @@ static uint64_t word_of(const struct selftest *test, int rank, uint64_t serial, 
     }
 }
 
-static void fill(const struct selftest *test, uint64_t *words, size_t count, uint64_t serial)
+static void data_fill(const struct selftest *test, uint64_t *words, size_t count, uint64_t serial)
 {
     for (size_t i = 0; i < count; i++) {
         words[i] = word_of(test, test->bench->rank, serial, i);
@@ -43,7 +43,7 @@ static void fill(const struct selftest *test, uint64_t *words, size_t count, uin
 }
 
 /* Prepare both buffers. Return 0 or -1. */
-static int prepare(struct selftest *test, size_t words, uint64_t serial)
+static int data_prepare(struct selftest *test, size_t words, uint64_t serial)
 {
     struct perf_bench *bench = test->bench;
 
@@ -51,7 +51,7 @@ static int prepare(struct selftest *test, size_t words, uint64_t serial)
     if (perf_memory_write(bench->recv, bench->host, words * 8) != 0) {
         return -1;
     }
-    fill(test, bench->host, words, serial);
+    data_fill(test, bench->host, words, serial);
     return perf_memory_write(bench->send, bench->host, words * 8);
 }
 
@@ -93,7 +93,7 @@ void selftest_exchange(struct selftest *test, MPI_Comm comm, int partner, size_t
     double start;
 
     result->calls++;
-    result->failed += prepare(test, words, serial) != 0;
+    result->failed += data_prepare(test, words, serial) != 0;
     start = MPI_Wtime();
     status = MPI_Irecv(bench->recv, (int) words, MPI_UINT64_T, other, 1, comm, &requests[0]);
     if (status == MPI_SUCCESS) {
@@ -117,7 +117,7 @@ void selftest_sum(struct selftest *test, MPI_Comm comm, const int *ranks, int nr
     double start;
 
     result->calls++;
-    result->failed += prepare(test, words, serial) != 0;
+    result->failed += data_prepare(test, words, serial) != 0;
     start = MPI_Wtime();
     if (MPI_Allreduce(bench->send, bench->recv, (int) words, MPI_UINT64_T, MPI_SUM, comm) !=
         MPI_SUCCESS) {

@@ -370,7 +370,7 @@ static int passes(struct selftest *test)
 
 /* Gather the results, and report on rank 0. Return 0, 1 (an error on all ranks) or -1. *bad: number
  * of paths with errors. */
-static int finish(struct selftest *test, int *bad)
+static int selftest_finish(struct selftest *test, int *bad)
 {
     int n = test->bench->nranks, status = 0;
     size_t each = (size_t) n * SELFTEST_WAY_COUNT, row_bytes = sizeof test->rows;
@@ -425,7 +425,7 @@ int perf_selftest(struct perf_bench *bench)
     status = passes(&test);
     selftest_bar_close(&test);
     if (status == 0) {
-        status = finish(&test, &bad);
+        status = selftest_finish(&test, &bad);
     }
     (void) MPI_Bcast(&bad, 1, MPI_INT, 0, MPI_COMM_WORLD);
     bench->wrong += bad;

@@ -56,7 +56,7 @@ static double percentile(const double *sorted, int n, double part)
 }
 
 /* Combine the ranks' figures; the row is complete on rank 0. */
-static int gather(struct perf_bench *bench, struct perf_row *row, double mean, long long wrong)
+static int gather_row(struct perf_bench *bench, struct perf_row *row, double mean, long long wrong)
 {
     double factor = perf_collective_bus_factor(bench->options->collective, (size_t) bench->nranks);
     uint64_t network[2] = {row->served.value[PERF_COUNTER_net_bytes],
@@ -148,7 +148,7 @@ static int measure(struct perf_bench *bench, const struct perf_case *what, size_
     if (what->collective->finish != NULL && what->collective->finish(&call) != MPI_SUCCESS) {
         return -1;
     }
-    if (gather(bench, &row, mean, wrong) != 0) {
+    if (gather_row(bench, &row, mean, wrong) != 0) {
         return -1;
     }
     return bench->report != NULL ? perf_report_row(bench->report, &row) : 0;

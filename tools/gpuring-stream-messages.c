@@ -41,7 +41,7 @@ static int set_status(const struct gpuring_stream_message *of, MPI_Status *statu
     return MPI_SUCCESS;
 }
 
-static int query(void *state, MPI_Status *status)
+static int request_query(void *state, MPI_Status *status)
 {
     queried = state;
     return set_status(&queried->message, status);
@@ -59,7 +59,7 @@ static void unlink_request(struct gpuring_stream_request *taken)
     taken->attached = NULL;
 }
 
-static int release(void *state)
+static int request_release(void *state)
 {
     struct gpuring_stream_request *released = state;
 
@@ -84,8 +84,8 @@ static int cancel(void *state, int complete)
 
 /* Return the class of the first argument that MPI does not allow, the error of a message that
  * cannot be enqueued, or MPI_SUCCESS. */
-static int check(MPI_Comm comm, const struct gpuring_stream_attached *attached,
-                 const char *function, const struct gpuring_stream_message *made)
+static int message_check(MPI_Comm comm, const struct gpuring_stream_attached *attached,
+                         const char *function, const struct gpuring_stream_message *made)
 {
     int size;
 
@@ -110,8 +110,8 @@ static int check(MPI_Comm comm, const struct gpuring_stream_attached *attached,
 
 /* Enqueue all messages of a communicator that were not started, and `last` unless it is NULL. After
  * an error, none of them is transferred, and their requests keep the error. */
-static int start(struct gpuring_stream_attached *attached, const char *function,
-                 const struct gpuring_stream_message *last)
+static int messages_start(struct gpuring_stream_attached *attached, const char *function,
+                          const struct gpuring_stream_message *last)
 {
     int count = last != NULL, code = MPI_ERR_NO_MEM;
     struct gpuring_stream_message *all;
@@ -152,9 +152,9 @@ static int transfer(MPI_Comm comm, const char *function, const struct gpuring_st
     if (attached == NULL) {
         return gpuring_stream_missing(comm, function);
     }
-    code = check(comm, attached, function, made);
+    code = message_check(comm, attached, function, made);
     if (code == MPI_SUCCESS && !null) {
-        code = start(attached, function, made);
+        code = messages_start(attached, function, made);
     }
     if (code == MPI_SUCCESS && status != MPI_STATUS_IGNORE) {
         set_status(null ? &nothing : made, status);
@@ -180,9 +180,9 @@ static int make_request(struct gpuring_stream_attached *attached, MPI_Comm comm,
         free(new);
         return code;
     }
-    code = PMPI_Grequest_start(query, release, cancel, new, handle);
+    code = PMPI_Grequest_start(request_query, request_release, cancel, new, handle);
     if (code != MPI_SUCCESS) {
-        release(new);
+        request_release(new);
         return code;
     }
     if (!null) {
@@ -195,8 +195,8 @@ static int make_request(struct gpuring_stream_attached *attached, MPI_Comm comm,
     return PMPI_Grequest_complete(*handle);
 }
 
-static int begin(MPI_Comm comm, const char *function, const struct gpuring_stream_message *made,
-                 MPI_Request *handle)
+static int message_begin(MPI_Comm comm, const char *function,
+                         const struct gpuring_stream_message *made, MPI_Request *handle)
 {
     struct gpuring_stream_attached *attached = gpuring_stream_attached(comm);
     int code;
@@ -204,7 +204,7 @@ static int begin(MPI_Comm comm, const char *function, const struct gpuring_strea
     if (attached == NULL) {
         return gpuring_stream_missing(comm, function);
     }
-    code = check(comm, attached, function, made);
+    code = message_check(comm, attached, function, made);
     if (code == MPI_SUCCESS) {
         code = make_request(attached, comm, made, handle);
     }
@@ -212,7 +212,7 @@ static int begin(MPI_Comm comm, const char *function, const struct gpuring_strea
 }
 
 /* Return the message of a request, or NULL if it belongs to other functions. */
-static struct gpuring_stream_request *find(MPI_Request handle)
+static struct gpuring_stream_request *request_find(MPI_Request handle)
 {
     MPI_Status status;
     int complete;
@@ -229,7 +229,7 @@ static int wait_all(int count, MPI_Request *handles, MPI_Status *statuses, const
     int code = MPI_SUCCESS;
 
     for (int i = 0; i < count; i++) {
-        if (handles[i] != MPI_REQUEST_NULL && find(handles[i]) == NULL) {
+        if (handles[i] != MPI_REQUEST_NULL && request_find(handles[i]) == NULL) {
             return FAIL(ERRORS_WITHOUT_COMM, MPI_ERR_REQUEST,
                         "[stream-request] %s: this is no request of MPIX_Isend_enqueue or "
                         "MPIX_Irecv_enqueue",
@@ -238,11 +238,11 @@ static int wait_all(int count, MPI_Request *handles, MPI_Status *statuses, const
     }
     for (int i = 0; i < count; i++) {
         const struct gpuring_stream_request *found =
-            handles[i] != MPI_REQUEST_NULL ? find(handles[i]) : NULL;
+            handles[i] != MPI_REQUEST_NULL ? request_find(handles[i]) : NULL;
         MPI_Comm own = found != NULL ? found->comm : MPI_COMM_NULL;
 
         if (found != NULL && found->attached != NULL) {
-            (void) start(found->attached, function, NULL);
+            (void) messages_start(found->attached, function, NULL);
         }
         if (found != NULL && found->code != MPI_SUCCESS) {
             comm = own != MPI_COMM_NULL ? own : comm;
@@ -275,13 +275,13 @@ int PMPIX_Recv_enqueue(void *buf, int count, MPI_Datatype datatype, int source, 
 int PMPIX_Isend_enqueue(const void *buf, int count, MPI_Datatype datatype, int dest, int tag,
                         MPI_Comm comm, MPI_Request *request)
 {
-    return begin(comm, "MPIX_Isend_enqueue", MESSAGE(true, buf, dest), request);
+    return message_begin(comm, "MPIX_Isend_enqueue", MESSAGE(true, buf, dest), request);
 }
 
 int PMPIX_Irecv_enqueue(void *buf, int count, MPI_Datatype datatype, int source, int tag,
                         MPI_Comm comm, MPI_Request *request)
 {
-    return begin(comm, "MPIX_Irecv_enqueue", MESSAGE(false, buf, source), request);
+    return message_begin(comm, "MPIX_Irecv_enqueue", MESSAGE(false, buf, source), request);
 }
 
 int PMPIX_Wait_enqueue(MPI_Request *request, MPI_Status *status)

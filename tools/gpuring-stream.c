@@ -285,7 +285,7 @@ static int open_component(void)
 }
 
 /* Open the component once. Returns MPI_SUCCESS or an error, without calling an error handler. */
-static int prepare(void)
+static int library_prepare(void)
 {
     int code;
 
@@ -363,7 +363,7 @@ int PMPIX_Stream_comm_create(MPI_Comm comm, MPIX_Stream stream, MPI_Comm *newcom
         return gpuring_stream_raise(ERRORS_WITHOUT_COMM,
                                     comm == MPI_COMM_NULL ? MPI_ERR_COMM : MPI_ERR_NO_MEM);
     }
-    code = prepare();
+    code = library_prepare();
     if (code == MPI_SUCCESS && !use_stream(stream, &value)) {
         free(attached);
         return FAIL(comm, MPI_ERR_ARG,
@@ -420,7 +420,8 @@ int PMPIX_Comm_get_stream_error(MPI_Comm comm, int *error)
 }
 
 /* Return the class of the first argument that MPI does not allow, or MPI_SUCCESS. */
-static int check(MPI_Comm comm, const struct gpuring_stream_arguments *a, bool sends, bool reduces)
+static int check_arguments(MPI_Comm comm, const struct gpuring_stream_arguments *a, bool sends,
+                           bool reduces)
 {
     int size;
 
@@ -437,8 +438,8 @@ static int check(MPI_Comm comm, const struct gpuring_stream_arguments *a, bool s
     return a->root < 0 || a->root >= size ? MPI_ERR_ROOT : MPI_SUCCESS;
 }
 
-static int enqueue(MPI_Comm comm, enum gpuring_stream_call what, const char *function, bool sends,
-                   bool reduces, const struct gpuring_stream_arguments *arguments)
+static int enqueue_call(MPI_Comm comm, enum gpuring_stream_call what, const char *function,
+                        bool sends, bool reduces, const struct gpuring_stream_arguments *arguments)
 {
     const struct gpuring_stream_attached *attached = gpuring_stream_attached(comm);
     int code;
@@ -446,7 +447,8 @@ static int enqueue(MPI_Comm comm, enum gpuring_stream_call what, const char *fun
     if (attached == NULL) {
         return gpuring_stream_missing(comm, function);
     }
-    code = what == GPURING_STREAM_barrier ? MPI_SUCCESS : check(comm, arguments, sends, reduces);
+    code = what == GPURING_STREAM_barrier ? MPI_SUCCESS
+                                          : check_arguments(comm, arguments, sends, reduces);
     if (code == MPI_SUCCESS) {
         code = found.component->enqueue(attached->calls, what, arguments);
     }
@@ -454,9 +456,9 @@ static int enqueue(MPI_Comm comm, enum gpuring_stream_call what, const char *fun
 }
 
 /* Enqueue the call that has this name in stream_calls.h. The arguments follow as initialisers. */
-#define ENQUEUE(name, function, sends, reduces, ...)                                  \
-    enqueue(comm, GPURING_STREAM_##name, "MPIX_" function "_enqueue", sends, reduces, \
-            &(struct gpuring_stream_arguments){__VA_ARGS__})
+#define ENQUEUE(name, function, sends, reduces, ...)                                       \
+    enqueue_call(comm, GPURING_STREAM_##name, "MPIX_" function "_enqueue", sends, reduces, \
+                 &(struct gpuring_stream_arguments){__VA_ARGS__})
 #define COUNT(count) ((size_t) (ptrdiff_t) (count))
 
 int PMPIX_Allreduce_enqueue(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,

@@ -70,7 +70,7 @@ static bool is_time(void)
 }
 
 /* Create a code. Returns the code, or 0 after an error. */
-static int make(int status, int class)
+static int make_code(int status, int class)
 {
     char text[MPI_MAX_ERROR_STRING];
     int code;
@@ -90,7 +90,7 @@ int gpuring_compat_error_code(int status)
     if (has_own_code(status, class) && is_time()) {
         pthread_mutex_lock(&made.lock);
         if (made.code[-status] == 0) {
-            made.code[-status] = make(status, class);
+            made.code[-status] = make_code(status, class);
         }
         code = made.code[-status];
         pthread_mutex_unlock(&made.lock);

@@ -98,8 +98,11 @@ fi
     # net/net.h hides the structures of a net, so each net may define its own struct gpuring_net.
     files '^(mca|kernels|tools)/.*\.h$' | xargs sed -nE 's/^(struct|enum|union) ([a-z_0-9]+) \{.*/\2/p' | sort | uniq -d |
         grep -vxE 'gpuring_net(_link)?' | sed 's/$/: several structures have this tag/'
+    # A debugger shows the name alone.
+    files '^(mca|tools)/.*\.c$' | xargs sed -nE '/__attribute__/!s/^static [^(=]*[ *]([a-z]+)\(.*/\1/p' | sort | uniq -d |
+        sed 's/$/: several static functions have this name; add the object to it/'
 } >"$found"
-verdict "no two headers declare one tag, and no two files have one name"
+verdict "no two headers declare one tag, no two files have one name, and no two functions one word as their name"
 
 if command -v shellcheck >/dev/null 2>&1; then
     files '\.sh$|^\.ci/run$|^debian/tests/(allreduce|versions)$|^test/rdma/(run|prepare|on-host)$' | while IFS= read -r script; do

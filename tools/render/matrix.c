@@ -112,7 +112,7 @@ static void matrix(FILE *out, const struct pci_graph *graph, int bandwidths)
     }
 }
 
-static void legend(FILE *out, const struct pci_graph *graph)
+static void matrix_legend(FILE *out, const struct pci_graph *graph)
 {
     fputs("\nLegend (row: from, column: to):\n"
           "  X    the device itself\n"
@@ -140,6 +140,6 @@ int pci_render_matrix(FILE *out, const struct pci_graph *graph)
     matrix(out, graph, 0);
     fputc('\n', out);
     matrix(out, graph, 1);
-    legend(out, graph);
+    matrix_legend(out, graph);
     return 0;
 }

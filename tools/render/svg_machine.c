@@ -222,7 +222,8 @@ static bool any_assumed(const struct pci_graph *graph)
 }
 
 /* Draw the legend, or only count its lines if OUT is NULL. Return the number of lines. */
-static unsigned legend(FILE *out, const struct pci_graph *graph, double x, double y, size_t omitted)
+static unsigned machine_legend(FILE *out, const struct pci_graph *graph, double x, double y,
+                               size_t omitted)
 {
     char beyond[80];
     const struct {
@@ -277,7 +278,7 @@ static int layout_draw(FILE *out, const struct svg_layout *layout, double x, dou
     for (uint32_t i = 0; i < layout->count; i++) {
         node_draw(out, layout, pci_graph_vertex(graph, layout->order[i]), x, y);
     }
-    legend(out, graph, x, y + layout->height, omitted);
+    machine_legend(out, graph, x, y + layout->height, omitted);
     return rc;
 }
 
@@ -300,7 +301,7 @@ int svg_machine(FILE *out, const struct pci_graph *graph, double x, double y, st
         size->width = fmax(size->width, left + 560); /* width of the legend */
         /* One additional line: see the legend. */
         size->height =
-            LABEL_ABOVE + layout.height + SVG_LINE * (legend(NULL, graph, 0, 0, 0) + 1.5);
+            LABEL_ABOVE + layout.height + SVG_LINE * (machine_legend(NULL, graph, 0, 0, 0) + 1.5);
         if (out) {
             rc = layout_draw(out, &layout, x + left, y + LABEL_ABOVE, x + right, x + bar);
         }

@@ -271,8 +271,8 @@ static int alone(FILE *out, const struct pci_graph *graph, const struct pci_draw
 }
 
 /* Draw a grid of small circles, with as many in a row as the width of the page allows. */
-static int apart(FILE *out, const struct pci_graph *graph, const struct pci_drawing *drawing,
-                 double x, double y, struct svg_size *size)
+static int draw_apart(FILE *out, const struct pci_graph *graph, const struct pci_drawing *drawing,
+                      double x, double y, struct svg_size *size)
 {
     double radius = small_radius_of(pci_graph_count(graph, PCI_NODE_GPU));
     double width = fmax(2 * radius + 4 * SMALL_DOT, labels_width(drawing, SMALL_TEXT)) + SVG_GAP;
@@ -303,7 +303,7 @@ int svg_panel(FILE *out, const struct pci_graph *graph, const struct pci_drawing
                  "%s", drawing->title);
         svg_lines(out, x, y + TITLE_HEIGHT, drawing->legend);
     }
-    rc = drawing->nlines > LINES_TOGETHER ? apart(out, graph, drawing, x, y + head, size)
+    rc = drawing->nlines > LINES_TOGETHER ? draw_apart(out, graph, drawing, x, y + head, size)
                                           : together(out, graph, drawing, x, y + head, size);
     size->width = fmax(size->width, width) + SVG_GAP;
     size->height += head;

@@ -116,8 +116,8 @@ static enum gpuring_reason describe_barrier(struct gpuring_serve *serve, struct 
 
 /* Describe a call, or find its kept description. The result, *call and *status are those of
  * gpuring_call_begin. */
-static enum gpuring_reason describe(struct gpuring_description *d, struct gpuring_call **call,
-                                    int *status)
+static enum gpuring_reason describe_call(struct gpuring_description *d, struct gpuring_call **call,
+                                         int *status)
 {
     enum gpuring_reason reason;
     struct gpuring_layout layout;
@@ -196,7 +196,7 @@ enum gpuring_reason gpuring_call_begin(struct gpuring_description *d, struct gpu
         (*call)->memory = NULL;
         return GPURING_REASON_UNKNOWN; /* holds wherever the buffers are */
     }
-    reason = describe(d, call, status);
+    reason = describe_call(d, call, status);
     if (*status == GPURING_OK &&
         (reason == GPURING_REASON_NONE || reason == GPURING_REASON_MEMORY) &&
         is_early(self, served, *call, number)) {

@@ -14,7 +14,7 @@ struct queued_request {
 typedef struct queued_request queued_request_t;
 static OBJ_CLASS_INSTANCE(queued_request_t, ompi_request_t, NULL, NULL);
 
-static ompi_request_t *base(queued_request_t *self)
+static ompi_request_t *queued_base(queued_request_t *self)
 {
     return &self->stage.super.super;
 }
@@ -32,18 +32,18 @@ static int request_free(ompi_request_t **request)
 
 /* Complete the request of a call that was served, or that could not be delegated. This may call a
  * user's callback or free the communicator. */
-static void complete(struct gpuring_item *item)
+static void queued_complete(struct gpuring_item *item)
 {
     queued_request_t *self = GPURING_LIST_ENTRY(item, queued_request_t, item);
     struct ompi_communicator_t *comm = item->module->comm;
 
-    if (!base(self)->req_persistent) {
+    if (!queued_base(self)->req_persistent) {
         gpuring_call_release(&item->call);
     }
-    base(self)->req_status.MPI_ERROR = self->stage.outcome != MPI_SUCCESS
-                                           ? self->stage.outcome
-                                           : gpuring_compat_error(item->status);
-    ompi_request_complete(base(self), true);
+    queued_base(self)->req_status.MPI_ERROR = self->stage.outcome != MPI_SUCCESS
+                                                  ? self->stage.outcome
+                                                  : gpuring_compat_error(item->status);
+    ompi_request_complete(queued_base(self), true);
     OBJ_RELEASE(comm);
 }
 
@@ -62,13 +62,13 @@ static int delegate(struct gpuring_item *item)
         return GPURING_OK;
     }
     self->stage.outcome = result;
-    return GPURING_ERR_NOMEM; /* complete() returns `outcome` instead, which is more exact */
+    return GPURING_ERR_NOMEM; /* queued_complete() returns `outcome` instead, which is more exact */
 }
 
-static void activate(queued_request_t *self)
+static void queued_activate(queued_request_t *self)
 {
     OBJ_RETAIN(self->item.module->comm); /* until it is complete */
-    gpuring_request_activate(base(self));
+    gpuring_request_activate(queued_base(self));
 }
 
 /* Called by MPI_Start and MPI_Startall. MPI_Start of Open MPI 4.1 may pass an active request. */
@@ -78,15 +78,15 @@ static int request_restart(size_t count, ompi_request_t **requests)
         if (!REQUEST_COMPLETE(requests[i])) {
             return MPI_ERR_REQUEST;
         }
-        activate((queued_request_t *) requests[i]);
+        queued_activate((queued_request_t *) requests[i]);
         gpuring_progress_start(&((queued_request_t *) requests[i])->item, GPURING_PHASE_QUEUED);
     }
     return OMPI_SUCCESS;
 }
 
 /* Create a request that is not started. Return NULL if memory is exhausted (logged). */
-static queued_request_t *create(const struct gpuring_description *d, enum gpuring_form form,
-                                const struct gpuring_call *call)
+static queued_request_t *queued_create(const struct gpuring_description *d, enum gpuring_form form,
+                                       const struct gpuring_call *call)
 {
     queued_request_t *self = OBJ_NEW(queued_request_t);
 
@@ -98,7 +98,7 @@ static queued_request_t *create(const struct gpuring_description *d, enum gpurin
                               request_free, request_restart);
     self->stage.outcome = MPI_SUCCESS;
     self->item = (struct gpuring_item){
-        .module = d->module, .call = *call, .complete = complete, .form = form};
+        .module = d->module, .call = *call, .complete = queued_complete, .form = form};
     return self;
 }
 
@@ -106,7 +106,7 @@ static int queue_call(const struct gpuring_description *d, struct gpuring_call *
                       const struct gpuring_pending *pending, enum gpuring_reason reason,
                       bool may_be_delegated, ompi_request_t **request)
 {
-    queued_request_t *self = create(d, GPURING_NONBLOCKING, call);
+    queued_request_t *self = queued_create(d, GPURING_NONBLOCKING, call);
 
     if (self == NULL) {
         gpuring_call_release(call);
@@ -119,8 +119,8 @@ static int queue_call(const struct gpuring_description *d, struct gpuring_call *
         self->description = *d;
         self->item.delegate = delegate;
     }
-    *request = base(self);
-    activate(self);
+    *request = queued_base(self);
+    queued_activate(self);
     gpuring_progress_start(&self->item, GPURING_PHASE_QUEUED);
     return MPI_SUCCESS;
 }
@@ -130,7 +130,7 @@ static int request_started(const struct gpuring_description *d, struct gpuring_c
                            const struct gpuring_pending *pending, int status,
                            ompi_request_t **request)
 {
-    queued_request_t *self = create(d, GPURING_NONBLOCKING, call);
+    queued_request_t *self = queued_create(d, GPURING_NONBLOCKING, call);
 
     if (self == NULL) { /* the other ranks wait for this one */
         gpuring_module_fail(d->module, GPURING_ERR_NOMEM);
@@ -138,13 +138,13 @@ static int request_started(const struct gpuring_description *d, struct gpuring_c
         return MPI_ERR_NO_MEM;
     }
     self->item.pending = *pending;
-    *request = base(self);
-    activate(self);
+    *request = queued_base(self);
+    queued_activate(self);
     if (status == GPURING_AGAIN) {
         gpuring_progress_start(&self->item, GPURING_PHASE_RUNNING);
     } else {
         self->item.status = status;
-        complete(&self->item);
+        queued_complete(&self->item);
     }
     return MPI_SUCCESS;
 }
@@ -179,14 +179,14 @@ static int nonblocking_call(const struct gpuring_description *d, struct gpuring_
 static int persistent_call(const struct gpuring_description *d, struct gpuring_call *call,
                            ompi_request_t **request)
 {
-    queued_request_t *self = create(d, GPURING_STARTED, call);
+    queued_request_t *self = queued_create(d, GPURING_STARTED, call);
 
     if (self == NULL) {
         gpuring_call_release(call);
         return MPI_ERR_NO_MEM;
     }
     self->item.persistent = gpuring_persistent_make(&d->module->serve->queue);
-    *request = base(self);
+    *request = queued_base(self);
     return MPI_SUCCESS;
 }
 

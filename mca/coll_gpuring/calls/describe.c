@@ -149,7 +149,7 @@ static struct gpuring_blocks stride_of(const struct source *source)
 }
 
 /* Return true if the GPU of this process, or the host device, reaches this memory. */
-static bool reached(const struct gpuring_pointer *at)
+static bool is_reached(const struct gpuring_pointer *at)
 {
     const struct gpuring_device_ops *ops = gpuring_process.device_ops;
 
@@ -190,7 +190,7 @@ static bool must_pack(const struct source *source, const struct gpuring_call_buf
         return true;
     }
     return span.bytes < (size_t) (span.high - span.low) &&
-           (source->adjacent || !reached(&buffer->at));
+           (source->adjacent || !is_reached(&buffer->at));
 }
 
 /* Set the address that the engine uses, and the blocks. Returns 0 or GPURING_ERR_NOMEM. */
@@ -274,7 +274,7 @@ static int adapt(const struct gpuring_description *d, struct sources *sources,
     sources->in.pack = must_pack(&sources->in, &call->in);
     sources->out.pack = must_pack(&sources->out, &call->out);
     /* The root's block is where it belongs, so it is copied only if the output is a packed copy. */
-    if (sources->keeps && !sources->out.pack && reached(&call->out.at)) {
+    if (sources->keeps && !sources->out.pack && is_reached(&call->out.at)) {
         sources->in.span = (struct gpuring_span){.bytes = 0};
     }
     if (sources->tables || sources->in.pack || sources->out.pack) {

@@ -13,7 +13,7 @@ static struct gpuring_run *array(struct gpuring_runs *runs)
     return runs->many != NULL ? runs->many : runs->few;
 }
 
-static int grow(struct gpuring_runs *runs)
+static int grow_runs(struct gpuring_runs *runs)
 {
     size_t room = 2 * (runs->many == NULL ? GPURING_RUNS_FEW : runs->room);
     struct gpuring_run *grown = realloc(runs->many, room * sizeof *grown);
@@ -30,10 +30,10 @@ static int grow(struct gpuring_runs *runs)
 }
 
 /* Append a run whose place in a packed copy is set. */
-static int append(struct gpuring_runs *runs, struct gpuring_run run)
+static int append_run(struct gpuring_runs *runs, struct gpuring_run run)
 {
     bool full = runs->count == (runs->many == NULL ? GPURING_RUNS_FEW : runs->room);
-    int status = full ? grow(runs) : GPURING_OK;
+    int status = full ? grow_runs(runs) : GPURING_OK;
 
     if (status == GPURING_OK) {
         array(runs)[runs->count++] = run;
@@ -78,8 +78,9 @@ int gpuring_runs_add(struct gpuring_runs *runs, ptrdiff_t offset, size_t bytes)
         return GPURING_OK;
     }
     gpuring_runs_end(runs);
-    return append(runs, (struct gpuring_run){
-                            .offset = offset, .bytes = bytes, .rows = 1, .packed = runs->bytes});
+    return append_run(
+        runs,
+        (struct gpuring_run){.offset = offset, .bytes = bytes, .rows = 1, .packed = runs->bytes});
 }
 
 /* Add each piece of the element as a run with one row per element. */
@@ -93,13 +94,14 @@ static int repeat_pieces(struct gpuring_runs *runs, const struct gpuring_runs *e
         struct gpuring_run run = *gpuring_runs_at(element, i);
 
         for (size_t row = 0; row < run.rows && status == GPURING_OK; row++) {
-            status = append(runs, (struct gpuring_run){
-                                      .offset = offset + run.offset + (ptrdiff_t) row * run.stride,
-                                      .bytes = run.bytes,
-                                      .rows = count,
-                                      .stride = extent,
-                                      .packed = before + run.packed + row * run.pitch,
-                                      .pitch = element->bytes});
+            status = append_run(
+                runs,
+                (struct gpuring_run){.offset = offset + run.offset + (ptrdiff_t) row * run.stride,
+                                     .bytes = run.bytes,
+                                     .rows = count,
+                                     .stride = extent,
+                                     .packed = before + run.packed + row * run.pitch,
+                                     .pitch = element->bytes});
         }
     }
     return status;
@@ -117,8 +119,8 @@ static int repeat_element(struct gpuring_runs *runs, const struct gpuring_runs *
 
             run.offset += offset + (ptrdiff_t) n * extent;
             run.packed = runs->bytes;
-            status =
-                run.rows == 1 ? gpuring_runs_add(runs, run.offset, run.bytes) : append(runs, run);
+            status = run.rows == 1 ? gpuring_runs_add(runs, run.offset, run.bytes)
+                                   : append_run(runs, run);
         }
     }
     return status;

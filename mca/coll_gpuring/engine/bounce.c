@@ -10,7 +10,8 @@
 #define SMALLEST ((size_t) 64 << 10)
 
 /* Make the kept memory at least `bytes` large, without preserving its contents. */
-static int grow(const struct gpuring_engine *engine, struct gpuring_bounce *bounce, size_t bytes)
+static int bounce_grow(const struct gpuring_engine *engine, struct gpuring_bounce *bounce,
+                       size_t bytes)
 {
     size_t room = SMALLEST;
     int status;
@@ -26,8 +27,8 @@ static int grow(const struct gpuring_engine *engine, struct gpuring_bounce *boun
 }
 
 /* Get memory for a bounce buffer, from the kept memory if it is not too large for that. */
-static int take(const struct gpuring_engine *engine, struct gpuring_bounce *bounce, size_t bytes,
-                void **memory)
+static int bounce_take(const struct gpuring_engine *engine, struct gpuring_bounce *bounce,
+                       size_t bytes, void **memory)
 {
     int status = GPURING_OK;
 
@@ -37,7 +38,7 @@ static int take(const struct gpuring_engine *engine, struct gpuring_bounce *boun
         return status;
     }
     if (bytes > bounce->room) {
-        status = grow(engine, bounce, bytes);
+        status = bounce_grow(engine, bounce, bytes);
     }
     *memory = bounce->kept;
     return status;
@@ -45,8 +46,9 @@ static int take(const struct gpuring_engine *engine, struct gpuring_bounce *boun
 
 /* Start to copy between a user's buffer and its bounce buffer. in: copy into the bounce buffer,
  * otherwise out of it. */
-static int copy(const struct gpuring_engine *engine, const struct gpuring_call_buffer *buffer,
-                const void *user, void *copied, bool in)
+static int bounce_copy(const struct gpuring_engine *engine,
+                       const struct gpuring_call_buffer *buffer, const void *user, void *copied,
+                       bool in)
 {
     const struct gpuring_device_ops *ops = engine->device_ops;
 
@@ -67,17 +69,17 @@ int gpuring_bounce_start(struct gpuring_engine *engine, const struct gpuring_cal
 
     engine->bounce_output.used = NULL;
     if (copy_out) {
-        status = take(engine, &engine->bounce_output, gpuring_call_moves(call), output);
+        status = bounce_take(engine, &engine->bounce_output, gpuring_call_moves(call), output);
         engine->bounce_output.used = *output;
     }
     if (status == GPURING_OK && in_place) {
         *input = copied = *output;
     } else if (status == GPURING_OK && copy_in) {
-        status = take(engine, &engine->bounce_input, call->in.bytes, &copied);
+        status = bounce_take(engine, &engine->bounce_input, call->in.bytes, &copied);
         *input = copied;
     }
     if (status == GPURING_OK && *input != call->input) {
-        status = copy(engine, &call->in, call->input, copied, true);
+        status = bounce_copy(engine, &call->in, call->input, copied, true);
     }
     return status;
 }
@@ -89,7 +91,7 @@ int gpuring_bounce_deliver(struct gpuring_engine *engine, const struct gpuring_c
     if (engine->bounce_output.used == NULL) {
         return GPURING_OK;
     }
-    status = copy(engine, &call->out, call->output, engine->bounce_output.used, false);
+    status = bounce_copy(engine, &call->out, call->output, engine->bounce_output.used, false);
     return status == GPURING_OK ? engine->device_ops->synchronize(engine->stream) : status;
 }
 

@@ -99,7 +99,8 @@ static void place_blocks(const struct gpuring_call *call, const struct gpuring_p
 
 /* Find the program and fill in the members of the work that depend only on the call's shape. Store
  * them one by one, because a copy of the whole work would wait for earlier stores. */
-static int prepare(struct gpuring_engine *engine, const struct gpuring_call *call, int root)
+static int operation_prepare(struct gpuring_engine *engine, const struct gpuring_call *call,
+                             int root)
 {
     const struct gpuring_selection *choice = &call->choice;
     struct gpuring_work *work = &engine->work;
@@ -146,10 +147,11 @@ static int prepare_first(struct gpuring_engine *engine, const struct gpuring_cal
     int status = GPURING_OK;
 
     if (call->choice.set != GPURING_SET_NODES) {
-        return prepare(engine, call, call->root);
+        return operation_prepare(engine, call, call->root);
     }
     status = find_program(engine, call, GPURING_ROOT_WITHIN_NODES);
-    return status == GPURING_OK ? prepare(engine, call, GPURING_ROOT_BETWEEN_NODES) : status;
+    return status == GPURING_OK ? operation_prepare(engine, call, GPURING_ROOT_BETWEEN_NODES)
+                                : status;
 }
 
 /* Fill in the members of the work that each call sets: buffers that the executor can access, and
@@ -165,7 +167,7 @@ static void fill_work(struct gpuring_work *work, const void *input, void *output
 }
 
 /* Announce the operation to the other ranks and to the network. */
-static void begin(struct gpuring_engine *engine)
+static void operation_begin(struct gpuring_engine *engine)
 {
     struct gpuring_transport *transport;
 
@@ -182,7 +184,7 @@ static void begin(struct gpuring_engine *engine)
 }
 
 /* End the operation. This is also called if the call failed before the operation began. */
-static void end(struct gpuring_engine *engine, enum gpuring_activity activity)
+static void operation_end(struct gpuring_engine *engine, enum gpuring_activity activity)
 {
     if (engine->running) {
         if (engine->bounces) {
@@ -231,7 +233,7 @@ int gpuring_operation_start(struct gpuring_engine *engine, const struct gpuring_
         status = prepare_first(engine, call);
     }
     if (status == GPURING_OK) {
-        begin(engine);
+        operation_begin(engine);
         status = find_buffers(engine, call, &input, &output);
     }
     if (status == GPURING_OK) {
@@ -247,7 +249,7 @@ int gpuring_operation_start(struct gpuring_engine *engine, const struct gpuring_
  * error. On a GPU this costs nothing, because the kernel runs for microseconds meanwhile. It is not
  * done on the host, where it would take as long as a small call.
  */
-static int compare(struct gpuring_engine *engine)
+static int compare_words(struct gpuring_engine *engine)
 {
     const struct gpuring_plan *plan = engine->program->plan;
     uint64_t other;
@@ -293,7 +295,7 @@ static int run_lanes(struct gpuring_engine *engine)
 static int start_second(struct gpuring_engine *engine, const struct gpuring_call *call)
 {
     void *output = engine->work.output;
-    int status = prepare(engine, call, GPURING_ROOT_WITHIN_NODES);
+    int status = operation_prepare(engine, call, GPURING_ROOT_WITHIN_NODES);
 
     engine->prepared = 0; /* the next call begins with the first stage */
     if (status == GPURING_OK) {
@@ -318,7 +320,7 @@ int gpuring_operation_poll(struct gpuring_engine *engine, const struct gpuring_c
         status = gpuring_transport_unsent(engine->program->transport) ? GPURING_AGAIN : GPURING_OK;
     }
     if (!engine->compared && status >= GPURING_OK) {
-        int compared = compare(engine);
+        int compared = compare_words(engine);
 
         status = compared == GPURING_OK ? status : compared;
     }
@@ -326,7 +328,7 @@ int gpuring_operation_poll(struct gpuring_engine *engine, const struct gpuring_c
         status = gpuring_bounce_deliver(engine, call);
     }
     if (status == GPURING_OK) {
-        end(engine, GPURING_ACTIVITY_OUTSIDE);
+        operation_end(engine, GPURING_ACTIVITY_OUTSIDE);
     }
     return status;
 }
@@ -336,7 +338,7 @@ void gpuring_operation_fail(struct gpuring_engine *engine)
     if (engine->device_ops->kind != GPURING_DEVICE_HOST) {
         (void) engine->device_ops->synchronize(engine->stream);
     }
-    end(engine, GPURING_ACTIVITY_FAILED);
+    operation_end(engine, GPURING_ACTIVITY_FAILED);
 }
 
 /*
@@ -375,7 +377,7 @@ int gpuring_operation_enqueue(struct gpuring_engine *engine, const struct gpurin
     int status = GPURING_OK;
 
     if (call->shape == 0 || call->shape != engine->prepared) {
-        status = prepare(engine, call, call->root);
+        status = operation_prepare(engine, call, call->root);
     }
     if (status != GPURING_OK) {
         return status;

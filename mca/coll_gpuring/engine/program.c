@@ -194,7 +194,7 @@ static int build_other(const struct gpuring_programs *programs, const struct gpu
 
 /* Prove that a plan and those of all other ranks are correct, before it is used. Only with
  * coll_gpuring_check=plans. */
-static int prove(const struct gpuring_programs *programs, const struct gpuring_plan *own)
+static int prove_plan(const struct gpuring_programs *programs, const struct gpuring_plan *own)
 {
     const struct gpuring_plan_input *input = &programs->input;
     size_t n = (size_t) input->nranks, nchannels = (size_t) input->nrings + input->ntrees;
@@ -242,7 +242,7 @@ static int make_program(struct gpuring_engine *engine, enum gpuring_collective c
     input.root = root;
     status = gpuring_plan_build_on(collective, &input, &program->plan);
     if (status == GPURING_OK && gpuring_params.check == GPURING_PARAM_CHECK_PLANS) {
-        status = prove(engine->others, program->plan);
+        status = prove_plan(engine->others, program->plan);
     }
     if (status != GPURING_OK) {
         gpuring_plan_free(program->plan);

@@ -388,7 +388,7 @@ bool gpuring_tuning_names(const struct gpuring_tuning *tuning, int collective, i
     return false;
 }
 
-static bool inside(const struct gpuring_tuning_span *span, uint64_t value)
+static bool span_contains(const struct gpuring_tuning_span *span, uint64_t value)
 {
     return span->first <= value && value <= span->last;
 }
@@ -405,8 +405,8 @@ int gpuring_tuning_match(const struct gpuring_tuning *tuning, enum gpuring_tunin
     for (uint32_t i = 0; i < tuning->count; i++) {
         const struct gpuring_tuning_rule *rule = &tuning->rules[i];
 
-        if ((rule->memories & 1u << memory) != 0 && inside(&rule->nodes, nodes) &&
-            inside(&rule->ranks, ranks)) {
+        if ((rule->memories & 1u << memory) != 0 && span_contains(&rule->nodes, nodes) &&
+            span_contains(&rule->ranks, ranks)) {
             rules[matching->count++] = *rule;
         }
     }

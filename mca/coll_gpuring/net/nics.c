@@ -115,8 +115,8 @@ uint8_t gpuring_nic_network_bits(const uint8_t gid[16])
     return (uint8_t) bits;
 }
 
-static bool describe(const char *root, const struct gpuring_net_device *device, int gid,
-                     struct gpuring_nic *nic)
+static bool describe_nic(const char *root, const struct gpuring_net_device *device, int gid,
+                         struct gpuring_nic *nic)
 {
     char line[64];
 
@@ -142,7 +142,7 @@ int gpuring_nics_find(const char *root, const char *list, int gid, struct gpurin
     for (int i = 0; status == GPURING_OK && i < devices.count; i++) {
         struct gpuring_nic nic;
 
-        if (!describe(root, &devices.device[i], gid, &nic)) {
+        if (!describe_nic(root, &devices.device[i], gid, &nic)) {
             continue;
         }
         if (found == GPURING_NICS_MAX) {

@@ -105,7 +105,7 @@ static size_t round_bytes(const struct gpuring_oob *oob)
     return (size_t) (d < rest ? d : rest) * oob->bytes;
 }
 
-static int start(struct gpuring_oob *oob, int which, void *data, size_t bytes)
+static int oob_start(struct gpuring_oob *oob, int which, void *data, size_t bytes)
 {
     bool sent = which >= GPURING_OOB_HEADER_OUT;
 
@@ -132,13 +132,13 @@ static int round_start(struct gpuring_oob *oob)
         .bytes = gpuring_oob_troubled(oob) ? 0 : round_bytes(oob),
         .word = oob->word,
     };
-    status = start(oob, GPURING_OOB_HEADER_IN, &oob->in, sizeof oob->in);
+    status = oob_start(oob, GPURING_OOB_HEADER_IN, &oob->in, sizeof oob->in);
     if (status == GPURING_OK) {
-        status = start(oob, GPURING_OOB_HEADER_OUT, &oob->out, sizeof oob->out);
+        status = oob_start(oob, GPURING_OOB_HEADER_OUT, &oob->out, sizeof oob->out);
     }
     if (status == GPURING_OK && oob->out.bytes > 0) {
-        status = start(oob, GPURING_OOB_BLOCKS_OUT, oob->blocks + (size_t) oob->rank * oob->bytes,
-                       oob->out.bytes);
+        status = oob_start(oob, GPURING_OOB_BLOCKS_OUT,
+                           oob->blocks + (size_t) oob->rank * oob->bytes, oob->out.bytes);
     }
     return status;
 }
@@ -182,9 +182,10 @@ static int round_header(struct gpuring_oob *oob)
         return GPURING_OK;
     }
     return gpuring_oob_troubled(oob)
-               ? start(oob, GPURING_OOB_BLOCKS_IN, &oob->discard, 1)
-               : start(oob, GPURING_OOB_BLOCKS_IN,
-                       oob->blocks + (size_t) (oob->rank + oob->distance) * oob->bytes, in->bytes);
+               ? oob_start(oob, GPURING_OOB_BLOCKS_IN, &oob->discard, 1)
+               : oob_start(oob, GPURING_OOB_BLOCKS_IN,
+                           oob->blocks + (size_t) (oob->rank + oob->distance) * oob->bytes,
+                           in->bytes);
 }
 
 static int round_progress(struct gpuring_oob *oob)

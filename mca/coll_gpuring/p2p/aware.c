@@ -55,7 +55,7 @@ static int log_copy(const char *function, int status, const char *consequence)
     return gpuring_compat_error(status);
 }
 
-static int copy(struct gpuring_stage_buffer *buffer, unsigned how)
+static int staged_copy(struct gpuring_stage_buffer *buffer, unsigned how)
 {
     struct gpuring_stream *stream = NULL;
     int status = gpuring_stage_stream_get(buffer->on_gpu, &stream);
@@ -67,22 +67,22 @@ static int copy(struct gpuring_stage_buffer *buffer, unsigned how)
     return status;
 }
 
-static void release(struct staged *staged)
+static void staged_release(struct staged *staged)
 {
     gpuring_stage_buffer_release(&staged->buffer);
     free(staged);
 }
 
-static int end(void *handle, bool out)
+static int staged_end(void *handle, bool out)
 {
     struct staged *staged = handle;
-    int status = out ? copy(&staged->buffer, 0) : GPURING_OK;
+    int status = out ? staged_copy(&staged->buffer, 0) : GPURING_OK;
     int code = MPI_SUCCESS;
 
     if (status != GPURING_OK) {
         code = log_copy(staged->function, status, "what the call has read or received is lost");
     }
-    release(staged);
+    staged_release(staged);
     return code;
 }
 
@@ -96,8 +96,8 @@ static const char *consequence_of(unsigned use)
                                           : "the file gets bytes of 0xff in place of its data";
 }
 
-static int begin(const char *function, const void *user, size_t count, MPI_Datatype type,
-                 unsigned use, void **handle, void **host)
+static int staged_begin(const char *function, const void *user, size_t count, MPI_Datatype type,
+                        unsigned use, void **handle, void **host)
 {
     struct gpuring_part part = gpuring_part_elements(user, count, type);
     struct staged *staged = calloc(1, sizeof *staged);
@@ -112,12 +112,12 @@ static int begin(const char *function, const void *user, size_t count, MPI_Datat
     if (gpuring_stage_buffer_get(
             &staged->buffer, user, (use & GPURING_AWARE_IN) != 0 ? &part : NULL,
             (use & GPURING_AWARE_OUT) != 0 ? &part : NULL, &lacking) != GPURING_OK) {
-        release(staged);
+        staged_release(staged);
         return log_memory(function, lacking);
     }
     gpuring_pvar_add(GPURING_PVAR_staged_messages, 1);
     if ((use & GPURING_AWARE_IN) != 0) {
-        status = copy(&staged->buffer, GPURING_COPY_IN);
+        status = staged_copy(&staged->buffer, GPURING_COPY_IN);
     }
     *host = (void *) (uintptr_t) staged->buffer.address;
     *handle = staged;
@@ -127,7 +127,7 @@ static int begin(const char *function, const void *user, size_t count, MPI_Datat
     if ((use & GPURING_AWARE_COLLECTIVE) != 0) {
         gpuring_stage_buffer_poison(&staged->buffer);
     } else {
-        release(staged);
+        staged_release(staged);
         *handle = NULL;
     }
     return log_copy(function, status, consequence_of(use));
@@ -136,5 +136,5 @@ static int begin(const char *function, const void *user, size_t count, MPI_Datat
 const struct gpuring_aware gpuring_p2p_aware = {.version = GPURING_AWARE_VERSION,
                                                 .serves = serves,
                                                 .on_gpu = on_gpu,
-                                                .begin = begin,
-                                                .end = end};
+                                                .begin = staged_begin,
+                                                .end = staged_end};

@@ -215,7 +215,7 @@ static void open_stream(struct gpuring_p2p_fetch *self)
 }
 
 /* Answer the offer. If the data is sent in chunks, do this when it is the message's turn. */
-static enum phase answer(struct gpuring_p2p_fetch *self)
+static enum phase fetch_answer(struct gpuring_p2p_fetch *self)
 {
     if (!self->answer.slots) {
         open_stream(self);
@@ -239,12 +239,12 @@ static enum phase answer(struct gpuring_p2p_fetch *self)
 }
 
 /* Answer the offer now if the sender's slots can be used, otherwise in its turn. */
-static enum phase begin(struct gpuring_p2p_fetch *self)
+static enum phase fetch_begin(struct gpuring_p2p_fetch *self)
 {
     if (self->status == GPURING_OK) {
         find_slots(self);
     }
-    return self->answer.slots ? answer(self) : TURN;
+    return self->answer.slots ? fetch_answer(self) : TURN;
 }
 
 /* Copy a message of this process from the sender's buffer. */
@@ -308,7 +308,7 @@ static bool is_turn(const struct gpuring_p2p_fetch *self)
 }
 
 /* Return true if all copies have ended. */
-static bool copied(struct gpuring_p2p_fetch *self)
+static bool fetch_copied(struct gpuring_p2p_fetch *self)
 {
     int status =
         self->stream != NULL ? gpuring_process.device_ops->copied(self->stream) : GPURING_OK;
@@ -369,7 +369,7 @@ static enum phase take_slots(struct gpuring_p2p_fetch *self)
         size_t bytes = left < unit ? left : unit;
 
         if (self->copying) {
-            if (!copied(self)) {
+            if (!fetch_copied(self)) {
                 return SLOTS;
             }
             self->copying = false;
@@ -392,7 +392,7 @@ static enum phase take_slots(struct gpuring_p2p_fetch *self)
 /* When a message of this process was copied, answer its offer, so that the sender sends nothing. */
 static enum phase end_own(struct gpuring_p2p_fetch *self)
 {
-    if (!copied(self)) {
+    if (!fetch_copied(self)) {
         return OWN;
     }
     self->answer = (struct gpuring_p2p_answer){.sending = self->offer.sending};
@@ -405,17 +405,17 @@ static enum phase take_chunks(struct gpuring_p2p_fetch *self)
     while (self->arrived < self->bytes && take_chunk(self)) {
         /* the next */
     }
-    return self->arrived < self->bytes || !copied(self) ? CHUNKS : ENDED;
+    return self->arrived < self->bytes || !fetch_copied(self) ? CHUNKS : ENDED;
 }
 
 /* Return the next phase, or the same one if the message has to wait. */
-static enum phase step(struct gpuring_p2p_fetch *self)
+static enum phase fetch_step(struct gpuring_p2p_fetch *self)
 {
     switch (self->phase) {
     case NEW:
-        return is_own(self) ? begin_own(self) : begin(self);
+        return is_own(self) ? begin_own(self) : fetch_begin(self);
     case TURN:
-        return is_turn(self) ? answer(self) : TURN;
+        return is_turn(self) ? fetch_answer(self) : TURN;
     case SLOTS:
         return take_slots(self);
     case CHUNKS:
@@ -434,7 +434,7 @@ int gpuring_p2p_fetch_advance(struct gpuring_p2p_fetch *self)
 
     do {
         before = self->phase;
-        self->phase = step(self);
+        self->phase = fetch_step(self);
     } while (self->phase != before);
     if (self->phase != ENDED) {
         return GPURING_AGAIN;

@@ -95,7 +95,7 @@ static int runs_of(const struct gpuring_p2p_message *message, size_t bytes,
     return status;
 }
 
-static int copy(const struct gpuring_p2p_message *message, size_t bytes, unsigned how)
+static int message_copy(const struct gpuring_p2p_message *message, size_t bytes, unsigned how)
 {
     const struct gpuring_device_ops *ops = gpuring_process.device_ops;
     struct gpuring_runs runs = {.count = 0};
@@ -127,7 +127,7 @@ void gpuring_p2p_message_copy_failed(size_t bytes, int status)
 }
 
 /* Release the stream after the end of a copy. */
-static int end(struct gpuring_p2p_message *message, int status)
+static int message_end(struct gpuring_p2p_message *message, int status)
 {
     gpuring_stage_stream_put(message->stream);
     message->stream = NULL;
@@ -142,20 +142,21 @@ int gpuring_p2p_message_copy(struct gpuring_p2p_message *message, size_t bytes, 
     int status = gpuring_stage_stream_get(message->gpu, &message->stream);
 
     if (status == GPURING_OK) {
-        status = copy(message, bytes < message->bytes ? bytes : message->bytes,
-                      how | GPURING_COPY_PACKED);
+        status = message_copy(message, bytes < message->bytes ? bytes : message->bytes,
+                              how | GPURING_COPY_PACKED);
     }
     if (status == GPURING_OK) {
         gpuring_pvar_add(GPURING_PVAR_staged_messages, 1);
     }
-    return status != GPURING_OK || (how & GPURING_COPY_WAIT) != 0 ? end(message, status) : status;
+    return status != GPURING_OK || (how & GPURING_COPY_WAIT) != 0 ? message_end(message, status)
+                                                                  : status;
 }
 
 int gpuring_p2p_message_poll(struct gpuring_p2p_message *message)
 {
     int status = gpuring_process.device_ops->copied(message->stream);
 
-    return status == GPURING_AGAIN ? status : end(message, status);
+    return status == GPURING_AGAIN ? status : message_end(message, status);
 }
 
 #define POLLED                                                                         \

@@ -152,7 +152,7 @@ static void send_short(const void *data, size_t bytes, int peer, enum gpuring_p2
 }
 
 /* Ask a process, without the lock, because the PML may call other components, which may send. */
-static void ask(struct gpuring_p2p_peer *self, int peer)
+static void ask_peer(struct gpuring_p2p_peer *self, int peer)
 {
     ompi_request_t *receive;
 
@@ -180,7 +180,7 @@ static bool consents(struct gpuring_p2p_peer *self, int peer)
     self->asked = true;
     pthread_mutex_unlock(&gpuring_p2p.lock);
     if (!asked) {
-        ask(self, peer);
+        ask_peer(self, peer);
         return false;
     }
     receive = __atomic_load_n(&self->receive, __ATOMIC_ACQUIRE);
@@ -261,7 +261,7 @@ static bool is_alike(int peer, const struct gpuring_p2p_home *home)
 }
 
 /* Answer the question of a process if there is one. */
-static void answer(struct gpuring_p2p_peer *self, int peer, const void *gpu)
+static void answer_peer(struct gpuring_p2p_peer *self, int peer, const void *gpu)
 {
     struct gpuring_p2p_home home = {.version = 0};
     bool consent;
@@ -296,7 +296,7 @@ void gpuring_p2p_peers_received(struct ompi_communicator_t *comm,
     peer = gpuring_p2p_peer_of(comm, status->MPI_SOURCE);
     peers = peer >= 0 && peer != gpuring_process.world_rank ? get_peers() : NULL;
     if (peers != NULL && !__atomic_load_n(&peers[peer].answered, __ATOMIC_RELAXED)) {
-        answer(&peers[peer], peer, gpu);
+        answer_peer(&peers[peer], peer, gpu);
     }
 }
 

@@ -197,7 +197,7 @@ static bool go_on(p2p_request_t *self, enum outcome outcome)
 
 /* Prepare the completion of a request. If Open MPI's fault tolerance has set an error and cancelled
  * the request, this is not a cancellation by the program. */
-static void finish(p2p_request_t *self)
+static void request_finish(p2p_request_t *self)
 {
     int code;
 
@@ -222,7 +222,7 @@ static bool advance_task(struct gpuring_task *task, struct gpuring_list *items)
 
     (void) items;
     if (ends) {
-        finish(self);
+        request_finish(self);
     }
     return ends;
 }

@@ -11,7 +11,7 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-static void activate(p2p_request_t *self)
+static void p2p_activate(p2p_request_t *self)
 {
     gpuring_request_activate(gpuring_p2p_base(self));
     self->status = gpuring_p2p_base(self)->req_status;
@@ -20,11 +20,11 @@ static void activate(p2p_request_t *self)
 }
 
 /* Start a request. Returns an MPI error code, with which the request has ended. */
-static int start(p2p_request_t *self)
+static int p2p_start(p2p_request_t *self)
 {
     int code;
 
-    activate(self);
+    p2p_activate(self);
     code = gpuring_p2p_begin(self);
     if (code != MPI_SUCCESS) {
         self->status.MPI_ERROR = code;
@@ -38,7 +38,7 @@ static int start(p2p_request_t *self)
 static int request_start(size_t count, ompi_request_t **requests)
 {
     for (size_t i = 0; i < count; i++) {
-        (void) start((p2p_request_t *) requests[i]);
+        (void) p2p_start((p2p_request_t *) requests[i]);
     }
     return MPI_SUCCESS;
 }
@@ -90,8 +90,8 @@ static int request_free(ompi_request_t **request)
 }
 
 /* Create a request. Returns NULL without memory (logged). */
-static p2p_request_t *create(struct gpuring_p2p_message *message,
-                             const struct gpuring_p2p_envelope *envelope, bool persistent)
+static p2p_request_t *p2p_create(struct gpuring_p2p_message *message,
+                                 const struct gpuring_p2p_envelope *envelope, bool persistent)
 {
     p2p_request_t *self = OBJ_NEW(p2p_request_t);
     size_t behind = offsetof(mca_pml_base_request_t, req_ompi) + sizeof(ompi_request_t);
@@ -132,13 +132,13 @@ int gpuring_p2p_request_new(struct gpuring_p2p_message *message,
                             const struct gpuring_p2p_envelope *envelope, bool persistent,
                             ompi_request_t **request)
 {
-    p2p_request_t *self = create(message, envelope, persistent);
+    p2p_request_t *self = p2p_create(message, envelope, persistent);
     int code;
 
     if (self == NULL) {
         return MPI_ERR_NO_MEM;
     }
-    code = persistent ? MPI_SUCCESS : start(self);
+    code = persistent ? MPI_SUCCESS : p2p_start(self);
     if (code == MPI_SUCCESS) {
         *request = gpuring_p2p_base(self);
     } else {
@@ -191,12 +191,12 @@ int gpuring_p2p_request_run_given(struct gpuring_p2p_message *message,
                                   const struct gpuring_p2p_offer *offer,
                                   ompi_status_public_t *status)
 {
-    p2p_request_t *self = create(message, envelope, false);
+    p2p_request_t *self = p2p_create(message, envelope, false);
 
     if (self == NULL) {
         return MPI_ERR_NO_MEM;
     }
-    activate(self);
+    p2p_activate(self);
     self->status = *status;
     gpuring_p2p_begin_given(self, offer);
     return wait_for(self, status);

@@ -73,7 +73,7 @@ static struct gpuring_p2p_probed *first(const struct gpuring_p2p_envelope *from)
 
 /* Find a message. The caller holds the lock, which is released while the function waits for the
  * data. */
-static struct gpuring_p2p_probed *find(const struct gpuring_p2p_envelope *from)
+static struct gpuring_p2p_probed *find_probed(const struct gpuring_p2p_envelope *from)
 {
     struct gpuring_p2p_probed *self;
 
@@ -87,7 +87,7 @@ static struct gpuring_p2p_probed *find(const struct gpuring_p2p_envelope *from)
 
 struct gpuring_p2p_probed *gpuring_p2p_probed_take(const struct gpuring_p2p_envelope *from)
 {
-    struct gpuring_p2p_probed *self = find(from);
+    struct gpuring_p2p_probed *self = find_probed(from);
 
     if (self != NULL) {
         gpuring_list_remove(&self->node);
@@ -102,8 +102,8 @@ struct gpuring_p2p_probed *gpuring_p2p_probed_take(const struct gpuring_p2p_enve
 
 /* Keep a message from the PML's queue. If it may be an offer, begin to receive it. Returns an MPI
  * error code. */
-static int look(struct ompi_communicator_t *comm, struct ompi_message_t *message,
-                const ompi_status_public_t *status, struct gpuring_p2p_probed **looked)
+static int look_at_message(struct ompi_communicator_t *comm, struct ompi_message_t *message,
+                           const ompi_status_public_t *status, struct gpuring_p2p_probed **looked)
 {
     struct gpuring_p2p_probed *self = malloc(sizeof *self);
     int code = MPI_SUCCESS;
@@ -148,7 +148,7 @@ static int collect(struct ompi_communicator_t *comm, int peer, int tag)
         if (code != MPI_SUCCESS || !matched) {
             return code; /* another thread has received it */
         }
-        code = look(comm, message, &status, &self);
+        code = look_at_message(comm, message, &status, &self);
         if (code != MPI_SUCCESS) {
             return code;
         }
@@ -175,7 +175,7 @@ int gpuring_p2p_probed_iprobe(const struct gpuring_p2p_envelope *from, int *matc
             return code;
         }
         gpuring_p2p_probed_lock();
-        self = find(from);
+        self = find_probed(from);
         again = self == NULL && *matched && found._ucount == GPURING_P2P_OFFER_BYTES;
         if (self != NULL) {
             *matched = 1;
@@ -235,7 +235,7 @@ int gpuring_p2p_probed_improbe(const struct gpuring_p2p_envelope *from, int *mat
         code = gpuring_p2p.previous.pml_improbe(from->peer, from->tag, from->comm, matched, message,
                                                 &found);
         if (code == MPI_SUCCESS && *matched && found._ucount == GPURING_P2P_OFFER_BYTES) {
-            code = look(from->comm, *message, &found, &self);
+            code = look_at_message(from->comm, *message, &found, &self);
         } else if (code == MPI_SUCCESS && *matched) {
             gpuring_status_copy(status, &found);
         }

@@ -80,7 +80,7 @@ static void find_slots(struct gpuring_p2p_sending *self)
     }
 }
 
-static struct gpuring_p2p_sending *create(const char *gpu, size_t bytes, int peer)
+static struct gpuring_p2p_sending *sending_create(const char *gpu, size_t bytes, int peer)
 {
     struct gpuring_p2p_sending *self = calloc(1, sizeof *self);
     struct awaited *awaited = calloc(1, sizeof *awaited);
@@ -103,7 +103,7 @@ static struct gpuring_p2p_sending *create(const char *gpu, size_t bytes, int pee
 }
 
 /* Give an answer to the offer that it names, in exchange for the receive of that offer. */
-static void deliver(struct gpuring_p2p_sending *self)
+static void sending_deliver(struct gpuring_p2p_sending *self)
 {
     struct awaited *arrived = self->awaited;
     struct gpuring_p2p_sending *to =
@@ -134,7 +134,7 @@ static bool answered(struct gpuring_p2p_sending *self)
             free(self->awaited);
             self->awaited = NULL;
         } else {
-            deliver(self);
+            sending_deliver(self);
         }
     }
     return self->awaited == NULL;
@@ -166,7 +166,7 @@ static void open_stream(struct gpuring_p2p_sending *self)
 }
 
 /* Return true if no copy is running. */
-static bool copied(struct gpuring_p2p_sending *self)
+static bool sending_copied(struct gpuring_p2p_sending *self)
 {
     int status = self->copying ? gpuring_process.device_ops->copied(self->stream) : GPURING_OK;
 
@@ -217,7 +217,7 @@ static void fill_slots(struct gpuring_p2p_sending *self)
         open_stream(self);
     }
     flow = gpuring_p2p_flow(self->slots, self->buffer);
-    while (copied(self) && self->status == GPURING_OK) {
+    while (sending_copied(self) && self->status == GPURING_OK) {
         filled = (self->next + unit - 1) / unit;
         __atomic_store_n(&flow->filled, filled, __ATOMIC_RELEASE);
         /* Acquire, because the copies from the slots must have ended. Partner: the receiver's
@@ -259,7 +259,8 @@ int gpuring_p2p_sending_start(const struct gpuring_p2p_message *message,
                               struct gpuring_p2p_sending **sending)
 {
     const char *gpu = gpuring_p2p_message_contiguous(message);
-    struct gpuring_p2p_sending *self = gpu != NULL ? create(gpu, message->bytes, peer) : NULL;
+    struct gpuring_p2p_sending *self =
+        gpu != NULL ? sending_create(gpu, message->bytes, peer) : NULL;
     int code;
 
     *sending = NULL;
@@ -317,7 +318,7 @@ static enum phase wait_answer(struct gpuring_p2p_sending *self)
 /* Give back the slots, and allocate memory for chunks. */
 static enum phase leave_slots(struct gpuring_p2p_sending *self)
 {
-    if (!copied(self)) {
+    if (!sending_copied(self)) {
         return LEAVING;
     }
     gpuring_p2p_slots_return(self->place, self->buffer);
@@ -351,7 +352,7 @@ static enum phase send_slots(struct gpuring_p2p_sending *self)
         }
         self->status = GPURING_ERR_PEER;
     }
-    return copied(self) ? ENDED : SLOTS;
+    return sending_copied(self) ? ENDED : SLOTS;
 }
 
 /* Copy the next chunks and send them. */
@@ -369,7 +370,7 @@ static enum phase send_chunks(struct gpuring_p2p_sending *self)
             }
             start_copy(self, buffer, bytes);
         }
-        if (!copied(self)) {
+        if (!sending_copied(self)) {
             return CHUNKS;
         }
         self->next += bytes;
@@ -382,7 +383,7 @@ static enum phase send_chunks(struct gpuring_p2p_sending *self)
 }
 
 /* Return the next phase, or the same one if the message has to wait. */
-static enum phase step(struct gpuring_p2p_sending *self)
+static enum phase sending_step(struct gpuring_p2p_sending *self)
 {
     switch (self->phase) {
     case OFFERED:
@@ -405,7 +406,7 @@ int gpuring_p2p_sending_advance(struct gpuring_p2p_sending *self)
 
     do {
         before = self->phase;
-        self->phase = step(self);
+        self->phase = sending_step(self);
     } while (self->phase != before);
     for (int i = 0; i < BUFFERS; i++) {
         if (self->phase != ENDED || !gpuring_p2p_ended(&self->sends[i])) {

@@ -91,7 +91,7 @@ static int open_host(void)
 }
 
 /* Let the GPU of this process access slots in host memory, if it has one. */
-static int pin(struct gpuring_p2p_slots *slots)
+static int slots_pin(struct gpuring_p2p_slots *slots)
 {
     int status = GPURING_OK;
 
@@ -127,7 +127,7 @@ static int make_on_gpu(struct gpuring_p2p_slots *slots, struct gpuring_p2p_share
 }
 
 /* Allocate the slots of this process in a place. The caller holds the lock. */
-static int make(enum gpuring_p2p_place place)
+static int slots_make(enum gpuring_p2p_place place)
 {
     struct gpuring_p2p_slots *slots = &own[place];
     struct gpuring_p2p_shared *shared = &own_shared[place];
@@ -147,11 +147,11 @@ static int make(enum gpuring_p2p_place place)
         return status == GPURING_OK ? make_on_gpu(slots, shared) : status;
     }
     slots->memory = page;
-    return pin(slots);
+    return slots_pin(slots);
 }
 
 /* Release the memory of slots, which other processes may still map. */
-static void release(struct gpuring_p2p_slots *slots)
+static void slots_release(struct gpuring_p2p_slots *slots)
 {
     if (slots->place == GPURING_P2P_GPU && slots->memory != NULL) {
         gpuring_process.device_ops->free(gpuring_process.device, slots->memory);
@@ -187,10 +187,10 @@ const struct gpuring_p2p_slots *gpuring_p2p_slots_open(enum gpuring_p2p_place pl
     if (!slots->tried) {
         slots->tried = true;
         slots->place = place;
-        status = make(place);
+        status = slots_make(place);
         if (status != GPURING_OK) {
             log_not_made(place, status);
-            release(slots);
+            slots_release(slots);
         }
     }
     *shared = own_shared[place];
@@ -237,7 +237,7 @@ void gpuring_p2p_slots_return(enum gpuring_p2p_place place, int buffer)
 /* ---- The receiver's side ---- */
 
 /* Return true if the first bytes are the pattern that the sender has written. */
-static bool prove(const char *memory, uint64_t proof, char *scratch, size_t room)
+static bool prove_memory(const char *memory, uint64_t proof, char *scratch, size_t room)
 {
     const struct gpuring_device_ops *ops = gpuring_process.device_ops;
     struct gpuring_device *device = gpuring_process.device;
@@ -264,7 +264,7 @@ static void unmap(struct gpuring_p2p_slots *slots)
         gpuring_process.device_ops->unimport(gpuring_process.device, slots->memory);
         slots->memory = NULL;
     }
-    release(slots);
+    slots_release(slots);
     if (slots->page != NULL) {
         /* Release, because the memory must be unmapped before its owner sees the new count.
          * Partner: gpuring_p2p_slots_close. */
@@ -303,8 +303,8 @@ static bool map(struct gpuring_p2p_slots *slots, const struct gpuring_p2p_shared
 static bool map_first(struct gpuring_p2p_slots *slots, const struct gpuring_p2p_shared *shared,
                       char *scratch, size_t room)
 {
-    return map(slots, shared) &&
-           (slots->place == GPURING_P2P_HOST || prove(slots->memory, shared->proof, scratch, room));
+    return map(slots, shared) && (slots->place == GPURING_P2P_HOST ||
+                                  prove_memory(slots->memory, shared->proof, scratch, room));
 }
 
 const struct gpuring_p2p_slots *gpuring_p2p_slots_map(enum gpuring_p2p_place place, int sender,
@@ -332,7 +332,7 @@ const struct gpuring_p2p_slots *gpuring_p2p_slots_map(enum gpuring_p2p_place pla
                          sender, place == GPURING_P2P_GPU ? "GPU" : "shared host");
         }
     }
-    if (slots->memory != NULL && place == GPURING_P2P_HOST && pin(slots) != GPURING_OK) {
+    if (slots->memory != NULL && place == GPURING_P2P_HOST && slots_pin(slots) != GPURING_OK) {
         unmap(slots); /* it has been logged */
     }
     return slots->memory != NULL ? slots : NULL;
@@ -361,7 +361,7 @@ static void close_own(struct gpuring_p2p_slots *slots, uint64_t end)
         }
         (void) nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
     }
-    release(slots);
+    slots_release(slots);
     *slots = (struct gpuring_p2p_slots){.memory = NULL};
 }
 

@@ -41,9 +41,9 @@ static bool is_in_order(enum gpuring_collective collective, enum gpuring_algorit
     }
 }
 
-static int build(enum gpuring_collective collective, enum gpuring_algorithm algorithm,
-                 gpuring_builder *builder, const struct gpuring_plan_input *input,
-                 const struct gpuring_plan *base, struct gpuring_plan **plan)
+static int build_plan(enum gpuring_collective collective, enum gpuring_algorithm algorithm,
+                      gpuring_builder *builder, const struct gpuring_plan_input *input,
+                      const struct gpuring_plan *base, struct gpuring_plan **plan)
 {
     struct gpuring_writer writer = {.input = input, .base = base};
     uint32_t channels, parts = parts_of(algorithm, input, &channels);
@@ -102,7 +102,7 @@ int gpuring_plan_build(enum gpuring_algorithm algorithm, const struct gpuring_pl
         collective = GPURING_COLLECTIVE_ALLREDUCE;
         builder = gpuring_doubling_allreduce;
     }
-    return build(collective, algorithm, builder, input, NULL, plan);
+    return build_plan(collective, algorithm, builder, input, NULL, plan);
 }
 
 bool gpuring_plan_exists(enum gpuring_collective collective, enum gpuring_algorithm algorithm,
@@ -121,6 +121,6 @@ int gpuring_plan_build_on(enum gpuring_collective collective,
             : builder_on(collective, base->algorithm, input->in_order, base->nranks);
 
     return builder != NULL && collective != GPURING_COLLECTIVE_ALLREDUCE
-               ? build(collective, base->algorithm, builder, input, base, plan)
+               ? build_plan(collective, base->algorithm, builder, input, base, plan)
                : GPURING_ERR_UNSUPPORTED;
 }

@@ -68,7 +68,7 @@ static int count_lanes(const struct gpuring_plan_input *input)
 }
 
 /* Begin lane `number` of the stripe's `count`. It uses each connection once, except in two-shot. */
-static struct lane begin(struct gpuring_writer *writer, uint32_t stripe, int number, int count)
+static struct lane lane_begin(struct gpuring_writer *writer, uint32_t stripe, int number, int count)
 {
     const struct gpuring_plan *plan = writer->plan;
     bool twice = plan->algorithm == GPURING_ALGORITHM_TWO_SHOT;
@@ -188,7 +188,7 @@ static void list_recvs(const struct lane *lane)
 
 static void add_allreduce(struct gpuring_writer *writer, uint32_t stripe)
 {
-    struct lane lane = begin(writer, stripe, 0, 1);
+    struct lane lane = lane_begin(writer, stripe, 0, 1);
 
     send_to_others(&lane, 0, 0, lane.nranks - 1);
     list_recvs(&lane);
@@ -197,7 +197,7 @@ static void add_allreduce(struct gpuring_writer *writer, uint32_t stripe)
 
 static void add_bcast(struct gpuring_writer *writer, uint32_t stripe)
 {
-    struct lane lane = begin(writer, stripe, 0, 1);
+    struct lane lane = lane_begin(writer, stripe, 0, 1);
 
     if (lane.rank == lane.root) {
         send_to_others(&lane, 0, 0, lane.nranks - 1);
@@ -208,7 +208,7 @@ static void add_bcast(struct gpuring_writer *writer, uint32_t stripe)
 
 static void add_reduce(struct gpuring_writer *writer, uint32_t stripe)
 {
-    struct lane lane = begin(writer, stripe, 0, 1);
+    struct lane lane = lane_begin(writer, stripe, 0, 1);
 
     if (lane.rank == lane.root) {
         fold_block(&lane, 0, lane.nranks);
@@ -221,7 +221,7 @@ static void add_reduce(struct gpuring_writer *writer, uint32_t stripe)
  * inclusive scan also folds the rank's own input. */
 static void add_scan(struct gpuring_writer *writer, uint32_t stripe)
 {
-    struct lane lane = begin(writer, stripe, 0, 1);
+    struct lane lane = lane_begin(writer, stripe, 0, 1);
     int count = lane.rank + (writer->plan->collective == GPURING_COLLECTIVE_SCAN);
 
     if (lane.rank + 1 < lane.nranks) {
@@ -246,7 +246,7 @@ static void send_sum(const struct lane *lane, int distance, int nranks)
 
 static void add_scan_by_doubling(struct gpuring_writer *writer, uint32_t stripe)
 {
-    struct lane lane = begin(writer, stripe, 0, 1);
+    struct lane lane = lane_begin(writer, stripe, 0, 1);
     bool before = writer->plan->collective == GPURING_COLLECTIVE_EXSCAN;
     int rank = lane.rank, nranks = before ? lane.nranks - 1 : lane.nranks; /* number of ranks that
                                                                               compute sums */
@@ -286,7 +286,7 @@ static void add_allgather(struct gpuring_writer *writer, uint32_t stripe)
     int count = count_lanes(writer->input);
 
     for (int i = 0; i < count; i++) {
-        struct lane lane = begin(writer, stripe, i, count);
+        struct lane lane = lane_begin(writer, stripe, i, count);
 
         if (lane.first == 1) {
             send_to_others(&lane, lane.rank, GPURING_STEP_STORE, lane.nranks - 1);
@@ -316,7 +316,7 @@ static void fold_block_in_steps(const struct lane *lane)
 
 static void add_reduce_scatter(struct gpuring_writer *writer, uint32_t stripe)
 {
-    struct lane lane = begin(writer, stripe, 0, 1);
+    struct lane lane = lane_begin(writer, stripe, 0, 1);
 
     send_blocks(&lane);
     if (lane.nranks <= GPURING_STEP_REFS) {
@@ -330,13 +330,13 @@ static void add_reduce_scatter(struct gpuring_writer *writer, uint32_t stripe)
 static void add_messages(struct gpuring_writer *writer, uint32_t stripe)
 {
     for (int i = 1; i < writer->plan->nranks; i++) {
-        struct lane lane = begin(writer, stripe, 0, 1);
+        struct lane lane = lane_begin(writer, stripe, 0, 1);
         int peer = behind(&lane, i);
 
         lane.single_use = 0;
         send_block(&lane, lane.nranks + peer, peer);
         send_block(&lane, peer, peer);
-        lane = begin(writer, stripe, 0, 1);
+        lane = lane_begin(writer, stripe, 0, 1);
         lane.single_use = 0;
         receive_block(&lane, lane.nranks + peer, peer);
         receive_block(&lane, peer, peer);
@@ -353,7 +353,7 @@ static void add_alltoall(struct gpuring_writer *writer, uint32_t stripe)
     }
 
     for (int i = 0; i < count; i++) {
-        struct lane lane = begin(writer, stripe, i, count);
+        struct lane lane = lane_begin(writer, stripe, i, count);
 
         send_blocks(&lane);
         copy_block(&lane);
@@ -367,7 +367,7 @@ static void add_gather(struct gpuring_writer *writer, uint32_t stripe)
     int count = root ? count_lanes(writer->input) : 1;
 
     for (int i = 0; i < count; i++) {
-        struct lane lane = begin(writer, stripe, i, count);
+        struct lane lane = lane_begin(writer, stripe, i, count);
 
         if (root) {
             copy_block(&lane);
@@ -384,7 +384,7 @@ static void add_scatter(struct gpuring_writer *writer, uint32_t stripe)
     int count = root ? count_lanes(writer->input) : 1;
 
     for (int i = 0; i < count; i++) {
-        struct lane lane = begin(writer, stripe, i, count);
+        struct lane lane = lane_begin(writer, stripe, i, count);
 
         if (root) {
             send_blocks(&lane);
@@ -433,7 +433,7 @@ bool gpuring_direct_in_order(enum gpuring_collective collective, int nranks)
 
 static void add_two_shot(struct gpuring_writer *writer, uint32_t stripe)
 {
-    struct lane lane = begin(writer, stripe, 0, 1);
+    struct lane lane = lane_begin(writer, stripe, 0, 1);
 
     send_blocks(&lane);
     list_recvs(&lane);

@@ -51,7 +51,7 @@ static int next_to_root(const struct gpuring_plan_input *input, uint32_t tree)
 }
 
 /* Begin a lane, and return this rank's view of the tree. */
-static struct tree begin(struct gpuring_writer *writer, uint32_t number)
+static struct tree tree_begin(struct gpuring_writer *writer, uint32_t number)
 {
     const struct gpuring_plan_input *input = writer->input;
     struct tree tree = {.writer = writer, .number = number};
@@ -118,21 +118,21 @@ static void bcast_step(const struct tree *tree)
 
 static void add_reduce(struct gpuring_writer *writer, uint32_t number)
 {
-    struct tree tree = begin(writer, number);
+    struct tree tree = tree_begin(writer, number);
 
     reduce_step(&tree);
 }
 
 static void add_bcast(struct gpuring_writer *writer, uint32_t number)
 {
-    struct tree tree = begin(writer, number);
+    struct tree tree = tree_begin(writer, number);
 
     bcast_step(&tree);
 }
 
 void gpuring_tree_allreduce(struct gpuring_writer *writer, uint32_t number)
 {
-    struct tree tree = begin(writer, number);
+    struct tree tree = tree_begin(writer, number);
 
     reduce_step(&tree);
     if (tree.to_root < 0) {

@@ -20,7 +20,7 @@ static void *no_memory(struct gpuring_writer *writer)
 
 /* Return `array` with room for one more element after `used`, or NULL after an error. The array
  * doubles whenever `used` is a power of two. */
-static void *grow(struct gpuring_writer *writer, void *array, size_t used, size_t size)
+static void *grow_array(struct gpuring_writer *writer, void *array, size_t used, size_t size)
 {
     void *grown = array;
 
@@ -88,7 +88,7 @@ void gpuring_writer_lane(struct gpuring_writer *writer, uint32_t part_begin, uin
     struct gpuring_plan_lane *lanes;
 
     close_lane(writer);
-    lanes = grow(writer, plan->lanes, plan->nlanes, sizeof *lanes);
+    lanes = grow_array(writer, plan->lanes, plan->nlanes, sizeof *lanes);
     if (lanes == NULL) {
         return;
     }
@@ -107,7 +107,7 @@ void gpuring_writer_lane(struct gpuring_writer *writer, uint32_t part_begin, uin
 static bool append_conn(struct gpuring_writer *writer, struct gpuring_plan_conn **list,
                         uint32_t *count, struct gpuring_plan_conn conn)
 {
-    struct gpuring_plan_conn *grown = grow(writer, *list, *count, sizeof *grown);
+    struct gpuring_plan_conn *grown = grow_array(writer, *list, *count, sizeof *grown);
 
     if (grown != NULL) {
         *list = grown;
@@ -187,7 +187,7 @@ static uint16_t take_conn(struct gpuring_writer *writer, bool send, int peer, ui
 void gpuring_writer_step(struct gpuring_writer *writer, uint32_t chunk, uint32_t flags)
 {
     struct gpuring_plan *plan = writer->plan;
-    struct gpuring_step *steps = grow(writer, plan->steps, plan->nsteps, sizeof *steps);
+    struct gpuring_step *steps = grow_array(writer, plan->steps, plan->nsteps, sizeof *steps);
 
     if (steps != NULL) {
         plan->steps = steps;
@@ -201,7 +201,7 @@ void gpuring_writer_step(struct gpuring_writer *writer, uint32_t chunk, uint32_t
 static void add_ref(struct gpuring_writer *writer, uint16_t ref, bool operand)
 {
     struct gpuring_plan *plan = writer->plan;
-    uint16_t *refs = grow(writer, plan->refs, plan->nrefs, sizeof *refs);
+    uint16_t *refs = grow_array(writer, plan->refs, plan->nrefs, sizeof *refs);
     struct gpuring_step *step;
 
     if (refs != NULL) {

@@ -53,8 +53,8 @@ int gpuring_check_prepare(struct gpuring_item *item)
 
 /* Gather a block from each rank. Returns 0 with the result, which the caller must clear (empty
  * after a failure), GPURING_AGAIN, or an error. */
-static int gather(struct gpuring_oob *oob, const void *own, size_t bytes,
-                  struct gpuring_gathered *blocks)
+static int gather_blocks(struct gpuring_oob *oob, const void *own, size_t bytes,
+                         struct gpuring_gathered *blocks)
 {
     int status;
 
@@ -79,7 +79,7 @@ static int calls_progress(mca_coll_gpuring_module_t *module, struct gpuring_item
     struct gpuring_oob *oob = module->oob;
     uint64_t own = item->call.made, other = own;
     struct gpuring_gathered words;
-    int rank = 0, status = gather(oob, &own, sizeof own, &words);
+    int rank = 0, status = gather_blocks(oob, &own, sizeof own, &words);
 
     if (status != GPURING_OK) {
         return status;
@@ -112,8 +112,8 @@ static uint64_t piece_count(const struct gpuring_item *item, int nranks)
  * operations are not suitable: those of Open MPI 4.1 compute REAL*16 as long double, and in op/avx
  * sums of short integers saturate instead of wrapping.
  */
-static void fold(const struct gpuring_item *item, const struct gpuring_gathered *blocks,
-                 uint64_t count)
+static void fold_blocks(const struct gpuring_item *item, const struct gpuring_gathered *blocks,
+                        uint64_t count)
 {
     const struct gpuring_call *call = &item->call;
     gpuring_fold_fn op = gpuring_fold_table_base[call->type][call->op];
@@ -138,13 +138,13 @@ static int piece_progress(struct gpuring_oob *oob, struct gpuring_item *item)
     size_t offset = item->check->done * item->call.element_size;
     size_t bytes = count * item->call.element_size;
     struct gpuring_gathered blocks;
-    int status = gather(oob, item->check->input + offset, bytes, &blocks);
+    int status = gather_blocks(oob, item->check->input + offset, bytes, &blocks);
 
     if (status != GPURING_OK) {
         return status;
     }
     if (blocks.nranks > 0) {
-        fold(item, &blocks, count);
+        fold_blocks(item, &blocks, count);
     }
     gpuring_gathered_clear(&blocks);
     status = gpuring_oob_failure(oob).status;
@@ -171,7 +171,7 @@ static void report_wrong(const mca_coll_gpuring_module_t *module, const struct g
 }
 
 /* Compare the results. Report a wrong result, and replace it with the expected one. */
-static int compare(const mca_coll_gpuring_module_t *module, const struct gpuring_item *item)
+static int compare_calls(const mca_coll_gpuring_module_t *module, const struct gpuring_item *item)
 {
     const struct gpuring_check *check = item->check;
     size_t bytes = gpuring_call_bytes(&item->call);
@@ -208,5 +208,5 @@ int gpuring_check_progress(mca_coll_gpuring_module_t *module, struct gpuring_ite
         }
     }
     /* The other ranks learn of a failure in the last piece in the next call of the communicator. */
-    return gpuring_oob_troubled(module->oob) ? GPURING_ERR_ABORTED : compare(module, item);
+    return gpuring_oob_troubled(module->oob) ? GPURING_ERR_ABORTED : compare_calls(module, item);
 }

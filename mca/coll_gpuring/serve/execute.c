@@ -32,7 +32,7 @@ static void log_first(const mca_coll_gpuring_module_t *module, const struct gpur
         (double) gpuring_transport_memory(engine->program->transport) / (1 << 20));
 }
 
-static void account(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
+static void account_served(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
 {
     const struct gpuring_engine *engine = module->engine;
     const struct gpuring_selection *choice = &engine->choice;
@@ -56,7 +56,7 @@ static int end_operation(mca_coll_gpuring_module_t *module, const struct gpuring
                          int status)
 {
     if (OPAL_LIKELY(status == GPURING_OK)) {
-        account(module, call);
+        account_served(module, call);
         return GPURING_OK;
     }
     status = gpuring_watchdog_report(module, status);

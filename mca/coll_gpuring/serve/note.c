@@ -22,7 +22,7 @@ static struct {
 } notes = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Cancel the messages at the beginning of MPI_Finalize. */
-static void end(void)
+static void notes_close(void)
 {
     pthread_mutex_lock(&notes.lock);
     notes.ended = true;
@@ -32,7 +32,7 @@ static void end(void)
 }
 
 /* Keep a note instead of an earlier one of the same communicator, or instead of the oldest. */
-static void keep(const struct gpuring_note *note)
+static void keep_note(const struct gpuring_note *note)
 {
     unsigned at = 0;
 
@@ -55,8 +55,8 @@ void gpuring_notes_open(void)
     opened = notes.open;
     notes.open = true;
     pthread_mutex_unlock(&notes.lock);
-    if (!opened && !gpuring_compat_on_finalize(end)) {
-        end();
+    if (!opened && !gpuring_compat_on_finalize(notes_close)) {
+        notes_close();
     }
 }
 
@@ -75,7 +75,7 @@ static void receive(void)
             status = gpuring_message_mpi.finish(&notes.in);
         }
         if (status == GPURING_OK && is_whole(&notes.received, notes.in.bytes)) {
-            keep(&notes.received);
+            keep_note(&notes.received);
         }
     }
     notes.ended = notes.ended || status < GPURING_OK;

@@ -111,7 +111,7 @@ static uint32_t most_calls(const uint32_t *const *reports, int nranks)
     return most;
 }
 
-static struct gpuring_item *find(const struct gpuring_queue *queue, uint32_t number)
+static struct gpuring_item *find_item(const struct gpuring_queue *queue, uint32_t number)
 {
     struct gpuring_item *item;
 
@@ -150,7 +150,7 @@ void gpuring_persistent_order(struct gpuring_queue *queue, const uint32_t *const
             continue;
         }
         if (number != 0) {
-            put_first(queue, find(queue, number));
+            put_first(queue, find_item(queue, number));
         } else {
             gpuring_item_enter(common, GPURING_PHASE_NEXT);
         }

@@ -119,7 +119,7 @@ static int agree_progress(mca_coll_gpuring_module_t *module, struct gpuring_item
 }
 
 /* Advance whatever the next item waits for: a vote, an agreement, or the wire-up. */
-static int prepare(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
+static int prepare_item(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
 {
     if (item->pending.asks == GPURING_ASKS_PAGES) {
         return GPURING_AGAIN;
@@ -187,7 +187,7 @@ static int next_progress(mca_coll_gpuring_module_t *module)
     item = gpuring_queue_next(&module->serve->queue);
     while ((decision = gpuring_serve_decide(module, &item->call, &item->pending, item->form, false,
                                             &item->reason)) == GPURING_WAIT) {
-        status = prepare(module, item);
+        status = prepare_item(module, item);
         if (status != GPURING_OK) {
             return status;
         }

@@ -74,7 +74,7 @@ static void describe_operation(const struct gpuring_engine *engine, struct repor
     (void) gpuring_differ_peer(engine->program->transport, peer, report->seen, sizeof report->seen);
 }
 
-static void describe(const mca_coll_gpuring_module_t *module, struct report *report)
+static void describe_wait(const mca_coll_gpuring_module_t *module, struct report *report)
 {
     const struct gpuring_serve *serve = module->serve;
     const struct gpuring_item *item = gpuring_queue_next(&serve->queue);
@@ -109,7 +109,7 @@ static void report_stall(mca_coll_gpuring_module_t *module, uint64_t waited, boo
     unsigned long long seconds = waited / GPURING_SECOND;
     struct report report;
 
-    describe(module, &report);
+    describe_wait(module, &report);
     gpuring_warn("[stalled] %s: %s: has waited %llu s for %s; last seen there: %s; %s", report.self,
                  report.call, seconds, report.wait, report.seen,
                  fatal ? "the call returns an MPI error now (coll_gpuring_timeout)"
@@ -122,7 +122,7 @@ static void report_failure(mca_coll_gpuring_module_t *module, int status, const 
 {
     struct report report;
 
-    describe(module, &report);
+    describe_wait(module, &report);
     gpuring_compat_help("failed", gpuring_status_text(status), gpuring_process.hostname,
                         (int) getpid(), report.self, report.call, why, report.wait, report.seen);
     module->serve->watchdog.reported = true;
@@ -136,7 +136,7 @@ static void hint_at_memory(mca_coll_gpuring_module_t *module)
 
     module->serve->watchdog.hinted = true;
     if (gpuring_buffers_decide()) {
-        describe(module, &report);
+        describe_wait(module, &report);
         gpuring_compat_help("no answer", report.self, report.wait);
     }
 }
@@ -162,7 +162,7 @@ static int look_at_peers(mca_coll_gpuring_module_t *module)
 }
 
 /* Check the peers and the time limit. Returns 0 or the error. */
-static int look(mca_coll_gpuring_module_t *module, uint64_t now)
+static int watchdog_look(mca_coll_gpuring_module_t *module, uint64_t now)
 {
     struct gpuring_watchdog *watchdog = &module->serve->watchdog;
     uint64_t waited = now - watchdog->since;
@@ -223,7 +223,7 @@ int gpuring_watchdog_look(mca_coll_gpuring_module_t *module)
         return GPURING_OK;
     }
     watchdog->last = now;
-    return look(module, now);
+    return watchdog_look(module, now);
 }
 
 int gpuring_watchdog_report(mca_coll_gpuring_module_t *module, int status)

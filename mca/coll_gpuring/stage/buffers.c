@@ -40,7 +40,7 @@ static size_t rounded(size_t bytes)
     return size;
 }
 
-static void destroy(struct gpuring_stage_bounce *bounce)
+static void bounce_destroy(struct gpuring_stage_bounce *bounce)
 {
     if (bounce->pinned) {
         gpuring_process.device_ops->free_pinned(gpuring_process.device, bounce->address);
@@ -59,7 +59,7 @@ static void destroy_all(struct gpuring_list *list)
 
     while ((bounce = GPURING_LIST_FIRST(list, struct gpuring_stage_bounce, node)) != NULL) {
         gpuring_list_remove(&bounce->node);
-        destroy(bounce);
+        bounce_destroy(bounce);
     }
 }
 
@@ -112,7 +112,7 @@ static bool is_worth_pinning(size_t bytes, size_t touched, struct gpuring_list *
     return true;
 }
 
-static bool pin(struct gpuring_stage_bounce *bounce, size_t touched)
+static bool bounce_pin(struct gpuring_stage_bounce *bounce, size_t touched)
 {
     struct gpuring_list old = GPURING_LIST_INIT(old);
     void *address;
@@ -142,7 +142,7 @@ static bool pin(struct gpuring_stage_bounce *bounce, size_t touched)
     return true;
 }
 
-static struct gpuring_stage_bounce *create(size_t bytes, size_t touched)
+static struct gpuring_stage_bounce *bounce_create(size_t bytes, size_t touched)
 {
     struct gpuring_stage_bounce *bounce = calloc(1, sizeof *bounce);
 
@@ -150,7 +150,7 @@ static struct gpuring_stage_bounce *create(size_t bytes, size_t touched)
         return NULL;
     }
     bounce->bytes = bytes;
-    bounce->pinned = pin(bounce, touched);
+    bounce->pinned = bounce_pin(bounce, touched);
     if (!bounce->pinned) {
         bounce->address = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -191,7 +191,7 @@ struct gpuring_stage_bounce *gpuring_stage_bounce_get(const void *gpu, size_t by
     pthread_mutex_lock(&pool.lock);
     bounce = take_kept(bytes);
     pthread_mutex_unlock(&pool.lock);
-    return bounce != NULL ? bounce : create(bytes, touched);
+    return bounce != NULL ? bounce : bounce_create(bytes, touched);
 }
 
 void gpuring_stage_bounce_put(struct gpuring_stage_bounce *bounce)
@@ -202,7 +202,7 @@ void gpuring_stage_bounce_put(struct gpuring_stage_bounce *bounce)
         return;
     }
     if (!bounce->pinned || bounce->bytes > LIMIT) {
-        destroy(bounce);
+        bounce_destroy(bounce);
         return;
     }
     pthread_mutex_lock(&pool.lock);

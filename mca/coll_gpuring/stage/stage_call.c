@@ -21,8 +21,8 @@
 #define ALIGNMENT 64 /* an address in a bounce buffer equals the user's modulo this */
 
 /* Make the runs of the parts if one of them is on a GPU. */
-static int find(struct gpuring_stage_buffer *buffer, const struct gpuring_part *in,
-                const struct gpuring_part *out)
+static int find_buffer(struct gpuring_stage_buffer *buffer, const struct gpuring_part *in,
+                       const struct gpuring_part *out)
 {
     int status = GPURING_OK;
 
@@ -49,7 +49,7 @@ int gpuring_stage_buffer_get(struct gpuring_stage_buffer *buffer, const void *us
 
     *buffer = (struct gpuring_stage_buffer){.user = user, .address = user};
     *lacking = sizeof(struct gpuring_runs);
-    status = find(buffer, in, out);
+    status = find_buffer(buffer, in, out);
     if (status != GPURING_OK || buffer->on_gpu == NULL) {
         return status;
     }
@@ -138,7 +138,7 @@ int gpuring_stage_log_memory(mca_coll_gpuring_module_t *module, enum gpuring_sta
 }
 
 /* Count a staged call, and log the first call of each collective on a communicator. */
-static void account(mca_coll_gpuring_module_t *module, enum gpuring_staged what)
+static void account_staged(mca_coll_gpuring_module_t *module, enum gpuring_staged what)
 {
     bool served = what < GPURING_STAGED_ALWAYS && module->serve != NULL;
     uint32_t bit = UINT32_C(1) << what;
@@ -178,7 +178,7 @@ int gpuring_stage_begin(struct gpuring_stage *stage, struct gpuring_description 
     if (stage->gpu != NULL) {
         d->arguments.sbuf = stage->send.address;
         d->arguments.rbuf = (void *) (uintptr_t) stage->receive.address;
-        account(stage->module, stage->what);
+        account_staged(stage->module, stage->what);
     }
     return GPURING_OK;
 }

@@ -17,7 +17,7 @@
 typedef struct gpuring_stage_request stage_request_t;
 static OBJ_CLASS_INSTANCE(stage_request_t, ompi_request_t, NULL, NULL);
 
-static ompi_request_t *base(stage_request_t *self)
+static ompi_request_t *stage_base(stage_request_t *self)
 {
     return &self->super.super;
 }
@@ -30,7 +30,7 @@ static int end_inner(stage_request_t *self)
     if (self->inner->req_persistent) {
         self->inner->req_state = OMPI_REQUEST_INACTIVE;
     }
-    if (!base(self)->req_persistent) {
+    if (!stage_base(self)->req_persistent) {
         ompi_request_free(&self->inner);
     }
     self->phase = GPURING_STAGE_COPYING;
@@ -62,7 +62,7 @@ static bool advance_request(struct gpuring_task *task, struct gpuring_list *item
         self->outcome = gpuring_compat_error(status);
     }
     self->phase = GPURING_STAGE_IDLE;
-    if (base(self)->req_persistent) {
+    if (stage_base(self)->req_persistent) {
         gpuring_stage_rest(&self->stage);
     } else {
         gpuring_stage_release(&self->stage);
@@ -74,11 +74,11 @@ static bool advance_request(struct gpuring_task *task, struct gpuring_list *item
 static void complete_request(struct gpuring_task *task, struct gpuring_list *items)
 {
     stage_request_t *self = GPURING_LIST_ENTRY(task, stage_request_t, stage.task);
-    struct ompi_communicator_t *comm = base(self)->req_mpi_object.comm;
+    struct ompi_communicator_t *comm = stage_base(self)->req_mpi_object.comm;
 
     (void) items;
-    base(self)->req_status.MPI_ERROR = self->outcome;
-    ompi_request_complete(base(self), true);
+    stage_base(self)->req_status.MPI_ERROR = self->outcome;
+    ompi_request_complete(stage_base(self), true);
     OBJ_RELEASE(comm); /* retained when the request became active */
 }
 
@@ -89,10 +89,10 @@ static void called(stage_request_t *self)
     gpuring_stage_wait_begin(&self->stage, advance_request, complete_request);
 }
 
-static void activate(stage_request_t *self)
+static void stage_activate(stage_request_t *self)
 {
-    gpuring_request_activate(base(self));
-    OBJ_RETAIN(base(self)->req_mpi_object.comm); /* until it is complete */
+    gpuring_request_activate(stage_base(self));
+    OBJ_RETAIN(stage_base(self)->req_mpi_object.comm); /* until it is complete */
     called(self);
 }
 
@@ -108,12 +108,12 @@ static void restart(stage_request_t *self)
         result = self->inner->req_start(1, &self->inner);
     }
     if (result == MPI_SUCCESS) {
-        activate(self);
+        stage_activate(self);
     } else {
         gpuring_stage_rest(&self->stage);
-        gpuring_request_activate(base(self));
-        base(self)->req_status.MPI_ERROR = result;
-        base(self)->req_complete = REQUEST_COMPLETED;
+        gpuring_request_activate(stage_base(self));
+        stage_base(self)->req_status.MPI_ERROR = result;
+        stage_base(self)->req_complete = REQUEST_COMPLETED;
     }
 }
 
@@ -141,7 +141,7 @@ static int request_free(ompi_request_t **request)
 }
 
 /* Copy in, and call the previous module. Returns an MPI error code. */
-static int begin(stage_request_t *self, struct gpuring_description *d)
+static int stage_begin(stage_request_t *self, struct gpuring_description *d)
 {
     int result;
 
@@ -176,7 +176,7 @@ int gpuring_stage_request(struct gpuring_description *d, ompi_request_t **reques
         return MPI_ERR_NO_MEM;
     }
     self->stage = stage;
-    result = begin(self, d);
+    result = stage_begin(self, d);
     if (result != MPI_SUCCESS) {
         OBJ_RELEASE(self);
         return result;
@@ -184,9 +184,9 @@ int gpuring_stage_request(struct gpuring_description *d, ompi_request_t **reques
     gpuring_request_construct(&self->super, d->module->comm, d->form == GPURING_PERSISTENT,
                               request_free, request_start);
     if (d->form == GPURING_NONBLOCKING) {
-        activate(self);
+        stage_activate(self);
     }
-    *request = base(self);
+    *request = stage_base(self);
     return MPI_SUCCESS;
 }
 
@@ -197,7 +197,7 @@ int gpuring_stage_later(stage_request_t *self, struct gpuring_description *d)
     if (gpuring_stage_begin(&self->stage, d) != GPURING_OK) {
         return MPI_ERR_NO_MEM;
     }
-    result = begin(self, d);
+    result = stage_begin(self, d);
     if (result == MPI_SUCCESS) {
         called(self);
     }

@@ -149,7 +149,7 @@ static int wire_up_all(mca_coll_gpuring_module_t *module)
 }
 
 /* Return the lowest status of all ranks, which is an error if any rank has one. */
-static int agree(MPI_Comm comm, int status)
+static int agree_status(MPI_Comm comm, int status)
 {
     int worst = status;
 
@@ -158,7 +158,7 @@ static int agree(MPI_Comm comm, int status)
                : GPURING_ERR_PEER;
 }
 
-static int create(mca_coll_gpuring_module_t *module, void *stream)
+static int stream_create(mca_coll_gpuring_module_t *module, void *stream)
 {
     struct gpuring_stream_state *state = calloc(1, sizeof *state);
 
@@ -174,7 +174,7 @@ static int create(mca_coll_gpuring_module_t *module, void *stream)
 }
 
 /* Prepare the engine for calls in the stream. */
-static int prepare(struct gpuring_stream_state *state)
+static int stream_prepare(struct gpuring_stream_state *state)
 {
     struct gpuring_engine *engine = state->module->engine;
     int status = check_network(engine);
@@ -197,15 +197,15 @@ int gpuring_stream_connect(MPI_Comm comm, void *stream)
     int status = module != NULL ? attach(stream) : GPURING_ERR_UNSUPPORTED;
 
     if (status == GPURING_OK) {
-        status = create(module, stream);
+        status = stream_create(module, stream);
     }
-    status = agree(comm, status);
+    status = agree_status(comm, status);
     if (status == GPURING_OK && module->nranks > 1) {
         status = wire_up_all(module);
         if (status == GPURING_OK) {
-            status = prepare(module->stream);
+            status = stream_prepare(module->stream);
         }
-        status = agree(comm, status);
+        status = agree_status(comm, status);
     }
     return gpuring_compat_error(status);
 }

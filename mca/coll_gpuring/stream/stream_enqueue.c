@@ -46,7 +46,7 @@ static void exchange_notes(struct gpuring_stream_state *state)
 }
 
 /* Compare the call with those of the ranks that have already made it. */
-static int compare(const mca_coll_gpuring_module_t *module)
+static int compare_call(const mca_coll_gpuring_module_t *module)
 {
     const struct gpuring_engine *engine = module->engine;
     uint64_t other;
@@ -102,7 +102,7 @@ static int launch_in_turn(struct gpuring_stream_state *state)
 
 /* Launch the described call. If another rank has made a different call, both would wait for ever,
  * so the communicator fails on all ranks. */
-static int launch(struct gpuring_stream_state *state)
+static int launch_call(struct gpuring_stream_state *state)
 {
     mca_coll_gpuring_module_t *module = state->module;
     struct gpuring_call *call = &state->call;
@@ -121,7 +121,7 @@ static int launch(struct gpuring_stream_state *state)
     gpuring_stream_record(state, module->engine->captures != captures, 0);
     gpuring_pvar_add(GPURING_PVAR_calls, 1);
     gpuring_pvar_add(GPURING_PVAR_bytes, gpuring_call_moves(call));
-    status = compare(module);
+    status = compare_call(module);
     if (status != GPURING_OK) {
         gpuring_module_fail(module, status);
     }
@@ -130,7 +130,7 @@ static int launch(struct gpuring_stream_state *state)
 
 /* Copy the data of a call of a communicator with a single rank. This also works during a
  * capture. */
-static int copy(const struct gpuring_stream_state *state)
+static int copy_input(const struct gpuring_stream_state *state)
 {
     const struct gpuring_call *call = &state->call;
 
@@ -142,8 +142,8 @@ static int copy(const struct gpuring_stream_state *state)
                                                     call->output, call->input, call->out.bytes);
 }
 
-static int enqueue(MPI_Comm comm, enum gpuring_stream_call what,
-                   const struct gpuring_stream_arguments *arguments)
+static int enqueue_collective(MPI_Comm comm, enum gpuring_stream_call what,
+                              const struct gpuring_stream_arguments *arguments)
 {
     struct gpuring_stream_state *state = state_of(comm);
     int status;
@@ -154,14 +154,15 @@ static int enqueue(MPI_Comm comm, enum gpuring_stream_call what,
         status = gpuring_stream_describe(state, what, arguments);
     }
     if (status == GPURING_OK) {
-        status = state->module->engine == NULL ? copy(state) : launch(state);
+        status = state->module->engine == NULL ? copy_input(state) : launch_call(state);
     }
     pthread_mutex_unlock(&state->lock);
     exchange_notes(state);
     return status == GPURING_AGAIN ? MPI_SUCCESS : gpuring_compat_error(status);
 }
 
-static int check(MPI_Comm comm, const char *function, const struct gpuring_stream_message *message)
+static int check_message(MPI_Comm comm, const char *function,
+                         const struct gpuring_stream_message *message)
 {
     return gpuring_compat_error(gpuring_stream_check(state_of(comm), function, message));
 }
@@ -209,7 +210,7 @@ static int error(MPI_Comm comm)
 const struct gpuring_stream_functions mca_coll_gpuring_stream = {.version = GPURING_STREAM_VERSION,
                                                                  .connect = gpuring_stream_connect,
                                                                  .close = close_calls,
-                                                                 .enqueue = enqueue,
-                                                                 .check = check,
+                                                                 .enqueue = enqueue_collective,
+                                                                 .check = check_message,
                                                                  .exchange = exchange,
                                                                  .error = error};

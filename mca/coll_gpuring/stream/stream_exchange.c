@@ -153,8 +153,9 @@ static const uint8_t *lowest(const struct gpuring_extent *blocks, size_t n)
 }
 
 /* Fill in the blocks and headers of a round. */
-static void fill(const struct gpuring_stream_state *state, const struct gpuring_exchange *exchange,
-                 const struct item *items, int count, int round)
+static void fill_exchange(const struct gpuring_stream_state *state,
+                          const struct gpuring_exchange *exchange, const struct item *items,
+                          int count, int round)
 {
     size_t n = gpuring_exchange_ranks(state);
     uint32_t after = (uint32_t) state->module->engine->operation;
@@ -184,8 +185,8 @@ static void fill(const struct gpuring_stream_state *state, const struct gpuring_
 }
 
 /* Describe a round to the engine. */
-static void describe(const struct gpuring_stream_state *state,
-                     const struct gpuring_exchange *exchange, struct gpuring_call *call)
+static void describe_exchange(const struct gpuring_stream_state *state,
+                              const struct gpuring_exchange *exchange, struct gpuring_call *call)
 {
     size_t n = gpuring_exchange_ranks(state);
     struct gpuring_extent *in = gpuring_exchange_in(exchange),
@@ -224,8 +225,8 @@ static int enqueue_round(struct gpuring_stream_state *state, const char *functio
         return status;
     }
     exchange->function = function;
-    fill(state, exchange, items, count, round);
-    describe(state, exchange, &call);
+    fill_exchange(state, exchange, items, count, round);
+    describe_exchange(state, exchange, &call);
     status = gpuring_operation_enqueue(engine, &call);
     if (status != GPURING_OK) {
         return status;

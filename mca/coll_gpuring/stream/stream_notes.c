@@ -45,8 +45,8 @@ static struct gpuring_stream_made find_made(struct gpuring_stream_state *state, 
                : (struct gpuring_stream_made){.word = 0};
 }
 
-static int compare(struct gpuring_stream_state *state, const struct gpuring_note *note, char *why,
-                   size_t size)
+static int compare_note(struct gpuring_stream_state *state, const struct gpuring_note *note,
+                        char *why, size_t size)
 {
     struct gpuring_difference difference;
     uint64_t hash = find_made(state, note->first - 1).hash;
@@ -102,5 +102,6 @@ int gpuring_stream_notes(struct gpuring_stream_state *state, uint64_t at, char *
         state->noted.time = now;
         state->noted.last = last;
     }
-    return gpuring_note_take(state->module, &note) ? compare(state, &note, why, size) : GPURING_OK;
+    return gpuring_note_take(state->module, &note) ? compare_note(state, &note, why, size)
+                                                   : GPURING_OK;
 }

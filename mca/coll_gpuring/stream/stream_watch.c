@@ -58,8 +58,8 @@ void gpuring_stream_record(struct gpuring_stream_state *state, bool captured, in
 
 /* Return the record of the call that is running: in a graph, or the oldest call in the stream that
  * has not ended. NULL if the record was replaced. */
-static const struct gpuring_stream_record *running(const struct gpuring_stream_state *state,
-                                                   uint32_t replayed, uint32_t pending)
+static const struct gpuring_stream_record *running_call(const struct gpuring_stream_state *state,
+                                                        uint32_t replayed, uint32_t pending)
 {
     const struct gpuring_engine *engine = state->module->engine;
 
@@ -274,7 +274,7 @@ void gpuring_stream_look(struct gpuring_stream_state *state)
     if (state->module->state != GPURING_STATE_READY) {
         return;
     }
-    record = waits ? running(state, replayed, pending) : NULL;
+    record = waits ? running_call(state, replayed, pending) : NULL;
     status = find_difference(state, why, sizeof why);
     if (status == GPURING_OK && (waits || gpuring_engine_aborted(engine) != GPURING_OK)) {
         status = find_error(state, why, sizeof why);
@@ -336,7 +336,7 @@ static void *watch_main(void *unused)
 }
 
 /* Start the thread, which gets no signals. The caller holds the lock. */
-static int start(void)
+static int watch_start(void)
 {
     pthread_condattr_t monotonic; /* so that setting the time of day does not delay a check */
     sigset_t all, before;
@@ -365,7 +365,7 @@ int gpuring_stream_watch(struct gpuring_stream_state *state)
 
     pthread_mutex_lock(&watch.lock);
     if (!watch.running) {
-        status = start();
+        status = watch_start();
     }
     if (status == GPURING_OK) {
         gpuring_list_append(&watch.states, &state->node);

@@ -303,10 +303,10 @@ static int take_chosen(const struct pci_costs *costs, struct pci_chosen *chosen,
 
 /* Compute everything that depends on the document. Return 0 or a negative errno value with a text.
  * A node whose ranks share GPUs is not divided into parts. */
-static int find(struct pci_doc *doc, bool from_file, enum pci_peer peers, bool parts,
-                const struct gpuring_node_map *map, const struct gpuring_node_ranks *ranks,
-                const struct gpus *gpus, struct gpuring_local_channels *local,
-                struct pci_error *error)
+static int find_channels(struct pci_doc *doc, bool from_file, enum pci_peer peers, bool parts,
+                         const struct gpuring_node_map *map, const struct gpuring_node_ranks *ranks,
+                         const struct gpus *gpus, struct gpuring_local_channels *local,
+                         struct pci_error *error)
 {
     const struct pci_search limits = limits_of(map->nnodes);
     struct pci_chosen chosen = {.nparts = 0};
@@ -345,7 +345,7 @@ void gpuring_local_channels_find(const struct gpuring_gathered *rank_infos,
     if (!from_file && gpuring_params.device == GPURING_PARAM_DEVICE_HOST) {
         status = 0; /* there are no GPUs, so no channels are needed */
     } else if (gpus_find(&ranks, &gpus)) {
-        status = find(doc, from_file, peers, parts, map, &ranks, &gpus, local, &error);
+        status = find_channels(doc, from_file, peers, parts, map, &ranks, &gpus, local, &error);
         if (gpus.count < ranks.count) {
             gpuring_info("[shared-gpu] %d ranks of this node share %d GPUs%s", ranks.count,
                          gpus.count,

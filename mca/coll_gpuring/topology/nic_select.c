@@ -9,7 +9,7 @@
 #include "mca/coll_gpuring/util/log.h"
 
 /* Get the NICs of the channels by their numbers in the graph. */
-static void find(const struct pci_channels *channels, uint32_t (*numbers)[GPURING_NIC_WAYS])
+static void find_nics(const struct pci_channels *channels, uint32_t (*numbers)[GPURING_NIC_WAYS])
 {
     for (uint32_t c = 0; c < channels->nchannels && c < PCI_CHANNELS_MAX; c++) {
         for (int way = 0; way < GPURING_NIC_WAYS; way++) {
@@ -51,8 +51,8 @@ void gpuring_nic_select_find(const struct pci_graph *graph, int local,
     find_reach(graph, local, nics);
     nics->nrings = ring->nchannels;
     nics->ntrees = tree->nchannels;
-    find(ring, nics->ring);
-    find(tree, nics->tree);
+    find_nics(ring, nics->ring);
+    find_nics(tree, nics->tree);
 }
 
 /*
@@ -102,10 +102,10 @@ static int device_of(const struct gpuring_nic_select *nics, uint32_t number,
     return found;
 }
 
-static void choose(const struct gpuring_nic_select *nics,
-                   const uint32_t (*numbers)[GPURING_NIC_WAYS], uint32_t known, uint32_t count,
-                   bool swap, const struct gpuring_net_device *devices, int ndevices,
-                   uint8_t (*result)[GPURING_NIC_WAYS])
+static void choose_nics(const struct gpuring_nic_select *nics,
+                        const uint32_t (*numbers)[GPURING_NIC_WAYS], uint32_t known, uint32_t count,
+                        bool swap, const struct gpuring_net_device *devices, int ndevices,
+                        uint8_t (*result)[GPURING_NIC_WAYS])
 {
     for (uint32_t c = 0; c < GPURING_MAX_CHANNELS; c++) {
         uint32_t own = count > 0 ? c % count : c;
@@ -138,8 +138,8 @@ void gpuring_nic_select_channels(const struct gpuring_nic_select *nics, uint32_t
         return;
     }
     own = device_of(nics, nics->own, devices, ndevices);
-    choose(nics, nics->ring, nics->nrings, nrings, swap, devices, ndevices, result->ring);
-    choose(nics, nics->tree, nics->ntrees, ntrees, false, devices, ndevices, result->tree);
+    choose_nics(nics, nics->ring, nics->nrings, nrings, swap, devices, ndevices, result->ring);
+    choose_nics(nics, nics->tree, nics->ntrees, ntrees, false, devices, ndevices, result->tree);
     for (int way = 0; way < GPURING_NIC_WAYS; way++) {
         result->own[way] = own >= 0 ? (uint8_t) own : result->ring[0][way];
     }

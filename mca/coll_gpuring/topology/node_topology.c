@@ -85,7 +85,7 @@ uint64_t gpuring_local_topology_fingerprint(const char *text, size_t bytes)
 }
 
 /* Find the view. The caller holds the lock. */
-static void look(void)
+static void topology_look(void)
 {
     struct pci_error error = {.text = ""};
     struct pci_doc *doc = NULL;
@@ -114,7 +114,7 @@ void gpuring_local_topology_own(struct gpuring_local_topology *view)
     pthread_mutex_lock(&own.lock);
     if (!own.known &&
         (gpuring_local_topology_of_gpus() || gpuring_param_given(gpuring_params.topo_dump_file))) {
-        look();
+        topology_look();
     }
     *view = own.view;
     pthread_mutex_unlock(&own.lock);

@@ -55,8 +55,8 @@ static const struct gpuring_fifo_end *fifo_of(const struct gpuring_transport *tr
 }
 
 /* Copy to or from slots in any memory, and wait for completion. */
-static int copy(const struct gpuring_transport *transport, const struct gpuring_conn *conn,
-                void *to, const void *from)
+static int chunk_copy(const struct gpuring_transport *transport, const struct gpuring_conn *conn,
+                      void *to, const void *from)
 {
     const struct gpuring_transport_config *config = &transport->config;
 
@@ -68,7 +68,7 @@ static int copy(const struct gpuring_transport *transport, const struct gpuring_
     return GPURING_OK;
 }
 
-static int begin(struct gpuring_transport *transport)
+static int chunks_begin(struct gpuring_transport *transport)
 {
     const struct gpuring_net_ops *ops = transport->config.net_ops;
     int status = GPURING_OK;
@@ -86,7 +86,7 @@ static int begin(struct gpuring_transport *transport)
             const struct gpuring_fifo_end *send = fifo_of(transport, conn);
             const struct note note = make_note(transport, conn);
 
-            status = copy(transport, conn, send->slots, &note);
+            status = chunk_copy(transport, conn, send->slots, &note);
             send->tail->size[0] = sizeof note;
             /* Pairs with the proxy's acquire load. */
             __atomic_store_n(&send->tail->tail, GPURING_TRY_STEPS, __ATOMIC_RELEASE);
@@ -97,7 +97,7 @@ static int begin(struct gpuring_transport *transport)
 
 /* Check a connection. Return 0 if its chunk was sent and its slot is free again, or if it was
  * received; GPURING_AGAIN; or an error if the chunk is wrong. */
-static int look(struct gpuring_transport *transport, const struct gpuring_conn *conn)
+static int chunk_look(struct gpuring_transport *transport, const struct gpuring_conn *conn)
 {
     const struct note note = make_note(transport, conn);
     const struct gpuring_fifo_end *recv;
@@ -118,7 +118,7 @@ static int look(struct gpuring_transport *transport, const struct gpuring_conn *
     if (__atomic_load_n(&recv->tail->tail, __ATOMIC_ACQUIRE) == 0) {
         return GPURING_AGAIN;
     }
-    status = copy(transport, conn, &come, recv->slots);
+    status = chunk_copy(transport, conn, &come, recv->slots);
     if (status != GPURING_OK) {
         return status;
     }
@@ -133,7 +133,7 @@ static int look_at_all(struct gpuring_transport *transport, const struct gpuring
 {
     for (uint32_t i = 0; i < transport->nconns; i++) {
         const struct gpuring_conn *conn = &transport->conns[i];
-        int status = conn->remote ? look(transport, conn) : GPURING_OK;
+        int status = conn->remote ? chunk_look(transport, conn) : GPURING_OK;
 
         if (status != GPURING_OK) {
             *which = conn;
@@ -154,7 +154,7 @@ int gpuring_transport_try(struct gpuring_transport *transport, char *text, size_
     }
     if (transport->try_until == 0) {
         transport->try_until = gpuring_now() + limit;
-        status = begin(transport);
+        status = chunks_begin(transport);
     }
     (void) gpuring_transport_help(transport, true);
     status = status == GPURING_OK ? look_at_all(transport, &which) : status;

@@ -268,7 +268,7 @@ static bool data_is_right(const struct gpuring_line_test *test,
 }
 
 /* Record the verdicts after a launch. A lane that did not finish lacks lines. */
-static void judge(const struct gpuring_transport *transport)
+static void judge_lines(const struct gpuring_transport *transport)
 {
     const struct gpuring_line_test *test = transport->line_test;
     const struct gpuring_lane_state *received = test->states + 1; /* every other lane receives */
@@ -292,7 +292,7 @@ static void judge(const struct gpuring_transport *transport)
 }
 
 /* Prepare the memory of the test, and launch its first kernel. Returns as launch_next. */
-static int begin(struct gpuring_transport *transport)
+static int line_test_begin(struct gpuring_transport *transport)
 {
     const struct gpuring_transport_config *config = &transport->config;
     const struct gpuring_device_ops *ops = config->device_ops;
@@ -386,11 +386,11 @@ static void unmark(struct gpuring_transport *transport)
 int gpuring_transport_test_lines(struct gpuring_transport *transport)
 {
     struct gpuring_line_test *test = transport->line_test;
-    int status = test == NULL ? begin(transport)
+    int status = test == NULL ? line_test_begin(transport)
                               : transport->config.device_ops->poll(test->stream, &test->job->work);
 
     if (status == GPURING_OK && test != NULL) {
-        judge(transport);
+        judge_lines(transport);
         status = launch_next(transport);
     }
     if (status == GPURING_AGAIN) {
@@ -399,7 +399,7 @@ int gpuring_transport_test_lines(struct gpuring_transport *transport)
         } else if (gpuring_now_ns() > transport->line_test->until_ns) {
             status = stop(transport);
             if (status == GPURING_OK) {
-                judge(transport);
+                judge_lines(transport);
             }
         }
     }

@@ -266,8 +266,8 @@ static int read_blocks(const struct gpuring_transport *transport, void **blocks)
                : status;
 }
 
-static bool arrived(const struct gpuring_transport *transport, const uint8_t *blocks,
-                    const struct gpuring_peer *peer)
+static bool pattern_arrived(const struct gpuring_transport *transport, const uint8_t *blocks,
+                            const struct gpuring_peer *peer)
 {
     const uint8_t *block = blocks + (size_t) peer->local_rank * GPURING_PROBE_BLOCK;
     struct gpuring_fifo_tail tail;
@@ -297,7 +297,7 @@ int gpuring_transport_probe_verify(struct gpuring_transport *transport, const vo
         bool wrote = !peer->remote && marked(transport, reports, peer->rank, transport->local_rank);
 
         peer->mutually_mapped = wrote && peer->region != NULL;
-        if (wrote && arrived(transport, blocks, peer) &&
+        if (wrote && pattern_arrived(transport, blocks, peer) &&
             !gpuring_lines_wrong(peer, GPURING_PROTOCOL_LL)) {
             mark(transport, peer->local_rank);
         }

@@ -51,7 +51,7 @@ static size_t slots_bytes(const struct gpuring_transport *transport,
 }
 
 /* Return true if the connection's network device can access the region. Try each device once. */
-static bool reached(const struct gpuring_transport *transport, const struct gpuring_conn *conn)
+static bool conn_reached(const struct gpuring_transport *transport, const struct gpuring_conn *conn)
 {
     const struct gpuring_net_memory memory = {.base = transport->direct_region,
                                               .bytes = transport->direct_bytes,
@@ -84,7 +84,7 @@ static void free_direct(struct gpuring_transport *transport)
     }
 }
 
-static int allocate(struct gpuring_transport *transport, size_t bytes)
+static int allocate_region(struct gpuring_transport *transport, size_t bytes)
 {
     const struct gpuring_transport_config *config = &transport->config;
     void *region = NULL;
@@ -117,13 +117,13 @@ static int create_slots(struct gpuring_transport *transport)
         choose_device(transport, conn);
         bytes += conn->may_direct ? slots_bytes(transport, conn) : 0;
     }
-    status = bytes > 0 ? allocate(transport, bytes) : GPURING_OK;
+    status = bytes > 0 ? allocate_region(transport, bytes) : GPURING_OK;
     if (status != GPURING_OK) {
         return status;
     }
     next = transport->direct_region;
     for (struct gpuring_conn *conn = transport->conns; conn < end; conn++) {
-        if (transport->direct_region != NULL && conn->may_direct && reached(transport, conn)) {
+        if (transport->direct_region != NULL && conn->may_direct && conn_reached(transport, conn)) {
             conn->direct = next;
             next += slots_bytes(transport, conn);
             transport->ndirect++;

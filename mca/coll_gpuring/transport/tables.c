@@ -24,7 +24,7 @@ struct image {
 };
 
 /* Append a table, and return its address for executors. */
-static void *append(struct image *image, const void *table, size_t bytes)
+static void *append_table(struct image *image, const void *table, size_t bytes)
 {
     uintptr_t where = (uintptr_t) image->at + image->used;
 
@@ -36,10 +36,10 @@ static void *append(struct image *image, const void *table, size_t bytes)
     return (void *) where;
 }
 
-static const void *add(const struct gpuring_transport *transport, struct image *image,
-                       const void *table, size_t bytes)
+static const void *add_table(const struct gpuring_transport *transport, struct image *image,
+                             const void *table, size_t bytes)
 {
-    return transport->config.device_ops->upload == NULL ? table : append(image, table, bytes);
+    return transport->config.device_ops->upload == NULL ? table : append_table(image, table, bytes);
 }
 
 struct gpuring_lane gpuring_table_lane(const struct gpuring_transport *transport, int plan,
@@ -73,11 +73,11 @@ static void add_lanes(struct gpuring_transport *transport, struct image *image, 
     for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
         bool offered = ends->fifo.slot_bytes[p] > 0;
 
-        ends->lanes[p] = offered ? append(image, NULL, 0) : NULL;
+        ends->lanes[p] = offered ? append_table(image, NULL, 0) : NULL;
         for (uint32_t i = 0; offered && i < ends->plan->nlanes; i++) {
             struct gpuring_lane lane = gpuring_table_lane(transport, plan, i, p);
 
-            (void) append(image, &lane, sizeof lane);
+            (void) append_table(image, &lane, sizeof lane);
         }
     }
 }
@@ -89,15 +89,15 @@ static void add_tables(struct gpuring_transport *transport, struct image *image,
 
     image->used = 0;
     if (end == transport->nplans) {
-        transport->exec_fifos =
-            (struct gpuring_fifo_end *) (uintptr_t) add(transport, image, transport->fifos, fifos);
+        transport->exec_fifos = (struct gpuring_fifo_end *) (uintptr_t) add_table(
+            transport, image, transport->fifos, fifos);
     }
     for (int plan = first; plan < end; plan++) {
         struct gpuring_plan_ends *ends = &transport->ends[plan];
         const struct gpuring_plan *p = ends->plan;
 
-        ends->steps = add(transport, image, p->steps, p->nsteps * sizeof *p->steps);
-        ends->refs = add(transport, image, p->refs, p->nrefs * sizeof *p->refs);
+        ends->steps = add_table(transport, image, p->steps, p->nsteps * sizeof *p->steps);
+        ends->refs = add_table(transport, image, p->refs, p->nrefs * sizeof *p->refs);
         add_lanes(transport, image, plan);
     }
 }

@@ -58,7 +58,7 @@ static const char *device_text(uint32_t word, char text[32])
 }
 
 /* Log the difference, at rank 0 and at the rank that differs from it. */
-static void report(struct ompi_communicator_t *comm, int rank, uint32_t first, uint32_t other)
+static void report_peer(struct ompi_communicator_t *comm, int rank, uint32_t first, uint32_t other)
 {
     uint32_t differ = EFFECT(first) ^ EFFECT(other);
     const char *name = "connect_after";
@@ -96,7 +96,7 @@ bool gpuring_peers_alike(struct ompi_communicator_t *comm)
     for (int rank = 1; rank < ompi_comm_size(comm); rank++) {
         if (gpuring_compat_published(comm, rank, &other) && EFFECT(other) != EFFECT(first)) {
             if (comm == MPI_COMM_WORLD) {
-                report(comm, rank, first, other);
+                report_peer(comm, rank, first, other);
             }
             return false;
         }

@@ -34,7 +34,7 @@ static int fill_nics(struct ompi_communicator_t *comm, struct gpuring_rank_info 
     return count < 0 ? count : GPURING_OK;
 }
 
-static int fill(struct ompi_communicator_t *comm, struct gpuring_rank_info *rank_info)
+static int rank_info_fill(struct ompi_communicator_t *comm, struct gpuring_rank_info *rank_info)
 {
     struct gpuring_local_topology view;
     int status;
@@ -68,7 +68,7 @@ int gpuring_rank_info_send(mca_coll_gpuring_module_t *module, struct gpuring_wir
     struct gpuring_rank_info *rank_info = gpuring_oob_gather(module->oob, sizeof *rank_info);
 
     (void) wireup;
-    return rank_info != NULL ? fill(module->comm, rank_info) : GPURING_OK;
+    return rank_info != NULL ? rank_info_fill(module->comm, rank_info) : GPURING_OK;
 }
 
 #define VALUE_SIZE 64
@@ -92,9 +92,9 @@ static void value_text(const struct gpuring_gathered *rank_infos, int rank,
 }
 
 /* Log a difference between two ranks. All ranks know it, but only these two log it. */
-static void report(const mca_coll_gpuring_module_t *module,
-                   const struct gpuring_gathered *rank_infos, enum gpuring_disagreement what,
-                   int rank, int parameter)
+static void report_disagreement(const mca_coll_gpuring_module_t *module,
+                                const struct gpuring_gathered *rank_infos,
+                                enum gpuring_disagreement what, int rank, int parameter)
 {
     char zero_value[VALUE_SIZE], value[VALUE_SIZE];
     const char *zero_host = gpuring_rank_info_of(rank_infos, 0)->hostname;
@@ -123,7 +123,7 @@ int gpuring_rank_info_compare(const mca_coll_gpuring_module_t *module,
     if (what == GPURING_AGREED) {
         return GPURING_OK;
     }
-    report(module, rank_infos, what, rank, parameter);
+    report_disagreement(module, rank_infos, what, rank, parameter);
     return GPURING_ERR_DISAGREE;
 }
 

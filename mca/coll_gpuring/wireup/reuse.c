@@ -16,14 +16,14 @@ static bool works(const struct gpuring_pooled *pooled)
     return gpuring_engine_usable(pooled->engine);
 }
 
-static void destroy(struct gpuring_pooled *pooled)
+static void pooled_destroy(struct gpuring_pooled *pooled)
 {
     gpuring_wireup_free(pooled->wireup);
     gpuring_engine_destroy(pooled->engine);
     free(pooled);
 }
 
-static struct gpuring_pool pool = GPURING_POOL_INIT(pool, works, destroy);
+static struct gpuring_pool pool = GPURING_POOL_INIT(pool, works, pooled_destroy);
 
 static void count_pooled(void)
 {
@@ -113,7 +113,7 @@ struct gpuring_wireup *gpuring_reuse_wireup(struct gpuring_wireup *wireup)
 void gpuring_reuse_withdraw(struct gpuring_wireup *wireup)
 {
     if (wireup->offer != NULL) {
-        destroy(wireup->offer);
+        pooled_destroy(wireup->offer);
         wireup->offer = NULL;
     }
 }
@@ -139,7 +139,7 @@ void gpuring_reuse_make_room(int rank)
 }
 
 /* Keep the connections of a module. Returns false if this is not possible. */
-static bool keep(mca_coll_gpuring_module_t *module)
+static bool keep_engine(mca_coll_gpuring_module_t *module)
 {
     struct gpuring_engine *engine = module->engine;
     struct gpuring_pooled *pooled;
@@ -167,7 +167,7 @@ void gpuring_wireup_close(mca_coll_gpuring_module_t *module, bool idle)
     if (module->wireup != NULL) {
         gpuring_reuse_withdraw(module->wireup);
     }
-    if (!idle || !keep(module)) {
+    if (!idle || !keep_engine(module)) {
         gpuring_wireup_free(module->wireup);
         gpuring_engine_destroy(module->engine);
     }

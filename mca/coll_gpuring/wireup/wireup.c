@@ -284,7 +284,7 @@ static enum travels under_way(const mca_coll_gpuring_module_t *module)
 }
 
 /* Complete the wire-up: all ranks are connected. May replace the wire-up. */
-static void complete(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+static void wireup_complete(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     bool reuses = wireup->offer != NULL;
 
@@ -321,7 +321,7 @@ static int stage_begin(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
         stage++;
     }
     if (stage == STAGE_COUNT) {
-        complete(module, wireup);
+        wireup_complete(module, wireup);
         return GPURING_OK;
     }
     wireup->stage = stage;

@@ -122,7 +122,7 @@ int disc_busid_normalise(const char *text, char *busid)
     return written > 0 && written < PCI_BUSID_SIZE ? 0 : -1;
 }
 
-static int exists(const char *fsroot, const char *name)
+static int file_exists(const char *fsroot, const char *name)
 {
     char path[PATH_MAX];
     int length = snprintf(path, sizeof path, "%s%s", fsroot, name);
@@ -148,9 +148,9 @@ void pci_gdr_facts_read(const char *fsroot, struct pci_gdr_facts *facts)
     if (!fsroot) {
         return;
     }
-    facts->peermem = exists(fsroot, "/sys/module/nvidia_peermem") ||
-                     exists(fsroot, "/sys/kernel/mm/memory_peers/nv_mem/version") ||
-                     exists(fsroot, "/sys/kernel/mm/memory_peers/nv_mem_nc/version");
+    facts->peermem = file_exists(fsroot, "/sys/module/nvidia_peermem") ||
+                     file_exists(fsroot, "/sys/kernel/mm/memory_peers/nv_mem/version") ||
+                     file_exists(fsroot, "/sys/kernel/mm/memory_peers/nv_mem_nc/version");
     if (disc_sys_line(&disc, release, sizeof release, "/proc/sys/kernel/osrelease") == 0) {
         facts->kernel_dmabuf = kernel_registers_dmabuf(release);
     }

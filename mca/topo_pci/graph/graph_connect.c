@@ -133,8 +133,8 @@ static const struct pci_link *way_back(const struct pci_link *link)
 }
 
 /* Links have two directions. If a file lists only one of them, add the other. */
-static int complete(struct pci_graph *graph, enum pci_node_type type, enum pci_link_type kind,
-                    struct pci_error *error)
+static int complete_graph(struct pci_graph *graph, enum pci_node_type type, enum pci_link_type kind,
+                          struct pci_error *error)
 {
     for (uint32_t n = 0; n < graph->nodes[type].count; n++) {
         struct pci_node *node = graph->nodes[type].node[n];
@@ -172,6 +172,6 @@ int pci_graph_connect(struct pci_graph *graph, const struct pci_doc *doc, struct
             }
         }
     }
-    int rc = complete(graph, PCI_NODE_GPU, PCI_LINK_NVL, error);
-    return rc ? rc : complete(graph, PCI_NODE_PCI, PCI_LINK_LOC, error);
+    int rc = complete_graph(graph, PCI_NODE_GPU, PCI_LINK_NVL, error);
+    return rc ? rc : complete_graph(graph, PCI_NODE_PCI, PCI_LINK_LOC, error);
 }

@@ -120,8 +120,9 @@ bool pci_curve_better(const struct pci_curve *curve, const struct pci_curve *tha
 
 /* Find the best pair of rings and trees. The last candidates use the nearest paths, and others are
  * only selected if they are better. If there is only one pair, select it. */
-static int judge(const struct pci_graph *graph, const struct pci_costs *costs, uint32_t nodes,
-                 const struct candidates *rings, const struct candidates *trees, uint32_t best[2])
+static int judge_candidates(const struct pci_graph *graph, const struct pci_costs *costs,
+                            uint32_t nodes, const struct candidates *rings,
+                            const struct candidates *trees, uint32_t best[2])
 {
     uint32_t pairs = rings->count * trees->count;
     struct pci_curve least;
@@ -170,7 +171,7 @@ static int channels_choose(const struct pci_graph *graph, const struct pci_costs
         rc = candidates_find(&fabric, &search, &trees);
     }
     if (rc == 0) {
-        rc = judge(graph, costs, search.nodes, &rings, &trees, best);
+        rc = judge_candidates(graph, costs, search.nodes, &rings, &trees, best);
     }
     if (rc == 0) {
         *ring = rings.set[best[0]];

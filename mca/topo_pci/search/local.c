@@ -165,7 +165,7 @@ static double countable(double cost)
 }
 
 /* Return true if moving a piece changes neither the ends of the order nor their neighbours. */
-static bool inside(uint32_t n, uint32_t at, uint32_t length, uint32_t to)
+static bool is_inside(uint32_t n, uint32_t at, uint32_t length, uint32_t to)
 {
     return at >= 2 && at + length < n && to >= 2 && to < n - length;
 }
@@ -204,7 +204,7 @@ static bool move_pieces(struct tour *tour, uint32_t *order, double *cost, uint64
                 struct cut cut;
 
                 tour->steps += 2;
-                if (inside(n, at, length, to / 2) &&
+                if (is_inside(n, at, length, to / 2) &&
                     !(move_gain(tour, order, at, length, to / 2, reversed) > 0)) {
                     continue;
                 }

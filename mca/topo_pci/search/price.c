@@ -53,7 +53,7 @@ static bool arc_allowed(const struct problem *problem, uint32_t from, uint32_t t
            (!is_tree(problem) || back->class <= problem->max_intra);
 }
 
-static void activate(struct problem *problem, const struct pci_way *way)
+static void activate_way(struct problem *problem, const struct pci_way *way)
 {
     for (uint32_t i = 0; i < way->count; i++) {
         problem->price[problem->fabric->uses[way->first + i].link] = 1;
@@ -70,15 +70,15 @@ static void collect_links(struct problem *problem)
     memset(problem->price, 0, fabric->nlinks * sizeof *problem->price);
     for (size_t i = 0; i < (size_t) n * n; i++) {
         if (arc_allowed(problem, (uint32_t) (i / n), (uint32_t) (i % n))) {
-            activate(problem, &fabric->gpus[i]);
+            activate_way(problem, &fabric->gpus[i]);
         }
     }
     for (size_t i = 0; i < pairs; i++) {
         if (fabric->in[i].class <= problem->max_inter) {
-            activate(problem, &fabric->in[i]);
+            activate_way(problem, &fabric->in[i]);
         }
         if (fabric->out[i].class <= problem->max_inter) {
-            activate(problem, &fabric->out[i]);
+            activate_way(problem, &fabric->out[i]);
         }
     }
     problem->nactive = 0;

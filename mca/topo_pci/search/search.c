@@ -287,7 +287,8 @@ static uint32_t split_factor(const struct hunt *hunt, double speed)
     return factor == 0 ? 1 : factor < most ? factor : most;
 }
 
-static void describe(const struct pci_fabric *fabric, struct pci_channels *channels, bool nets)
+static void describe_channels(const struct pci_fabric *fabric, struct pci_channels *channels,
+                              bool nets)
 {
     uint32_t n = channels->ngpus;
     struct pci_leg leg;
@@ -343,7 +344,7 @@ static int deliver_fallback(const struct hunt *hunt, struct pci_channels *channe
     return 0;
 }
 
-static int deliver(struct hunt *hunt, struct pci_channels *channels)
+static int deliver_channels(struct hunt *hunt, struct pci_channels *channels)
 {
     const struct found *found = &hunt->found;
     uint32_t n = channels->ngpus, factor;
@@ -414,9 +415,9 @@ int pci_channels_search(const struct pci_fabric *fabric, const struct pci_search
         fabric->ngpus > 1) {
         hunt_ratio(&hunt);
     }
-    rc = deliver(&hunt, &result);
+    rc = deliver_channels(&hunt, &result);
     if (rc == 0) {
-        describe(fabric, &result, hunt.problem.nets && hunt.found.layout.count != 0);
+        describe_channels(fabric, &result, hunt.problem.nets && hunt.found.layout.count != 0);
         if (pci_channels_no_nic(&result)) {
             result.bw_inter = fmin(result.bw_inter, PCI_CHANNELS_BW_NO_NIC / result.nchannels);
         }

@@ -71,7 +71,7 @@ static int check_wire(const struct pci_wire *wire, uint32_t rank, uint32_t nrank
                  : pci_error_set(error, -EPROTO, "rank %u sent channels that make no sense", rank);
 }
 
-static void agree(struct pci_agreed *agreed, const struct pci_wire *wire)
+static void agree_wire(struct pci_agreed *agreed, const struct pci_wire *wire)
 {
     agreed->rings = wire->rings < agreed->rings ? wire->rings : agreed->rings;
     agreed->trees = wire->trees < agreed->trees ? wire->trees : agreed->trees;
@@ -96,7 +96,7 @@ static int agree_all(struct pci_connect *connect, struct pci_error *error)
         if (rc != 0) {
             return rc;
         }
-        agree(&agreed, wire);
+        agree_wire(&agreed, wire);
         connect->nnodes = wire->node >= connect->nnodes ? wire->node + 1 : connect->nnodes;
     }
     agreed.channels = 2 * (agreed.rings > agreed.trees ? agreed.rings : agreed.trees);

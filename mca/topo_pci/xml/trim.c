@@ -84,8 +84,8 @@ static struct pci_elem *gpu_of(const struct pci_ranks *ranks, unsigned rank)
 }
 
 /* Check the list, and find its GPUs in the order of their ranks. */
-static int choose(const struct pci_ranks *ranks, unsigned *sorted, size_t n,
-                  struct pci_elem **chosen, struct pci_error *error)
+static int choose_ranks(const struct pci_ranks *ranks, unsigned *sorted, size_t n,
+                        struct pci_elem **chosen, struct pci_error *error)
 {
     qsort(sorted, n, sizeof *sorted, by_value);
     for (size_t i = 0; i < n; i++) {
@@ -150,7 +150,7 @@ int pci_doc_keep_gpus(struct pci_doc *doc, const unsigned *ranks, size_t n, stru
         for (size_t i = 0; i < n; i++) {
             sorted[i] = ranks ? ranks[i] : (unsigned) i;
         }
-        rc = choose(&all, sorted, n, chosen, error);
+        rc = choose_ranks(&all, sorted, n, chosen, error);
         rc = rc ? rc : keep_chosen(doc, &all, chosen, n, error);
     } else {
         rc = pci_error_memory(error);

@@ -165,7 +165,7 @@ static void cuda_free(struct gpuring_device *device, void *pointer)
     }
 }
 
-static int allocate(struct gpuring_device *device, size_t bytes, void **pointer)
+static int allocate_memory(struct gpuring_device *device, size_t bytes, void **pointer)
 {
     CUdeviceptr address = 0;
     int status = gpuring_cuda_enter(device);
@@ -183,7 +183,8 @@ static int allocate(struct gpuring_device *device, size_t bytes, void **pointer)
 }
 
 /* Fill memory with `table`, or with zeros if it is NULL. Wait for completion. */
-static int fill(struct gpuring_device *device, void *pointer, const void *table, size_t bytes)
+static int fill_memory(struct gpuring_device *device, void *pointer, const void *table,
+                       size_t bytes)
 {
     CUdeviceptr address = (CUdeviceptr) (uintptr_t) pointer;
     int status = gpuring_cuda_enter(device);
@@ -212,10 +213,10 @@ static int fill(struct gpuring_device *device, void *pointer, const void *table,
 static int cuda_alloc(struct gpuring_device *device, size_t bytes, void **pointer)
 {
     size_t units = bytes / UNIT + (bytes % UNIT != 0);
-    int status = allocate(device, units * UNIT, pointer);
+    int status = allocate_memory(device, units * UNIT, pointer);
 
     if (status == GPURING_OK) {
-        status = fill(device, *pointer, NULL, units * UNIT);
+        status = fill_memory(device, *pointer, NULL, units * UNIT);
         if (status != GPURING_OK) {
             cuda_free(device, *pointer);
         }
@@ -331,8 +332,8 @@ const struct gpuring_device_ops gpuring_device_cuda = {
     .import = gpuring_cuda_import,
     .unimport = gpuring_cuda_unimport,
     .prepare = gpuring_cuda_prepare,
-    .alloc_table = allocate,
-    .upload = fill,
+    .alloc_table = allocate_memory,
+    .upload = fill_memory,
     .unload = cuda_free,
     .reach = cuda_reach,
     .unreach = cuda_unreach,

@@ -45,7 +45,7 @@ static CUdeviceptr address_of(const void *pointer)
     return (CUdeviceptr) (uintptr_t) pointer;
 }
 
-static void destroy(struct gpuring_stream *stream)
+static void stream_release(struct gpuring_stream *stream)
 {
     struct gpuring_device *device = stream->device;
     CUresult result = device->driver->stream_sync(stream->stream);
@@ -69,7 +69,7 @@ void gpuring_cuda_stream_destroy(struct gpuring_stream *stream)
     }
     gpuring_cuda_linger_leave(stream);
     if (stream->stream != NULL && gpuring_cuda_enter_to_release(stream->device)) {
-        destroy(stream);
+        stream_release(stream);
         gpuring_cuda_leave(stream->device);
     }
     free(stream->linger);
@@ -228,7 +228,8 @@ static int begin_lost(struct gpuring_stream *stream, const void *to, const void 
     return begin_there(device, there != NULL ? there : other, way);
 }
 
-static int begin(struct gpuring_stream *stream, const void *to, const void *from, struct way *way)
+static int copy_begin(struct gpuring_stream *stream, const void *to, const void *from,
+                      struct way *way)
 {
     struct gpuring_device *device = stream->device;
     CUcontext there = NULL;
@@ -263,7 +264,7 @@ static int begin(struct gpuring_stream *stream, const void *to, const void *from
     return begin_there(device, there, way);
 }
 
-static int end(struct gpuring_device *device, const struct way *way, CUresult result)
+static int copy_end(struct gpuring_device *device, const struct way *way, CUresult result)
 {
     const char *what = "copy between host and device";
     int status;
@@ -366,8 +367,8 @@ static CUresult copy_in_two_rows(const struct gpuring_cuda_driver *driver, char 
                : result;
 }
 
-static CUresult start(const struct gpuring_device *device, const struct gpuring_copy *copy,
-                      const struct way *way)
+static CUresult copy_start(const struct gpuring_device *device, const struct gpuring_copy *copy,
+                           const struct way *way)
 {
     const struct gpuring_cuda_driver *driver = device->driver;
 
@@ -387,7 +388,7 @@ static CUresult start(const struct gpuring_device *device, const struct gpuring_
 static int copy_one(struct gpuring_stream *stream, const struct gpuring_copy *copy, bool wait)
 {
     struct way way;
-    int status = begin(stream, copy->to, copy->from, &way);
+    int status = copy_begin(stream, copy->to, copy->from, &way);
     CUresult result;
 
     if (status != GPURING_OK) {
@@ -396,12 +397,12 @@ static int copy_one(struct gpuring_stream *stream, const struct gpuring_copy *co
     if (!way.other) {
         begin_timing(stream, copy->rows == 1 ? copy->bytes : SIZE_MAX);
     }
-    result = start(stream->device, copy, &way);
+    result = copy_start(stream->device, copy, &way);
     if (wait && !way.other && result == CUDA_SUCCESS) {
         result = stream->device->driver->stream_sync(way.stream);
         end_timing(stream, true);
     }
-    return end(stream->device, &way, result);
+    return copy_end(stream->device, &way, result);
 }
 
 int gpuring_cuda_copy(struct gpuring_stream *stream, void *to, const void *from, size_t bytes)
@@ -428,7 +429,7 @@ int gpuring_cuda_copy_runs(struct gpuring_stream *stream, const void *user, cons
 }
 
 /* Query, or wait for, the stream's copies. */
-static int ask(struct gpuring_stream *stream, CUresult (*call)(CUstream), const char *what)
+static int ask_stream(struct gpuring_stream *stream, CUresult (*call)(CUstream), const char *what)
 {
     int status;
 
@@ -446,11 +447,11 @@ static int ask(struct gpuring_stream *stream, CUresult (*call)(CUstream), const 
 
 int gpuring_cuda_copied(struct gpuring_stream *stream)
 {
-    return ask(stream, stream->device->driver->stream_query, "ask for the end of copies");
+    return ask_stream(stream, stream->device->driver->stream_query, "ask for the end of copies");
 }
 
 int gpuring_cuda_synchronize(struct gpuring_stream *stream)
 {
     gpuring_cuda_linger_leave(stream);
-    return ask(stream, stream->device->driver->stream_sync, "finish copies");
+    return ask_stream(stream, stream->device->driver->stream_sync, "finish copies");
 }

@@ -47,7 +47,7 @@ static bool usable(const struct gpuring_cuda_driver *driver)
     return driver->is_capturing(CU_STREAM_LEGACY, &status) == CUDA_SUCCESS;
 }
 
-static void query(const struct gpuring_device *device)
+static void query_default(const struct gpuring_device *device)
 {
     if (!gpuring_cuda_follow_queries() || !usable(device->driver) ||
         __atomic_fetch_sub(&queries, 1, __ATOMIC_RELAXED) <= 0 ||
@@ -66,7 +66,7 @@ static void query(const struct gpuring_device *device)
 
 /* Record the event on the legacy stream of the current context. Return false if there is nothing to
  * wait for, or if *result is an error. */
-static bool record(const struct gpuring_cuda_driver *driver, CUevent event, CUresult *result)
+static bool record_event(const struct gpuring_cuda_driver *driver, CUevent event, CUresult *result)
 {
     *result = CUDA_SUCCESS;
     if (!usable(driver)) {
@@ -88,8 +88,8 @@ CUresult gpuring_cuda_follow(struct gpuring_stream *stream)
     const struct gpuring_cuda_driver *driver = stream->device->driver;
     CUresult result = CUDA_SUCCESS;
 
-    query(stream->device);
-    if (stream->event != NULL && record(driver, stream->event, &result)) {
+    query_default(stream->device);
+    if (stream->event != NULL && record_event(driver, stream->event, &result)) {
         result = driver->stream_wait(stream->stream, stream->event, 0);
     }
     return result;
@@ -111,7 +111,7 @@ static CUresult follow_current(const struct gpuring_cuda_driver *driver, CUevent
 
     *event = NULL;
     result = gpuring_cuda_follow_create(driver, event);
-    if (*event != NULL && !record(driver, *event, &result)) {
+    if (*event != NULL && !record_event(driver, *event, &result)) {
         (void) driver->event_destroy(*event);
         *event = NULL;
     }

@@ -70,7 +70,7 @@ static bool initialise(void)
     return true;
 }
 
-static void load(void)
+static void load_driver(void)
 {
     driver.handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (driver.handle == NULL) {
@@ -201,7 +201,7 @@ const struct gpuring_cuda_driver *gpuring_cuda_driver(bool loaded_only, const ch
     }
     pthread_mutex_lock(&driver_lock);
     if (driver_state == UNTRIED && (!loaded_only || gpuring_cuda_loaded())) {
-        load();
+        load_driver();
     }
     if (driver_state == RESOLVED && !loaded_only && initialise()) {
         driver_state = READY;

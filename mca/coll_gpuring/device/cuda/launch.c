@@ -84,8 +84,8 @@ int gpuring_cuda_prepare(struct gpuring_device *device)
 }
 
 /* Launch a kernel. Called in the device's context. follow: this is the first launch of a work. */
-static CUresult launch(struct gpuring_stream *stream, struct gpuring_work *work,
-                       CUfunction function, bool follow)
+static CUresult launch_kernel(struct gpuring_stream *stream, struct gpuring_work *work,
+                              CUfunction function, bool follow)
 {
     CUresult result = follow ? gpuring_cuda_follow(stream) : CUDA_SUCCESS;
 
@@ -109,7 +109,7 @@ static int enter_and_launch(struct gpuring_stream *stream, struct gpuring_work *
         return status;
     }
     status = gpuring_cuda_check_stream(
-        device, launch(stream, work, device->functions[number], follow), "launch a kernel");
+        device, launch_kernel(stream, work, device->functions[number], follow), "launch a kernel");
     gpuring_cuda_leave(device);
     return status;
 }
@@ -159,7 +159,7 @@ static int lanes_status(const struct gpuring_work *work)
 }
 
 /* Query the driver for an error, because the kernel has not stored its end for a long time. */
-static int ask(struct gpuring_stream *stream, const struct gpuring_work *work)
+static int ask_driver(struct gpuring_stream *stream, const struct gpuring_work *work)
 {
     struct gpuring_device *device = stream->device;
     int status = gpuring_cuda_enter(device);
@@ -197,7 +197,7 @@ int gpuring_cuda_poll(struct gpuring_stream *stream, struct gpuring_work *work)
             return GPURING_AGAIN;
         }
         stream->asked = now;
-        status = ask(stream, work);
+        status = ask_driver(stream, work);
     }
     if (status == GPURING_OK) {
         status = lanes_status(work);
@@ -209,7 +209,7 @@ int gpuring_cuda_poll(struct gpuring_stream *stream, struct gpuring_work *work)
             return launched == GPURING_OK ? GPURING_AGAIN : launched;
         }
         if (status == GPURING_OK && stream->device->needs_driver_completion) {
-            status = ask(stream, work);
+            status = ask_driver(stream, work);
         }
         gpuring_cuda_linger_end(stream);
     }

@@ -122,9 +122,9 @@ static void note(struct gpuring_device *device, const struct gpuring_pointer *po
 
 /* Query the driver. Sets *ordered to true if nothing has to be done for synchronous operations on
  * the memory. */
-static struct gpuring_pointer query(struct gpuring_device *device,
-                                    const struct gpuring_cuda_driver *driver, const void *pointer,
-                                    bool *ordered)
+static struct gpuring_pointer query_pointer(struct gpuring_device *device,
+                                            const struct gpuring_cuda_driver *driver,
+                                            const void *pointer, bool *ordered)
 {
     struct gpuring_pointer found = {.kind = GPURING_POINTER_HOST, .ordinal = -1};
     struct attributes a;
@@ -172,7 +172,7 @@ struct gpuring_pointer gpuring_cuda_classify(struct gpuring_device *device, cons
 {
     const struct gpuring_cuda_driver *driver = gpuring_cuda_driver(true, NULL);
     bool ordered;
-    struct gpuring_pointer found = query(device, driver, pointer, &ordered);
+    struct gpuring_pointer found = query_pointer(device, driver, pointer, &ordered);
 
     if (!ordered) {
         gpuring_cuda_force_sync_memops(driver, &found, (CUdeviceptr) (uintptr_t) pointer);
@@ -184,5 +184,5 @@ struct gpuring_pointer gpuring_cuda_locate(struct gpuring_device *device, const 
 {
     bool ordered;
 
-    return query(device, gpuring_cuda_driver(true, NULL), pointer, &ordered);
+    return query_pointer(device, gpuring_cuda_driver(true, NULL), pointer, &ordered);
 }

@@ -25,7 +25,7 @@ static uint64_t head_of_pair(const struct gpuring_net_base_link *link,
     return head <= count->done && head > known ? head : known;
 }
 
-static int look(struct gpuring_net_base_link *link, enum gpuring_protocol protocol)
+static int look_at_link(struct gpuring_net_base_link *link, enum gpuring_protocol protocol)
 {
     if (link->net->ops->look == NULL) {
         return 0;
@@ -45,7 +45,7 @@ static int pump_send(struct gpuring_net_base_link *link, enum gpuring_protocol p
 
     if (count->done < count->posted &&
         (count->posted == tail || count->posted >= count->credit + count->window)) {
-        calls += look(link, protocol);
+        calls += look_at_link(link, protocol);
         if (link->status != GPURING_OK) {
             return calls;
         }
@@ -101,7 +101,7 @@ static int pump_recv(struct gpuring_net_base_link *link, enum gpuring_protocol p
                      uint64_t *again)
 {
     struct gpuring_net_count *count = &link->count[protocol];
-    int calls = look(link, protocol), status;
+    int calls = look_at_link(link, protocol), status;
     /* Partner: the lane's release store of head after its last read of the slot. */
     uint64_t head = __atomic_load_n(&count->memory.head->head, __ATOMIC_ACQUIRE);
 

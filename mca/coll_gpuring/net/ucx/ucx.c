@@ -109,7 +109,7 @@ static int open_context(struct gpuring_net *net, int npeers)
     return status == UCS_OK ? GPURING_OK : ucx_error(net->base.host, "start", status);
 }
 
-static void report(const struct gpuring_net *net)
+static void report_ucx(const struct gpuring_net *net)
 {
     ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
     bool cuda = gpuring_ucx.ucp_context_query(net->context, &attr) == UCS_OK &&
@@ -242,7 +242,7 @@ static int ucx_open(const struct gpuring_net_config *config, struct gpuring_net 
         ucx_close(net);
         return status;
     }
-    report(net);
+    report_ucx(net);
     *result = net;
     return GPURING_OK;
 }

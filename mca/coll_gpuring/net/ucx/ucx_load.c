@@ -41,14 +41,14 @@ int gpuring_ucx_load_from(const char *library, struct gpuring_ucx *table, char *
     return GPURING_OK;
 }
 
-static void load(void)
+static void load_ucx(void)
 {
     load_status = gpuring_ucx_load_from(UCX_LIBRARY, &gpuring_ucx, load_why, sizeof load_why);
 }
 
 int gpuring_ucx_load(const char **why)
 {
-    pthread_once(&load_once, load);
+    pthread_once(&load_once, load_ucx);
     *why = load_why;
     return load_status;
 }

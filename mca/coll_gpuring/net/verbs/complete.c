@@ -103,8 +103,8 @@ static void control_arrived(struct gpuring_net_link *link, struct gpuring_verbs_
     }
 }
 
-static void received(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
-                     const struct ibv_wc *wc)
+static void slot_received(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+                          const struct ibv_wc *wc)
 {
     uint32_t imm = ntohl(wc->imm_data);
     unsigned protocol = imm >> 30;
@@ -172,7 +172,7 @@ static void completed(struct gpuring_net *net, const struct gpuring_verbs_adapte
         if ((wc->wr_id & VERBS_ID_FLUSH) != 0) {
             gpuring_verbs_flushed(link, rail);
         } else if ((wc->wr_id & VERBS_ID_RECEIVE) != 0) {
-            received(link, rail, wc);
+            slot_received(link, rail, wc);
         } else if (!rail->repeating) {
             /* Complete the low bits of the number: fewer than send_room sends are in flight. */
             sends_done(link, rail, rail->sq_done + ((low - rail->sq_done) & VERBS_ID_NUMBER) + 1);

@@ -70,7 +70,7 @@ void gpuring_verbs_peer_has(const struct gpuring_net_link *link, struct gpuring_
 }
 
 /* Return the number field of ARRIVED. */
-static uint64_t arrived(const struct gpuring_net_count *count)
+static uint64_t arrived_count(const struct gpuring_net_count *count)
 {
     uint64_t number = count->done << GPURING_VERBS_MAX_SLOTS;
 
@@ -93,7 +93,7 @@ static int report_loss(struct gpuring_net_link *link, unsigned lost, struct gpur
         }
         if (status == GPURING_OK) {
             status = gpuring_verbs_post_control(link, on, GPURING_VERBS_ARRIVED, lost, p,
-                                                arrived(&link->base.count[p]));
+                                                arrived_count(&link->base.count[p]));
         }
         if (status == GPURING_OK && link->base.count[p].credit > 0) {
             status = gpuring_verbs_post_credit(link, on, (enum gpuring_protocol) p,

@@ -51,8 +51,8 @@ static struct gpuring_verbs_rail *next_rail(struct gpuring_net_link *link)
 /* When to request a completion, apart from every ASK_EVERY-th send. */
 enum ask { ASK_NOT, ASK_IF_NONE_IS_PENDING, ASK };
 
-static void record(const struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
-                   const struct gpuring_verbs_sent *sent)
+static void record_send(const struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+                        const struct gpuring_verbs_sent *sent)
 {
     rail->sent[rail->sq_posted % link->send_room] = *sent;
     rail->sq_posted++;
@@ -86,7 +86,7 @@ static int post_send(struct gpuring_net_link *link, struct gpuring_verbs_rail *r
         gpuring_verbs_rail_fail(link, rail, strerror(error), REFUSED);
         return link->base.status != GPURING_OK ? link->base.status : GPURING_AGAIN;
     }
-    record(link, rail, sent);
+    record_send(link, rail, sent);
     if ((wr->send_flags & IBV_SEND_SIGNALED) != 0) {
         rail->sq_asked = rail->sq_posted;
     }
@@ -151,7 +151,7 @@ static int post_in_two(struct gpuring_net_link *link, struct gpuring_verbs_rail 
     status = post_send(link, rail, wr, sent, ASK);
     if (status != GPURING_OK) {
         gpuring_verbs_rail_fail(link, rail, strerror(ENOMEM), REFUSED);
-        record(link, rail, sent);
+        record_send(link, rail, sent);
     }
     return link->base.status;
 }

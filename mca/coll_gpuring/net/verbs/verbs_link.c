@@ -31,7 +31,7 @@ static void choose_room(struct gpuring_net_link *link, const struct gpuring_net_
 }
 
 /* Release a link. The caller holds `making`. */
-static void release(struct gpuring_net_link *link)
+static void link_release(struct gpuring_net_link *link)
 {
     struct gpuring_net *net = gpuring_verbs_net(link);
 
@@ -48,8 +48,8 @@ static void release(struct gpuring_net_link *link)
 /* Create the lanes on the link's own port, then one spare on each of the next ports. A host with
  * fewer ports has several rails on one port. Spares that turn out not to be separate paths are
  * given up when the peer's ports are known. */
-static int build(struct gpuring_net *net, struct gpuring_net_link *link, int device,
-                 const struct gpuring_net_memory *memory)
+static int link_build(struct gpuring_net *net, struct gpuring_net_link *link, int device,
+                      const struct gpuring_net_memory *memory)
 {
     unsigned qps = net->config.verbs_qps > 0 ? (unsigned) net->config.verbs_qps : 1;
     unsigned rails = qps + (unsigned) net->config.verbs_spares;
@@ -115,9 +115,9 @@ int gpuring_verbs_link_create(struct gpuring_net *net, int device,
         free(link);
         goto out;
     }
-    status = build(net, link, device, memory);
+    status = link_build(net, link, device, memory);
     if (status != GPURING_OK) {
-        release(link);
+        link_release(link);
         goto out;
     }
     fill_handle(link);
@@ -341,6 +341,6 @@ void gpuring_verbs_link_close(struct gpuring_net_link *link)
     }
     net = gpuring_verbs_net(link);
     pthread_mutex_lock(&net->making);
-    release(link);
+    link_release(link);
     pthread_mutex_unlock(&net->making);
 }

@@ -26,7 +26,7 @@ static void prepare_fork(void)
     }
 }
 
-static void load(void)
+static void load_verbs(void)
 {
 #define VERBS_SYMBOL(name) {"ibv_" #name, offsetof(struct gpuring_verbs, name), false},
     static const struct gpuring_net_symbol symbols[] = {
@@ -53,6 +53,6 @@ static void load(void)
 
 int gpuring_verbs_load(void)
 {
-    pthread_once(&load_once, load);
+    pthread_once(&load_once, load_verbs);
     return load_status;
 }
