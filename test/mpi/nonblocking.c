@@ -12,6 +12,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define OPERATIONS 24
@@ -154,7 +155,7 @@ static void persistent_with_a_root(MPI_Comm comm, bool all)
 static void forms_with_a_root(MPI_Comm comm, bool eager)
 {
     static const int sizes[] = {8, 65408, 65409};
-    int displacements[] = {0, 8}, counts[] = {8, 8};
+    int displacements[] = {0, 8}, eights[] = {8, 8};
     char *data = calloc(1, 65409), gathered[16];
     long long calls = harness_pvar("coll_gpuring_calls");
     bool good = true;
@@ -170,7 +171,7 @@ static void forms_with_a_root(MPI_Comm comm, bool eager)
                MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS && data[last] == i + 1 && good;
     }
     if (harness_size == 2) {
-        good = MPI_Allgatherv(data, 8, MPI_BYTE, gathered, counts, displacements, MPI_BYTE, comm) ==
+        good = MPI_Allgatherv(data, 8, MPI_BYTE, gathered, eights, displacements, MPI_BYTE, comm) ==
                    MPI_SUCCESS &&
                good;
     }

@@ -162,7 +162,7 @@ TEST(test_limit)
 
     fill();
     for (int i = 0; i < 3; i++) {
-        ranks[i] = rank_of(i, "abc" + i, ethernet, 2);
+        ranks[i] = rank_of(i, &"abc"[i], ethernet, 2);
     }
     ranks[1].limit = true;
     expect(GPURING_PARAM_NET_AUTO, ranks, 3, NULL, GPURING_PARAM_NET_MPI, false,

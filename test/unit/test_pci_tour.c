@@ -114,7 +114,7 @@ TEST(test_orders)
     uint32_t optimal = 0, tours = 0;
 
     for (uint32_t n = 2; n <= MOST_GPUS; n++) {
-        struct pci_arena arena = {NULL};
+        struct pci_arena arena = {.last = NULL};
         struct tour tour;
 
         pci_tour_init(&tour, n, &arena);

@@ -60,7 +60,7 @@ static size_t edges_enter(const struct grid *grid, int d, uint32_t stride, uint3
 static int grid_graph(const struct grid *grid, struct pci_map_graph *graph)
 {
     size_t room = (size_t) grid->cells * (size_t) grid->ndims + 1, edges = 0;
-    struct pci_arena arena = {NULL};
+    struct pci_arena arena = {.last = NULL};
     uint32_t *source = pci_arena_array(&arena, room, sizeof *source);
     uint32_t *target = pci_arena_array(&arena, room, sizeof *target);
     uint32_t stride = 1;
@@ -94,7 +94,7 @@ static int grid_map(const struct grid *grid, const struct pci_map_graph *graph,
                     uint32_t *node_of, struct pci_map_result *result)
 {
     size_t n = (size_t) grid->cells + 1;
-    struct pci_arena arena = {NULL};
+    struct pci_arena arena = {.last = NULL};
     uint32_t *blocks = pci_arena_array(&arena, n, sizeof *blocks);
     uint32_t *halves = pci_arena_array(&arena, n, sizeof *halves);
     uint32_t *slot_of = pci_arena_array(&arena, n, sizeof *slot_of), *orders[2];
@@ -130,7 +130,7 @@ static int grid_map(const struct grid *grid, const struct pci_map_graph *graph,
 static int procs_of_whole_hosts(uint32_t cells, uint32_t procs,
                                 const struct pci_map_location *locations, uint32_t *chosen)
 {
-    struct pci_arena arena = {NULL};
+    struct pci_arena arena = {.last = NULL};
     struct map_slots slots;
     int rc = map_slots_build(procs, NULL, locations, &arena, &slots);
 
@@ -147,7 +147,7 @@ static int grid_try_hosts(const struct grid *grid, const struct pci_map_graph *g
                           uint32_t procs, const struct pci_map_location *locations,
                           uint32_t *node_of, struct pci_map_result *result)
 {
-    struct pci_arena arena = {NULL};
+    struct pci_arena arena = {.last = NULL};
     uint32_t *chosen = pci_arena_array(&arena, procs, sizeof *chosen);
     uint32_t *trial = pci_arena_array(&arena, procs, sizeof *trial);
     struct pci_map_result other;

@@ -161,7 +161,7 @@ int map_order_grow(const struct pci_map_graph *graph, const struct map_slots *sl
                    uint32_t *order)
 {
     size_t n = (size_t) graph->nodes + 1;
-    struct pci_arena arena = {NULL};
+    struct pci_arena arena = {.last = NULL};
     uint32_t *members = pci_arena_array(&arena, n, sizeof *members);
     struct grow grow = {.graph = graph,
                         .out = order,

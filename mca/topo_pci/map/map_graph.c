@@ -148,7 +148,7 @@ int map_choose(const struct pci_map_graph *graph, const struct map_slots *slots,
                uint32_t *slot_of, struct pci_map_result *result)
 {
     uint32_t n = slots->count;
-    struct pci_arena arena = {NULL};
+    struct pci_arena arena = {.last = NULL};
     uint32_t *trial = pci_arena_array(&arena, n, sizeof *trial);
     uint32_t *order = pci_arena_array(&arena, n, sizeof *order);
     int rc = arena.failed ? -ENOMEM : 0;
@@ -178,7 +178,7 @@ int pci_map_graph(const struct pci_map_graph *graph, const struct pci_map_locati
 {
     uint32_t n = graph->nodes;
     struct pci_map_result unused;
-    struct pci_arena arena = {NULL};
+    struct pci_arena arena = {.last = NULL};
     uint32_t *slot_of = pci_arena_array(&arena, n, sizeof *slot_of);
     struct map_slots slots;
     int rc = map_slots_build(n, NULL, locations, &arena, &slots);
