@@ -221,7 +221,9 @@ bool trial_here(const char *fault, bool last)
     if (last || (trial_is_late && harness_rank != trial_culprit)) {
         usleep(trial_is_late ? 1000000 : 20000);
     }
+    struck = trial_driver.reached();
     MPI_Comm_free(&comm);
+    trial_seen.at_release = !struck && trial_driver.reached();
     struck = trial_driver.reached();
     /* Only shown lines of the log query the name of an error. */
     if (struck && fault != NULL && fault[0] != '\0' && trial_driver.calls("cuGetErrorName") == 0) {

@@ -29,6 +29,7 @@ extern struct trial_seen {
     long wrong;      /* calls that succeeded with wrong data */
     long leaks;      /* trials that did not release all resources */
     long unreported; /* faults that struck and are not in the log */
+    bool at_release; /* the last fault struck when the communicator was freed */
 } trial_seen;
 void trial_reset(void);
 

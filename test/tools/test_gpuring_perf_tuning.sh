@@ -45,7 +45,7 @@ two=$(count 2)
 tune_slow() { # ARGS...
     for _ in 1 2 3 4 5; do
         tune 3 "$slow" "$@"
-        ! has 3 previous || break
+        ! { has 3 previous && test "$(count 3)" -eq 1; } || break
     done
 }
 tune_slow -b 4 -e 64 -f 16

@@ -63,7 +63,8 @@ for file in discover cpu gpu discover_link net pci sys nvlink; do
 done
 link() {
     # shellcheck disable=SC2086
-    compile test/unit/test_pci_discover && compile test/unit/fake_sysfs &&
+    compile test/unit/test_pci_discover && compile test/unit/fake_sysfs && compile test/unit/unit &&
+        compile test/unit/unit_main &&
         $CC -std=gnu11 -Wall -Wextra -Werror $GPURING_LDFLAGS $HWLOC_CPPFLAGS "$top_srcdir/test/tools/hwloc3_answers.c" "$work"/*.o \
             "$top_builddir/.libs/libpcigraph.a" $CMOCKA_LIBS $EXPAT_LIBS $HWLOC_LIBS -ldl -lm -o "$work/test_discover"
 }
