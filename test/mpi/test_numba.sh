@@ -43,7 +43,8 @@ sed -n '/^## Calls in a stream/,/^## What/s/^    //p' "$top_srcdir/doc/user/pyth
 GPURING_TEST_DRIVER="$GPURING_TEST_DRIVER:$top_builddir/tools/.libs" \
     mpi 60 3 "$python" "$work/stream.py"
 check "the program of doc/user/python.md runs" test "$status" -eq 0
-check "and its results are right" test "$(grep -o '6\.0 6\.0' "$work/out" | wc -l)" -eq 3
+# The lines of different ranks may be mixed.
+check "and its results are right" test "$(grep -o '6\.0' "$work/out" | wc -l)" -eq 6
 touch "$work/report"
 # Each process detects a reset when it first uses an older object, so exactly one such misuse is permitted
 # per process.
