@@ -156,6 +156,10 @@ static inline int gpuring_compat_world_rank(struct ompi_communicator_t *comm, in
     return name.jobid == ompi_proc_local()->super.proc_name.jobid ? (int) name.vpid : -1;
 }
 
+/* Return true between MPI_Init and MPI_Finalize. A program that uses only sessions has neither
+ * MPI_COMM_WORLD nor MPI_COMM_SELF. */
+bool gpuring_compat_world_exists(void);
+
 /* Fault tolerance (5.0 and later). Return MPI_SUCCESS if a message may arrive from this rank (or
  * MPI_ANY_SOURCE), otherwise the MPI error. */
 static inline int gpuring_compat_lost(struct ompi_communicator_t *comm, int rank)

@@ -60,8 +60,7 @@ static bool has_own_code(int status, int class)
     return status != GPURING_ERR_NOMEM && -status < STATUS_COUNT;
 }
 
-/* Return true if codes can be created now. */
-static bool is_time(void)
+bool gpuring_compat_world_exists(void)
 {
     int initialized = 0, finalized = 1;
 
@@ -87,7 +86,7 @@ int gpuring_compat_error_code(int status)
 {
     int class = class_of(status), code = 0;
 
-    if (has_own_code(status, class) && is_time()) {
+    if (has_own_code(status, class) && gpuring_compat_world_exists()) {
         pthread_mutex_lock(&made.lock);
         if (made.code[-status] == 0) {
             made.code[-status] = make_code(status, class);

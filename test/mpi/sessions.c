@@ -5,12 +5,18 @@
  * group, and make calls on the communicator. Then do the same after MPI_Init. MPI_COMM_WORLD is not
  * used.
  *
+ *   sessions           all of this
+ *   sessions first     the first session only
+ *   sessions late      the same, and the last rank is late, so that the others begin to ask what it
+ *                      does
+ *
  * The first rank of the communicator prints one TAP line for each check.
  */
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #if defined(MPI_SESSION_NULL)
 #define COUNT 1000
@@ -58,7 +64,7 @@ static bool sums_right(MPI_Comm comm)
     return true;
 }
 
-static void session(const char *text)
+static void session(const char *text, bool late)
 {
     MPI_Session session;
     MPI_Group group;
@@ -70,6 +76,14 @@ static void session(const char *text)
     check(comm, sums_right(comm), text);
     MPI_Comm_dup(comm, &copy);
     check(comm, sums_right(copy), "and on a duplicate of its communicator");
+    if (late) {
+        int rank, size;
+
+        MPI_Comm_rank(comm, &rank);
+        MPI_Comm_size(comm, &size);
+        sleep(rank == size - 1 ? 3 : 0);
+        check(comm, sums_right(comm), "and if a rank is late");
+    }
     MPI_Comm_free(&copy);
     MPI_Comm_free(&comm);
     MPI_Group_free(&group);
@@ -78,11 +92,11 @@ static void session(const char *text)
 
 int main(int argc, char **argv)
 {
-    session("in a session, without MPI_Init");
-    if (argc < 2 || strcmp(argv[1], "first") != 0) {
-        session("in a second one");
+    session("in a session, without MPI_Init", argc > 1 && strcmp(argv[1], "late") == 0);
+    if (argc < 2) {
+        session("in a second one", false);
         MPI_Init(&argc, &argv);
-        session("in a session beside the world");
+        session("in a session beside the world", false);
         MPI_Finalize();
     }
     if (checks > 0) {

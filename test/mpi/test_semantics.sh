@@ -44,6 +44,8 @@ adopt "2 ranks"
 if openmpi5; then
     skip "Open MPI 5.0 by itself hangs in some runs" "3 ranks: a second session, and one beside the world"
     mpi 120 3 sessions first
+    adopt_as_one "3 ranks: a session"
+    mpi 120 3 n3 sessions late
 else
     mpi 120 3 sessions
 fi

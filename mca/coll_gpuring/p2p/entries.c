@@ -252,7 +252,7 @@ static int improbe_entry(FROM, int *matched, struct ompi_message_t **message,
  * driver, the PML performs the blocking probe. Another thread may load the driver in the meantime,
  * but the process does not consent before the probe ends.
  */
-static void count_blind(int change)
+static void count_blocking_probe(int change)
 {
     if (gpuring_process.threads) {
         __atomic_add_fetch(&gpuring_p2p.blocking_probes, change, __ATOMIC_SEQ_CST);
@@ -261,17 +261,17 @@ static void count_blind(int change)
 
 static bool begin_blind(int tag)
 {
-    count_blind(1); /* first, because the driver may be loaded after it was checked for */
+    count_blocking_probe(1); /* first, because the driver may be loaded after it was checked for */
     if (tag < MPI_ANY_TAG || !gpuring_memory_possible()) {
         return true;
     }
-    count_blind(-1);
+    count_blocking_probe(-1);
     return false;
 }
 
 static int end_blind(int code)
 {
-    count_blind(-1);
+    count_blocking_probe(-1);
     return code;
 }
 

@@ -288,7 +288,7 @@ void gpuring_p2p_peers_received(struct ompi_communicator_t *comm,
     struct gpuring_p2p_peer *peers;
     int peer;
 
-    /* Partner: count_blind in entries.c, which was called when there was no driver. */
+    /* Partner: count_blocking_probe in entries.c, which was called when there was no driver. */
     if (least == 0 || (gpu == NULL && status->_ucount < least) || status->MPI_SOURCE < 0 ||
         __atomic_load_n(&gpuring_p2p.blocking_probes, __ATOMIC_SEQ_CST) > 0) {
         return;

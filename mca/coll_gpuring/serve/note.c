@@ -95,7 +95,7 @@ void gpuring_notes_progress(void)
 
 bool gpuring_notes_possible(const mca_coll_gpuring_module_t *module)
 {
-    return module->engine->choice_config.nnodes > 1 &&
+    return module->engine->choice_config.nnodes > 1 && gpuring_compat_world_exists() &&
            gpuring_compat_world_rank(module->comm, (module->rank + 1) % module->nranks) >= 0;
 }
 

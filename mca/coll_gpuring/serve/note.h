@@ -32,7 +32,8 @@ struct gpuring_note {
 };
 _Static_assert(sizeof(struct gpuring_note) == 104, "sent to other ranks");
 
-/* Return true if notes are useful: the ranks of the connected module are on several nodes. */
+/* Return true if notes are useful and possible: the ranks of the connected module are on several
+ * nodes, and MPI_COMM_WORLD exists, which it does not in a program that uses only sessions. */
 bool gpuring_notes_possible(const mca_coll_gpuring_module_t *module);
 
 /* Let the process use notes. It is called before the other functions, by a thread that holds no
