@@ -55,36 +55,24 @@ static int exchange(int fd, const void *mine, size_t bytes, void *theirs, size_t
 
 static struct gpuring_gate gate = GPURING_GATE_INIT; /* of each process by itself */
 
-static int side_open(struct side *side, bool sender, uint64_t slot_bytes, int fd)
+/* Create an end, and connect it with that of the other process. */
+static int end_open(const struct side *side, struct lane_end *end, bool sender, uint64_t slot_bytes)
 {
     static uint8_t process[16384], peer_process[16384];
     uint8_t handle[GPURING_NET_HANDLE_BYTES], peer_handle[GPURING_NET_HANDLE_BYTES];
-    const struct gpuring_net_config config = {.gate = &gate,
-                                              .local_host = sender ? "sender" : "receiver"};
-    const struct gpuring_proxy_config waits = {.gate = &gate, .spin_us = -1, .yield_us = -1};
     size_t peer_bytes = sizeof peer_handle;
     size_t process_bytes = sizeof process, peer_process_bytes = sizeof peer_process;
-    int status;
-
-    memset(side, 0, sizeof *side);
-    side->socket = fd;
-    status = gpuring_net_ucx.open(&config, &side->net);
-    status = status ? status : gpuring_proxy_create(&waits, &side->proxy);
-    if (status == GPURING_OK) {
-        gpuring_proxy_add_net(side->proxy, side->net);
-    }
-    status =
-        status ? status
-               : lane_end_create(&side->end, &gpuring_net_ucx, side->net, 0, side->proxy,
+    int status = lane_end_create(end, &gpuring_net_ucx, side->net, 0, side->proxy,
                                  sender ? GPURING_NET_SEND : GPURING_NET_RECV, NSLOTS, slot_bytes);
+
     status = status ? status : gpuring_net_ucx.process_handle(side->net, process, &process_bytes);
     if (status != GPURING_OK ||
-        exchange(fd, process, process_bytes, peer_process, &peer_process_bytes) != 0 ||
-        exchange(fd, handle, gpuring_net_ucx.link_handle(side->end.link, handle), peer_handle,
+        exchange(side->socket, process, process_bytes, peer_process, &peer_process_bytes) != 0 ||
+        exchange(side->socket, handle, gpuring_net_ucx.link_handle(end->link, handle), peer_handle,
                  &peer_bytes) != 0) {
         return status != GPURING_OK ? status : GPURING_ERR_PEER;
     }
-    status = lane_end_connect(&side->end, peer_process, peer_process_bytes, peer_handle, peer_bytes,
+    status = lane_end_connect(end, peer_process, peer_process_bytes, peer_handle, peer_bytes,
                               sender ? "rank 1 on receiver" : "rank 0 on sender");
     /* The peer identifies its endpoint with this address, so the address must not change with
      * endpoints.
@@ -98,6 +86,23 @@ static int side_open(struct side *side, bool sender, uint64_t slot_bytes, int fd
                    memcmp(process, peer_process, process_bytes) != 0
                ? GPURING_ERR_DATA
                : GPURING_OK;
+}
+
+static int side_open(struct side *side, bool sender, uint64_t slot_bytes, int fd)
+{
+    const struct gpuring_net_config config = {.gate = &gate,
+                                              .local_host = sender ? "sender" : "receiver"};
+    const struct gpuring_proxy_config waits = {.gate = &gate, .spin_us = -1, .yield_us = -1};
+    int status;
+
+    memset(side, 0, sizeof *side);
+    side->socket = fd;
+    status = gpuring_net_ucx.open(&config, &side->net);
+    status = status ? status : gpuring_proxy_create(&waits, &side->proxy);
+    if (status == GPURING_OK) {
+        gpuring_proxy_add_net(side->proxy, side->net);
+    }
+    return status ? status : end_open(side, &side->end, sender, slot_bytes);
 }
 
 /* Wait until both processes are done, as MPI_Finalize does. */
@@ -413,6 +418,53 @@ static bool abort_side(int fd, bool sender, uint64_t slot_bytes)
 TEST(test_abort)
 {
     assert_true(run_pair(abort_side, 8192));
+}
+
+/* Close a connection before the receiver has fetched its slot. The other connection, which shares
+ * the endpoint, continues to work. */
+static bool shared_side(int fd, bool sender, uint64_t slot_bytes)
+{
+    struct lane_end early;
+    struct side side;
+    bool good = check(side_open(&side, sender, slot_bytes, fd) == GPURING_OK, "wire-up") &&
+                check(end_open(&side, &early, sender, slot_bytes) == GPURING_OK, "second end") &&
+                check(transfer(&side, 5) == GPURING_OK, "transfer");
+
+    if (!good) {
+        return false;
+    }
+    if (!sender) {
+        gpuring_gate_enter(&gate); /* so that this process does not progress UCX */
+    }
+    meet(&side);
+    if (sender) {
+        good = check(lane_send(&early, GPURING_PROTOCOL_SIMPLE, 3) == GPURING_OK, "send");
+        (void) gpuring_proxy_remove(&early.group, 0.2);
+        gpuring_gate_enter(&gate);
+        good = check(gpuring_net_ucx.link_holds(early.link), "a slot is in flight") && good;
+        gpuring_gate_leave(&gate);
+        gpuring_net_ucx.link_close(early.link);
+    }
+    meet(&side);
+    if (!sender) {
+        gpuring_gate_leave(&gate);
+    }
+    good = check(transfer(&side, 20) == GPURING_OK, "transfer after the close") && good;
+    if (!sender) {
+        good = check(lane_end_destroy(&early, 10) == GPURING_OK, "close of the second end") && good;
+    }
+    good = check(side_close(&side, true) == GPURING_OK, "close") && good;
+    if (sender) {
+        free(early.memory);
+    }
+    return good;
+}
+
+TEST(test_shared_endpoint)
+{
+    setenv("GPURING_UCX_TLS", "tcp", 1);
+    assert_true(run_pair(shared_side, 1 << 20));
+    unsetenv("GPURING_UCX_TLS");
 }
 
 /* In the child: UCX must not be started in the parent of other tests. */

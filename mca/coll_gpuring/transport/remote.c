@@ -410,10 +410,17 @@ static bool close_links(struct gpuring_transport *transport)
     for (uint32_t i = 0; i < transport->nconns; i++) {
         struct gpuring_net_link *link = transport->conns[i].link;
 
-        if (link != NULL) {
-            all = (ops->link_holds == NULL || !ops->link_holds(link)) && all;
-            ops->link_close(link);
+        if (link == NULL) {
+            continue;
         }
+        if (ops->link_holds != NULL) {
+            struct gpuring_gate *gate = gpuring_proxy_gate(transport->config.proxy);
+
+            gpuring_gate_enter(gate);
+            all = !ops->link_holds(link) && all;
+            gpuring_gate_leave(gate);
+        }
+        ops->link_close(link);
     }
     return all;
 }

@@ -26,9 +26,14 @@ static void op_end(struct gpuring_ucx_op *op, ucs_status_t status)
 
 static void on_sent(void *request, ucs_status_t status, void *op)
 {
-    ((struct gpuring_ucx_op *) op)->link->busy--;
+    struct gpuring_net_link *link = ((struct gpuring_ucx_op *) op)->link;
+
+    link->busy--;
     op_end(op, status);
     gpuring_ucx.ucp_request_free(request);
+    if (link->closed && link->busy == 0) {
+        gpuring_ucx_link_free(link);
+    }
 }
 
 static void on_received(void *request, ucs_status_t status, size_t bytes, void *op)

@@ -336,6 +336,7 @@ const struct gpuring_net_ops gpuring_net_ucx = {
     .link_handle = gpuring_ucx_link_handle,
     .link_connect = gpuring_ucx_link_connect,
     .link_leave = gpuring_ucx_link_leave,
+    .link_holds = gpuring_ucx_link_holds,
     .link_close = gpuring_ucx_link_close,
     .link_abort = gpuring_ucx_abort,
     .post = gpuring_ucx_post,

@@ -104,6 +104,7 @@ struct gpuring_net_link {
     struct gpuring_ucx_op *ops[GPURING_PROTOCOL_COUNT];
     struct gpuring_ucx_op abort;
     unsigned busy; /* operations that UCX has not completed */
+    bool closed;   /* the last of these frees the link */
 };
 
 struct gpuring_net {
@@ -135,7 +136,9 @@ int gpuring_ucx_link_connect(struct gpuring_net_link *link, const void *process_
                              size_t process_bytes, const void *handle, size_t bytes,
                              const char *peer_name);
 int gpuring_ucx_link_leave(struct gpuring_net_link *link);
+bool gpuring_ucx_link_holds(struct gpuring_net_link *link);
 void gpuring_ucx_link_close(struct gpuring_net_link *link);
+void gpuring_ucx_link_free(struct gpuring_net_link *link);
 void gpuring_ucx_link_fail(struct gpuring_net_link *link, int status, const char *why);
 
 /* net/ucx/data.c: the data path */

@@ -146,10 +146,9 @@ static void close_finish(struct gpuring_net *net, void *request, uint64_t deadli
     gpuring_ucx.ucp_request_free(request);
 }
 
-/* Close an endpoint by force. All operations in flight on it complete with an error. */
+/* Close a failed endpoint by force. All operations in flight on it complete with an error. */
 static void peer_drop(struct gpuring_ucx_peer *peer)
 {
-    peer_failed(peer, UCS_ERR_CANCELED);
     close_finish(peer->net, close_begin(peer, UCP_EP_CLOSE_FLAG_FORCE),
                  gpuring_now_ns() + CLOSE_NS);
 }
@@ -171,7 +170,7 @@ void gpuring_ucx_peers_close(struct gpuring_net *net)
     }
 }
 
-static void link_free(struct gpuring_net_link *link)
+void gpuring_ucx_link_free(struct gpuring_net_link *link)
 {
     for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
         free(link->ops[p]);
@@ -214,7 +213,7 @@ int gpuring_ucx_link_create(struct gpuring_net *net, int device,
     return GPURING_OK;
 fail:
     if (link != NULL) {
-        link_free(link);
+        gpuring_ucx_link_free(link);
     }
     return status;
 }
@@ -257,6 +256,19 @@ int gpuring_ucx_link_leave(struct gpuring_net_link *link)
     return link->busy > 0 ? GPURING_AGAIN : GPURING_OK;
 }
 
+/* Fail the link, so that no further message is received into its memory. Other links share the
+ * endpoint, so close it by force only if it has failed. */
+bool gpuring_ucx_link_holds(struct gpuring_net_link *link)
+{
+    gpuring_ucx_link_fail(link, GPURING_ERR_ABORTED, "this process has closed it");
+    if (link->busy > 0 && link->peer->status != GPURING_OK) {
+        peer_drop(link->peer);
+    }
+    return link->busy > 0;
+}
+
+/* If operations are in flight, they complete when the peer makes progress, and the last one frees
+ * the link. */
 void gpuring_ucx_link_close(struct gpuring_net_link *link)
 {
     struct gpuring_net *net;
@@ -266,16 +278,14 @@ void gpuring_ucx_link_close(struct gpuring_net_link *link)
     }
     net = gpuring_ucx_net(link);
     gpuring_gate_enter(net->base.gate);
-    if (link->busy > 0) {
-        gpuring_info("a connection to %s is dropped with transfers in flight",
-                     link->base.peer_name);
-        peer_drop(link->peer);
-    }
+    link->closed = gpuring_ucx_link_holds(link);
     gpuring_net_base_remove(&link->base);
-    gpuring_gate_leave(net->base.gate);
-    if (link->busy == 0) {
-        link_free(link);
-    } else { /* leak the link, because UCX may still write to it */
-        gpuring_warn("UCX did not complete transfers to %s", link->base.peer_name);
+    if (link->closed) {
+        gpuring_info("a connection to %s is closed with transfers in flight: its memory is not "
+                     "freed",
+                     link->base.peer_name);
+    } else {
+        gpuring_ucx_link_free(link);
     }
+    gpuring_gate_leave(net->base.gate);
 }
