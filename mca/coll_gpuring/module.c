@@ -50,6 +50,20 @@ static void module_destruct(mca_coll_gpuring_module_t *module)
 #undef GPURING_ACT
 }
 
+/*
+ * Release what a failed module owns when its communicator has been freed. Ranks may have failed
+ * while they exchanged messages. Receives that were posted hold the communicator, so its destructor
+ * would never be called, and messages that arrive later would be delivered to the next communicator
+ * with the same number. Therefore retain the communicator, so that its number is not used again.
+ */
+static void module_abandon(mca_coll_gpuring_module_t *module)
+{
+    if (!module->released && module->state == GPURING_STATE_FAILED && gpuring_serve_idle(module)) {
+        OBJ_RETAIN(module->comm);
+        module_release(module);
+    }
+}
+
 OBJ_CLASS_INSTANCE(mca_coll_gpuring_module_t, mca_coll_base_module_t, module_construct,
                    module_destruct);
 
@@ -65,14 +79,7 @@ void gpuring_module_freed(void *self)
     if (engine != NULL) {
         gpuring_engine_freed(engine);
     }
-    /* Ranks may have failed while they exchanged messages. Receives that were posted hold the
-     * communicator, so its destructor would never be called, and messages that arrive later would
-     * be delivered to the next communicator with the same number. Retain the communicator, so that
-     * its number is not used again, and release everything else. */
-    if (module->state == GPURING_STATE_FAILED && gpuring_serve_idle(module)) {
-        OBJ_RETAIN(module->comm);
-        module_release(module);
-    }
+    gpuring_module_leave(module);
 }
 
 /* Save the functions that this component replaces. Do not offer functions that the communicator
@@ -172,6 +179,8 @@ static mca_coll_gpuring_module_t *module_new(struct ompi_communicator_t *comm, b
     module->comm = comm;
     module->rank = ompi_comm_rank(comm);
     module->nranks = ompi_comm_size(comm);
+    module->users = 1;
+    module->abandon = module_abandon;
     module->super.coll_module_enable = module_enable;
     module->super.coll_module_disable = module_disable;
     if (serves && gpuring_serve_open(module) != GPURING_OK) {

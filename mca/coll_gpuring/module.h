@@ -72,9 +72,10 @@ struct mca_coll_gpuring_module_t {
     enum gpuring_state state; /* changed by the thread that progresses the queue */
     int failure;              /* in state FAILED: the gpuring_status that calls return */
     bool enabled;
-    bool released; /* resources were released early, by gpuring_module_freed */
-    bool watches;  /* gpuring_module_watch_free was called */
-    bool freed;    /* MPI_Comm_free was called; atomic */
+    bool released;  /* resources were released early, by gpuring_module_freed */
+    bool watches;   /* gpuring_module_watch_free was called */
+    bool freed;     /* MPI_Comm_free was called; atomic */
+    unsigned users; /* see gpuring_module_leave */
     struct gpuring_previous previous;
     uint64_t calls;          /* number of calls so far of the functions that it may serve */
     uint32_t logged_reasons; /* bits of enum gpuring_reason that were logged */
@@ -89,6 +90,7 @@ struct mca_coll_gpuring_module_t {
     uint64_t nshapes;             /* number of shapes that were kept so far */
     struct gpuring_agree agree;
     struct gpuring_staging staging;
+    void (*abandon)(struct mca_coll_gpuring_module_t *module); /* see gpuring_module_leave */
     struct gpuring_stream_state *stream; /* calls in a stream of the application; the engine then
                                             runs no other calls. NULL if there are none */
 };
@@ -104,6 +106,22 @@ mca_coll_base_module_t *mca_coll_gpuring_comm_query(struct ompi_communicator_t *
  * before the wire-up starts. */
 void gpuring_module_watch_free(mca_coll_gpuring_module_t *module);
 void gpuring_module_freed(void *module);
+
+/*
+ * Two may use the resources of a module: the program until it frees the communicator, and a thread
+ * that advances its queue (serve/progress.c). The one that leaves last releases the resources of a
+ * failed module. Atomic.
+ */
+static inline void gpuring_module_enter(mca_coll_gpuring_module_t *module)
+{
+    __atomic_fetch_add(&module->users, 1, __ATOMIC_RELAXED);
+}
+static inline void gpuring_module_leave(mca_coll_gpuring_module_t *module)
+{
+    if (__atomic_sub_fetch(&module->users, 1, __ATOMIC_ACQ_REL) == 0) {
+        module->abandon(module);
+    }
+}
 
 /* Print which components would serve MPI_COMM_WORLD without this one: "allreduce=tuned ... ". Empty
  * if this component does not serve it. */

@@ -38,6 +38,7 @@ mpi_test_programs = \
     test/mpi/descriptors \
     test/mpi/driver_calls \
     test/mpi/enqueued \
+    test/mpi/free_failed \
     test/mpi/gpu_costs \
     test/mpi/large_vectors \
     test/mpi/late_driver \
@@ -100,6 +101,7 @@ test_mpi_aware_files_LDADD = $(mpi_test_libs)
 test_mpi_bad_cable_LDADD =
 test_mpi_barrier_LDADD = $(mpi_test_libs)
 test_mpi_churn_LDADD = $(mpi_test_libs)
+test_mpi_free_failed_LDADD = $(mpi_test_libs)
 test_mpi_contexts_LDADD = $(mpi_test_libs)
 test_mpi_descriptors_LDADD = $(mpi_test_libs)
 test_mpi_driver_calls_LDADD = $(mpi_test_libs)

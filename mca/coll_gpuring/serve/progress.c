@@ -271,8 +271,22 @@ static void add_item(struct gpuring_item *item, enum gpuring_phase phase)
     gpuring_queue_complete(&finished);
 }
 
-/* ---- The task of a queue, for items with requests. While it is not idle, it holds a reference to
- * the communicator ---- */
+/* ---- The task of a queue, for items with requests. From its start until its items are complete,
+ * it holds a reference to the communicator, and is a user of the module ---- */
+
+static void queue_enter(mca_coll_gpuring_module_t *module)
+{
+    OBJ_RETAIN(module->comm);
+    gpuring_module_enter(module);
+}
+
+static void queue_leave(mca_coll_gpuring_module_t *module)
+{
+    struct ompi_communicator_t *comm = module->comm;
+
+    gpuring_module_leave(module);
+    OBJ_RELEASE(comm);
+}
 
 static bool advance_queue(struct gpuring_task *task, struct gpuring_list *items)
 {
@@ -289,12 +303,12 @@ static bool advance_queue(struct gpuring_task *task, struct gpuring_list *items)
 static void complete_items(struct gpuring_task *task, struct gpuring_list *items)
 {
     struct gpuring_serve *serve = GPURING_LIST_ENTRY(task, struct gpuring_serve, task);
-    struct ompi_communicator_t *comm = serve->module->comm;
+    mca_coll_gpuring_module_t *module = serve->module;
     bool restarted = !gpuring_queue_empty(&serve->queue) && gpuring_task_start(task);
 
     gpuring_queue_complete(items);
     if (!restarted) {
-        OBJ_RELEASE(comm);
+        queue_leave(module);
     }
 }
 
@@ -313,9 +327,9 @@ void gpuring_progress_start(struct gpuring_item *item, enum gpuring_phase phase)
     if (gpuring_queue_empty(&serve->queue)) {
         gpuring_execute_progress_mpi();
     } else {
-        OBJ_RETAIN(module->comm);
+        queue_enter(module);
         if (!gpuring_task_start(&serve->task)) {
-            OBJ_RELEASE(module->comm);
+            queue_leave(module);
         }
     }
 }
