@@ -3,6 +3,7 @@
 #include "mca/coll_gpuring/serve/note.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 
 #include "mca/coll_gpuring/compat.h"
@@ -15,19 +16,26 @@
 static struct {
     pthread_mutex_t lock; /* guards all */
     bool open, ended;     /* ended: MPI_Finalize was called, or MPI reported an error */
+    unsigned progressing; /* number of threads in opal_progress */
     struct gpuring_message in, out;
     struct gpuring_note received, sent;
     struct gpuring_note kept[KEPT]; /* count 0: none */
     unsigned next;
 } notes = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Cancel the messages at the beginning of MPI_Finalize. */
+/* Cancel the messages at the beginning of MPI_Finalize, and wait until no thread progresses MPI for
+ * them. */
 static void notes_close(void)
 {
     pthread_mutex_lock(&notes.lock);
     notes.ended = true;
     (void) gpuring_message_mpi.cancel(&notes.in);
     (void) gpuring_message_mpi.cancel(&notes.out);
+    while (notes.progressing > 0) {
+        pthread_mutex_unlock(&notes.lock);
+        sched_yield();
+        pthread_mutex_lock(&notes.lock);
+    }
     pthread_mutex_unlock(&notes.lock);
 }
 
@@ -87,9 +95,13 @@ void gpuring_notes_progress(void)
 
     pthread_mutex_lock(&notes.lock);
     exist = notes.open && !notes.ended;
+    notes.progressing += exist;
     pthread_mutex_unlock(&notes.lock);
     if (exist) {
         gpuring_message_mpi.progress();
+        pthread_mutex_lock(&notes.lock);
+        notes.progressing--;
+        pthread_mutex_unlock(&notes.lock);
     }
 }
 
