@@ -15,8 +15,9 @@ test_wire_libibverbs_la_LDFLAGS = $(AM_LDFLAGS) -shared -version-info 1:0:0 -rpa
 test_wire_libibverbs_la_LIBADD = -lpthread -ldl
 endif
 
-check_PROGRAMS += test/wire/crowd
+check_PROGRAMS += test/wire/crowd test/wire/late
 test_wire_crowd_LDADD = $(mpi_test_libs) -ldl
+test_wire_late_LDADD = $(mpi_test_libs)
 
 TESTS += test/wire/test_wire.sh
 EXTRA_DIST += test/wire/test_wire.sh

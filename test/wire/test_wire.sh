@@ -4,7 +4,7 @@
 #
 # Test the net verbs between simulated nodes on the stand-in for libibverbs (test/wire/wire.h): data over
 # RoCE and InfiniBand with several ports, slots in GPU memory, ports that fail, bad choices of ports, missing
-# devices, and many communicators. No result is from a device.
+# devices, ranks that are late, and many communicators. No result is from a device.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 
@@ -65,6 +65,18 @@ over_wire 60 2 n2 OMPI_MCA_coll_gpuring_net=auto "$top_srcdir/test/mpi/first_ran
 adopt_as_one "net=auto, one host cannot open its device"
 check "net=auto: the log says what is missing" says '\[rdma-unusable\] .*/dev/infiniband'
 check "net=auto: mpi, and the log names the host" says '\[network\] mpi .*\[(no-rdma-port|rdma-failed)\]'
+
+# A rank may leave MPI for longer than the first chunks may take, 2 s with this time limit.
+attempt=1
+while [ $attempt -le 3 ]; do
+    over_wire 60 2 n2 OMPI_MCA_coll_gpuring_net=auto OMPI_MCA_coll_gpuring_timeout=4 \
+        OMPI_MCA_coll_gpuring_pool_size=0 OMPI_MCA_coll_gpuring_connect_after=0 "$top_builddir/test/wire/late" 3
+    ! says '\[first-chunk\]' || break
+    attempt=$((attempt + 1))
+done
+adopt_as_one "net=auto, a rank leaves MPI during its first call"
+check "net=auto: the ranks connect again through verbs" says '\[first-chunk\] all ranks connect again'
+check "net=auto: they then use verbs" silent '\[network\] mpi'
 
 # Communicators beyond the limit of queue pairs use messages of MPI, until others are freed.
 over_wire 60 2 n2 OMPI_MCA_coll_gpuring_net=auto OMPI_MCA_coll_gpuring_verbs_qp_limit=20 \

@@ -60,9 +60,12 @@ bool gpuring_ranks_may_leave_node(struct ompi_communicator_t *comm)
     return false;
 }
 
-void gpuring_network_fail(void)
+void gpuring_network_fail(int status, bool connected)
 {
-    __atomic_store_n(&failed, true, __ATOMIC_RELAXED);
+    if (status == GPURING_ERR_NET || status == GPURING_ERR_PEER || status == GPURING_ERR_DATA ||
+        status == GPURING_ERR_UNSUPPORTED || (status == GPURING_ERR_TIMEOUT && connected)) {
+        __atomic_store_n(&failed, true, __ATOMIC_RELAXED);
+    }
 }
 
 bool gpuring_network_has_failed(void)

@@ -30,6 +30,7 @@ struct gpuring_wireup {
                                      none */
     bool cleared;                 /* all ranks have cleared their pools, because one lacked
                                      memory */
+    bool again;                   /* the ranks connect once more, after a failure */
     struct gpuring_survey survey;
     struct gpuring_net_choice net;       /* the chosen net, if there are several nodes or parts
                                             of nodes */
@@ -116,10 +117,13 @@ bool gpuring_network_at_limit(unsigned *queue_pairs);
  */
 int gpuring_network_choose(struct gpuring_wireup *wireup, int rank, const char *why);
 
-/* gpuring_network_fail records, for all further communicators of this process, that RDMA has failed
- * to connect the ranks of a communicator. All ranks have agreed on that. gpuring_network_has_failed
- * returns true if it was recorded. */
-void gpuring_network_fail(void);
+/*
+ * Record, for all further communicators of this process, that RDMA has not connected the ranks of a
+ * communicator, unless the status shows that the reason is a different one, such as lack of memory.
+ * All ranks have agreed on the status, so they are alive. connected: the ranks had connected, and
+ * sent their first chunks. gpuring_network_has_failed returns true if this was recorded.
+ */
+void gpuring_network_fail(int status, bool connected);
 bool gpuring_network_has_failed(void);
 
 /*

@@ -431,27 +431,34 @@ static int undivide_nodes(mca_coll_gpuring_module_t *module, struct gpuring_wire
 }
 
 /* Connect the ranks through the other network, or within whole nodes, because all ranks know that
- * the chosen network does not connect them. */
+ * the chosen network does not connect them. If first chunks were late, a rank may have left MPI
+ * for long, so first try the same network again. */
 static int use_spare(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup,
                      const struct gpuring_failure *failure)
 {
+    bool connected = wireup->stage >= STAGE_TRY; /* the same on all ranks */
+    bool again = connected && failure->status == GPURING_ERR_TIMEOUT && !wireup->again;
+    int status = GPURING_OK, stage = STAGE_READY;
     char why[160];
-    int status = GPURING_OK, stage;
 
     snprintf(why, sizeof why, "rank %d on %s reports: %s", failure->rank,
              gpuring_rank_info_of(&wireup->survey.rank_infos, failure->rank)->hostname,
              gpuring_status_text(failure->status));
-    if (wireup->net.spare) {
-        gpuring_network_fail();
-    }
-    wireup->net.spare = false;
     gpuring_connect_infos_free(module->oob);
     gpuring_wireup_drop(wireup);
     gpuring_channels_fini(&wireup->survey.channels);
-    stage = undivide_nodes(module, wireup);
-    if (several_nodes(wireup)) {
-        status = gpuring_network_choose(wireup, module->rank, why);
+    if (!again) {
+        if (wireup->net.spare) {
+            gpuring_network_fail(failure->status, connected);
+        }
+        wireup->net.spare = false;
+        stage = undivide_nodes(module, wireup);
+        status =
+            several_nodes(wireup) ? gpuring_network_choose(wireup, module->rank, why) : GPURING_OK;
+    } else if (module->rank == 0) {
+        gpuring_info("[first-chunk] all ranks connect again through the same network: %s", why);
     }
+    wireup->again = true;
     return status == GPURING_OK ? stage_begin(module, wireup, stage) : status;
 }
 
