@@ -5,7 +5,7 @@
  * for every architecture of --with-cuda-arch, embedded in the component. kernels/local.mk builds
  * it.
  *
- * Every kernel has this signature:
+ * Every kernel except gpuring_move (move.h) has this signature:
  *
  *     extern "C" __global__ void NAME(struct gpuring_work work)
  *

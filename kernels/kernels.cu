@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The CUDA kernels that kernels.h lists. A block runs lane blockIdx.x of its work until the lane is
- * final or has waited for the work's patience.
+ * The CUDA kernels that kernels.h lists, and the one of move.h. A block of the former runs lane
+ * blockIdx.x of its work until the lane is final or has waited for the work's patience.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -11,6 +11,7 @@
 #include "kernels/executor.h"
 #include "kernels/overlap.h"
 #include "kernels/block.h"
+#include "kernels/block_move.h"
 #include "kernels/kernels.h"
 #include "kernels/reduce.h"
 
@@ -286,3 +287,10 @@ template <class R> static __device__ __forceinline__ void block_run(const struct
 KERNELS_FAST(KERNELS_FAST_OF)
 KERNELS_PROTOCOLS(KERNEL_ANY, 8)
 KERNELS_PROTOCOLS(KERNEL_ANY, 16)
+
+/* Copies need few registers, so that two blocks fit on a multiprocessor. */
+extern "C" __global__ void __launch_bounds__(GPURING_MOVE_THREADS, 2)
+    gpuring_move(const __grid_constant__ struct gpuring_move move)
+{
+    move_run(&move);
+}

@@ -28,6 +28,7 @@ libgpuring_kernels_la_SOURCES = \
     kernels/fold_avx512.c \
     kernels/fold_body.h \
     kernels/kernels.h \
+    kernels/move.h \
     kernels/overlap.h \
     kernels/step.h \
     kernels/types.c \
@@ -66,12 +67,13 @@ kernel_sources = \
     kernels/block_each.h \
     kernels/block_ll.h \
     kernels/block_ll128.h \
+    kernels/block_move.h \
     kernels/exec_cuda.h \
     kernels/kernels.cu \
     kernels/reduce.h
 EXTRA_DIST += $(kernel_sources) kernels/machine_code.py kernels/report.sh
 
-kernel_headers = kernels/executor.h kernels/image.h kernels/kernels.h kernels/types.h \
+kernel_headers = kernels/executor.h kernels/image.h kernels/kernels.h kernels/move.h kernels/types.h \
     kernels/overlap.h kernels/work.h kernels/step.h kernels/fifo.h
 
 # nvcc needs at least a minute per architecture. Each has a separate rule, so that make -j compiles several

@@ -40,8 +40,10 @@ test/ptx/kernels.ptx: $(kernel_sources) $(kernel_headers)
 	$(AM_V_NVCC)$(NVCC_COMPILE) -arch=compute_$(GPURING_CUDA_PTX) -ptx -o $@ \
 	    $(srcdir)/kernels/kernels.cu
 
-# A program that runs the kernels on memory that guarantees only the order of PTX.
-check_PROGRAMS += test/ptx/memory_order
+# Programs that run the kernels on memory that guarantees only the order of PTX.
+check_PROGRAMS += test/ptx/memory_order test/ptx/move_order
+test_ptx_move_order_SOURCES = test/ptx/move_order.c
+test_ptx_move_order_LDADD = test/ptx/libptx.la libgpuring_core.la -lpthread -lm
 test_ptx_memory_order_SOURCES = test/ptx/memory_order.c test/ptx/memory_order.h \
     test/ptx/memory_order_cases.c test/unit/fabric.c test/unit/plans.c
 test_ptx_memory_order_CPPFLAGS = -I$(top_srcdir)/test/gpu/plain $(AM_CPPFLAGS)

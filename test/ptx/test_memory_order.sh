@@ -48,6 +48,27 @@ noticed() {
     fi
 }
 
+moves() { # PTX ARGUMENT ...
+    timeout -k 10 300 "$top_builddir/test/ptx/move_order" "$@" \
+        --seed "$GPURING_MEMORY_ORDER_SEED" >"$work/out" 2>&1
+}
+
+# move_noticed TEXT PATTERN AWK: the same for the kernel that copies messages.
+move_noticed() {
+    awk "$3" "$work/move.ptx" >"$work/mutant.ptx"
+    if cmp -s "$work/move.ptx" "$work/mutant.ptx"; then
+        echo "nothing was changed" >"$work/out"
+        verdict 1 "messages: $1"
+        return
+    fi
+    if moves "$work/mutant.ptx" --cases 40; then
+        verdict 1 "messages: $1: is noticed"
+    else
+        grep -Eq -- "$2" "$work/out"
+        verdict $? "messages: $1: is noticed ($2)"
+    fi
+}
+
 target=$(sed -n 's/^\.target sm_\([0-9]*\).*/\1/p' "$ptx")
 if [ "${target:-0}" -lt 90 ]; then
     echo "1..0 # SKIP this nvcc makes no PTX of compute capability 9.0 and later: it is of ${target:-?}"
@@ -64,7 +85,20 @@ for protocol in simple ll ll128; do
     verdict $? "20 cases of $protocol"
 done
 
+awk '/^\.visible \.entry/ { skip = !/gpuring_move/ } !skip { print }' "$ptx" >"$work/move.ptx"
+moves "$work/move.ptx" --cases 200
+verdict $? "200 cases of messages that kernels copy"
+grep '^# ' "$work/out"
+
 # Check that faults are detected.
+order='neither is ordered|from before the store|is wrong'
+move_noticed "fences of one GPU" "$order" '{ sub(/fence\.acq_rel\.sys/, "fence.acq_rel.gpu"); print }'
+move_noticed "no fences" "$order" '{ sub(/fence\.acq_rel\.sys/, "// fence"); print }'
+move_noticed "signals that are read without acquire" "$order" \
+    '{ sub(/ld\.acquire\.sys/, "ld.relaxed.sys"); print }'
+move_noticed "signals and ends that are written for one GPU" "$order" \
+    '{ sub(/st\.relaxed\.sys/, "st.relaxed.gpu"); print }'
+move_noticed "no barrier before the fence" "$order|has accessed since" '!/bar\.sync/ { print }'
 cases "$work/few.ptx" --protocol ll128 --cases 40 --lines-any-order
 [ $? -eq 1 ] && grep -q 'reads data of a line whose flag is there' "$work/out"
 verdict $? "LL128 where lines of 128 bytes become visible in any order: is noticed"

@@ -148,8 +148,10 @@ unit_tests += \
     test/unit/test_device_contexts \
     test/unit/test_device_cuda \
     test/unit/test_kernel_counts \
+    test/unit/test_move \
     test/unit/test_standin
 test_unit_test_kernel_counts_LDADD = test/unit/libunit.la test/ptx/libptx.la libgpuring_kernels.la $(CMOCKA_LIBS)
+test_unit_test_move_LDADD = test/unit/libunit.la test/ptx/libptx.la $(CMOCKA_LIBS)
 test_unit_libunit_la_SOURCES += test/unit/cuda_ranks.c test/unit/cuda_ranks.h
 unit_needs += test/ptx/kernels.ptx test/standin/libcuda.la
 if GPURING_HAVE_VERBS
