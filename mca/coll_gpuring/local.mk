@@ -49,6 +49,7 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/device/cuda/graph.c \
     mca/coll_gpuring/device/cuda/launch.c \
     mca/coll_gpuring/device/cuda/linger.c \
+    mca/coll_gpuring/device/cuda/move.c \
     mca/coll_gpuring/device/cuda/nic.c \
     mca/coll_gpuring/device/cuda/order.c \
     mca/coll_gpuring/device/cuda/pointer.c

@@ -7,14 +7,19 @@
  * instead (capture.c), and may be instantiated once.
  */
 #include <stdlib.h>
+#include <string.h>
 
+#include "kernels/move.h"
 #include "kernels/work.h"
 #include "test/standin/standin.h"
 #include "test/standin/task.h"
 
 struct CUgraphNode_st {
     CUDA_KERNEL_NODE_PARAMS_v1 kernel;
-    struct gpuring_work work; /* its parameter */
+    union {
+        struct gpuring_work work;
+        struct gpuring_move move;
+    } parameter;
     int priority;
 };
 
@@ -93,7 +98,9 @@ static CUresult set(struct CUgraphNode_st *node, const CUDA_KERNEL_NODE_PARAMS_v
     STANDIN_REFUSE_IF(!standin_kernel_owned(kernel->func), CUDA_ERROR_INVALID_HANDLE,
                       "the kernel was loaded in another context");
     node->kernel = *kernel;
-    node->work = *(const struct gpuring_work *) kernel->kernelParams[0];
+    memcpy(&node->parameter, kernel->kernelParams[0],
+           standin_kernel_moves(kernel->func) ? sizeof node->parameter.move
+                                              : sizeof node->parameter.work);
     return CUDA_SUCCESS;
 }
 
@@ -156,7 +163,7 @@ CUresult cuGraphExecKernelNodeSetParams(CUgraphExec executable, CUgraphNode node
 
 CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream)
 {
-    void *arguments[] = {&executable->node.work};
+    void *arguments[] = {&executable->node.parameter};
 
     STANDIN_ENTER(graph_launch);
     STANDIN_NEED_OWNER(executable->owner);

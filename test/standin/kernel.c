@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "kernels/image.h"
+#include "kernels/move.h"
 #include "kernels/work.h"
 #include "test/standin/task.h"
 
@@ -60,6 +61,9 @@ static bool is_kernel(const char *name)
 {
     int number = 0;
 
+    if (strcmp(name, GPURING_MOVE_KERNEL) == 0) {
+        return true;
+    }
     while (number < GPURING_KERNELS && strcmp(name, gpuring_kernel_numbered(number)) != 0) {
         number++;
     }
@@ -194,6 +198,34 @@ bool standin_kernel_owned(CUfunction function)
     return standin_owned(function->owner);
 }
 
+bool standin_kernel_moves(CUfunction function)
+{
+    return strcmp(function->name, GPURING_MOVE_KERNEL) == 0;
+}
+
+static bool reaches_words(const uint64_t *words, uint32_t count)
+{
+    return reaches(words, count * sizeof *words);
+}
+
+/* Check a kernel that copies, and queue it. */
+static CUresult launch_move(CUstream stream, const CUDA_KERNEL_NODE_PARAMS_v1 *kernel)
+{
+    const struct gpuring_move *move = kernel->kernelParams[0];
+    uint32_t blocks = gpuring_move_blocks(move);
+
+    STANDIN_REFUSE_IF(!reaches(move->to, move->bytes) || !reaches(move->from, move->bytes) ||
+                          !reaches_words(move->ends, blocks) ||
+                          (move->awaited != NULL && !reaches_words(move->awaited, blocks)) ||
+                          (move->signals != NULL && !reaches_words(move->signals, blocks)),
+                      CUDA_ERROR_ILLEGAL_ADDRESS,
+                      "a copy refers to memory that its context does not reach");
+    if (kernel->gridDimX != blocks || kernel->blockDimX != GPURING_MOVE_THREADS) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    return standin_enqueue_move(stream, move);
+}
+
 CUresult standin_kernel_launch(CUstream stream, const CUDA_KERNEL_NODE_PARAMS_v1 *kernel,
                                int priority)
 {
@@ -206,11 +238,14 @@ CUresult standin_kernel_launch(CUstream stream, const CUDA_KERNEL_NODE_PARAMS_v1
     }
     STANDIN_REFUSE_IF(!standin_kernel_owned(kernel->func), CUDA_ERROR_INVALID_HANDLE,
                       "the kernel was loaded in another context");
+    STANDIN_REFUSE_IF(priority >= 0, CUDA_ERROR_INVALID_VALUE,
+                      "the kernel has no priority over others");
+    if (standin_kernel_moves(kernel->func)) {
+        return launch_move(stream, kernel);
+    }
     STANDIN_REFUSE_IF(
         !reaches_work(work), CUDA_ERROR_ILLEGAL_ADDRESS,
         "the work refers to memory that its context does not reach, or to another lane");
-    STANDIN_REFUSE_IF(priority >= 0, CUDA_ERROR_INVALID_VALUE,
-                      "the kernel has no priority over others");
     name = gpuring_kernel_name(work->type, work->op, work->protocol);
     if (kernel->gridDimX != work->nlanes || name == NULL || strcmp(name, kernel->func->name) != 0 ||
         kernel->blockDimX != gpuring_kernel_threads(work)) {
@@ -235,11 +270,11 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
                                          .kernelParams = arguments,
                                          .extra = extra};
     const struct gpuring_work *work = arguments[0];
+    bool endless;
 
     STANDIN_ENTER(launch);
     STANDIN_NEED_CONTEXT();
     /* Works in a stream of the application have its priority. */
-    return standin_kernel_launch(
-        stream, &kernel,
-        work->patience == GPURING_PATIENCE_ENDLESS ? -1 : standin_stream_priority(stream));
+    endless = !standin_kernel_moves(function) && work->patience == GPURING_PATIENCE_ENDLESS;
+    return standin_kernel_launch(stream, &kernel, endless ? -1 : standin_stream_priority(stream));
 }

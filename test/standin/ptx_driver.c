@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "kernels/image.h"
+#include "kernels/move.h"
 #include "kernels/work.h"
 #include "test/standin/standin.h"
 
@@ -117,20 +118,14 @@ static bool reach(void *context, uint64_t address, uint64_t *begin, uint64_t *en
     return standin_memory_range((void *) (uintptr_t) address, context, begin, end);
 }
 
-void standin_ptx_run(struct ptx_machine **machine, struct CUctx_st *context, const char *kernel,
-                     const struct gpuring_work *work)
+static void run(struct ptx_machine **machine, struct CUctx_st *context, struct ptx_launch launch)
 {
-    struct ptx_launch launch = {.kernel = kernel,
-                                .blocks = work->nlanes,
-                                .threads = gpuring_kernel_threads(work),
-                                .parameters = work,
-                                .bytes = sizeof *work,
-                                .seed = seed + (atomic_fetch_add(&launches, 1) << 20),
-                                .limit = LIMIT,
-                                .reach = reach,
-                                .context = context};
     struct ptx_fault fault = {.error = PTX_NO_MEMORY, .text = "no memory for the interpreter"};
 
+    launch.seed = seed + (atomic_fetch_add(&launches, 1) << 20);
+    launch.limit = LIMIT;
+    launch.reach = reach;
+    launch.context = context;
     if (*machine == NULL) {
         *machine = ptx_machine_create(program);
     }
@@ -141,4 +136,26 @@ void standin_ptx_run(struct ptx_machine **machine, struct CUctx_st *context, con
             fault.text, (unsigned long long) seed);
     standin_report("pid %d misuses a GPU: %s\n", (int) getpid(), fault.text);
     standin_break(code_of(fault.error));
+}
+
+void standin_ptx_run(struct ptx_machine **machine, struct CUctx_st *context, const char *kernel,
+                     const struct gpuring_work *work)
+{
+    run(machine, context,
+        (struct ptx_launch){.kernel = kernel,
+                            .blocks = work->nlanes,
+                            .threads = gpuring_kernel_threads(work),
+                            .parameters = work,
+                            .bytes = sizeof *work});
+}
+
+void standin_ptx_move(struct ptx_machine **machine, struct CUctx_st *context,
+                      const struct gpuring_move *move)
+{
+    run(machine, context,
+        (struct ptx_launch){.kernel = GPURING_MOVE_KERNEL,
+                            .blocks = gpuring_move_blocks(move),
+                            .threads = GPURING_MOVE_THREADS,
+                            .parameters = move,
+                            .bytes = sizeof *move});
 }

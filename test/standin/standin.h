@@ -101,6 +101,7 @@ enum standin_call {
         STANDIN_CALLS
 };
 
+struct gpuring_move;
 struct gpuring_work;
 
 /* Objects that belong to a context and end with it. Memory is handled separately. */
@@ -223,8 +224,11 @@ CUresult standin_kernel_launch(CUstream stream, const CUDA_KERNEL_NODE_PARAMS_v1
                                int priority);
 /* Return true if the kernel was loaded in the current context. */
 bool standin_kernel_owned(CUfunction function);
+/* Return true if the kernel is gpuring_move. */
+bool standin_kernel_moves(CUfunction function);
 /* task.c: queue a kernel. */
 CUresult standin_enqueue(CUstream stream, const char *kernel, const struct gpuring_work *work);
+CUresult standin_enqueue_move(CUstream stream, const struct gpuring_move *move);
 
 /* ptx_driver.c: return true if kernels are interpreted from PTX; return true if the PTX is invalid,
  * which has been reported; run a kernel. A fault of a kernel breaks the context, as on a GPU. */
@@ -233,6 +237,8 @@ bool standin_ptx(void);
 bool standin_ptx_refused(void);
 void standin_ptx_run(struct ptx_machine **machine, struct CUctx_st *context, const char *kernel,
                      const struct gpuring_work *work);
+void standin_ptx_move(struct ptx_machine **machine, struct CUctx_st *context,
+                      const struct gpuring_move *move);
 
 /* context.c */
 enum {

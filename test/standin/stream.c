@@ -126,7 +126,7 @@ static CUresult append(CUstream stream, struct standin_task description)
     *stream->last = task;
     stream->last = &task->next;
     stream->queued++;
-    atomic_fetch_add(&stream->waiting, task->kind == TASK_KERNEL);
+    atomic_fetch_add(&stream->waiting, task->kind == TASK_KERNEL || task->kind == TASK_MOVE);
     stream->late = stream->late || task->late;
     pthread_cond_broadcast(&stream->change);
     pthread_mutex_unlock(&stream->lock);

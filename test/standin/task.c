@@ -16,6 +16,8 @@
 
 #include "kernels/work.h"
 
+static _Atomic(long long) copied; /* bytes of all copies */
+
 static uint64_t now_ns(void)
 {
     struct timespec time;
@@ -274,6 +276,60 @@ static void run_kernel(const struct standin_task *task, struct ptx_machine **mac
     free(task->work);
 }
 
+/* Copy the part of a block, or wait until the patience ends at `end`. Return true if it was
+ * copied. */
+static bool move_block(const struct gpuring_move *move, uint32_t block, uint64_t end)
+{
+    uint64_t first, bytes = gpuring_move_part(move, block, &first);
+
+    while (move->awaited != NULL &&
+           __atomic_load_n(&move->awaited[block], __ATOMIC_ACQUIRE) != move->number) {
+        if (now_ns() >= end) {
+            return false;
+        }
+        sched_yield();
+    }
+    memcpy(move->to + first, move->from + first, bytes);
+    if (imported(move->from) && bytes > 0 && standin_corrupts()) {
+        move->to[first] ^= 1;
+    }
+    if (move->signals != NULL) {
+        __atomic_store_n(&move->signals[block], move->number, __ATOMIC_RELEASE);
+    }
+    return true;
+}
+
+static void move_on_host(const struct gpuring_move *move)
+{
+    uint64_t end = now_ns() + move->patience;
+
+    for (uint32_t i = 0; i < gpuring_move_blocks(move); i++) {
+        uint64_t word = gpuring_move_end(move->number, move_block(move, i, end));
+
+        __atomic_store_n(&move->ends[i], word, __ATOMIC_RELEASE);
+    }
+}
+
+static void run_move(const struct standin_task *task, struct ptx_machine **machine,
+                     struct CUctx_st *context, atomic_int *waiting)
+{
+    int gpu = gpu_acquire();
+
+    if (standin_slow_us() > 0) {
+        usleep((useconds_t) standin_slow_us());
+    }
+    if (standin_late_read_us() > 0 && imported(task->move.from)) {
+        usleep((useconds_t) standin_late_read_us());
+    }
+    atomic_fetch_sub(waiting, 1);
+    if (standin_ptx()) {
+        standin_ptx_move(machine, context, &task->move);
+    } else {
+        move_on_host(&task->move);
+    }
+    gpu_release(gpu);
+}
+
 #define TURN_BYTES (32 << 10) /* smaller copies are delayed by GPURING_STANDIN_TURN_US */
 
 static void run_copy(const struct standin_task *task)
@@ -317,6 +373,9 @@ void standin_task_run(const struct standin_task *task, struct ptx_machine **mach
     case TASK_KERNEL:
         run_kernel(task, machine, context, waiting);
         break;
+    case TASK_MOVE:
+        run_move(task, machine, context, waiting);
+        break;
     case TASK_WAIT: /* stream.c has already waited */
         break;
     }
@@ -333,6 +392,12 @@ CUresult standin_enqueue(CUstream stream, const char *kernel, const struct gpuri
     *copy = *work;
     return standin_stream_queue(
         stream, (struct standin_task){.kind = TASK_KERNEL, .work = copy, .kernel = kernel});
+}
+
+CUresult standin_enqueue_move(CUstream stream, const struct gpuring_move *move)
+{
+    atomic_fetch_add(&copied, (long long) move->bytes);
+    return standin_stream_queue(stream, (struct standin_task){.kind = TASK_MOVE, .move = *move});
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr pointer, unsigned char value, size_t bytes, CUstream stream)
@@ -356,8 +421,6 @@ CUresult cuMemsetD8Async(CUdeviceptr pointer, unsigned char value, size_t bytes,
  * address itself, but only for memory of cuMemAlloc.
  */
 #define OUT_OF_REACH "beyond the end of an allocation, or of another context"
-
-static _Atomic(long long) copied;
 
 long long gpuring_standin_copied(void)
 {

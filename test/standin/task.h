@@ -5,9 +5,10 @@
 #define GPURING_STANDIN_TASK_H
 
 #include "kernels/image.h"
+#include "kernels/move.h"
 #include "test/standin/standin.h"
 
-enum standin_task_kind { TASK_COPY, TASK_SET, TASK_KERNEL, TASK_WAIT };
+enum standin_task_kind { TASK_COPY, TASK_SET, TASK_KERNEL, TASK_MOVE, TASK_WAIT };
 
 struct standin_task {
     enum standin_task_kind kind;
@@ -20,6 +21,7 @@ struct standin_task {
     unsigned char value;
     struct gpuring_work *work; /* copy of the parameters of a kernel */
     const char *kernel;        /* name of a kernel */
+    struct gpuring_move move;  /* parameters of gpuring_move */
     int ms;                    /* delay of a copy */
     CUstream after;            /* for waits: wait until this stream has finished `position` tasks */
     uint64_t position;

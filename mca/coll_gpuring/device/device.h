@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/move.h"
 #include "kernels/work.h"
 
 struct gpuring_device; /* an opened device of a process */
@@ -194,6 +195,14 @@ struct gpuring_device_ops {
      * or an error. launch follows the application's default stream. */
     int (*launch)(struct gpuring_stream *stream, struct gpuring_work *work);
     int (*poll)(struct gpuring_stream *stream, struct gpuring_work *work);
+    /* Optional. Start a copy by a kernel (kernels/move.h), which follows the application's default
+     * stream. The kernel can access the memory that `reaches` accepts. moved returns GPURING_AGAIN
+     * until all blocks have stored their ends, and otherwise GPURING_OK or an error. Until then,
+     * *move stays unchanged, and nothing else is started on the stream. moves returns false if
+     * prepare has not loaded the kernel, or if the host could not detect its end. */
+    bool (*moves)(const struct gpuring_device *device);
+    int (*move)(struct gpuring_stream *stream, const struct gpuring_move *move);
+    int (*moved)(struct gpuring_stream *stream, const struct gpuring_move *move);
     /* Wait for copies, or for an abandoned work. The driver limits the time. */
     int (*synchronize)(struct gpuring_stream *stream);
 

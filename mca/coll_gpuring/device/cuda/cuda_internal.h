@@ -34,6 +34,7 @@ struct gpuring_device {
     int slow_copies;          /* atomic: weight of slow copies, see cuda_copy.c */
     CUmodule module;          /* the kernels, loaded at wire-up */
     CUfunction functions[GPURING_KERNELS]; /* loaded at wire-up, then constant; NULL: not loaded */
+    CUfunction move;                       /* the same of the kernel that copies, see move.c */
     CUstream uploads;                      /* for memset and upload */
     pthread_mutex_t lock;                  /* guards module and functions while they are loaded */
 };
@@ -169,9 +170,10 @@ int gpuring_cuda_copy_runs(struct gpuring_stream *stream, const void *user, cons
 int gpuring_cuda_copied(struct gpuring_stream *stream);
 int gpuring_cuda_synchronize(struct gpuring_stream *stream);
 
-/* device/cuda/graph.c: launch the kernel of a work in the stream's context. */
-CUresult gpuring_cuda_graph_launch(struct gpuring_stream *stream, struct gpuring_work *work,
-                                   CUfunction function);
+/* device/cuda/graph.c: launch a kernel with one parameter in the stream's context, which is
+ * current. stream->launch_seq is the number of this launch. */
+CUresult gpuring_cuda_graph_launch(struct gpuring_stream *stream, CUfunction function,
+                                   uint32_t blocks, uint32_t threads, const void *parameter);
 /* Release the stream's graph. */
 void gpuring_cuda_graph_destroy(const struct gpuring_stream *stream);
 
@@ -201,6 +203,16 @@ void gpuring_cuda_linger_end(struct gpuring_stream *stream);
 int gpuring_cuda_prepare(struct gpuring_device *device);
 int gpuring_cuda_launch(struct gpuring_stream *stream, struct gpuring_work *work);
 int gpuring_cuda_poll(struct gpuring_stream *stream, struct gpuring_work *work);
+/* Query the driver whether all work of the stream has ended, or for an error. */
+int gpuring_cuda_query(struct gpuring_stream *stream);
+/* Report a kernel that the driver no longer runs, but that has not stored its end. Returns
+ * GPURING_ERR_IO. */
+int gpuring_cuda_kernel_lost(void);
+
+/* device/cuda/move.c */
+bool gpuring_cuda_moves(const struct gpuring_device *device);
+int gpuring_cuda_move(struct gpuring_stream *stream, const struct gpuring_move *move);
+int gpuring_cuda_moved(struct gpuring_stream *stream, const struct gpuring_move *move);
 
 /* device/cuda/enqueue.c */
 int gpuring_cuda_stream_owner(void *stream, struct gpuring_pointer *owner);

@@ -69,24 +69,23 @@ static bool prepare_graph(struct gpuring_stream *stream, const CUDA_KERNEL_NODE_
     return !stream->plain;
 }
 
-CUresult gpuring_cuda_graph_launch(struct gpuring_stream *stream, struct gpuring_work *work,
-                                   CUfunction function)
+CUresult gpuring_cuda_graph_launch(struct gpuring_stream *stream, CUfunction function,
+                                   uint32_t blocks, uint32_t threads, const void *parameter)
 {
     const struct gpuring_cuda_driver *driver = stream->device->driver;
-    void *arguments[] = {work}; /* the driver copies it */
+    void *arguments[] = {(void *) (uintptr_t) parameter}; /* the driver copies it */
     CUDA_KERNEL_NODE_PARAMS_v1 kernel = {.func = function,
-                                         .gridDimX = work->nlanes,
+                                         .gridDimX = blocks,
                                          .gridDimY = 1,
                                          .gridDimZ = 1,
-                                         .blockDimX = gpuring_kernel_threads(work),
+                                         .blockDimX = threads,
                                          .blockDimY = 1,
                                          .blockDimZ = 1,
                                          .kernelParams = arguments};
 
-    return prepare_graph(stream, &kernel)
-               ? driver->graph_launch(stream->executable, stream->stream)
-               : driver->launch(function, kernel.gridDimX, 1, 1, kernel.blockDimX, 1, 1, 0,
-                                stream->stream, arguments, NULL);
+    return prepare_graph(stream, &kernel) ? driver->graph_launch(stream->executable, stream->stream)
+                                          : driver->launch(function, blocks, 1, 1, threads, 1, 1, 0,
+                                                           stream->stream, arguments, NULL);
 }
 
 void gpuring_cuda_graph_destroy(const struct gpuring_stream *stream)

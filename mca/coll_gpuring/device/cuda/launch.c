@@ -78,6 +78,9 @@ int gpuring_cuda_prepare(struct gpuring_device *device)
             status = load_function(device, gpuring_kernel_numbered(i), &device->functions[i]);
         }
     }
+    if (status == GPURING_OK && device->move == NULL) {
+        status = load_function(device, GPURING_MOVE_KERNEL, &device->move);
+    }
     pthread_mutex_unlock(&device->lock);
     gpuring_cuda_leave(device);
     return status;
@@ -92,7 +95,9 @@ static CUresult launch_kernel(struct gpuring_stream *stream, struct gpuring_work
     work->launch_seq = ++stream->launch_seq;
     stream->asked = gpuring_now_ns();
     gpuring_cuda_linger_launch(stream, work);
-    return result != CUDA_SUCCESS ? result : gpuring_cuda_graph_launch(stream, work, function);
+    return result != CUDA_SUCCESS ? result
+                                  : gpuring_cuda_graph_launch(stream, function, work->nlanes,
+                                                              gpuring_kernel_threads(work), work);
 }
 
 static int enter_and_launch(struct gpuring_stream *stream, struct gpuring_work *work, bool follow)
@@ -158,28 +163,36 @@ static int lanes_status(const struct gpuring_work *work)
     return status;
 }
 
-/* Query the driver for an error, because the kernel has not stored its end for a long time. */
-static int ask_driver(struct gpuring_stream *stream, const struct gpuring_work *work)
+int gpuring_cuda_query(struct gpuring_stream *stream)
 {
     struct gpuring_device *device = stream->device;
     int status = gpuring_cuda_enter(device);
 
-    if (status != GPURING_OK) {
-        return status;
+    if (status == GPURING_OK) {
+        status = gpuring_cuda_check_stream(
+            device, device->driver->stream_query(stream->stream),
+            "run a kernel; the GPU reports an error of an earlier launch");
+        gpuring_cuda_leave(device);
     }
-    status =
-        gpuring_cuda_check_stream(device, device->driver->stream_query(stream->stream),
-                                  "run a kernel; the GPU reports an error of an earlier launch");
-    gpuring_cuda_leave(device);
+    return status;
+}
+
+int gpuring_cuda_kernel_lost(void)
+{
+    gpuring_error("[kernel-lost] a kernel has ended without a sign in host memory: the memory was "
+                  "unmapped, or the GPU was reset; restart the job");
+    return GPURING_ERR_IO;
+}
+
+/* Query the driver for an error, because the kernel has not stored its end for a long time. */
+static int ask_driver(struct gpuring_stream *stream, const struct gpuring_work *work)
+{
+    int status = gpuring_cuda_query(stream);
+
     if (status == GPURING_OK && gpuring_cuda_linger_missed(stream)) {
         return GPURING_AGAIN; /* the kernel has ended before it could take the work */
     }
-    if (status == GPURING_OK && !lanes_left(work)) {
-        gpuring_error("[kernel-lost] a kernel has ended without a sign in host memory: the "
-                      "memory was unmapped, or the GPU was reset; restart the job");
-        return GPURING_ERR_IO;
-    }
-    return status;
+    return status == GPURING_OK && !lanes_left(work) ? gpuring_cuda_kernel_lost() : status;
 }
 
 int gpuring_cuda_poll(struct gpuring_stream *stream, struct gpuring_work *work)
