@@ -122,6 +122,9 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
     SIZE(p2p_rendezvous, 1048576, 4, LOCAL, 0, 1099511627776,                                      \
          "Smallest message in bytes from contiguous GPU memory that is sent in chunks between "    \
          "nodes; within a node at most 16 KiB; 0: all messages are staged whole")                  \
+    SIZE(p2p_kernels, 1048576, 5, LOCAL, 0, 1048576,                                               \
+         "Largest message in bytes between GPUs of a node that kernels copy; the driver copies "   \
+         "larger ones; 0: none")                                                                   \
     TEXT(topo_file, "", 3, LOCAL,                                                                  \
          "File with the topology of the node (XML as NCCL dumps it), read instead of detecting "   \
          "the topology")                                                                           \

@@ -22,6 +22,7 @@
     X(staged, "Collective calls on GPU memory that were staged through host memory")             \
     X(staged_messages, "Point-to-point sends and receives that were staged through host memory") \
     X(direct_messages, "Point-to-point messages received from another GPU's memory directly")    \
+    X(kernel_messages, "Of the directly received messages, those that a kernel copied")          \
     X(chunked_messages, "Point-to-point messages received in chunks through host memory")        \
     X(bytes, "Bytes of the vectors of the operations that coll/gpuring ran")                     \
     GPURING_ALGORITHMS(GPURING_PVAR_OF_ALGORITHM, X)                                             \

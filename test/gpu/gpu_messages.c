@@ -4,8 +4,8 @@
  * gpu_messages BYTES...: compare messages between the device memory of two ranks with staging by
  * hand: a copy to pinned host memory, the message, and a copy to the device. The time of a message
  * is half of a round trip. Run it with mpirun and coll/gpuring. Prints rows of a Markdown table:
- * the path that the component used according to its counters (direct, chunks or staged), bytes,
- * microseconds of both (medians), their ratio, and GB/s. Fails if data is wrong.
+ * the path that the component used according to its counters (kernel, direct, chunks or staged),
+ * bytes, microseconds of both (medians), their ratio, and GB/s. Fails if data is wrong.
  */
 #include "test/mpi/harness.h"
 
@@ -86,16 +86,17 @@ static double measure(void (*run)(size_t, int), size_t bytes)
     return gpu_median(times, rounds) * 1e6;
 }
 
-static const char *way(long long direct, long long chunked)
+static const char *way(long long kernel, long long direct, long long chunked)
 {
-    return harness_pvar("coll_gpuring_direct_messages") > direct     ? "direct"
+    return harness_pvar("coll_gpuring_kernel_messages") > kernel     ? "kernel"
+           : harness_pvar("coll_gpuring_direct_messages") > direct   ? "direct"
            : harness_pvar("coll_gpuring_chunked_messages") > chunked ? "chunks"
                                                                      : "staged";
 }
 
 static void row(size_t bytes)
 {
-    long long direct, chunked;
+    long long kernel, direct, chunked;
     double ours, hand;
     int bad = 0;
 
@@ -105,11 +106,12 @@ static void row(size_t bytes)
         bad += wrong(on_device, bytes, i);
     }
     ours = measure(on_device, bytes);
+    kernel = harness_pvar("coll_gpuring_kernel_messages");
     direct = harness_pvar("coll_gpuring_direct_messages");
     chunked = harness_pvar("coll_gpuring_chunked_messages");
     bad += wrong(on_device, bytes, 99);
     if (harness_rank == 1) {
-        const char *last = way(direct, chunked);
+        const char *last = way(kernel, direct, chunked);
 
         hand = measure(by_hand, bytes);
         printf("| %s | %zu | %.1f | %.1f | %.2f | %.1f |\n", last, bytes, ours, hand, hand / ours,

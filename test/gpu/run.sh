@@ -562,6 +562,15 @@ measure_messages() { # SIZE...
         "messages staged as a whole (p2p_rendezvous=0)" 2 test/gpu/gpu_messages "$@"
 }
 
+# Measure messages that kernels copy, against copies by the driver. Ranks on one GPU need MPS for both.
+measure_kernels() {
+    # shellcheck disable=SC2086
+    mpi_step way-kernels 300 "messages copied by kernels, with MPS" 2 test/gpu/gpu_messages $kernels
+    # shellcheck disable=SC2086
+    OMPI_MCA_coll_gpuring_p2p_kernels=0 mpi_step way-driver 300 \
+        "messages copied by the driver (p2p_kernels=0), with MPS" 2 test/gpu/gpu_messages $kernels
+}
+
 # Measure what following the default stream costs: small calls with each value of the parameter.
 measure_default_stream() {
     for value in none warn wait; do
@@ -671,9 +680,10 @@ with_mpi() {
             python_arrays
         fi
     fi
+    kernels="16384 32768 65536 131072 262144 524288 1048576"
     large="1048576 4194304 16777216 67108864 268435456" messages=$large stream_calls=2000
     if [ -n "$dry" ]; then
-        large=65536 messages=5000000 stream_calls=20
+        large=65536 messages=5000000 kernels=65536 stream_calls=20
     elif [ -n "$first" ]; then
         large=268435456 messages="1048576 67108864"
     fi
@@ -684,6 +694,9 @@ with_mpi() {
         measure large "large vectors against staging by hand" $large
         # shellcheck disable=SC2086
         measure_messages 8 65536 $messages
+        if [ -n "$dry" ] || ! under_mps measure_kernels; then
+            measure_kernels
+        fi
         # Without MPS these calls are staged.
         if [ -n "$dry" ] || ! under_mps measure_default_stream; then
             measure_default_stream
@@ -746,9 +759,10 @@ write_report() {
     if [ -e "$work/log/way-direct" ]; then
         printf '\n## Messages between device memory, 2 ranks on one GPU\n\n'
         echo "By hand: a copy to pinned memory, the message, a copy. Median of half of the round trips."
+        echo "The rows from \"kernel\" on are with MPS, by kernels and then by the driver."
         printf '\n| way | bytes | gpuring us | by hand us | by hand / gpuring | GB/s |\n'
         echo '|---|--:|--:|--:|--:|--:|'
-        for way in direct chunks staged; do
+        for way in direct chunks staged kernels driver; do
             [ ! -e "$work/log/way-$way" ] || grep -h '^| ' "$work/log/way-$way"
         done
     fi

@@ -30,7 +30,8 @@ static void open_pvars(void)
     static const char *const names[] = {
         "calls",           "fallbacks",       "staged",           "bytes",       "calls_ring",
         "calls_tree",      "calls_direct",    "net_bytes",        "net_retries", "wireups",
-        "staged_messages", "direct_messages", "chunked_messages", "resumed",     "reused"};
+        "staged_messages", "direct_messages", "chunked_messages", "resumed",     "reused",
+        "kernel_messages"};
     int provided, index, count;
 
     if (MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS ||

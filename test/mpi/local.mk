@@ -55,6 +55,7 @@ mpi_test_programs = \
     test/mpi/p2p_cases \
     test/mpi/p2p_consent \
     test/mpi/p2p_faults \
+    test/mpi/p2p_kernels \
     test/mpi/p2p_offers \
     test/mpi/p2p_soak \
     test/mpi/processes \
@@ -122,6 +123,7 @@ test_mpi_p2p_LDADD = $(mpi_test_libs)
 test_mpi_p2p_cases_LDADD = $(mpi_test_libs)
 test_mpi_p2p_consent_LDADD = $(mpi_test_libs)
 test_mpi_p2p_faults_LDADD = $(mpi_test_libs)
+test_mpi_p2p_kernels_LDADD = $(mpi_test_libs)
 test_mpi_p2p_offers_LDADD = $(mpi_test_libs)
 test_mpi_p2p_soak_LDADD = $(mpi_test_libs)
 test_mpi_processes_LDADD = $(mpi_test_libs)

@@ -454,8 +454,8 @@ static bool went(const long long *before, int staged, int direct, int chunked)
     return false;
 }
 
-/* A short message is staged. The large one after it is copied directly, and one of medium length
- * uses slots, too. */
+/* A short message is staged. The large one after it is copied directly, and so is one of medium
+ * length. */
 static void first(void)
 {
     long long before[3];
@@ -481,8 +481,8 @@ static void first(void)
     } else {
         MPI_Recv(gpu, LARGE, MPI_INT, other, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     }
-    harness_check(holds(gpu, true, sends ? LARGE : MEDIUM, 10, -1) && went(before, 0, 0, !sends),
-                  "nor is one of 64 KiB, which uses slots in host memory");
+    harness_check(holds(gpu, true, sends ? LARGE : MEDIUM, 10, -1) && went(before, 0, !sends, 0),
+                  "nor is one of 64 KiB");
 }
 
 /* Send `n` ints to this rank, to receive up to `limit` of them in a buffer. */

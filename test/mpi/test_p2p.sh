@@ -114,6 +114,34 @@ for fault in cuIpcGetMemHandle=1:801 cuIpcOpenMemHandle_v2=1:217; do
     check "$fault: the log says so" says '\[p2p-by-host\] '
     check "$fault: and nothing is kept" lines_only 'never calls'
 done
+
+# Messages that kernels copy. The stand-in's threads may need longer than the default patience.
+kernels() { # RANKS MODE TEXT
+    mpi 120 "$1" p2p_kernels "$2"
+    adopt_as_one "kernels: $3"
+}
+export OMPI_MCA_coll_gpuring_patience=1000000
+kernels 2 all "all messages"
+kernels 4 all "all messages, 4 ranks"
+GPURING_STANDIN_GPUS=1 kernels 2 all "on one GPU with MPS"
+GPURING_STANDIN_GPUS=1 GPURING_STANDIN_MPS=0 kernels 2 none "on one GPU without MPS"
+GPURING_STANDIN_CONCURRENT=0 kernels 2 none "the driver must report the end of kernels"
+OMPI_MCA_coll_gpuring_p2p_level=PHB kernels 2 none "coll_gpuring_p2p_level"
+OMPI_MCA_coll_gpuring_p2p_kernels=0 kernels 2 none "coll_gpuring_p2p_kernels"
+for fault in corrupt=1 nopeer=1; do
+    GPURING_STANDIN_FAULTS=$fault kernels 2 none "$fault"
+done
+GPURING_STANDIN_FAULTS=late-reads=3000 kernels 2 all "the receiver's kernels begin late"
+for fault in cuModuleLoadData=1:218 cuFuncLoad=1:500; do
+    GPURING_STANDIN_FAULTS=$fault kernels 2 none "$fault"
+done
+unset OMPI_MCA_coll_gpuring_patience
+GPURING_STANDIN_GPUS=1 kernels 2 late "the sender's kernel waits for the default stream"
+for fault in cuLaunchKernel=3:719 cuGraphLaunch=2:719; do
+    : >"$work/half"
+    GPURING_STANDIN_REPORT="$work/half" GPURING_STANDIN_FAULTS=$fault kernels 2 fails "$fault"
+    check "$fault: nothing is kept" lines_only 'never calls'
+done
 mpi 120 11 p2p_offers crowd
 adopt_as_one "offers: from one process to 10"
 OMPI_MCA_coll_gpuring_p2p_level=PHB mpi 60 2 p2p_offers chunks

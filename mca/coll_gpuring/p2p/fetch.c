@@ -18,6 +18,10 @@
 
 #define WINDOW 4 /* receives of chunks that are posted ahead */
 
+/* Maximum number of kernels that wait for senders, each with up to GPURING_MOVE_BLOCKS blocks. The
+ * GPU must have room for the kernels of the sends, for which other processes wait. */
+#define MOVERS 8
+
 /* The phases from the offer to the end of the data. */
 enum phase {
     NEW,
@@ -45,6 +49,9 @@ struct gpuring_p2p_fetch {
     int32_t buffer;                        /* index of a buffer in `slots`; -1: none */
     uint64_t taken;                        /* number of slots that were copied */
     bool copying;
+    bool decided; /* whether a kernel copies the only slot */
+    bool moving;  /* the kernel runs */
+    struct gpuring_move move;
     struct gpuring_p2p_watch watch;
     struct gpuring_list node; /* of `coming` */
 
@@ -214,6 +221,40 @@ static void open_stream(struct gpuring_p2p_fetch *self)
     }
 }
 
+/* Return true if the sender has reserved a buffer for the message. */
+static bool has_buffer(struct gpuring_p2p_fetch *self)
+{
+    if (self->buffer < 0) {
+        self->buffer = gpuring_p2p_slots_find(self->slots, self->offer.sending);
+        if (self->buffer >= 0) {
+            open_stream(self);
+        }
+    }
+    return self->buffer >= 0;
+}
+
+/* Kernels of this process that copy messages now. Only advance uses it. */
+static int movers;
+
+/* Once the sender has reserved a buffer, start a kernel that waits for the sender's kernel, if both
+ * can copy the message. Otherwise the driver copies it later. */
+static void start_move(struct gpuring_p2p_fetch *self)
+{
+    if (self->decided || !has_buffer(self)) {
+        return;
+    }
+    self->decided = true;
+    if (movers == MOVERS || self->gpu == NULL || self->bytes != self->offer.bytes ||
+        self->status != GPURING_OK || !gpuring_p2p_slots_kernel(self->slots) ||
+        !gpuring_p2p_flow(self->slots, self->buffer)->kernel) {
+        return;
+    }
+    self->move = gpuring_p2p_move(self->slots, self->buffer, self->bytes, false);
+    self->move.to = (uint8_t *) self->gpu;
+    self->moving = gpuring_process.device_ops->move(self->stream, &self->move) == GPURING_OK;
+    movers += self->moving;
+}
+
 /* Answer the offer. If the data is sent in chunks, do this when it is the message's turn. */
 static enum phase fetch_answer(struct gpuring_p2p_fetch *self)
 {
@@ -222,6 +263,9 @@ static enum phase fetch_answer(struct gpuring_p2p_fetch *self)
     }
     self->answer.sending = self->offer.sending;
     self->answer.bytes = self->status == GPURING_OK ? self->bytes : 0;
+    if (self->answer.slots) {
+        start_move(self); /* before the answer, because no process waits for the answer */
+    }
     send_answer(self);
     if (self->answer.bytes == 0) {
         return ENDED;
@@ -319,10 +363,31 @@ static bool fetch_copied(struct gpuring_p2p_fetch *self)
     return status != GPURING_AGAIN;
 }
 
+/* Return true if the kernel has ended. If one of its blocks has run out of patience, the driver
+ * copies the message when the sender has reported the slot. */
+static bool fetch_moved(struct gpuring_p2p_fetch *self)
+{
+    int status = gpuring_process.device_ops->moved(self->stream, &self->move);
+
+    if (status == GPURING_AGAIN) {
+        return false;
+    }
+    self->moving = false;
+    movers--;
+    if (status != GPURING_OK) {
+        self->status = status;
+    } else if (gpuring_move_copied(&self->move)) {
+        self->arrived = self->bytes;
+        gpuring_pvar_add(GPURING_PVAR_kernel_messages, 1);
+    }
+    return true;
+}
+
 /* Copy the data of a slot to the user's buffer, or start to. */
 static void take_slot(struct gpuring_p2p_fetch *self, size_t bytes)
 {
-    const char *slot = gpuring_p2p_slot(self->slots, self->buffer, self->taken);
+    const char *slot = gpuring_p2p_slot(self->slots, self->buffer, self->taken) +
+                       gpuring_p2p_flow(self->slots, self->buffer)->lead;
 
     if (self->gpu == NULL) {
         memcpy(self->landing + self->arrived, slot, bytes);
@@ -331,18 +396,6 @@ static void take_slot(struct gpuring_p2p_fetch *self, size_t bytes)
             gpuring_process.device_ops->copy(self->stream, self->gpu + self->arrived, slot, bytes);
     }
     self->copying = true;
-}
-
-/* Return true if the sender has reserved a buffer for the message. */
-static bool has_buffer(struct gpuring_p2p_fetch *self)
-{
-    if (self->buffer < 0) {
-        self->buffer = gpuring_p2p_slots_find(self->slots, self->offer.sending);
-        if (self->buffer >= 0) {
-            open_stream(self);
-        }
-    }
-    return self->buffer >= 0;
 }
 
 static enum phase wait_for_sender(struct gpuring_p2p_fetch *self)
@@ -360,7 +413,8 @@ static enum phase take_slots(struct gpuring_p2p_fetch *self)
     size_t unit = gpuring_p2p_slot_bytes(self->slots);
     struct gpuring_p2p_flow *flow;
 
-    if (!has_buffer(self)) {
+    start_move(self);
+    if (self->buffer < 0) {
         return wait_for_sender(self);
     }
     flow = gpuring_p2p_flow(self->slots, self->buffer);
@@ -368,7 +422,11 @@ static enum phase take_slots(struct gpuring_p2p_fetch *self)
         size_t left = self->bytes - self->arrived;
         size_t bytes = left < unit ? left : unit;
 
-        if (self->copying) {
+        if (self->moving) {
+            if (!fetch_moved(self)) {
+                return SLOTS;
+            }
+        } else if (self->copying) {
             if (!fetch_copied(self)) {
                 return SLOTS;
             }
@@ -455,6 +513,10 @@ int gpuring_p2p_fetch_advance(struct gpuring_p2p_fetch *self)
 void gpuring_p2p_fetch_free(struct gpuring_p2p_fetch *self)
 {
     if (self != NULL) {
+        if (self->moving) { /* MPI_Finalize ends the message */
+            (void) gpuring_process.device_ops->synchronize(self->stream);
+            movers--;
+        }
         gpuring_stage_stream_put(self->stream);
         free(self->own);
         free(self);

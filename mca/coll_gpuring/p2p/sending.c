@@ -15,10 +15,6 @@
 
 #define BUFFERS 4 /* of chunks: one is filled while up to three are sent */
 
-/* Smaller messages use slots in host memory: a copy between a GPU and the host takes less time than
- * one within a GPU or between GPUs (doc/results/gpu.md). */
-#define GPU_LEAST ((size_t) 128 << 10)
-
 /* A receive of an answer. */
 struct awaited {
     struct gpuring_p2p_answer answer;
@@ -53,6 +49,10 @@ struct gpuring_p2p_sending {
     enum gpuring_p2p_place place;          /* of `slots` */
     const struct gpuring_p2p_slots *slots; /* NULL: not offered */
     int32_t buffer;                        /* index in these; -1: none */
+    uint32_t lead;                         /* offset of the data in a slot */
+    bool kernel;                           /* a kernel fills the slot */
+    bool moving;                           /* it runs */
+    struct gpuring_move move;
     struct gpuring_stage_bounce *bounce;
     struct gpuring_stream *stream;
     ompi_request_t *sends[BUFFERS];
@@ -69,14 +69,17 @@ static void find_slots(struct gpuring_p2p_sending *self)
                                        ? gpuring_p2p_peer_place(self->peer)
                                        : GPURING_P2P_NONE;
 
-    if (place == GPURING_P2P_GPU &&
-        ((self->bytes < GPU_LEAST && self->bytes < gpuring_params.p2p_rendezvous) ||
-         !gpuring_p2p_slots_reach(self->gpu))) {
+    if (place == GPURING_P2P_GPU && !gpuring_p2p_slots_reach(self->gpu)) {
         place = GPURING_P2P_HOST;
     }
     while (place > GPURING_P2P_NONE && self->slots == NULL) {
         self->place = place;
         self->slots = gpuring_p2p_slots_open(place--, &self->wire.offer.shared);
+    }
+    self->kernel = self->slots != NULL && self->bytes <= gpuring_params.p2p_kernels &&
+                   gpuring_p2p_slots_kernel(self->slots);
+    if (self->kernel) {
+        self->lead = (uint32_t) ((uintptr_t) self->gpu % GPURING_MOVE_PACK);
     }
 }
 
@@ -168,12 +171,15 @@ static void open_stream(struct gpuring_p2p_sending *self)
 /* Return true if no copy is running. */
 static bool sending_copied(struct gpuring_p2p_sending *self)
 {
-    int status = self->copying ? gpuring_process.device_ops->copied(self->stream) : GPURING_OK;
+    const struct gpuring_device_ops *ops = gpuring_process.device_ops;
+    int status = self->moving    ? ops->moved(self->stream, &self->move)
+                 : self->copying ? ops->copied(self->stream)
+                                 : GPURING_OK;
 
     if (status == GPURING_AGAIN) {
         return false;
     }
-    self->copying = false;
+    self->copying = self->moving = false;
     if (status != GPURING_OK) {
         self->status = status;
         gpuring_p2p_message_copy_failed(self->bytes, status);
@@ -201,20 +207,43 @@ static void start_copy(struct gpuring_p2p_sending *self, char *to, size_t bytes)
     }
 }
 
-/* Fill slots while some are free. Reserve a buffer of slots before, if the message has none. */
+/* Reserve a buffer of slots, if the message has none. Return false if none is free. */
+static bool reserve_slots(struct gpuring_p2p_sending *self)
+{
+    struct gpuring_p2p_flow use = {
+        .sending = (uintptr_t) self, .lead = self->lead, .kernel = self->kernel};
+
+    if (self->buffer < 0) {
+        self->buffer = gpuring_p2p_slots_lend(self->place, &use, self->phase == SLOTS);
+        if (self->buffer >= 0) {
+            open_stream(self);
+        }
+    }
+    return self->buffer >= 0;
+}
+
+/* Start to fill the next slot with a kernel or, if that fails, with the driver. */
+static void fill_slot(struct gpuring_p2p_sending *self, uint64_t number, size_t bytes)
+{
+    if (self->kernel && self->status == GPURING_OK) {
+        self->move = gpuring_p2p_move(self->slots, self->buffer, bytes, true);
+        self->move.from = (const uint8_t *) self->gpu;
+        self->moving = gpuring_process.device_ops->move(self->stream, &self->move) == GPURING_OK;
+    }
+    if (!self->moving) {
+        start_copy(self, gpuring_p2p_slot(self->slots, self->buffer, number) + self->lead, bytes);
+    }
+}
+
+/* Fill slots while some are free. */
 static void fill_slots(struct gpuring_p2p_sending *self)
 {
     size_t unit = gpuring_p2p_slot_bytes(self->slots);
     struct gpuring_p2p_flow *flow;
     uint64_t filled;
 
-    if (self->buffer < 0) {
-        self->buffer =
-            gpuring_p2p_slots_lend(self->place, (uint64_t) (uintptr_t) self, self->phase == SLOTS);
-        if (self->buffer < 0) {
-            return;
-        }
-        open_stream(self);
+    if (!reserve_slots(self)) {
+        return;
     }
     flow = gpuring_p2p_flow(self->slots, self->buffer);
     while (sending_copied(self) && self->status == GPURING_OK) {
@@ -226,8 +255,7 @@ static void fill_slots(struct gpuring_p2p_sending *self)
             filled - __atomic_load_n(&flow->taken, __ATOMIC_ACQUIRE) == GPURING_P2P_SLOTS) {
             return;
         }
-        start_copy(self, gpuring_p2p_slot(self->slots, self->buffer, filled),
-                   next_bytes(self, unit));
+        fill_slot(self, filled, next_bytes(self, unit));
         self->next += next_bytes(self, unit);
     }
     if (self->status != GPURING_OK) {
@@ -268,8 +296,12 @@ int gpuring_p2p_sending_start(const struct gpuring_p2p_message *message,
         return MPI_SUCCESS;
     }
     find_slots(self);
-    if (self->slots != NULL) {
-        fill_slots(self); /* first, because the receiver waits for this copy */
+    /* The receiver waits for a copy by the driver, so start it first. It launches a kernel when it
+     * has the offer, so in this case send that first. */
+    if (self->kernel) {
+        (void) reserve_slots(self);
+    } else if (self->slots != NULL) {
+        fill_slots(self);
     }
     if (gpuring_p2p_world_irecv(&self->awaited->answer, sizeof self->awaited->answer, peer,
                                 GPURING_P2P_TAG_ANSWER, &self->awaited->request) != GPURING_OK) {
@@ -285,6 +317,9 @@ int gpuring_p2p_sending_start(const struct gpuring_p2p_message *message,
             message->bytes, peer);
         gpuring_p2p_sending_free(self); /* except the receive, which the PML owns */
         return code;
+    }
+    if (self->kernel) {
+        fill_slots(self);
     }
     *sending = self;
     return MPI_SUCCESS;
@@ -419,7 +454,7 @@ int gpuring_p2p_sending_advance(struct gpuring_p2p_sending *self)
 void gpuring_p2p_sending_free(struct gpuring_p2p_sending *self)
 {
     if (self != NULL) {
-        if (self->copying) {
+        if (self->copying || self->moving) {
             (void) gpuring_process.device_ops->synchronize(self->stream);
         }
         gpuring_p2p_slots_return(self->place, self->buffer);

@@ -2,44 +2,63 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/p2p/shared.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "mca/coll_gpuring/p2p/p2p_state.h"
+#include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/hash.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define BUFFERS  8                    /* messages at the same time, enough for a node of 8 GPUs */
-#define ANSWERED 2                    /* of these, for messages that were answered */
-#define PROOF    ((size_t) 64 << 10)  /* bytes in front of the buffers */
+#define BUFFERS  8                   /* messages at the same time, enough for a node of 8 GPUs */
+#define ANSWERED 2                   /* of these, for messages that were answered */
+#define PROOF    ((size_t) 64 << 10) /* bytes of the pattern */
+#define FRONT    (PROOF + 4096)      /* bytes in front of the buffers: also the signals */
+#define PAGE     ((size_t) 4096)
 #define CLOSE_NS (2 * GPURING_SECOND) /* processes end at about the same time */
 #define NAP_NS   100000L
+
+/* Nanoseconds that a kernel waits for the sender's: some ten times as long as a message takes.
+ * While it waits, it occupies multiprocessors, and afterwards the driver copies the message. */
+#define PATIENCE_NS UINT64_C(200000)
 
 /* A slot in host memory is shorter, because all of them are pinned, also by each receiver. */
 static const size_t slot_bytes[GPURING_P2P_PLACES] = {
     [GPURING_P2P_HOST] = (size_t) 1 << 20, [GPURING_P2P_GPU] = (size_t) 2 << 20};
 
+/* A word of each block of a kernel, in a cache line that one process writes. */
+struct words {
+    uint64_t of[GPURING_MOVE_BLOCKS];
+};
+_Static_assert(sizeof(struct words) == 128, "travels between processes");
+_Static_assert(PROOF + (BUFFERS + 1) * sizeof(struct words) <= FRONT, "the buffers follow");
+
 /* The page in host memory, which both processes map. Slots in host memory are in the same mapping,
- * and the page is in the first PROOF bytes. */
+ * and the page is in front of them. */
 struct page {
-    uint32_t mappings; /* by other processes; atomic */
+    union {
+        uint32_t mappings; /* by other processes; atomic */
+        struct words line;
+    };
     struct {
         struct gpuring_p2p_flow flow;
         char pad[128 - sizeof(struct gpuring_p2p_flow)];
+        struct words ends[2]; /* of the sender's blocks, and of the receiver's */
     } buffer[BUFFERS];
 };
-_Static_assert(sizeof(struct page) <= PROOF, "the buffers follow");
+_Static_assert(sizeof(struct page) <= PAGE, "kernels write there");
 
 struct gpuring_p2p_slots {
     enum gpuring_p2p_place place;
     char *memory; /* NULL if there is none or it cannot be mapped */
     struct page *page;
     bool tried;
-    bool pinned; /* host memory that the GPU reaches */
+    bool pinned; /* the GPU reaches the page, and the slots if they are in host memory */
 };
 
 /* Guarded by gpuring_p2p.lock: */
@@ -47,6 +66,7 @@ static struct gpuring_device *host; /* for host memory; NULL until needed */
 static struct gpuring_p2p_slots own[GPURING_P2P_PLACES];
 static struct gpuring_p2p_shared own_shared[GPURING_P2P_PLACES];
 static bool lent[GPURING_P2P_PLACES][BUFFERS];
+static uint64_t uses = 1; /* number of the last use of a buffer; 1: that of the pattern */
 
 /* Slots of other processes, by rank in MPI_COMM_WORLD. */
 static struct gpuring_p2p_slots (*mapped)[GPURING_P2P_PLACES];
@@ -59,7 +79,7 @@ size_t gpuring_p2p_slot_bytes(const struct gpuring_p2p_slots *slots)
 
 char *gpuring_p2p_slot(const struct gpuring_p2p_slots *slots, int buffer, uint64_t number)
 {
-    return slots->memory + PROOF +
+    return slots->memory + FRONT +
            ((size_t) buffer * GPURING_P2P_SLOTS + number % GPURING_P2P_SLOTS) *
                slot_bytes[slots->place];
 }
@@ -69,10 +89,47 @@ struct gpuring_p2p_flow *gpuring_p2p_flow(const struct gpuring_p2p_slots *slots,
     return &slots->page->buffer[buffer].flow;
 }
 
+static uint64_t patience_ns(void)
+{
+    return gpuring_params.patience > 0 ? 1000 * (uint64_t) gpuring_params.patience : PATIENCE_NS;
+}
+
+/* Return the signals of a buffer, or with BUFFERS those of the pattern. */
+static uint64_t *signals_of(const struct gpuring_p2p_slots *slots, int buffer)
+{
+    return ((struct words *) (void *) (slots->memory + PROOF))[buffer].of;
+}
+
+bool gpuring_p2p_slots_kernel(const struct gpuring_p2p_slots *slots)
+{
+    return slots->place == GPURING_P2P_GPU && slots->pinned;
+}
+
+struct gpuring_move gpuring_p2p_move(const struct gpuring_p2p_slots *slots, int buffer,
+                                     size_t bytes, bool sends)
+{
+    const struct gpuring_p2p_flow *flow = gpuring_p2p_flow(slots, buffer);
+    uint8_t *data = (uint8_t *) gpuring_p2p_slot(slots, buffer, 0) + flow->lead;
+    struct gpuring_move move = {.bytes = bytes,
+                                .lead = flow->lead,
+                                .ends = slots->page->buffer[buffer].ends[sends ? 0 : 1].of,
+                                .number = flow->number,
+                                .patience = patience_ns()};
+
+    if (sends) {
+        move.to = data;
+        move.signals = signals_of(slots, buffer);
+    } else {
+        move.from = data;
+        move.awaited = signals_of(slots, buffer);
+    }
+    return move;
+}
+
 /* Return the length of the memory of all slots in a place. */
 static size_t all_bytes(enum gpuring_p2p_place place)
 {
-    return PROOF + BUFFERS * GPURING_P2P_SLOTS * slot_bytes[place];
+    return FRONT + BUFFERS * GPURING_P2P_SLOTS * slot_bytes[place];
 }
 
 /* Fill memory with a pattern in which every byte depends on its position and on the number. */
@@ -103,26 +160,59 @@ static int slots_pin(struct gpuring_p2p_slots *slots)
     return status;
 }
 
+/* Prepare kernels for slots on a GPU. If that is not possible, which the device logs once, the
+ * driver copies all messages. */
+static void page_pin(struct gpuring_p2p_slots *slots)
+{
+    static bool failed; /* atomic */
+    const struct gpuring_device_ops *ops = gpuring_process.device_ops;
+
+    if (ops->move == NULL || __atomic_load_n(&failed, __ATOMIC_RELAXED)) {
+        return;
+    }
+    slots->pinned = ops->prepare(gpuring_process.device) == GPURING_OK &&
+                    ops->moves(gpuring_process.device) &&
+                    ops->reach(gpuring_process.device, slots->page, PAGE) == GPURING_OK;
+    __atomic_store_n(&failed, !slots->pinned, __ATOMIC_RELAXED);
+}
+
+/* Write the pattern and its signals. */
+static int write_proof(const struct gpuring_p2p_slots *slots, uint64_t number)
+{
+    char *front = calloc(1, FRONT);
+    int status = GPURING_ERR_NOMEM;
+
+    if (front != NULL) {
+        struct words *signals = (struct words *) (void *) (front + PROOF);
+
+        fill_proof(front, PROOF, number);
+        for (uint32_t i = 0; i < GPURING_MOVE_BLOCKS; i++) {
+            signals[BUFFERS].of[i] = 1;
+        }
+        status = gpuring_device_copy(gpuring_process.device_ops, gpuring_process.device,
+                                     slots->memory, front, FRONT);
+    }
+    free(front);
+    return status;
+}
+
 static int make_on_gpu(struct gpuring_p2p_slots *slots, struct gpuring_p2p_shared *shared)
 {
     const struct gpuring_device_ops *ops = gpuring_process.device_ops;
-    char *proof = malloc(PROOF);
     void *memory = NULL;
-    int status = proof != NULL ? GPURING_OK : GPURING_ERR_NOMEM;
+    int status = ops->alloc(gpuring_process.device, all_bytes(GPURING_P2P_GPU), &memory);
 
-    if (status == GPURING_OK) {
-        status = ops->alloc(gpuring_process.device, all_bytes(GPURING_P2P_GPU), &memory);
-        slots->memory = memory;
-    }
+    slots->memory = memory;
     if (status == GPURING_OK) {
         status = ops->export(gpuring_process.device, memory, &shared->memory);
     }
     if (status == GPURING_OK) {
         shared->proof = gpuring_now_ns() ^ (uint64_t) gpuring_process.world_rank << 48;
-        fill_proof(proof, PROOF, shared->proof);
-        status = gpuring_device_copy(ops, gpuring_process.device, memory, proof, PROOF);
+        status = write_proof(slots, shared->proof);
     }
-    free(proof);
+    if (status == GPURING_OK) {
+        page_pin(slots);
+    }
     return status;
 }
 
@@ -136,8 +226,7 @@ static int slots_make(enum gpuring_p2p_place place)
     int status = open_host();
 
     if (status == GPURING_OK) {
-        status =
-            gpuring_device_host.alloc(host, on_gpu ? sizeof(struct page) : all_bytes(place), &page);
+        status = gpuring_device_host.alloc(host, on_gpu ? PAGE : all_bytes(place), &page);
         slots->page = page;
     }
     if (status == GPURING_OK) {
@@ -155,8 +244,9 @@ static void slots_release(struct gpuring_p2p_slots *slots)
 {
     if (slots->place == GPURING_P2P_GPU && slots->memory != NULL) {
         gpuring_process.device_ops->free(gpuring_process.device, slots->memory);
-    } else if (slots->pinned) {
-        gpuring_process.device_ops->unreach(gpuring_process.device, slots->memory);
+    }
+    if (slots->pinned) {
+        gpuring_process.device_ops->unreach(gpuring_process.device, slots->page);
     }
     slots->memory = NULL;
     slots->pinned = false;
@@ -198,7 +288,8 @@ const struct gpuring_p2p_slots *gpuring_p2p_slots_open(enum gpuring_p2p_place pl
     return slots->memory != NULL ? slots : NULL;
 }
 
-int gpuring_p2p_slots_lend(enum gpuring_p2p_place place, uint64_t sending, bool answered)
+int gpuring_p2p_slots_lend(enum gpuring_p2p_place place, const struct gpuring_p2p_flow *use,
+                           bool answered)
 {
     int buffer = -1, available = 0;
 
@@ -216,9 +307,11 @@ int gpuring_p2p_slots_lend(enum gpuring_p2p_place place, uint64_t sending, bool 
         struct gpuring_p2p_flow *flow = gpuring_p2p_flow(&own[place], buffer);
 
         lent[place][buffer] = true;
-        *flow = (struct gpuring_p2p_flow){.filled = 0};
-        /* Release, because the counters must be reset before. Partner: gpuring_p2p_slots_find. */
-        __atomic_store_n(&flow->sending, sending, __ATOMIC_RELEASE);
+        *flow =
+            (struct gpuring_p2p_flow){.number = ++uses, .lead = use->lead, .kernel = use->kernel};
+        /* Release, because the other members must be set before. Partner:
+         * gpuring_p2p_slots_find. */
+        __atomic_store_n(&flow->sending, use->sending, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&gpuring_p2p.lock);
     return buffer;
@@ -236,24 +329,69 @@ void gpuring_p2p_slots_return(enum gpuring_p2p_place place, int buffer)
 
 /* ---- The receiver's side ---- */
 
-/* Return true if the first bytes are the pattern that the sender has written. */
-static bool prove_memory(const char *memory, uint64_t proof, char *scratch, size_t room)
+/* Copy the pattern with a kernel. */
+static int move_proof(const struct gpuring_p2p_slots *slots, char *scratch, size_t bytes)
+{
+    const struct gpuring_device_ops *ops = gpuring_process.device_ops;
+    struct gpuring_move move = {.to = (uint8_t *) scratch,
+                                .from = (const uint8_t *) slots->memory,
+                                .bytes = bytes,
+                                .awaited = signals_of(slots, BUFFERS),
+                                .number = 1,
+                                .patience = patience_ns()};
+    struct gpuring_stream *stream = NULL;
+    void *ends;
+    int status = ops->alloc_pinned(gpuring_process.device, PAGE, &ends);
+
+    if (status != GPURING_OK) {
+        return status;
+    }
+    move.ends = ends;
+    status = ops->stream_create(gpuring_process.device, &stream);
+    if (status == GPURING_OK) {
+        status = ops->move(stream, &move);
+    }
+    while (status == GPURING_OK && (status = ops->moved(stream, &move)) == GPURING_AGAIN) {
+        status = GPURING_OK;
+        sched_yield();
+    }
+    ops->stream_destroy(stream);
+    ops->free_pinned(gpuring_process.device, ends);
+    return status;
+}
+
+/* Copy the pattern to the GPU as data is copied, and return true if it is right. */
+static bool prove_way(const struct gpuring_p2p_slots *slots, const char *expected, char *scratch,
+                      size_t bytes, bool kernel)
 {
     const struct gpuring_device_ops *ops = gpuring_process.device_ops;
     struct gpuring_device *device = gpuring_process.device;
+    char *found = calloc(1, bytes);
+    bool good =
+        found != NULL && gpuring_device_copy(ops, device, scratch, found, bytes) == GPURING_OK &&
+        (kernel ? move_proof(slots, scratch, bytes)
+                : gpuring_device_copy(ops, device, scratch, slots->memory, bytes)) == GPURING_OK &&
+        gpuring_device_copy(ops, device, found, scratch, bytes) == GPURING_OK &&
+        memcmp(found, expected, bytes) == 0;
+
+    free(found);
+    return good;
+}
+
+/* Return true if the first bytes are the pattern that the sender has written. */
+static bool prove_memory(const struct gpuring_p2p_slots *slots, uint64_t proof, char *scratch,
+                         size_t room)
+{
     size_t bytes = room < PROOF ? room : PROOF;
-    char *expected = malloc(bytes), *found = calloc(1, bytes);
-    bool good = expected != NULL && found != NULL;
+    char *expected = malloc(bytes);
+    bool good = expected != NULL;
 
     if (good) {
         fill_proof(expected, bytes, proof);
-        good = gpuring_device_copy(ops, device, scratch, found, bytes) == GPURING_OK &&
-               gpuring_device_copy(ops, device, scratch, memory, bytes) == GPURING_OK &&
-               gpuring_device_copy(ops, device, found, scratch, bytes) == GPURING_OK &&
-               memcmp(found, expected, bytes) == 0;
+        good = prove_way(slots, expected, scratch, bytes, false) &&
+               (!slots->pinned || prove_way(slots, expected, scratch, bytes, true));
     }
     free(expected);
-    free(found);
     return good;
 }
 
@@ -296,6 +434,7 @@ static bool map(struct gpuring_p2p_slots *slots, const struct gpuring_p2p_shared
         return false;
     }
     slots->memory = memory;
+    page_pin(slots);
     return true;
 }
 
@@ -303,8 +442,8 @@ static bool map(struct gpuring_p2p_slots *slots, const struct gpuring_p2p_shared
 static bool map_first(struct gpuring_p2p_slots *slots, const struct gpuring_p2p_shared *shared,
                       char *scratch, size_t room)
 {
-    return map(slots, shared) && (slots->place == GPURING_P2P_HOST ||
-                                  prove_memory(slots->memory, shared->proof, scratch, room));
+    return map(slots, shared) &&
+           (slots->place == GPURING_P2P_HOST || prove_memory(slots, shared->proof, scratch, room));
 }
 
 const struct gpuring_p2p_slots *gpuring_p2p_slots_map(enum gpuring_p2p_place place, int sender,

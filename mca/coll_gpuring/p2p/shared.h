@@ -15,6 +15,16 @@
  *
  * A page of host memory, mapped by both processes, has the progress of each message. All other
  * information is exchanged in messages (offer.h).
+ *
+ * Messages of up to coll_gpuring_p2p_kernels bytes between GPUs use one slot, and kernels copy them
+ * (kernels/move.h). The receiver launches its kernel without waiting for the sender's, because the
+ * blocks of both kernels meet at signals next to the slots:
+ *
+ *     sender's GPU     pattern | signals of each buffer | slots
+ *     page             of each buffer: flow | ends of the sender's blocks | of the receiver's
+ *
+ * If a block of the receiver runs out of patience, the receiver waits for the sender's host, which
+ * reports the filled slot as for other messages, and copies it with the driver.
  */
 #ifndef GPURING_P2P_SHARED_H
 #define GPURING_P2P_SHARED_H
@@ -32,12 +42,16 @@ struct gpuring_p2p_shared {
     uint64_t proof;                            /* seed of the pattern in the first bytes */
 };
 
-/* The message that uses a buffer, and its progress in slots; atomic. */
+/* The message that uses a buffer, and its progress in slots. The last three members are constant
+ * while `sending` is not 0, and the others are atomic. */
 struct gpuring_p2p_flow {
     uint64_t sending; /* identifies the message at its sender; 0: none */
     uint64_t filled, taken;
     uint32_t failed; /* the sender fills no further slots */
     uint32_t ended;  /* the receiver reads no further slots */
+    uint64_t number; /* of this use of the buffer; unique at the sender */
+    uint32_t lead;   /* offset of the data in a slot */
+    uint32_t kernel; /* 1: a kernel fills the slot */
 };
 
 /* The slots of this process in one place, or those of another one that are mapped. */
@@ -46,6 +60,13 @@ size_t gpuring_p2p_slot_bytes(const struct gpuring_p2p_slots *slots);
 char *gpuring_p2p_slot(const struct gpuring_p2p_slots *slots, int buffer, uint64_t number);
 struct gpuring_p2p_flow *gpuring_p2p_flow(const struct gpuring_p2p_slots *slots, int buffer);
 
+/* Return true if kernels of this process can access the slots and the page. */
+bool gpuring_p2p_slots_kernel(const struct gpuring_p2p_slots *slots);
+/* Describe the sender's copy of a message to its slot, or the receiver's copy from the slot. The
+ * caller sets the user's buffer. Valid while the buffer is reserved. */
+struct gpuring_move gpuring_p2p_move(const struct gpuring_p2p_slots *slots, int buffer,
+                                     size_t bytes, bool sends);
+
 /* ---- The sender's side. Threads: any ---- */
 
 /* Return the slots of this process, which the first call allocates. NULL if there are none (the
@@ -53,19 +74,20 @@ struct gpuring_p2p_flow *gpuring_p2p_flow(const struct gpuring_p2p_slots *slots,
 const struct gpuring_p2p_slots *gpuring_p2p_slots_open(enum gpuring_p2p_place place,
                                                        struct gpuring_p2p_shared *shared);
 
-/* Reserve a buffer for a message and report it in the page. Returns its index, or -1 if none is
- * free. Some buffers are only for messages that were answered, so that these never wait for one
- * that may not be received. */
-int gpuring_p2p_slots_lend(enum gpuring_p2p_place place, uint64_t sending, bool answered);
+/* Reserve a buffer for a message and report it in the page. use: `sending`, `lead` and `kernel` of
+ * its flow. Returns its index, or -1 if none is free. Some buffers are only for messages that were
+ * answered, so that these never wait for one that may not be received. */
+int gpuring_p2p_slots_lend(enum gpuring_p2p_place place, const struct gpuring_p2p_flow *use,
+                           bool answered);
 void gpuring_p2p_slots_return(enum gpuring_p2p_place place, int buffer); /* -1 is allowed */
 
 /* ---- The receiver's side. Threads: one at a time ---- */
 
 /*
  * Map the slots of a sender. Before slots on a GPU are used first, their first bytes are copied to
- * a buffer on the GPU (at least `room` bytes), in the same way as data later, and compared, because
- * GPUs may read wrong data although the mapping has succeeded. Returns NULL if the slots cannot be
- * used, now and later (the reason is logged once).
+ * a buffer on the GPU (at least `room` bytes), in the same ways as data later, and compared,
+ * because GPUs may read wrong data although the mapping has succeeded. Returns NULL if the slots
+ * cannot be used, now and later (the reason is logged once).
  */
 const struct gpuring_p2p_slots *gpuring_p2p_slots_map(enum gpuring_p2p_place place, int sender,
                                                       const struct gpuring_p2p_shared *shared,
