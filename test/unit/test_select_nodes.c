@@ -209,8 +209,9 @@ TEST(forms_are_delegated_by_size)
         .any_memory = true,
         .plans = {[GPURING_COLLECTIVE_ALLREDUCE] = 1u << GPURING_ALGORITHM_DIRECT,
                   [GPURING_COLLECTIVE_BCAST] = 1u << GPURING_ALGORITHM_DIRECT,
-                  [GPURING_COLLECTIVE_REDUCE] = 1u << GPURING_ALGORITHM_DIRECT}};
-    enum { DIRECT = 1, PROTOCOL, FILE_RULE, ORDER, NODE, NET, GPU };
+                  [GPURING_COLLECTIVE_REDUCE] = 1u << GPURING_ALGORITHM_DIRECT,
+                  [GPURING_COLLECTIVE_ALLGATHER] = 1u << GPURING_ALGORITHM_DIRECT}};
+    enum { DIRECT = 1, PROTOCOL, FILE_RULE, ORDER, FOUR, SHARED, NODE, NET, GPU };
     const struct {
         enum gpuring_collective collective;
         uint64_t bytes;
@@ -223,12 +224,23 @@ TEST(forms_are_delegated_by_size)
         {GPURING_COLLECTIVE_BCAST, GPURING_COUNT_UNKNOWN, 0, false, true},
         {GPURING_COLLECTIVE_REDUCE, 65408, 0, true, true},
         {GPURING_COLLECTIVE_REDUCE, 65536, 0, false, false},
-        {GPURING_COLLECTIVE_ALLREDUCE, 8, 0, false, false},
+        {GPURING_COLLECTIVE_ALLREDUCE, 4095, 0, true, false},
+        {GPURING_COLLECTIVE_ALLREDUCE, 4096, 0, false, false},
+        {GPURING_COLLECTIVE_ALLREDUCE, 8192, 0, true, false},
+        {GPURING_COLLECTIVE_ALLREDUCE, 16384, 0, false, false},
+        {GPURING_COLLECTIVE_ALLREDUCE, 65536, 0, false, false},
+        {GPURING_COLLECTIVE_ALLGATHER, 1 << 20, 0, false, false},
         {GPURING_COLLECTIVE_BCAST, 8, DIRECT, false, false},
         {GPURING_COLLECTIVE_BCAST, 8, PROTOCOL, false, true},
         {GPURING_COLLECTIVE_BCAST, 8, FILE_RULE, false, false},
         {GPURING_COLLECTIVE_BCAST, 8, ORDER, true, true},
         {GPURING_COLLECTIVE_REDUCE, 8, ORDER, false, false},
+        {GPURING_COLLECTIVE_ALLREDUCE, 8, ORDER, false, false},
+        {GPURING_COLLECTIVE_ALLREDUCE, 8, FOUR, false, false},
+        {GPURING_COLLECTIVE_ALLREDUCE, 8, SHARED, false, false},
+        {GPURING_COLLECTIVE_BCAST, 8, FOUR, false, true},
+        {GPURING_COLLECTIVE_ALLREDUCE, 8, NODE, false, false},
+        {GPURING_COLLECTIVE_ALLGATHER, 8, NODE, false, false},
         {GPURING_COLLECTIVE_BCAST, 8, NODE, false, true},
         {GPURING_COLLECTIVE_BCAST, 8, NET, false, true},
         {GPURING_COLLECTIVE_REDUCE, 8, GPU, false, false},
@@ -243,7 +255,8 @@ TEST(forms_are_delegated_by_size)
         config.protocol = change == PROTOCOL ? (int) GPURING_PROTOCOL_SIMPLE : -1;
         config.tuning = change == FILE_RULE ? &tuning : NULL;
         config.in_order = change == ORDER;
-        config.nnodes = change == NODE ? 1 : 2;
+        config.nranks = change == FOUR || change == SHARED ? 4 : 2;
+        config.nnodes = change == NODE ? 1 : change == FOUR ? 4 : 2;
         config.host = change != GPU;
         config.any_memory = change != NODE && change != NET && change != GPU;
         gpuring_select(&config, cases[i].collective, cases[i].bytes, 1, &choice);

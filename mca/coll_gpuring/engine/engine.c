@@ -28,12 +28,17 @@ static const struct {
 } host_lines[] = {[GPURING_PROTOCOL_LL] = {GPURING_FIFO_MAX_SLOTS, 512 + 128},
                   [GPURING_PROTOCOL_LL128] = {64, (2 << 10) + 128}};
 
-/* Return true if the set for small calls has the connections of doubling: between nodes of hosts,
- * for small allreduces between more ranks than can exchange directly. */
+/*
+ * Return true if the set for small calls has the connections of doubling, for small allreduces
+ * between nodes of hosts. In a direct exchange each rank sends to all other ranks, so doubling
+ * needs fewer messages between three ranks or more. With verbs (one_by_one), messages to many ranks
+ * take little time, so doubling serves only ranks that are too many for a direct exchange.
+ */
 static bool has_doubling(const struct gpuring_engine_config *config)
 {
-    return config->input.node != NULL && config->select.nranks > GPURING_DIRECT_MAX_VECTOR_RANKS &&
-           !config->input.in_order;
+    int most = config->one_by_one ? GPURING_DIRECT_MAX_VECTOR_RANKS : 2;
+
+    return config->input.node != NULL && config->select.nranks > most && !config->input.in_order;
 }
 
 static bool has_small_set(const struct gpuring_engine_config *config)
@@ -332,7 +337,6 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
         created->choice_config.doubling = true;
         created->choice_config.plans[GPURING_COLLECTIVE_ALLREDUCE] |= 1u
                                                                       << GPURING_ALGORITHM_DIRECT;
-        created->choice_config.channels[GPURING_ALGORITHM_DIRECT] = 1;
     }
     if (created->base[GPURING_SET_NODES].plan != NULL) {
         created->choice_config.plans[GPURING_COLLECTIVE_ALLTOALL] |= 1u

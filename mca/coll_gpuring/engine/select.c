@@ -40,6 +40,8 @@ static const uint64_t channel_bytes[GPURING_PROTOCOL_COUNT] = {[GPURING_PROTOCOL
 #define JOINED_BYTES   (2 << 10)
 #define TREE_RANKS     5 /* with fewer ranks, a tree is at least as deep as a ring is long */
 
+#define DOUBLING_BY_MPI (192 << 10) /* replaces DOUBLING_BYTES if a hop is a message of MPI */
+
 static const struct limits *limits_of(const struct gpuring_select_config *config)
 {
     return config->nnodes > 1 ? &net_limits : config->host ? &host_limits : &gpu_limits;
@@ -126,7 +128,8 @@ static uint64_t max_of(uint64_t a, uint64_t b)
  * of it.
  *
  * Doubling between nodes takes log2 N hops, but the leader of a node of r ranks copies the vector r
- * times in each direction (doc/results/scale.md).
+ * times in each direction (doc/results/scale.md). A hop by a message of MPI takes longer than one
+ * of the model there, as measured with TCP (doc/results/ucx.md).
  *
  * Two-shot between N nodes of r ranks each takes 2 (N - 1) hops, and a node sends 2 (N - 1) / N
  * times the vector. In an exchange, all ranks of a node together send it r r (N - 1) times.
@@ -155,7 +158,8 @@ static uint64_t direct_limit(const struct gpuring_select_config *config,
     }
     if (request->collective == GPURING_COLLECTIVE_ALLREDUCE) {
         if (config->doubling) {
-            return DOUBLING_BYTES / (1 + (n + nodes - 1) / nodes);
+            return (uint64_t) (config->any_memory ? DOUBLING_BY_MPI : DOUBLING_BYTES) /
+                   (1 + (n + nodes - 1) / nodes);
         }
         if (is_nodewise(config, request)) {
             return min_of(limit,
@@ -274,38 +278,6 @@ static bool is_within(const struct request *request, uint64_t limit)
     return limit > 0 && request->all <= limit;
 }
 
-/*
- * Return true if blocking calls are left to the previous component. MPI sends messages of this size
- * without waiting for the receiver. Between two ranks over messages of MPI, a call then takes only
- * the time that the processor needs for it, and other components execute fewer instructions.
- * Non-blocking calls are faster here, and so are most allreduces. Measured with TCP:
- * doc/results/ucx.md.
- */
-static bool is_eager(const struct gpuring_select_config *config, const struct request *request)
-{
-    return config->any_memory && config->nranks == 2 && config->protocol < 0 &&
-           request->collective != GPURING_COLLECTIVE_ALLREDUCE &&
-           request->bytes <= GPURING_FIFO_WANTED;
-}
-
-/*
- * Return true if persistent calls are left to the previous component. They run when all ranks have
- * started them. With the previous component, ranks of a call with a root may run ahead of the
- * others, which is faster on host memory. Only reductions of large vectors are faster here.
- * Measured with 2 ranks: doc/results/collectives.md.
- */
-static bool is_ahead(const struct gpuring_select_config *config, const struct request *request)
-{
-    static const uint64_t limits[GPURING_COLLECTIVE_COUNT] = {
-        [GPURING_COLLECTIVE_BCAST] = UINT64_MAX,
-        [GPURING_COLLECTIVE_REDUCE] = (64 << 10) - 1,
-        [GPURING_COLLECTIVE_GATHER] = UINT64_MAX,
-        [GPURING_COLLECTIVE_SCATTER] = UINT64_MAX,
-    };
-
-    return config->host && is_within(request, limits[request->collective]);
-}
-
 /* The choice of one rule for a request. -1: the rule names no algorithm, or no protocol. */
 struct rule {
     int algorithm; /* GPURING_SELECT_PREVIOUS delegates the call */
@@ -406,8 +378,10 @@ static void choose_algorithm(const struct gpuring_select_config *config,
         (!kept && previous >= 0 &&
          !(previous == 1 && has_protocol(config, (int) choice->algorithm, config->protocol)));
     by_size = !kept && i > 1 && previous < 0;
-    choice->blocking_delegated = by_size && is_eager(config, request);
-    choice->persistent_delegated = by_size && is_ahead(config, request);
+    choice->blocking_delegated =
+        by_size && gpuring_select_leaves_blocking(config, request->collective, request->bytes);
+    choice->persistent_delegated =
+        by_size && gpuring_select_leaves_persistent(config, request->collective, request->all);
 }
 
 /* Choose the protocol of the first rule that names a protocol which the connections have. */
@@ -553,6 +527,7 @@ void gpuring_select(const struct gpuring_select_config *config, enum gpuring_col
     choice->channels = choose_channels(config, choice, &request);
     if (is_small(config, collective, choice, bytes, type_size)) {
         choice->set = GPURING_SET_SMALL;
+        choice->channels = 1;
     }
     choice->chunk = gpuring_chunk_max(choice->protocol,
                                       config->slot_bytes[choice->set][choice->protocol], type_size);

@@ -65,6 +65,16 @@ void gpuring_select(const struct gpuring_select_config *config, enum gpuring_col
  */
 uint64_t gpuring_select_small_limit(enum gpuring_collective collective, uint64_t agree_size);
 
+/*
+ * Return true if the previous component is faster in calls of a form, although plans are faster in
+ * other forms (select_forms.c). bytes: size of the vector or of one block. all: size of the vector
+ * or of all ranks' blocks together.
+ */
+bool gpuring_select_leaves_blocking(const struct gpuring_select_config *config,
+                                    enum gpuring_collective collective, uint64_t bytes);
+bool gpuring_select_leaves_persistent(const struct gpuring_select_config *config,
+                                      enum gpuring_collective collective, uint64_t all);
+
 /* Return true if a plan of an algorithm must be made. wanted: bits 1 << enum gpuring_algorithm, of
  * the algorithms that the parameter, the tuning file or the cost model names. */
 bool gpuring_select_eligible(enum gpuring_algorithm algorithm, int nranks, int nnodes,

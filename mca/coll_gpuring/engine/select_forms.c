@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* Forms of calls on host memory in which the previous component is faster; see select.h. */
+#include "mca/coll_gpuring/engine/select.h"
+
+/* Return true if coll/tuned exchanges whole vectors of this size in an allreduce between two ranks,
+ * instead of parts of them on a ring. Then it sends as few messages as a plan does. */
+static bool is_whole_in_tuned(uint64_t bytes)
+{
+    return bytes < 4 << 10 || (bytes >= 8 << 10 && bytes < 16 << 10);
+}
+
+/*
+ * MPI sends messages of the sizes below without waiting for the receiver. Between two nodes of one
+ * rank each, over messages of MPI, a call then takes only the time that the processor needs for it,
+ * and other components execute fewer instructions. Non-blocking calls are faster here. Measured
+ * with TCP: doc/results/ucx.md.
+ */
+bool gpuring_select_leaves_blocking(const struct gpuring_select_config *config,
+                                    enum gpuring_collective collective, uint64_t bytes)
+{
+    return config->any_memory && config->nranks == 2 && config->protocol < 0 &&
+           (collective == GPURING_COLLECTIVE_ALLREDUCE ? is_whole_in_tuned(bytes)
+                                                       : bytes <= GPURING_FIFO_WANTED);
+}
+
+/*
+ * A persistent call runs when all ranks have started it. With the previous component, ranks of a
+ * call with a root may run ahead of the others, which is faster. Only reductions of large vectors
+ * are faster here. Measured with 2 ranks: doc/results/collectives.md.
+ */
+bool gpuring_select_leaves_persistent(const struct gpuring_select_config *config,
+                                      enum gpuring_collective collective, uint64_t all)
+{
+    static const uint64_t limits[GPURING_COLLECTIVE_COUNT] = {
+        [GPURING_COLLECTIVE_BCAST] = UINT64_MAX,
+        [GPURING_COLLECTIVE_REDUCE] = (64 << 10) - 1,
+        [GPURING_COLLECTIVE_GATHER] = UINT64_MAX,
+        [GPURING_COLLECTIVE_SCATTER] = UINT64_MAX,
+    };
+
+    return config->host && limits[collective] > 0 && all <= limits[collective];
+}
