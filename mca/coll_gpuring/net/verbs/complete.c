@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "mca/coll_gpuring/net/verbs/verbs_internal.h"
-#include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/status.h"
 
 #define POLL_BATCH 32
@@ -149,7 +148,7 @@ static struct gpuring_verbs_rail *rail_of(struct gpuring_net_link *link,
 }
 
 static void completed(struct gpuring_net *net, const struct gpuring_verbs_adapter *adapter,
-                      const struct ibv_wc *wc, uint64_t now)
+                      const struct ibv_wc *wc)
 {
     struct gpuring_net_link *link =
         (struct gpuring_net_link *) gpuring_net_base_at(&net->base, (uint32_t) (wc->wr_id >> 32));
@@ -168,7 +167,7 @@ static void completed(struct gpuring_net *net, const struct gpuring_verbs_adapte
     } else if (wc->status != IBV_WC_SUCCESS) {
         gpuring_verbs_rail_fail_wc(link, rail, wc);
     } else {
-        rail->active_ns = now;
+        rail->active = true;
         if ((wc->wr_id & VERBS_ID_FLUSH) != 0) {
             gpuring_verbs_flushed(link, rail);
         } else if ((wc->wr_id & VERBS_ID_RECEIVE) != 0) {
@@ -180,26 +179,22 @@ static void completed(struct gpuring_net *net, const struct gpuring_verbs_adapte
     }
 }
 
-/* Process the next completions of a queue. Returns their number. *now: the time, 0: unknown. */
+/* Process the next completions of a queue. Returns their number. */
 static int poll_once(struct gpuring_net *net, const struct gpuring_verbs_adapter *adapter,
-                     struct gpuring_verbs_cq *cq, uint64_t *now)
+                     struct gpuring_verbs_cq *cq)
 {
     struct ibv_wc wc[POLL_BATCH];
     int count = ibv_poll_cq(cq->cq, POLL_BATCH, wc);
 
     cq->more = count == POLL_BATCH;
-    if (count > 0 && *now == 0) {
-        *now = gpuring_now_ns();
-    }
     for (int i = 0; i < count; i++) {
-        completed(net, adapter, &wc[i], *now);
+        completed(net, adapter, &wc[i]);
     }
     return count > 0 ? count : 0;
 }
 
 int gpuring_verbs_completions(struct gpuring_net *net)
 {
-    uint64_t now = 0;
     int total = 0;
 
     for (struct gpuring_verbs_adapter *adapter = net->adapters; adapter != NULL;
@@ -208,7 +203,7 @@ int gpuring_verbs_completions(struct gpuring_net *net)
 
         GPURING_LIST_EACH(cq, &adapter->cqs, struct gpuring_verbs_cq, node)
         {
-            total += poll_once(net, adapter, cq, &now);
+            total += poll_once(net, adapter, cq);
         }
     }
     return total;

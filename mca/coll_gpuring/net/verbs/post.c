@@ -274,8 +274,9 @@ static void probe_rails(struct gpuring_net_link *link, uint64_t now, bool slept)
             (r >= link->nlanes && rail != gpuring_verbs_first_up(link))) {
             continue; /* a spare is probed only when it is needed */
         }
-        if (slept) {
+        if (slept || rail->active) {
             rail->active_ns = now;
+            rail->active = false;
         } else if (now - rail->active_ns > IDLE_NS && rail->sq_asked <= rail->sq_done) {
             gpuring_verbs_probe(link, rail);
         }

@@ -13,8 +13,9 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define WATCH_NS UINT64_C(250000000)
-#define SLEPT_NS UINT64_C(2000000000) /* after this time without a poll, silence proves nothing */
+#define WATCH_NS    UINT64_C(250000000)
+#define WATCH_POLLS 16 /* empty polls between readings of the clock, each as long as a poll */
+#define SLEPT_NS    UINT64_C(2000000000) /* after this time without a poll, silence proves nothing */
 
 static void verbs_close(struct gpuring_net *net)
 {
@@ -65,10 +66,17 @@ static const struct gpuring_net_devices *verbs_devices(const struct gpuring_net 
 }
 
 /* Check the adapters' events and the idle links a few times a second. */
-static void watch(struct gpuring_net *net, uint64_t now)
+static void watch(struct gpuring_net *net)
 {
-    uint64_t passed = now - net->watched_ns;
+    uint64_t now, passed;
 
+    if (net->unwatched > 0) {
+        net->unwatched--;
+        return;
+    }
+    now = gpuring_now_ns();
+    passed = now - net->watched_ns;
+    net->unwatched = WATCH_POLLS - 1;
     if (passed >= WATCH_NS) {
         net->watched_ns = now;
         gpuring_verbs_events(net);
@@ -79,7 +87,7 @@ static void watch(struct gpuring_net *net, uint64_t now)
 static int verbs_poll(struct gpuring_net *net)
 {
     if (gpuring_verbs_completions(net) == 0) {
-        watch(net, gpuring_now_ns());
+        watch(net);
     }
     gpuring_verbs_recover(net);
     return gpuring_net_base_events(&net->base);
@@ -106,6 +114,7 @@ static int verbs_arm(struct gpuring_net *net, int *fd)
 {
     int status = GPURING_OK;
 
+    net->unwatched = 0; /* the next poll follows a nap */
     *fd = net->epoll;
     for (struct gpuring_verbs_adapter *adapter = net->adapters; adapter != NULL;
          adapter = adapter->next) {

@@ -217,7 +217,8 @@ struct gpuring_verbs_rail {
     uint64_t sq_asked;               /* a completion is pending that covers sends before this one */
     uint64_t sq_data;                /* no send from this one on carries a slot */
     struct gpuring_verbs_sent *sent; /* [send_room], by the send's number */
-    uint64_t active_ns;              /* time of the last event, initially of link_ready */
+    uint64_t active_ns;              /* time of link_ready, or when `active` was last found */
+    bool active;                     /* a completion has arrived since then */
     int refused;                     /* errno of a lane that did not connect, until link_ready */
     /* Valid after the rail has failed: */
     uint64_t failed_ns;
@@ -258,6 +259,7 @@ struct gpuring_net {
     int epoll;                          /* all completion channels */
     pthread_mutex_t making;
     uint64_t watched_ns;  /* time of the last check of idle links */
+    unsigned unwatched;   /* empty polls until the clock is read for the next one */
     unsigned recovering;  /* number of links that are recovering */
     unsigned queue_pairs; /* of all links; changed with `making` or the gate; atomic */
 };
