@@ -6,7 +6,8 @@
  * operation depends on how long it has waited:
  *
  *   20 us   nothing else, because opal_progress takes as long as a small call or message
- *   later   progress MPI: after each poll if the network needs that, otherwise after some polls
+ *   later   progress MPI: after each poll if the network needs that, otherwise for a share of the
+ *           time, because a message that arrives meanwhile waits
  *   late    also nap: after 10 ms inside a node, after 100 ms between nodes
  *
  * If the network consists of MPI messages, or if ranks share cores, the first stage is omitted. If
@@ -19,9 +20,13 @@
 #include "mca/coll_gpuring/util/status.h"
 
 #define ALONE_NS        20000
-#define LOOKS_PER_CLOCK 4 /* during ALONE_NS */
-#define LOOKS_PER_MPI   8
+#define LOOKS_PER_CLOCK 8
 #define LOOKS_PER_CORE  16 /* polls between checks whether a peer shares our core */
+
+/* The pause between two calls of opal_progress is this many times as long as the shortest of them
+ * in this wait, in which MPI had probably nothing to do. Calls that do work are longer, and the
+ * pauses between them are not, so MPI then gets a larger share. */
+#define MPI_PAUSE 4
 
 /*
  * Between nodes, a nap ends when the network reports an event, or after NAP_NS. Waking up takes up
@@ -38,10 +43,11 @@ struct wait {
     struct gpuring_engine *engine;
     struct gpuring_transport *transport;
     struct gpuring_backoff pause;
-    uint64_t since_ns, nap_ns;
+    uint64_t nap_ns;
+    uint64_t mpi_ns;      /* do not progress MPI before this time */
+    uint64_t shortest_ns; /* duration of the shortest call of opal_progress, at most ALONE_NS */
     unsigned looks;
     bool remote;    /* the operation has connections between nodes */
-    bool alone;     /* do not progress MPI yet */
     bool each_look; /* progress MPI after each look */
     bool crowded;   /* ranks share cores */
 };
@@ -55,24 +61,33 @@ static struct wait wait_begin(struct gpuring_engine *engine)
 
     return (struct wait){.engine = engine,
                          .transport = transport,
-                         .since_ns = gpuring_now_ns(),
                          .nap_ns = !by_mpi && engine->only_remote ? NAP_NS : NAP_BLIND_NS,
+                         .mpi_ns = crowded || by_mpi ? 0 : gpuring_now_ns() + ALONE_NS,
+                         .shortest_ns = ALONE_NS,
                          .remote = remote,
-                         .alone = !crowded && !by_mpi,
                          .each_look = by_mpi || (remote && crowded),
                          .crowded = crowded};
 }
 
-/* Return true if MPI must be progressed before the next poll. */
-static bool mpi_is_due(struct wait *wait)
+/* Progress MPI if that is due. Return true if this has yielded the core. */
+static bool progress_mpi(struct wait *wait)
 {
-    unsigned look = wait->looks++;
+    bool due = wait->looks++ % LOOKS_PER_CLOCK == 0 || wait->pause.late;
+    uint64_t begin, end;
 
-    if (wait->alone) {
-        wait->alone = look % LOOKS_PER_CLOCK != 0 || gpuring_now_ns() - wait->since_ns < ALONE_NS;
-        return !wait->alone;
+    if (wait->each_look) {
+        opal_progress();
+        return opal_progress_yield_when_idle;
     }
-    return wait->each_look || wait->pause.late || look % LOOKS_PER_MPI == 0;
+    begin = due ? gpuring_now_ns() : 0;
+    if (!due || begin < wait->mpi_ns) {
+        return false;
+    }
+    opal_progress();
+    end = gpuring_now_ns();
+    wait->shortest_ns = end - begin < wait->shortest_ns ? end - begin : wait->shortest_ns;
+    wait->mpi_ns = end + MPI_PAUSE * wait->shortest_ns;
+    return opal_progress_yield_when_idle;
 }
 
 /* Let other threads use the core if that is due. */
@@ -101,13 +116,7 @@ int gpuring_execute_wait(mca_coll_gpuring_module_t *module, const struct gpuring
     int status;
 
     do {
-        bool yielded = false;
-
-        if (mpi_is_due(&wait)) {
-            opal_progress();
-            yielded = opal_progress_yield_when_idle;
-        }
-        pause_thread(&wait, yielded);
+        pause_thread(&wait, progress_mpi(&wait));
         status = gpuring_operation_poll(module->engine, call);
         if (status == GPURING_AGAIN) {
             int health = gpuring_watchdog_look(module);
