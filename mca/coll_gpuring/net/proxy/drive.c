@@ -53,7 +53,11 @@ bool gpuring_proxy_help(struct gpuring_proxy_group *group, bool ran)
         return false;
     }
     if (pthread_mutex_trylock(&proxy->config.gate->mutex) == 0) {
-        gpuring_proxy_pass(proxy, group);
+        if (ran || !gpuring_proxy_only_polls(group)) {
+            gpuring_proxy_pass(proxy, group);
+        } else {
+            gpuring_proxy_poll(group);
+        }
         proxy->helped++;
         gpuring_gate_leave(proxy->config.gate);
     }

@@ -161,9 +161,9 @@ void gpuring_proxy_end(struct gpuring_proxy_group *group, bool driven);
 /*
  * Perform one pass of the proxy's work in the calling thread, without waiting for anything. ran:
  * the group's lanes may have filled or freed slots since the last call. Otherwise the pass is
- * omitted if nothing has happened. Returns true if since the last call slots have arrived in the
- * group, or slots have become free that its lanes may wait for. If there are more threads than
- * cores, this saves two thread switches per message.
+ * limited to polling the nets, or omitted, if nothing has happened. Returns true if since the last
+ * call slots have arrived in the group, or slots have become free that its lanes may wait for. If
+ * there are more threads than cores, this saves two thread switches per message.
  */
 bool gpuring_proxy_help(struct gpuring_proxy_group *group, bool ran);
 

@@ -106,6 +106,14 @@ void gpuring_proxy_set_at_work(struct gpuring_proxy_group *group, bool at_work);
  */
 int gpuring_proxy_pass(struct gpuring_proxy *proxy, const struct gpuring_proxy_group *own);
 
+/* Return true if gpuring_proxy_poll does everything: no other group is at work, and no net needs
+ * calls for each link. */
+bool gpuring_proxy_only_polls(const struct gpuring_proxy_group *group);
+
+/* Poll the nets. Do what their events permit for the group, whose lanes have not run since the last
+ * pass. This omits most of a pass that would find nothing. */
+void gpuring_proxy_poll(const struct gpuring_proxy_group *group);
+
 /* Return true if a net may need further polls to send everything that was posted. */
 bool gpuring_proxy_nets_busy(const struct gpuring_proxy *proxy);
 

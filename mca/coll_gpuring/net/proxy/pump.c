@@ -221,15 +221,55 @@ static int pump_group(const struct gpuring_proxy_group *group, uint64_t *bytes, 
     return done;
 }
 
+static int poll_nets(const struct gpuring_proxy *proxy)
+{
+    int done = 0;
+
+    for (int i = 0; i < proxy->nnets; i++) {
+        done += proxy->nets[i].ops->poll(proxy->nets[i].net);
+    }
+    return done;
+}
+
+/* Add to the counters of the process. They are for display only: no partner, relaxed. */
+static void count_posts(const struct gpuring_proxy *proxy, uint64_t bytes, uint64_t again)
+{
+    if (bytes > 0 || again > 0) {
+        __atomic_fetch_add(&proxy->config.counts->net_bytes, bytes, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&proxy->config.counts->net_retries, again, __ATOMIC_RELAXED);
+    }
+}
+
+bool gpuring_proxy_only_polls(const struct gpuring_proxy_group *group)
+{
+    const struct gpuring_list *working = &group->proxy->working;
+
+    for (int i = 0; i < group->proxy->nnets; i++) {
+        if (group->proxy->nets[i].ops->look != NULL) {
+            return false;
+        }
+    }
+    return working->next == working ||
+           (working->next == &group->node && group->node.next == working);
+}
+
+void gpuring_proxy_poll(const struct gpuring_proxy_group *group)
+{
+    uint64_t bytes = 0, again = 0;
+
+    if (poll_nets(group->proxy) > 0) {
+        pump_group(group, &bytes, &again);
+        count_posts(group->proxy, bytes, again);
+    }
+}
+
 int gpuring_proxy_pass(struct gpuring_proxy *proxy, const struct gpuring_proxy_group *own)
 {
     struct gpuring_list *next;
     uint64_t bytes = 0, again = 0;
     int done = own != NULL ? pump_group(own, &bytes, &again) : 0;
 
-    for (int i = 0; i < proxy->nnets; i++) {
-        done += proxy->nets[i].ops->poll(proxy->nets[i].net);
-    }
+    done += poll_nets(proxy);
     for (struct gpuring_list *node = proxy->working.next; node != &proxy->working; node = next) {
         struct gpuring_proxy_group *group =
             GPURING_LIST_ENTRY(node, struct gpuring_proxy_group, node);
@@ -240,11 +280,7 @@ int gpuring_proxy_pass(struct gpuring_proxy *proxy, const struct gpuring_proxy_g
             gpuring_proxy_set_at_work(group, false);
         }
     }
-    /* Counters for display only: no partner, relaxed. */
-    if (bytes > 0 || again > 0) {
-        __atomic_fetch_add(&proxy->config.counts->net_bytes, bytes, __ATOMIC_RELAXED);
-        __atomic_fetch_add(&proxy->config.counts->net_retries, again, __ATOMIC_RELAXED);
-    }
+    count_posts(proxy, bytes, again);
     return done;
 }
 
