@@ -454,7 +454,8 @@ static bool has_slices(const struct gpuring_select_config *config,
  * The ranks of a tree forward each chunk, so each of the two parts of a vector needs several chunks
  * to keep all ranks busy. A direct exchange folds one chunk while the next ones are transferred.
  * Shorter chunks would cost more in messages than they save (doc/results/scale.md), except if the
- * devices transfer them (doc/results/verbs.md).
+ * devices transfer them. If processors emulate the devices, the processor that folds also
+ * transfers, so nothing overlaps, and each message costs an acknowledgement (doc/results/verbs.md).
  */
 #define DIRECT_CHUNKS       4
 #define DIRECT_CHUNK_BYTES  (64 << 10)
@@ -480,6 +481,9 @@ static uint64_t chunk_limit(const struct gpuring_select_config *config,
         return min_of(limit, max_of(request->bytes / TREE_CHUNKS, TREE_CHUNK_BYTES));
     }
     if (algorithm != GPURING_ALGORITHM_DIRECT || config->any_memory) {
+        return limit;
+    }
+    if (config->offloads && config->emulated) {
         return limit;
     }
     return config->offloads ? max_of(request->bytes / OFFLOAD_CHUNKS, OFFLOAD_CHUNK_BYTES)

@@ -42,6 +42,8 @@ enum gpuring_capability {
     GPURING_CAPABILITY_RDMA_FAILED = 16,
     /* The process has as many queue pairs as coll_gpuring_verbs_qp_limit permits. */
     GPURING_CAPABILITY_QP_LIMIT = 32,
+    /* All RDMA devices of the host are emulated by its processors. */
+    GPURING_CAPABILITY_RDMA_EMULATED = 64,
 };
 
 /* Ports of a rank that it announces, each on another network; it does not announce further ones. */

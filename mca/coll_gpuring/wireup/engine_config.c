@@ -37,6 +37,17 @@ static uint32_t wanted_algorithms(int asked, const struct gpuring_tuning *tuning
     return wanted;
 }
 
+/* Return true if any rank has this capability. */
+static bool any_has(const struct gpuring_gathered *rank_infos, uint32_t capability)
+{
+    for (int rank = 0; rank < rank_infos->nranks; rank++) {
+        if ((gpuring_rank_info_of(rank_infos, rank)->capabilities & capability) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 struct gpuring_plans_facts gpuring_plans_facts(const struct gpuring_gathered *rank_infos,
                                                const struct gpuring_node_map *map, int rank)
 {
@@ -49,6 +60,7 @@ struct gpuring_plans_facts gpuring_plans_facts(const struct gpuring_gathered *ra
             gpuring_node_ranks_of(rank_infos, map, rank).count > sysconf(_SC_NPROCESSORS_ONLN),
         .shared_gpu = gpuring_node_map_sharing(rank_infos, rank) > 1,
         .mps = rank_info->device.mps,
+        .emulated = any_has(rank_infos, GPURING_CAPABILITY_RDMA_EMULATED),
         .gpus = gpuring_node_map_parts(rank_infos, map),
     };
 }
@@ -85,6 +97,7 @@ struct gpuring_engine_config gpuring_plans_config(const struct gpuring_channels 
                    .nnodes = map->nnodes,
                    .agree_size = gpuring_params.agree_size,
                    .in_order = gpuring_params.deterministic != 0,
+                   .emulated = facts->emulated,
                    .gpu_blocks = facts->gpus.blocks,
                    .time_sliced_ranks = facts->gpus.time_sliced_ranks,
                    .min_channels = (uint32_t) gpuring_params.min_channels,

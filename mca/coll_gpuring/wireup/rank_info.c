@@ -34,6 +34,20 @@ static int fill_nics(struct ompi_communicator_t *comm, struct gpuring_rank_info 
     return count < 0 ? count : GPURING_OK;
 }
 
+/* Return true if the ports that the rank announces are emulated by software. */
+static bool is_emulated(const struct gpuring_rank_info *rank_info)
+{
+    enum { UNKNOWN, HARDWARE, EMULATED };
+    static int known; /* relaxed: threads that find it at the same time find the same */
+    int kind = __atomic_load_n(&known, __ATOMIC_RELAXED);
+
+    if (rank_info->nnics > 0 && kind == UNKNOWN) {
+        kind = gpuring_net_only_software("/sys") ? EMULATED : HARDWARE;
+        __atomic_store_n(&known, kind, __ATOMIC_RELAXED);
+    }
+    return rank_info->nnics > 0 && kind == EMULATED;
+}
+
 static int rank_info_fill(struct ompi_communicator_t *comm, struct gpuring_rank_info *rank_info)
 {
     struct gpuring_local_topology view;
@@ -58,6 +72,7 @@ static int rank_info_fill(struct ompi_communicator_t *comm, struct gpuring_rank_
     gpuring_identity_hostname(rank_info->hostname, sizeof rank_info->hostname);
     gpuring_params_shared(rank_info->shared);
     status = fill_nics(comm, rank_info);
+    rank_info->capabilities |= is_emulated(rank_info) ? GPURING_CAPABILITY_RDMA_EMULATED : 0;
     return status != GPURING_OK
                ? status
                : gpuring_process.device_ops->identity(gpuring_process.device, &rank_info->device);
