@@ -54,6 +54,18 @@ check "the only port fails: an MPI error on both ranks" \
 check "the text names hosts, device, port and status" \
     says '\[verbs-failed\] .* to rank [01] on .*, device wire0 port 1.*\(status (5|12), '
 
+# 20 communicators share the port that fails: all of them continue on the other port, or report an error.
+over_wire 60 2 n2 GPURING_WIRE_DEVICES=2 GPURING_WIRE_FAULT=down GPURING_WIRE_FAULT_AFTER=500 \
+    OMPI_MCA_coll_gpuring_connect_after=0 "$top_builddir/test/rdma/steady" 3 1000 0 20
+check "20 communicators, a port of two fails: all go on, data are right" \
+    test "$(grep -Ec '^ok - rank [01]: [1-9][0-9]* operations right' "$work/out")" -eq 2
+check "each process has one warning, with the number of connections" \
+    test "$(grep -c '\[verbs-failover\] .*; [1-9][0-9]* other connections use' "$work/out")" -eq 2
+over_wire 60 2 n2 GPURING_WIRE_FAULT=down GPURING_WIRE_FAULT_AFTER=500 \
+    OMPI_MCA_coll_gpuring_connect_after=0 "$top_builddir/test/rdma/steady" 60 1000 0 20
+check "20 communicators, the only port fails: an MPI error of each on both ranks" \
+    test "$(grep -Ec '^ok - rank [01]: an error after [1-9][0-9]* operations' "$work/out")" -eq 2
+
 # Choices and devices.
 over_wire 60 2 n2 OMPI_MCA_coll_gpuring_verbs_hca=mlx5_7 "$programs/matrix" -n 1 -t MPI_INT
 check "a device that does not exist: no host has a port" says '\[no-rdma-port\]'
