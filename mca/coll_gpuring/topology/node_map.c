@@ -229,17 +229,99 @@ enum gpuring_disagreement gpuring_node_map_compare(const struct gpuring_gathered
     return GPURING_AGREED;
 }
 
-/* Get a position in one of the two trees that the topology engine builds over nodes. Here each rank
- * is a node. */
-static void tree_position(const struct gpuring_node_map *map, int position, uint32_t which,
-                          struct gpuring_tree_position *result)
+/* Return the position in the order of ranks at which a node begins. The node after the last one
+ * begins at the end. */
+static int begin_of(const struct gpuring_node_map *map, int node)
+{
+    int begin = 0, end = map->nranks;
+
+    while (begin < end) {
+        int middle = begin + (end - begin) / 2;
+
+        if (map->node[map->order[middle]] < node) {
+            begin = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    return begin;
+}
+
+/* Return rank number `at` of a node, from the first one in the first tree, and from the last one in
+ * the second tree. */
+static int rank_at(const struct gpuring_node_map *map, int node, int at, uint32_t which)
+{
+    int begin = begin_of(map, node), size = begin_of(map, node + 1) - begin;
+
+    return map->order[begin + (which == 0 ? at : size - 1 - at)];
+}
+
+static void add_child(struct gpuring_tree_position *tree, int rank)
+{
+    int i = 0;
+
+    while (tree->down[i] >= 0) {
+        i++;
+    }
+    tree->down[i] = rank;
+}
+
+/* Return the root of the tree over `count` positions. */
+static int root_of(int count)
+{
+    int32_t up, down[2], root = 0;
+
+    do {
+        pci_connect_node_tree((uint32_t) count, (uint32_t) root, 0, &up, down);
+        root = up >= 0 ? up : root;
+    } while (up >= 0);
+    return root;
+}
+
+/* Get a position in one of the two trees over the ranks of a single node. */
+static void node_tree_position(const struct gpuring_node_map *map, int position, uint32_t which,
+                               struct gpuring_tree_position *result)
 {
     int32_t up, down[2];
 
     pci_connect_node_tree((uint32_t) map->nranks, (uint32_t) position, which, &up, down);
     result->up = up >= 0 ? map->order[up] : -1;
-    for (int i = 0; i < GPURING_CHANNEL_MAX_DOWN; i++) {
-        result->down[i] = i < 2 && down[i] >= 0 ? map->order[down[i]] : -1;
+    for (int i = 0; i < 2; i++) {
+        if (down[i] >= 0) {
+            add_child(result, map->order[down[i]]);
+        }
+    }
+}
+
+/*
+ * Get a position in one of the two trees over several nodes. Rank 0 of each node leads it. The
+ * leaders form a tree that the topology engine builds over nodes, so that data for a node crosses
+ * the network once. The other ranks of a node form a tree below the leader. No position of these
+ * trees has more than two children, so a leader has at most three.
+ */
+static void tree_position(const struct gpuring_node_map *map, int position, uint32_t which,
+                          struct gpuring_tree_position *result)
+{
+    int node = map->node[map->order[position]], begin = begin_of(map, node);
+    int size = begin_of(map, node + 1) - begin;
+    int at = which == 0 ? position - begin : size - 1 - (position - begin);
+    int32_t up, down[2];
+
+    if (at == 0) {
+        pci_connect_node_tree((uint32_t) map->nnodes, (uint32_t) node, which, &up, down);
+        result->up = up >= 0 ? rank_at(map, up, 0, which) : -1;
+    } else {
+        pci_connect_node_tree((uint32_t) size - 1, (uint32_t) at - 1, 0, &up, down);
+        result->up = rank_at(map, node, up + 1, which); /* up is -1 below the leader */
+    }
+    for (int i = 0; i < 2; i++) {
+        if (down[i] >= 0) {
+            add_child(result, at == 0 ? rank_at(map, down[i], 0, which)
+                                      : rank_at(map, node, down[i] + 1, which));
+        }
+    }
+    if (at == 0 && size > 1) {
+        add_child(result, rank_at(map, node, root_of(size - 1) + 1, which));
     }
 }
 
@@ -253,8 +335,16 @@ void gpuring_node_map_channels(const struct gpuring_node_map *map, int rank, uin
                  .index = position},
     };
 
-    tree_position(map, position, 0, &channel.tree[0]);
-    tree_position(map, position, 1, &channel.tree[1]);
+    for (uint32_t which = 0; which < 2; which++) {
+        struct gpuring_tree_position *tree = &channel.tree[which];
+
+        *tree = (struct gpuring_tree_position){.up = -1, .down = {-1, -1, -1}};
+        if (map->nnodes > 1) {
+            tree_position(map, position, which, tree);
+        } else {
+            node_tree_position(map, position, which, tree);
+        }
+    }
     for (uint32_t i = 0; i < nchannels; i++) {
         channels[i] = channel;
     }

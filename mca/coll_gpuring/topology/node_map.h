@@ -2,8 +2,9 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * Pure functions of the data of AllGather 1: the ranks of each node, disagreements between ranks,
- * and the channels if there is no topology. These are rings and double binary trees over the ranks
- * in the order of their nodes, so that the ranks of a node are neighbours.
+ * and the channels if there is no topology. These are rings over the ranks in the order of their
+ * nodes, so that the ranks of a node are neighbours, and double binary trees over the nodes, with a
+ * tree inside each node.
  */
 #ifndef GPURING_TOPOLOGY_NODE_MAP_H
 #define GPURING_TOPOLOGY_NODE_MAP_H
