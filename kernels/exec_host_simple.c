@@ -114,17 +114,20 @@ static int has_many(const struct gpuring_blocks *blocks)
     return blocks->table != NULL || blocks->stride > 0;
 }
 
-/* Return true if the call has more data than the caches hold. All lanes count, even if several of
- * them have the same part. For blocks this is an upper bound, because lanes only know their share
- * of the longest block. */
+/* Return true if the call has more data than the caches hold. In vectors, all lanes count, even if
+ * several of them have the same part. For blocks this is an upper bound, because lanes only know
+ * their share of the longest block. */
 static int is_beyond(const struct gpuring_work *work, uint64_t type_size)
 {
     uint64_t blocks = (uint64_t) (has_many(&work->in) ? work->nblocks : 1) +
                       (has_many(&work->out) ? work->nblocks : 1);
     uint64_t bytes = work->count * type_size, parts = 0;
 
-    if (work->has_blocks) {
-        return blocks * work->nlanes * bytes > CACHED_BLOCKS;
+    if (work->has_blocks) { /* lanes of the same part follow each other */
+        for (uint32_t i = 0; i < work->nlanes; i++) {
+            parts += i == 0 || work->lanes[i].part_begin != work->lanes[i - 1].part_begin;
+        }
+        return blocks * parts * bytes > CACHED_BLOCKS;
     }
     for (uint32_t i = 0; i < work->nlanes; i++) {
         parts += work->lanes[i].part_end - work->lanes[i].part_begin;

@@ -45,6 +45,7 @@ unit_tests = \
     test/unit/test_pci_xml \
     test/unit/test_plan \
     test/unit/test_plan_exchange \
+    test/unit/test_plan_nodes \
     test/unit/test_plan_simulate \
     test/unit/test_pool \
     test/unit/test_proxy \

@@ -170,10 +170,15 @@ void test_plans_build(struct test_plans *plans, enum gpuring_algorithm algorithm
     build_all(plans, GPURING_COLLECTIVE_ALLREDUCE, algorithm, nranks, nchannels, 0, false, 1);
 }
 
+void test_plans_build_nodes_on(struct test_plans *plans, enum gpuring_collective collective,
+                               int nranks, int nnodes, uint32_t nstripes)
+{
+    build_all(plans, collective, GPURING_ALGORITHM_TWO_SHOT, nranks, nstripes, 0, false, nnodes);
+}
+
 void test_plans_build_nodes(struct test_plans *plans, int nranks, int nnodes, uint32_t nstripes)
 {
-    build_all(plans, GPURING_COLLECTIVE_ALLREDUCE, GPURING_ALGORITHM_TWO_SHOT, nranks, nstripes, 0,
-              false, nnodes);
+    test_plans_build_nodes_on(plans, GPURING_COLLECTIVE_ALLREDUCE, nranks, nnodes, nstripes);
 }
 
 void test_plans_build_exchange(struct test_plans *plans, int nnodes, int size, uint32_t nstripes,

@@ -19,7 +19,9 @@ struct test_plans {
 void test_plans_build(struct test_plans *plans, enum gpuring_algorithm algorithm, int nranks,
                       uint32_t nchannels);
 /* Build plans of two-shot between nodes with the same number of ranks. With one stripe, the ranks
- * of a node follow each other. */
+ * of a node follow each other. test_plans_build_nodes builds those of allreduce. */
+void test_plans_build_nodes_on(struct test_plans *plans, enum gpuring_collective collective,
+                               int nranks, int nnodes, uint32_t nstripes);
 void test_plans_build_nodes(struct test_plans *plans, int nranks, int nnodes, uint32_t nstripes);
 /* Build plans of a stage of an alltoall between `nnodes` nodes of `size` ranks; see
  * GPURING_ROOT_BETWEEN_NODES. */

@@ -19,8 +19,8 @@
 #include "test/unit/fabric.h"
 #include "test/unit/plans.h"
 
-/* The basis of plans: reductions in rank order, which need chains
- * instead of trees, or in any order; and the number of ranks. */
+/* The basis of plans: reductions in rank order, which need chains instead of trees, or in any
+ * order; and the number of ranks. Those of two-shot are on two or more nodes of two or more. */
 static const struct base {
     enum gpuring_algorithm algorithm;
     bool in_order;
@@ -31,7 +31,8 @@ static const struct base {
     {GPURING_ALGORITHM_DIRECT, false, GPURING_DIRECT_MAX_VECTOR_RANKS + 1, GPURING_STEP_REFS},
     {GPURING_ALGORITHM_DIRECT, false, GPURING_STEP_REFS + 1, 2 * GPURING_STEP_REFS},
     {GPURING_ALGORITHM_TREE, true, 2, 64},
-    {GPURING_ALGORITHM_TREE, false, 2, 64}};
+    {GPURING_ALGORITHM_TREE, false, 2, 64},
+    {GPURING_ALGORITHM_TWO_SHOT, false, 4, 64}};
 #define NBASES (sizeof bases / sizeof *bases)
 
 /* Use few ranks under the thread sanitizer, because it is slow, and few ranks have the same
@@ -42,9 +43,36 @@ static const struct base {
 #define MORE_RANKS COLLECTIVE_RANKS
 #endif
 
-static bool base_has(enum gpuring_collective collective, const struct base *base)
+/* Return the number of nodes, or 0 if this number of ranks cannot be on nodes of the same size. */
+static int nodes_of(const struct base *base, int nranks)
 {
-    return gpuring_plan_exists(collective, base->algorithm, base->in_order, base->least);
+    int nnodes = 2 + nranks / 4 % 2;
+
+    return base->algorithm != GPURING_ALGORITHM_TWO_SHOT  ? 1
+           : nranks % nnodes == 0 && nranks >= 2 * nnodes ? nnodes
+           : nranks % 2 == 0                              ? 2
+                                                          : 0;
+}
+
+static bool base_has(enum gpuring_collective collective, const struct base *base, int nranks)
+{
+    bool blocks = collective == GPURING_COLLECTIVE_ALLGATHER ||
+                  collective == GPURING_COLLECTIVE_REDUCE_SCATTER;
+
+    return base->algorithm == GPURING_ALGORITHM_TWO_SHOT
+               ? blocks && nodes_of(base, nranks) > 0
+               : gpuring_plan_exists(collective, base->algorithm, base->in_order, base->least);
+}
+
+static void build(struct test_plans *plans, enum gpuring_collective collective,
+                  const struct base *base, int nranks, uint32_t nchannels, int root)
+{
+    if (base->algorithm == GPURING_ALGORITHM_TWO_SHOT) {
+        test_plans_build_nodes_on(plans, collective, nranks, nodes_of(base, nranks), nchannels);
+    } else {
+        test_plans_build_on(plans, collective, base->algorithm, nranks, nchannels, root,
+                            base->in_order);
+    }
 }
 
 /* Direct exchanges between few ranks always fold in order. */
@@ -71,8 +99,7 @@ static void prove(enum gpuring_collective collective, const struct base *base, i
     struct test_plans plans;
     char text[256] = "";
 
-    test_plans_build_on(&plans, collective, base->algorithm, n, 1 + (uint32_t) n % 3, root,
-                        base->in_order);
+    build(&plans, collective, base, n, 1 + (uint32_t) n % 3, root);
     if (test_plans_check(&plans, slots, text, sizeof text) != GPURING_OK) {
         fail_msg("%s by %s, %d ranks, root %d: %s", gpuring_collective_text(collective),
                  gpuring_algorithm_text(base->algorithm), n, root, text);
@@ -91,12 +118,13 @@ TEST(test_proven)
         enum gpuring_collective collective = (enum gpuring_collective)(at / NBASES);
         const struct base *base = &bases[at % NBASES];
         bool each = base->least > 2 && base->most <= GPURING_STEP_REFS; /* number of ranks */
-        bool has = collective != GPURING_COLLECTIVE_ALLREDUCE && base_has(collective, base);
+        bool any = collective != GPURING_COLLECTIVE_ALLREDUCE;
 
-        for (int n = base->least; has && n <= base->most; n += n < 17 || each ? 1 : 47) {
+        for (int n = base->least; any && n <= base->most; n += n < 17 || each ? 1 : 47) {
+            bool has = base_has(collective, base, n);
             int step = n < 17 || (each && n % 16 < 2) ? 1 : n <= GPURING_STEP_REFS ? 9 : 60;
 
-            for (int root = 0; root < roots_of(collective, n); root += step) {
+            for (int root = 0; has && root < roots_of(collective, n); root += step) {
                 prove(collective, base, n, root);
                 proven++;
             }
@@ -229,7 +257,7 @@ TEST(test_changed)
             int nranks = base->least > 4 ? base->least : 4;
             int rank = (int) (at / NBASES / CHANGES), root = 2;
             /* with many ranks only the collectives that differ there */
-            bool more = base_has(collective, base) &&
+            bool more = base_has(collective, base, nranks) &&
                         (nranks <= GPURING_STEP_REFS ||
                          (collective == GPURING_COLLECTIVE_REDUCE_SCATTER && rank == 2));
 
@@ -239,8 +267,7 @@ TEST(test_changed)
                 struct test_plans plans;
                 char text[256] = "accepted";
 
-                test_plans_build_on(&plans, collective, base->algorithm, nranks, 1, root,
-                                    base->in_order);
+                build(&plans, collective, base, nranks, 1, root);
                 more = k < plans.plans[rank]->lanes[0].nsteps;
                 if (more && change_step(&plans.plans[rank]->lanes[0], k, change)) {
                     if (test_plans_check(&plans, 4, text, sizeof text) != GPURING_ERR_DATA) {
@@ -304,7 +331,7 @@ static void run_many(enum gpuring_collective collective, const struct base *base
 
     fabric_local = nranks % 2 == 0 ? GPURING_FIFO_NET : 0;
     call.root = (int) draw((uint32_t) nranks);
-    test_plans_build_on(&plans, collective, base->algorithm, nranks, 2, call.root, base->in_order);
+    build(&plans, collective, base, nranks, 2, call.root);
     /* Three ranks are blocks of threads, as on a GPU, and those of whose output is an operand;
      * their chunks have slices. */
     blocks = nranks == 3 ||
@@ -341,13 +368,15 @@ TEST(test_execution)
         for (size_t a = 0; a < NBASES; a++) {
             for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
                 for (int n = bases[a].least; n <= COLLECTIVE_RANKS && n <= bases[a].most &&
-                                             n <= bases[a].least + MORE_RANKS &&
-                                             base_has((enum gpuring_collective) c, &bases[a]);
+                                             n <= bases[a].least + MORE_RANKS;
                      n += n == 3    ? 4
                           : n == 7  ? COLLECTIVE_RANKS
                           : n >= 17 ? 16
                                     : 1) {
-                    run_many((enum gpuring_collective) c, &bases[a], (enum gpuring_protocol) p, n);
+                    if (base_has((enum gpuring_collective) c, &bases[a], n)) {
+                        run_many((enum gpuring_collective) c, &bases[a], (enum gpuring_protocol) p,
+                                 n);
+                    }
                 }
             }
         }

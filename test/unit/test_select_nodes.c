@@ -23,7 +23,8 @@ TEST(two_shot_replaces_rings_between_nodes)
         {32, 32, 256 << 10, tree, two_shot},
         {32, 32, 1 << 20, ring, two_shot},
         {64, 1, 1 << 30, ring, ring},
-        {4, 2, 8 << 10, direct, direct},
+        {4, 2, 4 << 10, direct, direct},
+        {4, 2, 8 << 10, direct, two_shot},
         {4, 2, 32 << 10, direct, two_shot},
         {4, 2, 1 << 20, ring, two_shot},
     };
@@ -46,6 +47,52 @@ TEST(two_shot_replaces_rings_between_nodes)
     }
 }
 
+/* Blocks are sent by node, except for those so small that the additional hops take longer. A bcast
+ * and a reduce of several ranks of a node use trees from a smaller size on than between nodes of
+ * one rank. */
+TEST(bytes_cross_the_network_once)
+{
+    const enum gpuring_algorithm ring = GPURING_ALGORITHM_RING, tree = GPURING_ALGORITHM_TREE,
+                                 direct = GPURING_ALGORITHM_DIRECT,
+                                 two_shot = GPURING_ALGORITHM_TWO_SHOT;
+    const struct {
+        enum gpuring_collective collective;
+        int nranks, nnodes;
+        uint64_t bytes;
+        enum gpuring_algorithm algorithm;
+    } cases[] = {
+        {GPURING_COLLECTIVE_ALLGATHER, 4, 2, 1 << 10, direct},
+        {GPURING_COLLECTIVE_ALLGATHER, 4, 2, 1025, two_shot},
+        {GPURING_COLLECTIVE_ALLGATHER, 16, 2, 64, two_shot},
+        {GPURING_COLLECTIVE_REDUCE_SCATTER, 128, 16, 128, direct},
+        {GPURING_COLLECTIVE_REDUCE_SCATTER, 128, 16, 192, two_shot},
+        {GPURING_COLLECTIVE_REDUCE_SCATTER, 128, 16, 1 << 30, two_shot},
+        {GPURING_COLLECTIVE_BCAST, 4, 2, 4 << 10, direct},
+        {GPURING_COLLECTIVE_BCAST, 4, 2, 8 << 10, tree},
+        {GPURING_COLLECTIVE_BCAST, 4, 2, 1 << 30, tree},
+        {GPURING_COLLECTIVE_BCAST, 4, 4, 16 << 10, direct},
+        {GPURING_COLLECTIVE_BCAST, 4, 4, 32 << 10, tree},
+        {GPURING_COLLECTIVE_REDUCE, 16, 4, 4 << 10, tree},
+        {GPURING_COLLECTIVE_REDUCE, 16, 4, 1 << 30, ring},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct gpuring_select_config config = {.algorithm = -1,
+                                               .protocol = -1,
+                                               .nranks = cases[i].nranks,
+                                               .nnodes = cases[i].nnodes,
+                                               .host = true};
+        struct gpuring_selection choice;
+
+        config.plans[cases[i].collective] =
+            1u << ring | 1u << direct |
+            (gpuring_collective_has_blocks(cases[i].collective) ? 1u << two_shot : 1u << tree);
+        gpuring_select(&config, cases[i].collective, cases[i].bytes, 1, &choice);
+        assert_int_equal(choice.algorithm, cases[i].algorithm);
+        assert_int_equal(choice.set, cases[i].algorithm);
+    }
+}
+
 /* A call between nodes uses as many rings as its bytes fill, and its trees have several chunks. */
 TEST(channels_and_chunks_between_nodes_follow_size)
 {
@@ -61,6 +108,9 @@ TEST(channels_and_chunks_between_nodes_follow_size)
         {64 << 10, GPURING_ALGORITHM_TREE, 1, 32768, false, false},
         {512 << 10, GPURING_ALGORITHM_TREE, 1, 65536, false, false},
         {64 << 20, GPURING_ALGORITHM_TREE, 1, 131072, false, false},
+        {64 << 10, GPURING_ALGORITHM_TREE, 1, 8192, true, false},
+        {512 << 10, GPURING_ALGORITHM_TREE, 1, 16384, true, false},
+        {512 << 10, GPURING_ALGORITHM_TREE, 1, 65536, true, true},
         {128 << 10, GPURING_ALGORITHM_DIRECT, 1, 65536, false, false},
         {384 << 10, GPURING_ALGORITHM_DIRECT, 1, 98304, false, false},
         {384 << 10, GPURING_ALGORITHM_DIRECT, 1, 32768, true, false},

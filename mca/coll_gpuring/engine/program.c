@@ -13,6 +13,7 @@ struct gpuring_programs {
     struct gpuring_plan_input input; /* except base and root */
     struct gpuring_channel *channels;
     uint16_t *order;
+    int *by_node;                                     /* NULL: there is no two-shot between nodes */
     struct gpuring_program program[GPURING_PROGRAMS]; /* plan NULL: unused */
 };
 
@@ -20,7 +21,15 @@ static void programs_free(struct gpuring_programs *programs)
 {
     free(programs->channels);
     free(programs->order);
+    free(programs->by_node);
     free(programs);
+}
+
+static int *copy_list(const int *list, int count)
+{
+    int *copy = malloc((size_t) count * sizeof *copy);
+
+    return copy != NULL ? memcpy(copy, list, (size_t) count * sizeof *copy) : NULL;
 }
 
 int gpuring_programs_create(const struct gpuring_plan_input *input, uint16_t *order,
@@ -37,14 +46,16 @@ int gpuring_programs_create(const struct gpuring_plan_input *input, uint16_t *or
     created->order = order;
     created->input = *input;
     created->channels = malloc(nchannels * sizeof *created->channels + 1);
-    if (created->channels == NULL) {
+    created->by_node = input->nnodes > 1 ? copy_list(input->by_node, input->nranks) : NULL;
+    if (created->channels == NULL || (created->by_node == NULL && input->nnodes > 1)) {
         programs_free(created);
         gpuring_error("out of memory for the plans of a communicator");
         return GPURING_ERR_NOMEM;
     }
     memcpy(created->channels, input->channels, nchannels * sizeof *created->channels);
     created->input.channels = created->channels;
-    created->input.by_node = created->input.node = NULL; /* only base plans need them */
+    created->input.by_node = created->by_node;
+    created->input.node = NULL; /* only base plans need it */
     created->input.order = order;
     *programs = created;
     return GPURING_OK;
@@ -76,11 +87,10 @@ bool gpuring_programs_offer(const struct gpuring_engine *engine, enum gpuring_co
                             enum gpuring_algorithm algorithm)
 {
     const struct gpuring_plan *base = engine->base[algorithm].plan;
-    const int nranks = engine->choice_config.nranks;
     bool in_order = engine->choice_config.in_order;
     bool any_order = !in_order || !gpuring_collective_reduces(collective);
 
-    return base != NULL && gpuring_plan_exists(collective, algorithm, in_order, nranks) &&
+    return base != NULL && gpuring_plan_exists_on(collective, base, in_order) &&
            (base->in_order || any_order) &&
            (collective == GPURING_COLLECTIVE_ALLREDUCE || base->in_order ||
             engine->others->order != NULL);

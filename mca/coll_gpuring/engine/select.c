@@ -38,6 +38,9 @@ static const uint64_t channel_bytes[GPURING_PROTOCOL_COUNT] = {[GPURING_PROTOCOL
 #define RING_BYTES     (16 << 10)
 #define NODE_BYTES     (4 << 10)
 #define JOINED_BYTES   (2 << 10)
+#define HOP_BYTES      (20 << 10)
+#define FAR_BYTES      (8 << 10)
+#define NEAR_BYTES     (2 << 10)
 #define TREE_RANKS     5 /* with fewer ranks, a tree is at least as deep as a ring is long */
 
 #define DOUBLING_BY_MPI (192 << 10) /* replaces DOUBLING_BYTES if a hop is a message of MPI */
@@ -118,6 +121,12 @@ static uint64_t max_of(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+/* Return true if collectives on vectors use trees between nodes of hosts. */
+static bool passes_trees(const struct gpuring_select_config *config, const struct request *request)
+{
+    return config->host && config->nnodes > 1 && exists(config, request, GPURING_ALGORITHM_TREE);
+}
+
 /*
  * Return the largest size, as rules count it, at which the direct exchange is known to be the best
  * algorithm.
@@ -132,14 +141,18 @@ static uint64_t max_of(uint64_t a, uint64_t b)
  * of the model there, as measured with TCP (doc/results/ucx.md).
  *
  * Two-shot between N nodes of r ranks each takes 2 (N - 1) hops, and a node sends 2 (N - 1) / N
- * times the vector. In an exchange, all ranks of a node together send it r r (N - 1) times.
+ * times the vector. In an exchange, all ranks of a node together send it r r (N - 1) times. On
+ * hosts, a hop costs about as much as HOP_BYTES (doc/results/scale.md).
  *
  * Other collectives on vectors pass n - 2 more ranks on a ring. There each rank sends the vector
- * once, whereas the root of an exchange sends or receives it n - 1 times.
+ * once, whereas the root of an exchange sends or receives it n - 1 times. Between nodes of hosts
+ * they use trees, which send the vector to each node once, and take as long as an exchange of
+ * HOP_BYTES / (2 r - 1).
  *
  * Collectives on blocks cause the same traffic with both algorithms if all ranks reach each other
  * equally well. Between nodes of r ranks, a ring sends each block out of a node once, and an
- * exchange r times.
+ * exchange r times. Two-shot takes N - 2 more hops between nodes than an exchange, which cost about
+ * as much as FAR_BYTES each, and one in the node, which costs NEAR_BYTES (doc/results/scale.md).
  *
  * Reductions in order have a chain instead of a ring. It carries blocks, and the results of calls
  * with a root, to its end and back. Therefore they use the exchange as far as possible.
@@ -152,9 +165,11 @@ static uint64_t direct_limit(const struct gpuring_select_config *config,
     bool ring = exists(config, request, GPURING_ALGORITHM_RING);
 
     if (gpuring_collective_has_blocks(request->collective)) {
-        return !ring || nodes == n ? UINT64_MAX
-               : nodes > 1         ? hop * nodes * nodes / (n - nodes)
-                                   : limit;
+        return !ring || nodes == n            ? UINT64_MAX
+               : is_nodewise(config, request) ? nodes * ((nodes - 2) * FAR_BYTES + NEAR_BYTES) /
+                                                    ((nodes - 1) * (n / nodes - 1))
+               : nodes > 1 ? hop * nodes * nodes / (n - nodes)
+                           : limit;
     }
     if (request->collective == GPURING_COLLECTIVE_ALLREDUCE) {
         if (config->doubling) {
@@ -162,8 +177,8 @@ static uint64_t direct_limit(const struct gpuring_select_config *config,
                    (1 + (n + nodes - 1) / nodes);
         }
         if (is_nodewise(config, request)) {
-            return min_of(limit,
-                          nodes * (2 * nodes - 3) * hop / ((nodes - 1) * (n / nodes * n - 2)));
+            return min_of(limit, nodes * (2 * nodes - 3) * HOP_BYTES /
+                                     ((nodes - 1) * (n / nodes * n - 2)));
         }
         if (n > 2) {
             return min_of(limit, n * ((2 * n - 3) * hop / ((n - 1) * (n - 2)) + 1) - 1);
@@ -173,7 +188,9 @@ static uint64_t direct_limit(const struct gpuring_select_config *config,
     if (request->collective == GPURING_COLLECTIVE_REDUCE && !ring) {
         return limit;
     }
-    return n == 2 ? UINT64_MAX : hop;
+    return n == 2                          ? UINT64_MAX
+           : passes_trees(config, request) ? HOP_BYTES / (2 * ((n + nodes - 1) / nodes) - 1)
+                                           : hop;
 }
 
 /*
@@ -182,7 +199,8 @@ static uint64_t direct_limit(const struct gpuring_select_config *config,
  * It is faster than a ring while a hop costs more than a chunk of V / n bytes. Between nodes of
  * hosts, the thread of a rank copies the whole vector in a tree. According to the model of
  * doc/results/scale.md, a tree then takes as long as a ring at about RING_BYTES for each rank, and
- * as long as two-shot at about NODE_BYTES for each node.
+ * as long as two-shot at about NODE_BYTES for each node. There, a bcast is fastest with trees at
+ * all sizes.
  */
 static uint64_t tree_limit(const struct gpuring_select_config *config,
                            const struct request *request)
@@ -194,7 +212,8 @@ static uint64_t tree_limit(const struct gpuring_select_config *config,
     uint64_t length = nodewise ? (uint64_t) config->nnodes : n;
     uint64_t hop = nodewise ? NODE_BYTES : hosts ? RING_BYTES : limits_of(config)->hop;
 
-    if (!exists(config, request, GPURING_ALGORITHM_RING)) {
+    if (!exists(config, request, GPURING_ALGORITHM_RING) ||
+        (request->collective == GPURING_COLLECTIVE_BCAST && passes_trees(config, request))) {
         return UINT64_MAX;
     }
     return length >= TREE_RANKS &&
@@ -463,6 +482,8 @@ static bool has_slices(const struct gpuring_select_config *config,
 #define OFFLOAD_CHUNK_BYTES (32 << 10)
 #define TREE_CHUNKS         8
 #define TREE_CHUNK_BYTES    (32 << 10)
+#define OFFLOAD_TREE_CHUNKS 32
+#define OFFLOAD_TREE_BYTES  (8 << 10)
 
 static uint64_t chunk_limit(const struct gpuring_select_config *config,
                             enum gpuring_algorithm algorithm, const struct request *request,
@@ -476,6 +497,9 @@ static uint64_t chunk_limit(const struct gpuring_select_config *config,
     }
     if (!config->host || config->nnodes == 1) {
         return limit;
+    }
+    if (algorithm == GPURING_ALGORITHM_TREE && config->offloads && !config->emulated) {
+        return max_of(request->bytes / OFFLOAD_TREE_CHUNKS, OFFLOAD_TREE_BYTES);
     }
     if (algorithm == GPURING_ALGORITHM_TREE) {
         return min_of(limit, max_of(request->bytes / TREE_CHUNKS, TREE_CHUNK_BYTES));

@@ -6,9 +6,9 @@
 #include "mca/coll_gpuring/util/status.h"
 
 /* Return the number of parts of a channel, and set *channels. Trees are in pairs, and a stripe of
- * two-shot between nodes has one part for each rank of a node. */
-static uint32_t parts_of(enum gpuring_algorithm algorithm, const struct gpuring_plan_input *input,
-                         uint32_t *channels)
+ * two-shot between nodes has one part of a vector for each rank of a node. */
+static uint32_t parts_of(enum gpuring_collective collective, enum gpuring_algorithm algorithm,
+                         const struct gpuring_plan_input *input, uint32_t *channels)
 {
     switch (algorithm) {
     case GPURING_ALGORITHM_RING:
@@ -22,9 +22,9 @@ static uint32_t parts_of(enum gpuring_algorithm algorithm, const struct gpuring_
         return 1;
     default:
         *channels = input->ndirect;
-        return input->exchange || input->root == GPURING_ROOT_WITHIN_NODES ? 1
-               : input->nnodes > 1 ? (uint32_t) (input->nranks / input->nnodes)
-                                   : 1;
+        return input->nnodes > 1 && !gpuring_collective_has_blocks(collective)
+                   ? (uint32_t) (input->nranks / input->nnodes)
+                   : 1;
     }
 }
 
@@ -46,7 +46,7 @@ static int build_plan(enum gpuring_collective collective, enum gpuring_algorithm
                       const struct gpuring_plan *base, struct gpuring_plan **plan)
 {
     struct gpuring_writer writer = {.input = input, .base = base};
-    uint32_t channels, parts = parts_of(algorithm, input, &channels);
+    uint32_t channels, parts = parts_of(collective, algorithm, input, &channels);
 
     if (base != NULL) {
         channels = gpuring_plan_channels(base);
@@ -97,7 +97,7 @@ int gpuring_plan_build(enum gpuring_algorithm algorithm, const struct gpuring_pl
         collective = GPURING_COLLECTIVE_ALLTOALL;
         builder = gpuring_exchange_between;
     } else if (algorithm == GPURING_ALGORITHM_TWO_SHOT && input->nnodes > 1) {
-        builder = gpuring_nodes_allreduce;
+        builder = gpuring_nodes_builders[collective];
     } else if (algorithm == GPURING_ALGORITHM_DIRECT && input->doubling) {
         collective = GPURING_COLLECTIVE_ALLREDUCE;
         builder = gpuring_doubling_allreduce;
@@ -111,14 +111,34 @@ bool gpuring_plan_exists(enum gpuring_collective collective, enum gpuring_algori
     return builder_on(collective, algorithm, in_order, nranks) != NULL;
 }
 
+/* Return true if a base plan is that of two-shot between nodes. Its parts are for the ranks of a
+ * node. */
+static bool is_between_nodes(const struct gpuring_plan *base)
+{
+    return base->algorithm == GPURING_ALGORITHM_TWO_SHOT && base->parts > 1;
+}
+
+/* In a reduce-scatter between nodes, a sum cannot take several steps, because the output has room
+ * for one block only. */
+bool gpuring_plan_exists_on(enum gpuring_collective collective, const struct gpuring_plan *base,
+                            bool in_order)
+{
+    if (is_between_nodes(base)) {
+        return gpuring_nodes_builders[collective] != NULL &&
+               (collective != GPURING_COLLECTIVE_REDUCE_SCATTER ||
+                base->parts + 2 <= GPURING_STEP_REFS);
+    }
+    return gpuring_plan_exists(collective, base->algorithm, in_order, base->nranks);
+}
+
 int gpuring_plan_build_on(enum gpuring_collective collective,
                           const struct gpuring_plan_input *input, struct gpuring_plan **plan)
 {
     const struct gpuring_plan *base = input->base;
-    gpuring_builder *builder =
-        input->root == GPURING_ROOT_WITHIN_NODES
-            ? gpuring_exchange_within
-            : builder_on(collective, base->algorithm, input->in_order, base->nranks);
+    gpuring_builder *builder = input->root == GPURING_ROOT_WITHIN_NODES ? gpuring_exchange_within
+                               : is_between_nodes(base) ? gpuring_nodes_builders[collective]
+                                                        : builder_on(collective, base->algorithm,
+                                                                     input->in_order, base->nranks);
 
     return builder != NULL && collective != GPURING_COLLECTIVE_ALLREDUCE
                ? build_plan(collective, base->algorithm, builder, input, base, plan)

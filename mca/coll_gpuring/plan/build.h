@@ -37,7 +37,8 @@ extern gpuring_builder *const gpuring_direct_many_builders[GPURING_COLLECTIVE_CO
 gpuring_builder gpuring_tree_allreduce;
 
 /* Between nodes of hosts: two-shot, and doubling. */
-gpuring_builder gpuring_nodes_allreduce, gpuring_doubling_allreduce;
+extern gpuring_builder *const gpuring_nodes_builders[GPURING_COLLECTIVE_COUNT];
+gpuring_builder gpuring_doubling_allreduce;
 
 /* The two stages of an alltoall by node. The first one lists the connections of both. */
 gpuring_builder gpuring_exchange_between, gpuring_exchange_within;

@@ -26,6 +26,18 @@
  * An allreduce takes 2 N hops, of which 2 (N-1) are between nodes, and each node sends and receives
  * 2 (N-1) / N times the vector. MPI_IN_PLACE is safe for the same reason as in build_tree.c.
  *
+ * The halves of this schedule are collectives on blocks, which use the same connections. A block is
+ * not divided into parts. The ranks with the same number in their nodes handle each other's blocks,
+ * so that each block crosses the network once for each other node:
+ *
+ *   reduce-scatter  the steps 0 .. N-1, in which the owner handles the blocks of the ranks with its
+ *                   number. The last one stores its own block and sends nothing.
+ *   allgather       the steps N-1 .. 2N-2. The first one is input > out+send.
+ *
+ * They take N hops, of which N-1 are between nodes. A rank has a lane for each owner in an
+ * allgather. In a reduce-scatter it has only one lane, which sends to all owners before each step
+ * of its ring. With MPI_IN_PLACE, its last step overwrites the input of the first block.
+ *
  * Doubling serves small vectors. The first rank of each node is its leader, which sums the vectors
  * of its node. Let P be the largest power of two that is at most the number of nodes. The leader on
  * node a < P exchanges sums with those on the nodes a xor 1, a xor 2, a xor 4 .. The sum of the
@@ -57,10 +69,10 @@ struct sum {
 /* What is done with a sum, in addition to sending it to its destinations. */
 enum fate { SUM_SENT, SUM_PARTIAL, SUM_STORED };
 
-static struct sum begin_sum(struct gpuring_writer *writer, int chunk)
+static struct sum begin_sum(struct gpuring_writer *writer, uint32_t chunk)
 {
-    gpuring_writer_step(writer, (uint32_t) chunk, 0);
-    return (struct sum){.writer = writer, .chunk = (uint32_t) chunk};
+    gpuring_writer_step(writer, chunk, 0);
+    return (struct sum){.writer = writer, .chunk = chunk};
 }
 
 static void end_step(const struct sum *sum, unsigned flags)
@@ -124,6 +136,7 @@ struct part {
     int node, own;    /* this rank's */
     int owner;        /* number of the owner in its node */
     uint32_t number;
+    int first, last; /* steps of the owner */
 };
 
 static int rank_at(const struct part *part, int node, int number)
@@ -142,77 +155,92 @@ static uint32_t key_of(const struct part *part, bool down)
     return gpuring_plan_key(part->writer->plan, part->number, down);
 }
 
-/* Add step k of the owner. */
-static void add_ring_step(const struct part *part, int chunk, int k)
+static bool reduces(const struct part *part)
 {
-    struct sum sum = begin_sum(part->writer, chunk);
-    bool sums = k < part->nnodes, has_result = k >= part->nnodes - 1;
+    return part->first == 0;
+}
 
-    if (sums) {
+static bool gathers(const struct part *part)
+{
+    return part->last > part->nnodes - 1;
+}
+
+/* Return the chunk of the owner's step k, which is a block in collectives on blocks. Block b of the
+ * allreduce's ring is that of node b - 1, because its sum is complete there. */
+static uint32_t chunk_at(const struct part *part, int k)
+{
+    int chunk = (part->node + 2 * part->nnodes - k) % part->nnodes;
+
+    return (uint32_t) (reduces(part) && gathers(part) ? chunk
+                                                      : rank_at(part, chunk - 1, part->owner));
+}
+
+/* Add step k of the owner. */
+static void add_ring_step(const struct part *part, int k)
+{
+    struct sum sum = begin_sum(part->writer, chunk_at(part, k));
+    bool sums = reduces(part) && k < part->nnodes, has_result = k >= part->nnodes - 1;
+
+    if (sums || k == part->first) {
         add_input(&sum);
     }
-    if (k > 0) {
+    if (k > part->first) {
         add_from(&sum, rank_at(part, part->node - 1, part->own), key_of(part, false));
     }
     for (int i = 0; sums && i < part->size - 1; i++) {
         add_from(&sum, other(part, i), key_of(part, false));
     }
-    if (k < 2 * part->nnodes - 2) {
+    if (k < part->last) {
         add_to(&sum, rank_at(part, part->node + 1, part->own), key_of(part, false));
     }
-    for (int i = 0; has_result && i < part->size - 1; i++) {
+    for (int i = 0; gathers(part) && has_result && i < part->size - 1; i++) {
         add_to(&sum, other(part, i), key_of(part, true));
     }
     end_sum(&sum, has_result ? SUM_STORED : SUM_SENT);
 }
 
-/* Return the chunk of the owner's step k. */
-static int chunk_at(const struct part *part, int k)
+/* Send the owner of the part the input for its step k. */
+static void add_send(const struct part *part, int k)
 {
-    return (part->node + 2 * part->nnodes - k) % part->nnodes;
-}
-
-static void begin_lane(const struct part *part)
-{
-    gpuring_writer_lane(part->writer, part->number, part->number + 1, part->nnodes);
+    gpuring_writer_step(part->writer, chunk_at(part, k), 0);
+    gpuring_writer_input(part->writer);
+    gpuring_writer_to(part->writer, rank_at(part, part->node, part->owner), key_of(part, false));
 }
 
 static void add_ring(const struct part *part)
 {
-    begin_lane(part);
-    for (int k = 0; k < 2 * part->nnodes - 1; k++) {
-        add_ring_step(part, chunk_at(part, k), k);
+    for (int k = part->first; k <= part->last; k++) {
+        add_ring_step(part, k);
     }
 }
 
 static void add_sends(const struct part *part)
 {
-    begin_lane(part);
     for (int k = 0; k < part->nnodes; k++) {
-        gpuring_writer_step(part->writer, (uint32_t) chunk_at(part, k), 0);
-        gpuring_writer_input(part->writer);
-        gpuring_writer_to(part->writer, rank_at(part, part->node, part->owner),
-                          key_of(part, false));
+        add_send(part, k);
     }
 }
 
 static void add_receives(const struct part *part)
 {
-    begin_lane(part);
-    for (int k = part->nnodes - 1; k < 2 * part->nnodes - 1; k++) {
-        gpuring_writer_step(part->writer, (uint32_t) chunk_at(part, k), GPURING_STEP_STORE);
+    for (int k = part->nnodes - 1; k <= part->last; k++) {
+        gpuring_writer_step(part->writer, chunk_at(part, k), GPURING_STEP_STORE);
         gpuring_writer_from(part->writer, rank_at(part, part->node, part->owner),
                             key_of(part, true));
     }
 }
 
-void gpuring_nodes_allreduce(struct gpuring_writer *writer, uint32_t number)
+/* Return part 0 of a stripe as this rank sees it. first, last: the steps of its ring, in numbers of
+ * nodes less one. */
+static struct part find_part(struct gpuring_writer *writer, uint32_t stripe, int first, int last)
 {
     const struct gpuring_plan_input *input = writer->input;
     struct part part = {.writer = writer,
                         .by_node = input->by_node,
                         .nnodes = input->nnodes,
-                        .size = input->nranks / input->nnodes};
+                        .size = input->nranks / input->nnodes,
+                        .first = first * (input->nnodes - 1),
+                        .last = last * (input->nnodes - 1)};
     int position = 0;
 
     while (part.by_node[position] != input->rank) {
@@ -220,16 +248,70 @@ void gpuring_nodes_allreduce(struct gpuring_writer *writer, uint32_t number)
     }
     part.node = position / part.size;
     part.own = position % part.size;
-    part.owner = (part.own + (int) number) % part.size; /* so that ranks begin with different
-                                                           owners */
-    part.number = number - number % (uint32_t) part.size + (uint32_t) part.owner;
+    part.number = stripe * (uint32_t) part.size;
+    return part;
+}
+
+/* Return the i-th part of a stripe for this rank. Ranks begin with different owners. */
+static struct part part_at(struct part part, int i)
+{
+    part.owner = (part.own + i) % part.size;
+    part.number += (uint32_t) part.owner;
+    return part;
+}
+
+static void add_allreduce(struct gpuring_writer *writer, uint32_t number)
+{
+    uint32_t parts = writer->plan->parts;
+    struct part part = part_at(find_part(writer, number / parts, 0, 2), (int) (number % parts));
+
+    gpuring_writer_lane(writer, part.number, part.number + 1, part.nnodes);
     if (part.owner == part.own) {
         add_ring(&part);
     } else {
         add_sends(&part);
+        gpuring_writer_lane(writer, part.number, part.number + 1, part.nnodes);
         add_receives(&part);
     }
 }
+
+static void add_allgather(struct gpuring_writer *writer, uint32_t stripe)
+{
+    struct part all = find_part(writer, stripe, 1, 2), part;
+
+    for (int i = 0; i < all.size; i++) {
+        part = part_at(all, i);
+        gpuring_writer_lane(writer, stripe, stripe + 1, writer->plan->nranks);
+        if (i == 0) {
+            add_ring(&part);
+        } else {
+            add_receives(&part);
+        }
+    }
+}
+
+static void add_reduce_scatter(struct gpuring_writer *writer, uint32_t stripe)
+{
+    struct part all = find_part(writer, stripe, 0, 1), part;
+
+    gpuring_writer_lane(writer, stripe, stripe + 1, writer->plan->nranks);
+    for (int k = 0; k <= all.last; k++) {
+        for (int i = all.size - 1; i >= 0; i--) {
+            part = part_at(all, i);
+            if (i > 0) {
+                add_send(&part, k);
+            } else {
+                add_ring_step(&part, k);
+            }
+        }
+    }
+}
+
+gpuring_builder *const gpuring_nodes_builders[GPURING_COLLECTIVE_COUNT] = {
+    [GPURING_COLLECTIVE_ALLREDUCE] = add_allreduce,
+    [GPURING_COLLECTIVE_ALLGATHER] = add_allgather,
+    [GPURING_COLLECTIVE_REDUCE_SCATTER] = add_reduce_scatter,
+};
 
 /* ---- Doubling ---- */
 

@@ -145,12 +145,12 @@ struct gpuring_plan_input {
 
     bool in_order; /* fold in rank order: build chains instead of the channels' trees */
 
-    /* For nodes of hosts. Only gpuring_plan_build reads the lists, which have nranks elements. */
+    /* For nodes of hosts. The lists have nranks elements. */
     /* Number of nodes if all nodes have the same number of ranks, for two-shot; otherwise 0 or
      * 1. */
     int nnodes;
     const int *by_node; /* ranks by node */
-    const int *node;    /* node of each rank */
+    const int *node;    /* node of each rank; only gpuring_plan_build reads it */
     bool doubling;      /* let the plan of direct be an allreduce by doubling */
     bool exchange;      /* let the plan of two-shot be an alltoall by node */
 
@@ -221,6 +221,10 @@ static inline int gpuring_plan_blocks(const struct gpuring_plan *plan)
  * in_order, reductions fold in rank order and trees are chains. Rings never fold in rank order. */
 bool gpuring_plan_exists(enum gpuring_collective collective, enum gpuring_algorithm algorithm,
                          bool in_order, int nranks);
+
+/* Return true if gpuring_plan_build_on can build a plan of a collective on a base plan. */
+bool gpuring_plan_exists_on(enum gpuring_collective collective, const struct gpuring_plan *base,
+                            bool in_order);
 
 /* Return the channel of a connection, or its stripe in plans without channels. */
 uint32_t gpuring_plan_channel(const struct gpuring_plan *plan, uint32_t key);
