@@ -45,17 +45,25 @@ for sample in "20 8004 101" "72 1204 301"; do
     check "direct connections of $ranks ranks take less than 16 MiB" test "${connections:-99}" -lt 16
 done
 unset OMPI_MCA_coll_gpuring_verbose
-# Alltoalls by node: in both stages several windows, and blocks of any layout.
+# Calls by node: several windows, in both stages of an alltoall, and blocks of any layout.
 by_node() { # RANKS NODES TEXT PROGRAM ARGS...
     ranks=$1 nodes=$2 text=$3
     shift 3
     OMPI_MCA_coll_gpuring_algorithm=two-shot OMPI_MCA_coll_gpuring_verbose=1 \
         mpi 240 "$ranks" "n$nodes" "$@"
-    adopt_as_one "$ranks ranks on $nodes nodes, alltoall by node, $text"
-    check "it is" says '\[serves\] .*first MPI_Alltoall .* algorithm two-shot'
+    adopt_as_one "$ranks ranks on $nodes nodes, by node, $text"
+    check "alltoalls are" says '\[serves\] .*first MPI_Alltoall .* algorithm two-shot'
 }
 OMPI_MCA_coll_gpuring_check=plans by_node 6 3 "host device" native -s "$seed" -f 401 -m 3
-check "both of its plans are proven" says '\[plans-proven\] .* MPI_Alltoall by two-shot, root -3,'
+check "both plans of alltoalls are proven" says '\[plans-proven\] .* MPI_Alltoall by two-shot, root -3,'
+for name in Allgather Reduce_scatter; do
+    check "and that of MPI_$name" says "\[plans-proven\] .* MPI_$name by two-shot, root 0,"
+done
+# Consecutive ranks are on different nodes, so alltoalls are direct.
+GPURING_TEST_BY_NODE=1 OMPI_MCA_coll_gpuring_check=plans OMPI_MCA_coll_gpuring_verbose=1 \
+    OMPI_MCA_coll_gpuring_algorithm=two-shot mpi 240 6 n2 native -s "$seed" -f 401 -m 3
+adopt_as_one "6 ranks on 2 nodes in turn, by node"
+check "allgathers are" says '\[plans-proven\] .* MPI_Allgather by two-shot, root 0,'
 OMPI_MCA_coll_gpuring_protocol=ll by_node 12 3 "host device, LL" native -s "$seed" -l 1204 -f 61
 # All calls in all forms between fewer ranks, also with connections at first use.
 export OMPI_MCA_coll_gpuring_direct_ranks=2
