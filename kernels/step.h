@@ -152,7 +152,7 @@ GPURING_INLINE uint32_t gpuring_steps_stored(const struct gpuring_step *steps, u
     X(v, RING, ring, "ring", "rings")                 \
     X(v, TREE, tree, "tree", "double binary trees")   \
     X(v, DIRECT, direct, "direct", "direct exchange") \
-    X(v, TWO_SHOT, two_shot, "two-shot", "direct reduce-scatter and allgather, or alltoall by node")
+    X(v, TWO_SHOT, two_shot, "two-shot", "direct reduce-scatter and allgather, or by node")
 
 enum gpuring_algorithm {
 #define GPURING_ALGORITHM_ENUM(v, name, id, text, help) GPURING_ALGORITHM_##name,

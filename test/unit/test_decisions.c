@@ -214,8 +214,8 @@ TEST(choice_follows_size)
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_RING);
 }
 
-/* Small vectors are sent directly, or through trees between many ranks, and large ones along rings,
- * except between nodes of hosts. */
+/* Small vectors are sent directly, or through trees between many ranks, and large ones along
+ * rings. */
 TEST(broadcasts_go_by_trees_between_many_ranks)
 {
     struct gpuring_select_config config = config_of(64, 8);
@@ -224,10 +224,9 @@ TEST(broadcasts_go_by_trees_between_many_ranks)
     config.plans[GPURING_COLLECTIVE_BCAST] =
         1u << GPURING_ALGORITHM_RING | 1u << GPURING_ALGORITHM_TREE;
     assert_int_equal(algorithm_of_bcast(&config, 8), GPURING_ALGORITHM_TREE);
-    assert_int_equal(algorithm_of_bcast(&config, 1 << 30), GPURING_ALGORITHM_TREE);
+    assert_int_equal(algorithm_of_bcast(&config, 1 << 30), GPURING_ALGORITHM_RING);
     assert_true(delegates(&config, GPURING_COLLECTIVE_BCAST, 8));
     config.host = false;
-    assert_int_equal(algorithm_of_bcast(&config, 1 << 30), GPURING_ALGORITHM_RING);
     assert_false(delegates(&config, GPURING_COLLECTIVE_BCAST, 8 << 10));
 
     config.model.known = true;

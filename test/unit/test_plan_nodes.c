@@ -328,10 +328,8 @@ static void print_table(enum gpuring_collective collective, int nnodes, int size
 {
     bool blocks = gpuring_collective_has_blocks(collective);
     struct cluster cluster = {nnodes, size, 0.5, 3, 12.5e3, blocks ? 1.0 / size : 0};
-    bool allreduce = collective == GPURING_COLLECTIVE_ALLREDUCE;
 
-    for (uint64_t bytes = blocks ? 128 : 8; bytes <= (blocks ? 4 << 20 : 64 << 20);
-         bytes *= allreduce && bytes >= (1 << 20) ? 8 : 2) {
+    for (uint64_t bytes = blocks ? 128 : 8; bytes <= (blocks ? 4 << 20 : 16 << 20); bytes *= 2) {
         printf("| %d x %d | %llu |", nnodes, size, (unsigned long long) bytes);
         for (int a = 0; letters[a] != '\0'; a++) {
             if (strchr(which, letters[a]) != NULL) {

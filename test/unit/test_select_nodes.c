@@ -70,6 +70,8 @@ TEST(bytes_cross_the_network_once)
         {GPURING_COLLECTIVE_BCAST, 4, 2, 4 << 10, direct},
         {GPURING_COLLECTIVE_BCAST, 4, 2, 8 << 10, tree},
         {GPURING_COLLECTIVE_BCAST, 4, 2, 1 << 30, tree},
+        {GPURING_COLLECTIVE_BCAST, 16, 4, 4 << 20, tree},
+        {GPURING_COLLECTIVE_BCAST, 16, 4, 8 << 20, ring},
         {GPURING_COLLECTIVE_BCAST, 4, 4, 16 << 10, direct},
         {GPURING_COLLECTIVE_BCAST, 4, 4, 32 << 10, tree},
         {GPURING_COLLECTIVE_REDUCE, 16, 4, 4 << 10, tree},

@@ -39,6 +39,7 @@ static const uint64_t channel_bytes[GPURING_PROTOCOL_COUNT] = {[GPURING_PROTOCOL
 #define NODE_BYTES     (4 << 10)
 #define JOINED_BYTES   (2 << 10)
 #define HOP_BYTES      (20 << 10)
+#define CHAIN_BYTES    (256 << 10)
 #define FAR_BYTES      (8 << 10)
 #define NEAR_BYTES     (2 << 10)
 #define TREE_RANKS     5 /* with fewer ranks, a tree is at least as deep as a ring is long */
@@ -199,22 +200,24 @@ static uint64_t direct_limit(const struct gpuring_select_config *config,
  * It is faster than a ring while a hop costs more than a chunk of V / n bytes. Between nodes of
  * hosts, the thread of a rank copies the whole vector in a tree. According to the model of
  * doc/results/scale.md, a tree then takes as long as a ring at about RING_BYTES for each rank, and
- * as long as two-shot at about NODE_BYTES for each node. There, a bcast is fastest with trees at
- * all sizes.
+ * as long as two-shot at about NODE_BYTES for each node. A bcast is faster with trees than with a
+ * chain there, except for more than CHAIN_BYTES for each rank if ranks have three children.
  */
 static uint64_t tree_limit(const struct gpuring_select_config *config,
                            const struct request *request)
 {
-    uint64_t n = (uint64_t) config->nranks;
+    uint64_t n = (uint64_t) config->nranks, nodes = (uint64_t) config->nnodes;
     bool nodewise = is_nodewise(config, request);
     bool allreduce = request->collective == GPURING_COLLECTIVE_ALLREDUCE;
     bool hosts = config->host && config->nnodes > 1 && allreduce;
-    uint64_t length = nodewise ? (uint64_t) config->nnodes : n;
+    uint64_t length = nodewise ? nodes : n;
     uint64_t hop = nodewise ? NODE_BYTES : hosts ? RING_BYTES : limits_of(config)->hop;
 
-    if (!exists(config, request, GPURING_ALGORITHM_RING) ||
-        (request->collective == GPURING_COLLECTIVE_BCAST && passes_trees(config, request))) {
+    if (!exists(config, request, GPURING_ALGORITHM_RING)) {
         return UINT64_MAX;
+    }
+    if (request->collective == GPURING_COLLECTIVE_BCAST && passes_trees(config, request)) {
+        return nodes < 4 || nodes == n ? UINT64_MAX : n * CHAIN_BYTES;
     }
     return length >= TREE_RANKS &&
                    (allreduce || config->nnodes > 1 || n > GPURING_DIRECT_MAX_VECTOR_RANKS)
