@@ -60,6 +60,7 @@ struct ptx_counts {
     uint64_t instructions; /* instructions of all warps of all blocks */
     uint64_t longest;      /* maximum instructions of a warp */
     uint64_t waits;        /* maximum times that a warp waits for loads */
+    uint64_t path;         /* instructions that depend on each other, across warps and barriers */
 };
 
 struct ptx_launch {

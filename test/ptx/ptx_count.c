@@ -5,6 +5,11 @@
  * from their instruction until an instruction uses the result of any of them, because a warp stops
  * there. This is the order of instructions in PTX. ptxas moves loads to an earlier place, but
  * rarely to a later one.
+ *
+ * The path of a warp is the number of instructions, one after another, on which its progress
+ * depends: its own ones, or those of the warp that was the last at a barrier. The warp with the
+ * shortest path runs first, so a warp that polls for the store of another one has a path that is
+ * longer than that of the store by at most one poll.
  */
 #include "test/ptx/ptx_machine.h"
 
@@ -18,7 +23,7 @@ static bool counts(const struct ptx_warp *warp)
 void ptx_count_start(struct ptx_warp *warp)
 {
     warp->fences = warp->under_way = warp->most_under_way = warp->rounds = 0;
-    warp->waits = warp->instructions = 0;
+    warp->waits = warp->instructions = warp->path = 0;
     warp->stored = false;
     memset(warp->pending, 0, warp->block->machine->program->registers * sizeof *warp->pending);
 }
@@ -74,6 +79,16 @@ void ptx_count_use(struct ptx_warp *warp, const struct ptx_inst *inst)
     }
 }
 
+void ptx_count_arrive(const struct ptx_warp *warp, struct ptx_barrier *barrier)
+{
+    barrier->path = warp->path > barrier->path ? warp->path : barrier->path;
+}
+
+void ptx_count_continue(struct ptx_warp *warp, const struct ptx_barrier *barrier)
+{
+    warp->path = barrier->path > warp->path ? barrier->path : warp->path;
+}
+
 void ptx_count_end(const struct ptx_block *block)
 {
     struct ptx_counts *counts = block->machine->launch->counts;
@@ -90,6 +105,7 @@ void ptx_count_end(const struct ptx_block *block)
         counts->rounds = warp->rounds > counts->rounds ? warp->rounds : counts->rounds;
         counts->longest =
             warp->instructions > counts->longest ? warp->instructions : counts->longest;
+        counts->path = warp->path > counts->path ? warp->path : counts->path;
         counts->waits = warp->waits > counts->waits ? warp->waits : counts->waits;
     }
     counts->fences = fences > counts->fences ? fences : counts->fences;

@@ -17,6 +17,7 @@ struct ptx_barrier {
     uint32_t here, needed; /* numbers of threads */
     uint32_t pc, verdict;  /* instruction of the first thread; result of bar.red.and so far */
     uint32_t arrived;      /* warps that have arrived without waiting (bar.arrive) */
+    uint64_t path;         /* longest path of a warp that has arrived, see ptx_count.c */
 };
 
 /* The last writer and reader of each byte of a page; see ptx_race.c. */
@@ -54,7 +55,8 @@ struct ptx_warp {
     uint64_t (*regs)[PTX_LANES];
     uint32_t *written; /* for each register: lanes that have written it */
     uint32_t *pending; /* for each register: loads whose result was not used so far */
-    uint64_t fences, under_way, most_under_way, rounds, waits, instructions; /* see ptx_count.c */
+    uint64_t fences, under_way, most_under_way, rounds, waits, instructions,
+        path; /* see ptx_count.c */
     bool stored;
     uint32_t *preds, *preds_written; /* for each predicate: a bit for each lane */
     uint8_t *parameters;             /* of lane 0, followed by those of the other lanes */
@@ -190,6 +192,9 @@ void ptx_count_start(struct ptx_warp *warp);
 void ptx_count_fence(struct ptx_warp *warp);
 void ptx_count_access(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t active);
 void ptx_count_use(struct ptx_warp *warp, const struct ptx_inst *inst);
+/* A warp arrives at a barrier; and the warp has waited for a barrier that is complete. */
+void ptx_count_arrive(const struct ptx_warp *warp, struct ptx_barrier *barrier);
+void ptx_count_continue(struct ptx_warp *warp, const struct ptx_barrier *barrier);
 void ptx_count_end(const struct ptx_block *block);
 
 /* ptx_warp.c: run at most `most` instructions of a warp. Return false if the launch was stopped.

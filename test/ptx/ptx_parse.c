@@ -199,6 +199,11 @@ static bool read_statement(struct ptx_parser *parser)
         return read_shared(parser, parser->function);
     }
     if (ptx_take(lex, ".pragma")) {
+        /* The bytes that a load needs: the interpreter loads all of them. */
+        if (lex->kind == PTX_STRING && strncmp(lex->word, "\"used_bytes_mask ", 17) == 0) {
+            ptx_next(lex);
+            return ptx_need(lex, ";");
+        }
         return ptx_need(lex, "\"nounroll\"") && ptx_need(lex, ";");
     }
     if (lex->kind == PTX_NAME && lex->word[0] == '$') {

@@ -91,6 +91,7 @@ static void complete(struct ptx_block *block, uint32_t number)
             warp->pc[i] += warp->at_barrier >> i & 1;
         }
         warp->at_barrier = 0;
+        ptx_count_continue(warp, barrier);
     }
     ptx_race_barrier(block, waited, barrier->arrived);
     *barrier = (struct ptx_barrier){0};
@@ -160,6 +161,7 @@ bool ptx_barrier_wait(struct ptx_warp *warp, const struct ptx_inst *inst, uint32
     warp->at_barrier |= lanes;
     warp->barrier = number;
     barrier->here += (uint32_t) __builtin_popcount(lanes);
+    ptx_count_arrive(warp, barrier);
     if (barrier->here == barrier->needed) {
         complete(block, number);
     }
@@ -182,6 +184,7 @@ bool ptx_barrier_arrive(struct ptx_warp *warp, const struct ptx_inst *inst, uint
     barrier->arrived |= 1u << w;
     ptx_race_arrive(block, w);
     barrier->here += PTX_LANES;
+    ptx_count_arrive(warp, barrier);
     if (barrier->here == barrier->needed) {
         complete(block, number);
     }
@@ -345,20 +348,35 @@ static void start_block(struct ptx_block *block, uint32_t number)
     }
 }
 
-/* Run a turn of a random warp of the block. Return false if the launch was stopped. */
+/* Return a random warp that can run, or the number of warps if there is none. With counts, return
+ * the warp with the shortest path, so that a warp that polls does not run ahead. */
+static uint32_t choose_warp(struct ptx_machine *machine, const struct ptx_block *block)
+{
+    uint32_t first = (uint32_t) ptx_random(machine) % block->nwarps, found = block->nwarps;
+
+    for (uint32_t i = 0; i < block->nwarps; i++) {
+        uint32_t w = (first + i) % block->nwarps;
+
+        if (block->warps[w].runnable != 0 &&
+            (found == block->nwarps || (machine->launch->counts != NULL &&
+                                        block->warps[w].path < block->warps[found].path))) {
+            found = w;
+        }
+    }
+    return found;
+}
+
+/* Run a turn of a warp of the block. Return false if the launch was stopped. */
 static bool take_turn(struct ptx_machine *machine, struct ptx_block *block)
 {
-    uint32_t w = (uint32_t) ptx_random(machine) % block->nwarps, done = 0, looked = 0;
+    uint32_t w = choose_warp(machine, block), done = 0;
+    uint32_t most = machine->launch->counts != NULL ? 1 : 1 + (uint32_t) ptx_random(machine) % TURN;
 
-    while (looked < block->nwarps && block->warps[w].runnable == 0) {
-        w = (w + 1) % block->nwarps;
-        looked++;
-    }
-    if (looked == block->nwarps) {
+    if (w == block->nwarps) {
         return ptx_fail(&block->warps[0], PTX_BARRIER, block->warps[0].pc[0], 0,
                         "cannot go on, nor can any other of its block");
     }
-    if (!ptx_warp_run(&block->warps[w], 1 + (uint32_t) ptx_random(machine) % TURN, &done)) {
+    if (!ptx_warp_run(&block->warps[w], most, &done)) {
         return false;
     }
     machine->warp_instructions += done;

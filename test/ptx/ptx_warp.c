@@ -433,6 +433,7 @@ static bool run_group(struct ptx_warp *warp, uint32_t most, uint32_t *done)
             return false;
         }
         ++*done;
+        warp->path++;
         machine->clock += machine->pace;
         if (inst->op == PTX_BRA && (active == group || active == 0)) {
             pc = active != 0 ? inst->target : pc + 1;
