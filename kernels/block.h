@@ -10,6 +10,7 @@
  *   BLOCK_UNROLL, BLOCK_ROLLED        pragmas that unroll the next loop, or do not; or nothing
  *   BLOCK_PACKS, BLOCK_LINES          packs (Simple) and lines (LL128) in flight for each thread
  *   BLOCK_COPY_PACKS                  packs in flight for each thread if nothing is folded
+ *   BLOCK_WIDE                        operands in flight for each thread if there are more than two
  *   BLOCK_OPERANDS                    operands (LL) in flight for each thread
  *   BLOCK_LINE_THREADS                threads that share an LL128 line: 8, or 1
  *   BLOCK_ITEMS                       packs in each half of units (LL)
@@ -237,7 +238,8 @@ EXEC_FN void block_simple_copy(EXEC *x, const struct exec_piece *piece)
     }
 }
 
-/* Fold all whole packs. The loads of the next round are issued before the stores of this round. */
+/* Fold all whole packs of two operands. The loads of the next round are issued before the stores of
+ * this round. */
 EXEC_FN void block_simple_fold(EXEC *x, const struct exec_piece *piece)
 {
     const uint32_t stride = 16 * exec_nthreads(x), round = BLOCK_PACKS * stride;
@@ -256,19 +258,48 @@ EXEC_FN void block_simple_fold(EXEC *x, const struct exec_piece *piece)
         for (int k = 0; k < BLOCK_PACKS; k++) {
             sum[k] = exec_fold(x, next[0][k], next[1][k]);
         }
-        BLOCK_ROLLED
-        for (uint32_t i = 2; i < piece->step->noperands; i++) {
-            block_round_load(exec_operand(x, piece, i), at, end, stride, next[0], BLOCK_PACKS);
-            BLOCK_UNROLL
-            for (int k = 0; k < BLOCK_PACKS; k++) {
-                sum[k] = exec_fold(x, sum[k], next[0][k]);
-            }
-        }
         /* Compute the addresses of operands again in each round, so that they occupy no registers.
          * Otherwise kernels for sm_120 would spill. */
         block_round_load(exec_operand(x, piece, 0), at + round, end, stride, next[0], BLOCK_PACKS);
         block_round_load(exec_operand(x, piece, 1), at + round, end, stride, next[1], BLOCK_PACKS);
         block_round_send(x, piece, at, sum, BLOCK_PACKS);
+    }
+}
+
+/* Fold all whole packs of any number of operands, one pack of each at a time. This is faster than
+ * the functions above if there are several operands, or only one pack for each thread. */
+EXEC_FN void block_simple_wide(EXEC *x, const struct exec_piece *piece)
+{
+    void *const *from = exec_list(x, x->slices)->at;
+    const uint32_t n = piece->step->noperands, end = (uint32_t) piece->bytes / 16 * 16;
+    void *const *to = from + n, *const *stop = to + piece->step->nsends +
+                                               (piece->step->flags & GPURING_STEP_STORE);
+
+    BLOCK_ROLLED
+    for (uint32_t at = 16 * exec_thread(x); at < end; at += 16 * exec_nthreads(x)) {
+        struct exec_pack sum = {{0, 0}};
+
+        BLOCK_ROLLED
+        for (uint32_t first = 0; first < n; first += BLOCK_WIDE) {
+            struct exec_pack packs[BLOCK_WIDE];
+
+            BLOCK_UNROLL
+            for (uint32_t k = 0; k < BLOCK_WIDE; k++) {
+                packs[k] =
+                    first + k < n ? block_load_pack((const uint8_t *) from[first + k] + at) : sum;
+            }
+            sum = first > 0 ? exec_fold(x, sum, packs[0]) : packs[0];
+            BLOCK_UNROLL
+            for (uint32_t k = 1; k < BLOCK_WIDE; k++) {
+                if (first + k < n) {
+                    sum = exec_fold(x, sum, packs[k]);
+                }
+            }
+        }
+        BLOCK_ROLLED
+        for (void *const *next = to; next < stop; next++) {
+            block_store_pack((uint8_t *) *next + at, sum);
+        }
     }
 }
 
@@ -278,7 +309,9 @@ EXEC_FN int block_simple(EXEC *x, const struct exec_piece *piece)
     int reads = !x->work->has_blocks || (piece->step->flags & GPURING_STEP_INPUT) != 0;
     int aligned = ((reads ? input : 0) | (uintptr_t) exec_output(x, piece)) % 16 == 0;
 
-    if (aligned && piece->step->noperands == 1) {
+    if (aligned && (piece->step->noperands > 2 || piece->bytes <= 16 * exec_nthreads(x))) {
+        block_simple_wide(x, piece);
+    } else if (aligned && piece->step->noperands == 1) {
         block_simple_copy(x, piece);
     } else if (aligned) {
         block_simple_fold(x, piece);

@@ -80,17 +80,15 @@ BLOCK_SLOW void block_copy_chunk(uint8_t *to, const uint8_t *from, uint32_t byte
 EXEC_FN int block_simple_each(const EXEC *x, const struct exec_piece *piece)
 {
     const struct block_group group = block_group_of(x, piece);
+    const struct exec_list *list = exec_list(x, x->slices);
     int sends = piece->step->nsends > 0;
 
     BLOCK_ROLLED
     for (uint32_t peer = group.peer; peer < gpuring_step_peers(piece->step); peer += group.groups) {
-        const struct exec_piece own = block_peer_piece(x, piece, peer);
+        void *slot = list->at[sends ? peer + 1 : peer], *own = list->own[peer];
 
-        if (own.bytes > 0) {
-            block_copy_chunk(sends ? exec_send_slot(x, &own, peer) : exec_output(x, &own),
-                             exec_operand(x, &own, sends ? 0 : peer), (uint32_t) own.bytes, sends,
-                             group.thread, group.threads);
-        }
+        block_copy_chunk((uint8_t *) (sends ? slot : own), (const uint8_t *) (sends ? own : slot),
+                         list->bytes[peer], sends, group.thread, group.threads);
     }
     return EXEC_OK;
 }

@@ -29,6 +29,7 @@
 #define BLOCK_ROLLED       _Pragma("unroll 1")
 #define BLOCK_PACKS        R::packs
 #define BLOCK_COPY_PACKS   5
+#define BLOCK_WIDE         R::wide
 #define BLOCK_LINES        2
 #define BLOCK_OPERANDS     R::operands
 #define BLOCK_LINE_THREADS 8
@@ -117,14 +118,14 @@ EXEC_FN constexpr bool exec_overlaps(const EXEC *)
     return R::protocol == GPURING_PROTOCOL_SIMPLE;
 }
 
-/* A copy needs registers. From compute capability 10.0 on, Simple and some kernels of LL128 would
- * spill. */
+/* A copy needs registers. Simple would spill, and from compute capability 10.0 on also some kernels
+ * of LL128. */
 EXEC_FN constexpr bool exec_copies_step(const EXEC *)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
     return R::protocol == GPURING_PROTOCOL_LL;
 #else
-    return true;
+    return R::protocol != GPURING_PROTOCOL_SIMPLE;
 #endif
 }
 

@@ -76,6 +76,7 @@ struct exec_piece {
     /* Nonzero: the step has GPURING_STEP_EACH. count and bytes are those of the longest possible
      * chunk, also for each of its slices, and the offsets are not used: see exec_peer_of. */
     int each;
+    int last; /* nonzero: nothing follows in the lane */
 };
 
 /*
@@ -131,13 +132,15 @@ EXEC_FN struct exec_peer exec_peer_of(const EXEC *x, const struct exec_piece *pi
 /* Return the bytes that a step exchanges with peer i. */
 EXEC_FN uint64_t exec_peer_bytes(const EXEC *x, const struct exec_piece *piece, uint32_t i)
 {
-    return piece->each ? exec_peer_of(x, piece, i).bytes : piece->bytes;
+    return !piece->each       ? piece->bytes
+           : exec_overlaps(x) ? exec_list(x, x->slices)->bytes[i]
+                              : exec_peer_of(x, piece, i).bytes;
 }
 
 /* Return true if a step exchanges data with peer i. */
 EXEC_FN int exec_has_data(const EXEC *x, const struct exec_piece *piece, uint32_t i)
 {
-    return !piece->each || exec_peer_of(x, piece, i).bytes > 0;
+    return !piece->each || exec_peer_bytes(x, piece, i) > 0;
 }
 
 /* Return the bytes of a slot that are needed for `bytes` bytes of data. */
@@ -163,17 +166,25 @@ EXEC_FN uint8_t *exec_slot(const EXEC *x, const struct gpuring_fifo_end *end, ui
                : gpuring_fifo_slot(end);
 }
 
+/* Return the address of an operand or a destination from the list of the current slice. The read is
+ * volatile so that addresses occupy no registers; otherwise kernels would spill. */
+EXEC_FN void *exec_listed(const EXEC *x, uint32_t index)
+{
+    (void) x;
+    return *(void *volatile *) &exec_list(x, x->slices)->at[index];
+}
+
 /* Return the address of operand `index`, or of its lines if the protocol has lines. */
 EXEC_FN const uint8_t *exec_operand(const EXEC *x, const struct exec_piece *piece, uint32_t index)
 {
+    if (exec_overlaps(x)) {
+        return (const uint8_t *) exec_listed(x, index);
+    }
     if (piece->operands[index] == GPURING_REF_INPUT) {
         return (const uint8_t *) x->work->input + piece->input;
     }
     if (piece->operands[index] == GPURING_REF_OUTPUT) {
         return (const uint8_t *) x->work->output + piece->output;
-    }
-    if (exec_overlaps(x)) {
-        return (const uint8_t *) exec_list(x, x->slices)->at[index];
     }
     return exec_slot(x, &x->lane->recvs[piece->operands[index]], piece->bytes);
 }
@@ -181,7 +192,7 @@ EXEC_FN const uint8_t *exec_operand(const EXEC *x, const struct exec_piece *piec
 EXEC_FN uint8_t *exec_send_slot(const EXEC *x, const struct exec_piece *piece, uint32_t index)
 {
     if (exec_overlaps(x)) {
-        return (uint8_t *) (uintptr_t) exec_list(x, x->slices)->at[piece->step->noperands + index];
+        return (uint8_t *) exec_listed(x, piece->step->noperands + index);
     }
     return exec_slot(x, &x->lane->sends[piece->sends[index]], piece->bytes);
 }
@@ -438,6 +449,7 @@ EXEC_FN int exec_slices(EXEC *x, const struct exec_piece *chunk)
             piece.bytes = chunk->bytes - x->bytes < bytes ? chunk->bytes - x->bytes : bytes;
             piece.count = piece.bytes / x->type_size;
         }
+        piece.last = chunk->last && x->bytes + bytes >= chunk->bytes;
         result = exec_run(x, &piece);
         if (result != EXEC_OK) {
             return result;
@@ -498,6 +510,7 @@ EXEC_FN int exec_window(EXEC *x, uint64_t chunk, uint64_t window)
         }
         piece.operands = x->lane->refs + piece.step->refs;
         piece.sends = piece.operands + piece.step->noperands;
+        piece.last = x->step + 1 == x->lane->nsteps && window == x->rest;
         result = (piece.step->flags & GPURING_STEP_EACH) != 0
                      ? exec_step_each(x, &piece, chunk)
                      : exec_step_one(x, &piece, number, chunk, window);

@@ -215,6 +215,30 @@ static __device__ __forceinline__ bool block_lingers(struct block<R> *x,
     return true;
 }
 
+/* Order all accesses of the block before launch_seq, which the host polls, and store it. With
+ * Simple, the posting warp does this, and gives the last slots back after the same fence. */
+template <class R>
+static __device__ __forceinline__ void block_report(struct block<R> *x,
+                                                    const struct block_shared *shared)
+{
+    if (exec_overlaps(x) ? exec_duty(x) != EXEC_POSTS : threadIdx.x != 0) {
+        return;
+    }
+    if (exec_owner(x) == 0) {
+        if (shared->work.launch_seq == 0) {
+            exec_store_size(&x->home->begun, 0);
+        }
+    }
+    if (exec_overlaps(x)) {
+        exec_post_end(x);
+    } else {
+        exec_fence(x);
+    }
+    if (exec_owner(x) == 0) {
+        exec_store_size(&x->home->launch_seq, shared->work.launch_seq);
+    }
+}
+
 template <class R> static __device__ __forceinline__ void block_run(const struct gpuring_work *work)
 {
     __shared__ struct block_shared shared;
@@ -238,7 +262,7 @@ template <class R> static __device__ __forceinline__ void block_run(const struct
     }
     x.deadline = x.last_cycle = 0; /* for compilers alone: they are set again before they are
                                       read */
-    x.single_batch = x.turn = 0;
+    x.single_batch = x.turn = x.slices = 0;
     x.used_recvs = x.used_sends = 0;
     __syncthreads();
     x.work = &shared.work;
@@ -257,14 +281,7 @@ template <class R> static __device__ __forceinline__ void block_run(const struct
         }
         block_counters(&shared);
         __syncthreads();
-        if (threadIdx.x == 0) {
-            if (shared.work.launch_seq == 0) {
-                exec_store_size(&x.home->begun, 0);
-            }
-            /* Order all accesses of the block before launch_seq, which the host polls. */
-            exec_fence(&x);
-            exec_store_size(&x.home->launch_seq, shared.work.launch_seq);
-        }
+        block_report(&x, &shared);
     } while (block_lingers(&x, &shared, status));
 }
 

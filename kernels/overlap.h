@@ -25,29 +25,60 @@
 #ifndef GPURING_OVERLAP_H
 #define GPURING_OVERLAP_H
 
-/* Store the addresses of the operands and destinations of a slice, and advance to the next slots.
- * The owner of each connection does this in the waiting warp. */
-EXEC_FN void exec_enter(EXEC *x, const struct exec_piece *piece)
+/* Store the chunk of peer i in the list of a slice. */
+EXEC_FN void exec_list_peer(EXEC *x, const struct exec_piece *piece, uint32_t i, uint8_t *buffer)
+{
+    struct exec_list *list = exec_list(x, x->slices);
+    struct exec_peer peer = exec_peer_of(x, piece, i);
+
+    list->own[i] = buffer + peer.offset;
+    list->bytes[i] = (uint32_t) peer.bytes;
+}
+
+/* Fill in the list of the next slice, except for the result. The owner of each connection does this
+ * in the waiting warp before it waits. */
+EXEC_FN void exec_list_fill(EXEC *x, const struct exec_piece *piece)
 {
     struct exec_list *list = exec_list(x, x->slices);
     uint32_t noperands = piece->step->noperands, nsends = piece->step->nsends;
+    uint8_t *input = (uint8_t *) (uintptr_t) x->work->input, *output = (uint8_t *) x->work->output;
 
     for (uint32_t i = exec_own_send(x, piece, 0); i < nsends; i = exec_own_send(x, piece, i + 1)) {
-        struct gpuring_fifo_end *send = &x->lane->sends[piece->sends[i]];
-
-        if (exec_has_data(x, piece, i)) {
-            list->at[noperands + i] =
-                send->slots + (send->step++ & (send->nslots - 1)) * send->slot_bytes;
+        list->at[noperands + i] = gpuring_fifo_slot(&x->lane->sends[piece->sends[i]]);
+        if (piece->each) {
+            exec_list_peer(x, piece, i, input);
         }
+    }
+    for (uint32_t i = exec_owner(x); i < noperands; i += exec_owners(x)) {
+        uint32_t ref = piece->operands[i];
+
+        list->at[i] = ref == GPURING_REF_INPUT    ? input + piece->input
+                      : ref == GPURING_REF_OUTPUT ? output + piece->output
+                                                  : gpuring_fifo_slot(&x->lane->recvs[ref]);
+        if (piece->each && nsends == 0) {
+            exec_list_peer(x, piece, i, output);
+        }
+    }
+    if (exec_owner(x) == 0) {
+        list->at[noperands + nsends] = output + piece->output;
+        list->last = piece->last && nsends == 0;
+    }
+}
+
+/* Advance to the next slots after a successful wait. In the next step, the connections may have
+ * other owners. */
+EXEC_FN void exec_advance(EXEC *x, const struct exec_piece *piece)
+{
+    uint32_t noperands = piece->step->noperands, nsends = piece->step->nsends;
+
+    for (uint32_t i = exec_own_send(x, piece, 0); i < nsends; i = exec_own_send(x, piece, i + 1)) {
+        x->lane->sends[piece->sends[i]].step += exec_has_data(x, piece, i) ? 1 : 0;
     }
     for (uint32_t i = exec_own_recv(x, piece, 0); i < noperands;
          i = exec_own_recv(x, piece, i + 1)) {
-        struct gpuring_fifo_end *recv = &x->lane->recvs[piece->operands[i]];
-
-        if (exec_has_data(x, piece, i)) {
-            list->at[i] = recv->slots + (recv->step++ & (recv->nslots - 1)) * recv->slot_bytes;
-        }
+        x->lane->recvs[piece->operands[i]].step += exec_has_data(x, piece, i) ? 1 : 0;
     }
+    exec_posted(x);
 }
 
 EXEC_FN int exec_waits(EXEC *x, const struct exec_piece *piece)
@@ -55,14 +86,15 @@ EXEC_FN int exec_waits(EXEC *x, const struct exec_piece *piece)
     int result;
 
     exec_progress(x);
+    exec_list_fill(x, piece);
     result = exec_wait(x, piece);
-    if (result == EXEC_OK) {
-        exec_enter(x, piece);
-    }
     if (exec_owner(x) == 0) {
         exec_list(x, x->slices)->result = result;
     }
     exec_meet_ready(x, x->slices);
+    if (result == EXEC_OK) {
+        exec_advance(x, piece);
+    }
     return result;
 }
 
@@ -79,13 +111,28 @@ EXEC_FN int exec_moves(EXEC *x, const struct exec_piece *piece)
     return result;
 }
 
+/* Let exec_post_end give the slots of the last slice of a lane back, so that the fence at the end
+ * of the lane is the only one. */
+EXEC_FN void exec_defer(EXEC *x, const struct exec_piece *piece)
+{
+    uint32_t noperands = piece->step->noperands;
+
+    for (uint32_t i = exec_own_recv(x, piece, 0); i < noperands;
+         i = exec_own_recv(x, piece, i + 1)) {
+        x->lane->recvs[piece->operands[i]].posted += exec_has_data(x, piece, i) ? 1 : 0;
+    }
+    exec_posted(x);
+}
+
 EXEC_FN int exec_posts(EXEC *x, const struct exec_piece *piece)
 {
     int result;
 
     exec_meet_moved(x, x->slices);
     result = exec_list(x, x->slices)->result;
-    if (result == EXEC_OK) {
+    if (result == EXEC_OK && exec_list(x, x->slices)->last) {
+        exec_defer(x, piece);
+    } else if (result == EXEC_OK) {
         exec_publish(x, piece);
     }
     exec_arrive_ready(x, x->slices + 2);
@@ -117,6 +164,37 @@ EXEC_FN void exec_overlap_begin(EXEC *x)
     if (exec_duty(x) == EXEC_POSTS) {
         exec_arrive_ready(x, 0);
         exec_arrive_ready(x, 1);
+    }
+}
+
+/* Order everything that the lane has done before the end of the lane, and give the last slots back.
+ * The posting threads call this after all threads have finished. */
+EXEC_FN void exec_post_end(EXEC *x)
+{
+    const struct gpuring_lane *lane = x->lane;
+    uint32_t number;
+    struct exec_piece piece;
+
+    exec_fence(x);
+    if (x->slices == 0) {
+        return;
+    }
+    x->slices--;
+    if (exec_list(x, x->slices)->result != EXEC_OK || !exec_list(x, x->slices)->last) {
+        return;
+    }
+    piece.step =
+        &lane->steps[gpuring_step_at(lane->steps, lane->nsteps - 1, lane->nchunks, &number)];
+    piece.operands = lane->refs + piece.step->refs;
+    piece.each = (piece.step->flags & GPURING_STEP_EACH) != 0;
+    piece.bytes = 1;
+    for (uint32_t i = exec_own_recv(x, &piece, 0); i < piece.step->noperands;
+         i = exec_own_recv(x, &piece, i + 1)) {
+        const struct gpuring_fifo_end *from = &lane->recvs[piece.operands[i]];
+
+        if (exec_has_data(x, &piece, i)) {
+            exec_store_counter(&from->head->head, from->posted);
+        }
     }
 }
 

@@ -165,6 +165,7 @@ static __device__ __noinline__ struct exec_pack reduce_any(uint32_t code, struct
 template <uint32_t CODE, unsigned SIZE> struct folding_one {
     static constexpr unsigned line_bytes = 120;
     static constexpr int packs = 5;
+    static constexpr unsigned wide = 8;
     static constexpr unsigned operands = 4;
 
     REDUCE_FN unsigned size(uint32_t)
@@ -180,6 +181,7 @@ template <uint32_t CODE, unsigned SIZE> struct folding_one {
 template <unsigned SIZE> struct folding_any {
     static constexpr unsigned line_bytes = SIZE > 8 ? 112 : 120;
     static constexpr int packs = 2;
+    static constexpr unsigned wide = 4;
     static constexpr unsigned operands = 2;
 
     REDUCE_FN unsigned size(uint32_t type)

@@ -307,12 +307,18 @@ GPURING_INLINE uint64_t gpuring_chunk_max(enum gpuring_protocol protocol, uint64
     return bytes / GPURING_CHUNK_ALIGN_BYTES * gpuring_chunk_align(type_size);
 }
 
-/* For overlap.h: the result of the wait for a slice, and the addresses of its operands and
- * destinations. */
+/*
+ * For overlap.h: a slice of a step. `at` has the addresses of its operands, of the slots of its
+ * destinations, and of the output if the step stores. If each peer has its own chunk, `own` and
+ * `bytes` are the address in the user's buffer and the size for each peer. `result` is that of the
+ * wait. `last` is nonzero if the slice sends nothing and nothing follows in the lane.
+ */
 #define EXEC_LISTS 3
 struct exec_list {
-    const void *at[GPURING_STEP_REFS];
-    int result;
+    void *at[GPURING_STEP_REFS + 1];
+    void *own[GPURING_STEP_REFS];
+    uint32_t bytes[GPURING_STEP_REFS];
+    int result, last;
 };
 
 /* Duties of a thread in a lane with overlap. */

@@ -11,9 +11,10 @@
 /* ---- A kernel that exchanges directly with 7 peers (test/unit/test_kernel_counts.c) ---- */
 
 /* A system fence takes as long as a hop. Lines of LL and LL128 validate themselves, so the only one
- * is before the flag at the end, which the host polls. Simple has one more for each step. */
+ * is before the flag at the end, which the host polls. Simple has one more for each step except the
+ * last one, whose slots are given back at the end. */
 #define BUDGET_FENCES_LINES  1
-#define BUDGET_FENCES_SIMPLE 3
+#define BUDGET_FENCES_SIMPLE 2
 
 /* The work and its first lane are parameters, so before its first store a warp waits only for the
  * tables and for the input. In the blocks of other lanes, the second warp also loads the lane. */
@@ -34,8 +35,13 @@
  * may exceed a step of a ring: its groups of threads find their peers' chunks simultaneously. */
 #define BUDGET_EACH 400
 
-/* Fences of an alltoall with Simple: after sending, after receiving, and at the end. */
-#define BUDGET_FENCES_EACH 3
+/* Instructions of a lane of two-shot with Simple that depend on each other, with up to 8 KiB for
+ * each peer. The steps have the packs of 8 operands in flight, and threads without data end early.
+ */
+#define BUDGET_PATH_TWO_SHOT 2400
+
+/* Fences of an alltoall with Simple: after sending, and at the end. */
+#define BUDGET_FENCES_EACH 2
 
 /* Waits for loads, one after another, with a batch: for the tables, for the input, for 4 peers
  * together, for 3 more, and for the input again. */

@@ -20,6 +20,7 @@
 #define BLOCK_ROLLED
 #define BLOCK_PACKS        2
 #define BLOCK_COPY_PACKS   3
+#define BLOCK_WIDE         4u
 #define BLOCK_LINES        2
 #define BLOCK_OPERANDS     4
 #define BLOCK_LINE_THREADS 1
@@ -278,6 +279,9 @@ static void *thread_main(void *argument)
     EXEC *x = argument;
 
     (void) exec_lane(x);
+    if (exec_overlaps(x) && exec_duty(x) == EXEC_POSTS) {
+        exec_post_end(x); /* the others have moved everything before the last slice was posted */
+    }
     return NULL;
 }
 

@@ -350,7 +350,7 @@ TEST(test_loads_in_flight)
     memory.lanes[number].steps = &memory.steps[1];
     memory.lanes[number].nsteps = memory.lanes[number].nstored = 1;
     assert_int_equal(run(NULL, &folds), GPURING_LANE_DONE);
-    assert_true(folds.in_flight >= 64 << 10);
+    assert_true(folds.in_flight >= 56 << 10); /* one pack of each of 8 operands */
 }
 
 /* Number of reads of the tail after which each slot arrives. */
@@ -395,33 +395,33 @@ TEST(test_patience)
     assert_true(ends_at_once(64, 4 * enough));
 }
 
-/* Add a step to the lane, with the operands or destinations `first` to `end` - 1. */
-static void add_step(uint32_t chunk, uint16_t flags, uint16_t first, uint16_t end, bool sends)
+/* Add a step to the lane. Its connections begin with number `first`. With flag INPUT, the input is
+ * its first operand. */
+static void add_step(uint32_t chunk, uint16_t flags, uint16_t first, uint16_t noperands,
+                     uint16_t nsends)
 {
     struct gpuring_lane *lane = &memory.lanes[number];
-    struct gpuring_step *step = &memory.steps[lane->nsteps++];
-    uint16_t *refs = memory.refs + lane->nrefs;
-    uint16_t n = 0;
+    uint16_t input = (flags & GPURING_STEP_INPUT) != 0;
 
-    if ((flags & GPURING_STEP_INPUT) != 0) {
-        refs[n++] = GPURING_REF_INPUT;
+    memory.steps[lane->nsteps++] = (struct gpuring_step){.chunk = chunk,
+                                                         .refs = lane->nrefs,
+                                                         .noperands = noperands,
+                                                         .nsends = nsends,
+                                                         .flags = flags};
+    for (uint16_t i = 0; i < noperands; i++) {
+        memory.refs[lane->nrefs++] = i < input ? GPURING_REF_INPUT : (uint16_t) (first + i - input);
     }
-    for (uint16_t i = first; i < end; i++) {
-        refs[n++] = i;
+    for (uint16_t i = 0; i < nsends; i++) {
+        memory.refs[lane->nrefs++] = (uint16_t) (first + i);
     }
-    *step = (struct gpuring_step){.chunk = chunk,
-                                  .refs = lane->nrefs,
-                                  .noperands = (uint16_t) (sends ? 1 : n),
-                                  .nsends = (uint16_t) (sends ? n - 1 : 0),
-                                  .flags = flags | GPURING_STEP_SINGLE_USE};
-    lane->nrefs += n;
     lane->nstored = lane->nsteps;
 }
 
 /* Count an alltoall of one rank of eight, in three steps, or in one for each peer. */
 static struct ptx_counts count_alltoall(uint32_t protocol, uint32_t bytes, bool each)
 {
-    uint16_t n = FEW_PEERS, in = GPURING_STEP_INPUT, out = GPURING_STEP_STORE;
+    uint16_t n = FEW_PEERS, in = GPURING_STEP_INPUT | GPURING_STEP_SINGLE_USE,
+             out = GPURING_STEP_STORE;
     struct ptx_counts counts = {0};
 
     connect_peers(protocol, bytes);
@@ -434,11 +434,11 @@ static struct ptx_counts count_alltoall(uint32_t protocol, uint32_t bytes, bool 
     memory.work.has_blocks = 1;
     memory.work.in = memory.work.out = (struct gpuring_blocks){.stride = bytes, .count = bytes / 4};
     for (uint16_t i = 0; i < (each ? 1 : n); i++) {
-        add_step(1u + i, in | (each ? GPURING_STEP_EACH : 0), i, each ? n : i + 1, true);
+        add_step(1u + i, in | (each ? GPURING_STEP_EACH : 0), i, 1, each ? n : 1);
     }
-    add_step(0, in | out, 0, 0, false);
+    add_step(0, in | out, 0, 1, 0);
     for (uint16_t i = 0; i < (each ? 1 : n); i++) {
-        add_step(1u + i, out | (each ? GPURING_STEP_EACH : 0), i, each ? n : i + 1, false);
+        add_step(1u + i, out | (each ? GPURING_STEP_EACH : 0), i, each ? n : 1, 0);
     }
     assert_int_equal(run(NULL, &counts), GPURING_LANE_DONE);
     for (uint32_t i = bytes / 4; i < bytes / 4 * (FEW_PEERS + 1u); i++) {
@@ -463,6 +463,99 @@ TEST(test_alltoall)
 
             assert_true(each.longest < steps.longest && each.fences <= steps.fences);
             assert_true(protocol != GPURING_PROTOCOL_SIMPLE || each.fences <= BUDGET_FENCES_EACH);
+        }
+    }
+}
+
+/* Prepare a lane without steps whose peers do what it does: what it sends, it receives. */
+static void connect_mirrors(uint32_t protocol, uint32_t bytes, uint32_t nchunks)
+{
+    connect_peers(protocol, bytes);
+    for (int p = 0; p < npeers; p++) {
+        memory.recvs[p].head = memory.sends[p].head;
+        memory.sends[p].tail = memory.recvs[p].tail;
+        memory.sends[p].slots = memory.recvs[p].slots;
+    }
+    memory.lanes[number].nsteps = memory.lanes[number].nrefs = 0;
+    memory.lanes[number].nchunks = nchunks;
+    memory.work.count = bytes / 4 * nchunks;
+    memory.work.patience = UINT64_MAX;
+    assert_true(memory.work.count <= VECTOR / 4);
+}
+
+/* Run the lane, and return its path. */
+static uint64_t count_path(const char *name, uint32_t protocol, uint32_t bytes)
+{
+    struct ptx_counts counts = {0};
+
+    assert_int_equal(run(NULL, &counts), GPURING_LANE_DONE);
+    print_message("protocol %u, %u bytes, %u steps of %s: path of %llu instructions, %llu of the "
+                  "longest warp, %llu fences\n",
+                  protocol, bytes, memory.lanes[number].nsteps, name,
+                  (unsigned long long) counts.path, (unsigned long long) counts.longest,
+                  (unsigned long long) counts.fences);
+    assert_true(counts.path >= counts.longest);
+    return counts.path;
+}
+
+/* Return the path of the first steps of a lane of two-shot. */
+static uint64_t count_two_shot(uint32_t protocol, uint32_t bytes, int steps)
+{
+    const uint16_t n = FEW_PEERS;
+    uint64_t path;
+
+    connect_mirrors(protocol, bytes, n + 1u);
+    for (uint32_t i = 0; i < memory.work.count; i++) {
+        memory.input[i] = 1;
+    }
+    if (steps > 0) {
+        add_step(1, GPURING_STEP_INPUT | GPURING_STEP_EACH, 0, 1, n);
+    }
+    if (steps > 1) {
+        add_step(0, GPURING_STEP_INPUT | GPURING_STEP_STORE, 0, n + 1, n);
+    }
+    if (steps > 2) {
+        add_step(1, GPURING_STEP_STORE | GPURING_STEP_EACH, 0, n, 0);
+    }
+    path = count_path("two-shot", protocol, bytes);
+    for (uint32_t i = 0; i < memory.work.count; i++) {
+        bool stored = steps > 2 || (steps == 2 && i < bytes / 4);
+
+        assert_true(memory.output[i] == (stored ? n + 1.0F : 0));
+    }
+    return path;
+}
+
+/* Return the path of a direct exchange, or of a ring with some steps that fold. */
+static uint64_t count_others(uint32_t protocol, uint32_t bytes, int folds)
+{
+    const uint16_t n = FEW_PEERS, first = GPURING_STEP_INPUT | GPURING_STEP_SINGLE_USE;
+
+    connect_mirrors(protocol, bytes, 1);
+    add_step(0, folds > 0 ? GPURING_STEP_INPUT : first, 0, 1, folds > 0 ? 1 : n);
+    for (int i = 0; i < folds; i++) {
+        add_step(0, GPURING_STEP_INPUT, 0, 2, 1);
+    }
+    if (folds == 0) {
+        add_step(0, GPURING_STEP_INPUT | GPURING_STEP_STORE, 0, n + 1, 0);
+    }
+    return count_path(folds > 0 ? "ring" : "direct", protocol, bytes);
+}
+
+/* The time of a call depends on instructions that wait for each other, also across ranks. */
+TEST(test_path)
+{
+    need_program(state);
+    for (uint32_t protocol = 0; protocol < GPURING_PROTOCOL_COUNT; protocol++) {
+        for (uint32_t bytes = 128; bytes <= 8192; bytes *= 64) {
+            for (int steps = 0; steps <= 3; steps++) {
+                uint64_t path = count_two_shot(protocol, bytes, steps);
+
+                assert_true(protocol != GPURING_PROTOCOL_SIMPLE || path < BUDGET_PATH_TWO_SHOT);
+            }
+            for (int folds = 0; folds <= 2; folds++) {
+                (void) count_others(protocol, bytes, folds);
+            }
         }
     }
 }
