@@ -447,7 +447,7 @@ TEST(lanes_follow_links_and_parts_of_gpus)
     eight.nranks = 8;
     gpuring_channels_init(&channels, &parts, &eight, NULL, NULL);
     assert_true(channels.nrings >= 16 && channels.ndirect > 1); /* direct exchanges are striped */
-    assert_true(channels.direct_lanes > 1);
+    assert_true(channels.direct_lanes > 1 && channels.ntwo_shot > channels.ndirect);
     gpuring_channels_fini(&channels);
     parts.capability = 80;
     assert_true(gpuring_node_map_lanes(&parts, 12, 240) >= 12 &&

@@ -8,6 +8,7 @@
 #include "mca/coll_gpuring/engine/program.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
+#include "mca/topo_pci/predict/pci_predict.h"
 
 /*
  * The LL slots of all lanes of a direct exchange together hold LL_ROUND bytes of data, so that a
@@ -171,7 +172,8 @@ static uint64_t host_slot(const struct gpuring_select_config *config,
  * because these connections share the links. Connections of a ring have coll_gpuring_buffer_size.
  * The four connections of a lane in a tree have half of it each. Connections of an exchange with
  * all ranks have a quarter, which is still twice the data that a connection has in flight (450 GB/s
- * over 7 peers with 8 lanes each, for 4 us). LL128 has no slots if it is not used.
+ * over 7 peers with 8 lanes each, for 4 us). Those of two-shot become smaller if a rank has many of
+ * them, because their chunks are a part of the vector. LL128 has no slots if it is not used.
  *
  * With many ranks, all connections of an exchange together have a constant size, regardless of the
  * number of ranks.
@@ -194,6 +196,17 @@ static void share_room(uint64_t *slots, uint64_t connections)
     for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
         uint64_t room = p == GPURING_PROTOCOL_SIMPLE ? SHARED_ROOM : SHARED_LINES;
         uint64_t bytes = slots[p] * room / connections / 128 * 128;
+
+        bytes = bytes > LEAST_SLOT_BYTES ? bytes : LEAST_SLOT_BYTES;
+        slots[p] = bytes < slots[p] ? bytes : slots[p];
+    }
+}
+
+/* Divide the room of two-shot among the connections of its stripes. */
+static void share_stripes(uint64_t *slots, uint32_t connections)
+{
+    for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+        uint64_t bytes = pci_two_shot_slot(connections, slots[p]);
 
         bytes = bytes > LEAST_SLOT_BYTES ? bytes : LEAST_SLOT_BYTES;
         slots[p] = bytes < slots[p] ? bytes : slots[p];
@@ -226,6 +239,9 @@ static void size_slots(struct gpuring_engine *engine, enum gpuring_algorithm alg
         }
     }
     slots[GPURING_PROTOCOL_SIMPLE] = bytes >= 128 ? bytes / 128 * 128 : 128;
+    if (config->nnodes == 1 && !config->host && algorithm == GPURING_ALGORITHM_TWO_SHOT) {
+        share_stripes(slots, config->channels[algorithm] * (uint32_t) (config->nranks - 1));
+    }
     if (shares_room(config, algorithm)) {
         share_room(slots, (uint64_t) config->nranks - 1);
     }

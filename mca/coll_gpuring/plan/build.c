@@ -21,7 +21,7 @@ static uint32_t parts_of(enum gpuring_collective collective, enum gpuring_algori
         *channels = input->ndirect;
         return 1;
     default:
-        *channels = input->ndirect;
+        *channels = input->nnodes > 1 || input->ntwo_shot == 0 ? input->ndirect : input->ntwo_shot;
         return input->nnodes > 1 && !gpuring_collective_has_blocks(collective)
                    ? (uint32_t) (input->nranks / input->nnodes)
                    : 1;

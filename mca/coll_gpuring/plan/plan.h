@@ -137,9 +137,9 @@ struct gpuring_plan_input {
     int rank, nranks;                       /* nranks >= 2 */
     const struct gpuring_channel *channels; /* max(nrings, ntrees) elements */
     uint32_t nrings, ntrees;
-    /* Stripes of direct and of two-shot, which are equal parts of the vector. Between nodes, a
-     * stripe of two-shot has one part per rank of a node. */
-    uint32_t ndirect;
+    /* Stripes of direct and of two-shot, which are equal parts of the vector; ntwo_shot 0: ndirect.
+     * Between nodes, two-shot has ndirect stripes with one part per rank of a node. */
+    uint32_t ndirect, ntwo_shot;
     /* Lanes per stripe of direct in plans with a block for each peer; 0 means 1. */
     uint32_t direct_lanes;
 

@@ -24,7 +24,7 @@ struct gpuring_channels {
     bool engine;                /* positions come from `connect` */
     struct pci_connect connect; /* points to the wires of all ranks */
     uint32_t nrings, ntrees;
-    uint32_t ndirect;                         /* stripes of direct and of two-shot */
+    uint32_t ndirect, ntwo_shot;              /* stripes */
     uint32_t direct_lanes;                    /* see struct gpuring_plan_input */
     const struct gpuring_model_choice *model; /* of the engine's channels, or NULL */
 };

@@ -97,11 +97,12 @@ static void count_lanes(struct gpuring_channels *channels, const struct gpuring_
     }
     channels->nrings = within_limits(rings);
     channels->ntrees = within_limits(trees);
-    channels->ndirect = 1;
+    channels->ndirect = channels->ntwo_shot = 1;
     channels->direct_lanes =
         gpus->blocks > 0 ? within_limits(gpuring_node_map_lanes(gpus, rings, 0)) : 1;
     if (channels->map->nnodes == 1 && nranks > 1) {
         channels->ndirect = pci_direct_stripes(nranks, channels->nrings);
+        channels->ntwo_shot = pci_two_shot_stripes(nranks, channels->nrings);
         channels->direct_lanes = gpus->blocks > 0 ? pci_direct_lanes(nranks, channels->nrings) : 1;
     }
 }

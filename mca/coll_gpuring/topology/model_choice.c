@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/step.h"
+#include "kernels/work.h"
 #include "mca/coll_gpuring/plan/plan.h"
 #include "mca/coll_gpuring/util/hash.h"
 
@@ -23,6 +23,8 @@ _Static_assert((int) PCI_PROTOCOL_SIMPLE == (int) GPURING_PROTOCOL_SIMPLE &&
                    (int) PCI_PROTOCOL_LL == (int) GPURING_PROTOCOL_LL &&
                    (int) PCI_PROTOCOL_LL128 == (int) GPURING_PROTOCOL_LL128,
                "the model's protocols are the plans' protocols");
+
+_Static_assert(PCI_SLICE_LEAST == GPURING_SLICE_MIN_BYTES, "the slices of the model");
 
 static struct gpuring_model_entry best_of(const struct pci_costs *costs, const struct pci_job *job,
                                           uint32_t algorithms, uint64_t bytes)

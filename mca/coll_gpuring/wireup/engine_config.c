@@ -89,6 +89,7 @@ struct gpuring_engine_config gpuring_plans_config(const struct gpuring_channels 
                   .nrings = channels->nrings,
                   .ntrees = channels->ntrees,
                   .ndirect = channels->ndirect,
+                  .ntwo_shot = channels->ntwo_shot,
                   .direct_lanes = channels->direct_lanes,
                   .in_order = gpuring_params.deterministic != 0},
         .select = {.algorithm = facts->algorithm,

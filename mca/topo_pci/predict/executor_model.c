@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define STEP_KINDS 5
+#define SLOT_UNIT  128u /* bytes */
 
 /* Steps of one kind in a window. */
 struct step {
@@ -35,6 +36,7 @@ struct shape { /* of a plan */
 struct scene { /* the figures of a call */
     const double *gpu, *way, *executor;
     enum pci_protocol protocol;
+    double slot; /* bytes of data in a slot, or in a slice if chunks have slices */
 };
 
 static enum pci_capability capability_of(int sm)
@@ -147,15 +149,32 @@ static void direct_links(const struct pci_job *job, double to_each, struct shape
     shape->gbps = job->direct.algbw * (gpus - 1);
 }
 
-/* Maximum number of connections per direction for a rank's stripes of direct. */
-#define DIRECT_CONNECTIONS 56u
+/* Maximum number of connections per direction for a rank's stripes of direct, and of two-shot. The
+ * memory of two-shot does not grow beyond that of direct, because its slots become smaller. */
+#define DIRECT_CONNECTIONS   56u
+#define TWO_SHOT_CONNECTIONS 140u
+
+static uint32_t limit_stripes(uint32_t most, uint32_t channels)
+{
+    most = most < channels ? most : channels;
+    return most > 0 ? most : 1;
+}
 
 uint32_t pci_direct_stripes(uint32_t ranks, uint32_t channels)
 {
-    uint32_t most = DIRECT_CONNECTIONS / (ranks - 1);
+    return limit_stripes(DIRECT_CONNECTIONS / (ranks - 1), channels);
+}
 
-    most = most < channels ? most : channels;
-    return most > 0 ? most : 1;
+uint32_t pci_two_shot_stripes(uint32_t ranks, uint32_t channels)
+{
+    return limit_stripes(TWO_SHOT_CONNECTIONS / (ranks - 1), channels);
+}
+
+uint64_t pci_two_shot_slot(uint32_t connections, uint64_t bytes)
+{
+    return connections <= DIRECT_CONNECTIONS
+               ? bytes
+               : bytes * DIRECT_CONNECTIONS / connections / SLOT_UNIT * SLOT_UNIT;
 }
 
 uint32_t pci_direct_lanes(uint32_t ranks, uint32_t channels)
@@ -244,9 +263,11 @@ static double step_wait(const struct scene *scene, const struct step *step)
     return executor[PCI_EXECUTOR_STEP] * scene->gpu[PCI_GPU_BARRIER] + executor[PCI_EXECUTOR_WORK] +
            (step->peers > 0 ? executor[PCI_EXECUTOR_EACH] : 0) +
            executor[PCI_EXECUTOR_ITEM] * (step->operands + step->sends + step->stores) +
-           (step->hops > 0 ? executor[PCI_EXECUTOR_POLLS] * scene->gpu[PCI_GPU_L2] : 0) +
-           (step->sends + step->hops > 0 ? executor[PCI_EXECUTOR_FENCES] * scene->way[PCI_WAY_FENCE]
-                                         : 0);
+           (step->hops > 0 ? executor[PCI_EXECUTOR_POLLS] * scene->gpu[PCI_GPU_L2]
+                           : executor[PCI_EXECUTOR_FILL]) +
+           (step->sends > 0 ? executor[PCI_EXECUTOR_POST] +
+                                  executor[PCI_EXECUTOR_FENCES] * scene->way[PCI_WAY_FENCE]
+                            : 0);
 }
 
 static double step_chunks(const struct step *step)
@@ -258,10 +279,12 @@ static double step_move(const struct scene *scene, const struct step *step, doub
 {
     const double *executor = scene->executor;
     double bytes = chunk * step_chunks(step);
-    double batches = fmax(1, bytes / executor[PCI_EXECUTOR_BATCH]);
+    bool wide = step->operands > 2;
+    double batches = fmax(1, bytes / executor[wide ? PCI_EXECUTOR_NARROW : PCI_EXECUTOR_BATCH]);
     bool lines = step->hops > 0 && scene->protocol != PCI_PROTOCOL_SIMPLE;
-    double round = ceil(step->operands / executor[PCI_EXECUTOR_OPERANDS]) *
-                   scene->gpu[lines ? PCI_GPU_L2 : PCI_GPU_LOAD];
+    double round =
+        ceil(step->operands / executor[wide ? PCI_EXECUTOR_WIDE : PCI_EXECUTOR_OPERANDS]) *
+        scene->gpu[lines ? PCI_GPU_L2 : PCI_GPU_LOAD];
 
     double loads = batches * (round + executor[PCI_EXECUTOR_ROUND] * scene->gpu[PCI_GPU_BARRIER]);
     double port = bytes * executor[PCI_EXECUTOR_EXPAND] *
@@ -269,6 +292,35 @@ static double step_move(const struct scene *scene, const struct step *step, doub
                   (scene->gpu[PCI_GPU_PORT] * PCI_BYTES_PER_US);
 
     return executor[PCI_EXECUTOR_AHEAD] > 0 ? fmax(loads, round + port) : loads + port;
+}
+
+/* Return the number of rings, of channels with two trees, or of stripes in a node's plan. */
+static uint32_t most_channels(const struct pci_job *job, enum pci_algorithm algorithm)
+{
+    uint32_t channels = job->channels > 0 ? job->channels : 1;
+
+    if (algorithm == PCI_ALGORITHM_TREE) {
+        channels /= 4; /* a channel of trees has up to four lanes */
+        return channels > job->tree.channels ? channels : job->tree.channels;
+    }
+    return algorithm == PCI_ALGORITHM_RING     ? channels
+           : algorithm == PCI_ALGORITHM_DIRECT ? pci_direct_stripes(job->ranks, channels)
+                                               : pci_two_shot_stripes(job->ranks, channels);
+}
+
+/* Return the bytes of a slot. Those of rings are the longest (engine/engine.c). */
+static double slot_of(const struct pci_job *job, enum pci_algorithm algorithm,
+                      enum pci_protocol protocol, const double *executor)
+{
+    double bytes = executor[PCI_EXECUTOR_CHUNK] / executor[PCI_EXECUTOR_SLICES];
+
+    if (protocol == PCI_PROTOCOL_SIMPLE && algorithm != PCI_ALGORITHM_RING) {
+        bytes /= algorithm == PCI_ALGORITHM_TREE ? 2 : 4;
+    }
+    return algorithm == PCI_ALGORITHM_TWO_SHOT
+               ? (double) pci_two_shot_slot(most_channels(job, algorithm) * (job->ranks - 1),
+                                            (uint64_t) bytes)
+               : bytes;
 }
 
 static struct scene scene_of(const struct pci_costs *costs, const struct pci_job *job,
@@ -284,7 +336,8 @@ static struct scene scene_of(const struct pci_costs *costs, const struct pci_job
     return (struct scene){.gpu = costs->gpu[job_capability(job)],
                           .way = costs->way[way],
                           .executor = costs->executor[protocol],
-                          .protocol = protocol};
+                          .protocol = protocol,
+                          .slot = slot_of(job, algorithm, protocol, costs->executor[protocol])};
 }
 
 /* Time of blocks in us: wait and move in the first window, and the time of each later window. */
@@ -298,8 +351,8 @@ struct sums {
  * if that is longer. */
 static struct sums sums_of(const struct scene *scene, const struct shape *shape, double chunk)
 {
-    double slice = scene->executor[PCI_EXECUTOR_CHUNK] / scene->executor[PCI_EXECUTOR_SLICES];
-    double slices = fmax(1, ceil(chunk / slice)), first = 0;
+    double slice = fmax(chunk / scene->executor[PCI_EXECUTOR_SLICES], PCI_SLICE_LEAST);
+    double slices = fmax(1, ceil(chunk / fmin(slice, scene->slot))), first = 0;
     double store = scene->way[PCI_WAY_STORE];
     struct sums sums = {.wait = 0};
 
@@ -348,7 +401,8 @@ static void parts_of(const struct pci_costs *costs, const struct pci_job *job,
 {
     struct scene scene = scene_of(costs, job, algorithm, protocol);
     struct shape shape = shape_of(job, algorithm, channels, (double) bytes);
-    double chunk = fmin(scene.executor[PCI_EXECUTOR_CHUNK], shape.lane_bytes / shape.chunks);
+    double chunk =
+        fmin(scene.slot * scene.executor[PCI_EXECUTOR_SLICES], shape.lane_bytes / shape.chunks);
     double windows = chunk > 0 ? fmax(1, shape.lane_bytes / (shape.chunks * chunk))
                                : 1; /* the last window may be shorter */
     struct sums sums = sums_of(&scene, &shape, chunk);
@@ -367,18 +421,6 @@ static void parts_of(const struct pci_costs *costs, const struct pci_job *job,
     for (int p = 0; p < PCI_PART_COUNT; p++) {
         parts->total += parts->us[p];
     }
-}
-
-/* Return the number of rings, of channels with two trees, or of stripes in a node's plan. */
-static uint32_t most_channels(const struct pci_job *job, enum pci_algorithm algorithm)
-{
-    uint32_t channels = job->channels > 0 ? job->channels : 1;
-
-    if (algorithm == PCI_ALGORITHM_TREE) {
-        channels /= 4; /* a channel of trees has up to four lanes */
-        return channels > job->tree.channels ? channels : job->tree.channels;
-    }
-    return algorithm == PCI_ALGORITHM_RING ? channels : pci_direct_stripes(job->ranks, channels);
 }
 
 /* The model uses latencies of idle memory, which are two to three times as long under load. When it
@@ -423,7 +465,8 @@ uint32_t pci_lanes(const struct pci_costs *costs, int sm, uint32_t blocks, uint3
     const struct scene scene = {.gpu = costs->gpu[capability_of(sm)],
                                 .way = costs->way[PCI_WAY_NVLINK],
                                 .executor = costs->executor[PCI_PROTOCOL_SIMPLE],
-                                .protocol = PCI_PROTOCOL_SIMPLE};
+                                .protocol = PCI_PROTOCOL_SIMPLE,
+                                .slot = costs->executor[PCI_PROTOCOL_SIMPLE][PCI_EXECUTOR_CHUNK]};
     const struct shape shape = {.step = {fold}, .nsteps = 1};
     double chunk = scene.executor[PCI_EXECUTOR_CHUNK];
     double needed =

@@ -92,16 +92,20 @@
     X(CHUNK, "chunk", "bytes of data in a slot")                                         \
     X(BATCH, "batch", "bytes of an operand that a block has in flight")                  \
     X(OPERANDS, "operands", "operands in flight together")                               \
+    X(NARROW, "narrow", "bytes of an operand in flight if a step has more than 2")       \
+    X(WIDE, "wide", "operands in flight together in such a step")                        \
     X(ROUND, "round", "barriers of the block for each batch")                            \
     X(STEP, "step", "barriers of the block for each step")                               \
     X(POLLS, "polls", "loads, one after the other, until a step has seen its data")      \
-    X(FENCES, "fences", "system fences of a step with peers")                            \
+    X(FENCES, "fences", "system fences of a step that sends")                            \
     X(EXPAND, "expand", "bytes in a slot for each byte of data")                         \
     X(SLICES, "slices", "parts of a chunk; waiting, moving and posting of them overlap") \
     X(AHEAD, "ahead", "1: a batch is loaded while the one before is stored")             \
     X(WORK, "work", "us of instructions for each step")                                  \
+    X(POST, "post", "us of instructions to post what a step sends")                      \
     X(ITEM, "item", "us of instructions for each operand, destination and store")        \
-    X(EACH, "each", "us of instructions to find the chunks if each peer has its own")
+    X(EACH, "each", "us of instructions to find the chunks if each peer has its own")    \
+    X(FILL, "fill", "us of instructions to prepare a step that does not wait for a peer")
 /* Figures of a call, before its first step and after its last one. */
 #define PCI_CALL_FIGURES(X)                                                              \
     X(ENTRY, "entry", "us of the host's side: entry, classification of buffers, driver") \
@@ -323,9 +327,15 @@ uint32_t pci_lanes(const struct pci_costs *costs, int sm, uint32_t blocks, uint3
                    double gbps);
 uint32_t pci_sms(const struct pci_costs *costs, int sm);
 
+/* Minimum bytes of the slices of a chunk, see kernels/work.h. */
+#define PCI_SLICE_LEAST 32768
+
 /* Return the number of stripes of an exchange between all ranks if `channels` lanes are wanted: as
- * many as the memory of their connections allows, at least 1. */
+ * many as the memory of their connections allows, at least 1. Those of two-shot have smaller slots:
+ * pci_two_shot_slot returns the size of slots that have `bytes` bytes with few connections. */
 uint32_t pci_direct_stripes(uint32_t ranks, uint32_t channels);
+uint32_t pci_two_shot_stripes(uint32_t ranks, uint32_t channels);
+uint64_t pci_two_shot_slot(uint32_t connections, uint64_t bytes);
 
 /* Return the number of lanes of a stripe of direct, each for some of the peers, for collectives
  * with separate steps for each peer: the ratio of channels to stripes. */
