@@ -124,9 +124,9 @@ GPURING_STANDIN_FAULTS=wrong-ll=1 selftest 2 1 -m cuda -e 64K
 check "wrong lines of LL: status 1" test "$status" -eq 1
 check "are logged" says 'WARN \[wrong-lines\]'
 check "and avoided with each protocol" says '\[selftest-silent\] ranks 0 and 1, allreduce simple'
-# Fault: copies to and from the memory of the other GPU change the data. The first copy, which checks a
-# mark, is correct.
-GPURING_STANDIN_FAULTS=corrupt=2 selftest 2 1 -m cuda -e 64K
+# Fault: copies to and from the memory of the other GPU change the data. The first ones, which
+# verify the mappings before messages use them, are correct.
+GPURING_STANDIN_FAULTS=corrupt=20 selftest 2 1 -m cuda -e 64K
 check "wrong bytes in a peer's mapping: status 1" test "$status" -eq 1
 check "are found in messages that go directly" says '\[selftest-wrong\] ranks 0 and 1, messages direct'
 for protocol in simple ll ll128; do

@@ -72,7 +72,8 @@ check "a device that does not exist: no host has a port" says '\[no-rdma-port\]'
 over_wire 60 2 n2 GPURING_WIRE_DEVICES=2 OMPI_MCA_coll_gpuring_verbs_hca=^wire0 \
     OMPI_MCA_coll_gpuring_verbose=2 "$programs/matrix" -n 1 -t MPI_INT
 check "a device that is excluded is not used" says 'does not use wire0:1 not selected'
-over_wire 60 2 n2 OMPI_MCA_coll_gpuring_net=auto "$top_srcdir/test/mpi/first_rank.sh" \
+over_wire 60 2 n2 OMPI_MCA_coll_gpuring_net=auto OMPI_MCA_coll_gpuring_algorithm=direct \
+    "$top_srcdir/test/mpi/first_rank.sh" \
     GPURING_WIRE_FAULT no-open none "$programs/matrix" -n 1,1000 -f 40 -s
 adopt_as_one "net=auto, one host cannot open its device"
 check "net=auto: the log says what is missing" says '\[rdma-unusable\] .*/dev/infiniband'
@@ -92,7 +93,8 @@ check "net=auto: they then use verbs" silent '\[network\] mpi'
 
 # Communicators beyond the limit of queue pairs use messages of MPI, until others are freed.
 over_wire 60 2 n2 OMPI_MCA_coll_gpuring_net=auto OMPI_MCA_coll_gpuring_verbs_qp_limit=20 \
-    OMPI_MCA_coll_gpuring_connect_after=0 "$top_builddir/test/wire/crowd" 30 20
+    OMPI_MCA_coll_gpuring_algorithm=direct OMPI_MCA_coll_gpuring_connect_after=0 \
+    "$top_builddir/test/wire/crowd" 30 20
 adopt "communicators at the limit of queue pairs"
 check "each process says once that it is at its limit" \
     test "$(grep -c '\[qp-limit\] this process has 2[0-9]* queue pairs' "$work/out")" -eq 2
