@@ -103,22 +103,19 @@ TEST(channels_and_chunks_between_nodes_follow_size)
         enum gpuring_algorithm algorithm;
         uint32_t channels;
         uint64_t chunk;
-        bool offloads, emulated;
+        bool offloads;
     } cases[] = {
-        {63 << 10, GPURING_ALGORITHM_RING, 1, 131072, false, false},
-        {64 << 10, GPURING_ALGORITHM_RING, 2, 131072, false, false},
-        {64 << 10, GPURING_ALGORITHM_TREE, 1, 32768, false, false},
-        {512 << 10, GPURING_ALGORITHM_TREE, 1, 65536, false, false},
-        {64 << 20, GPURING_ALGORITHM_TREE, 1, 131072, false, false},
-        {64 << 10, GPURING_ALGORITHM_TREE, 1, 8192, true, false},
-        {512 << 10, GPURING_ALGORITHM_TREE, 1, 16384, true, false},
-        {512 << 10, GPURING_ALGORITHM_TREE, 1, 65536, true, true},
-        {128 << 10, GPURING_ALGORITHM_DIRECT, 1, 65536, false, false},
-        {384 << 10, GPURING_ALGORITHM_DIRECT, 1, 98304, false, false},
-        {384 << 10, GPURING_ALGORITHM_DIRECT, 1, 32768, true, false},
-        {768 << 10, GPURING_ALGORITHM_DIRECT, 1, 65536, true, false},
-        {768 << 10, GPURING_ALGORITHM_DIRECT, 1, 131072, true, true},
-        {384 << 10, GPURING_ALGORITHM_DIRECT, 1, 98304, false, true},
+        {63 << 10, GPURING_ALGORITHM_RING, 1, 131072, false},
+        {64 << 10, GPURING_ALGORITHM_RING, 2, 131072, false},
+        {64 << 10, GPURING_ALGORITHM_TREE, 1, 32768, false},
+        {512 << 10, GPURING_ALGORITHM_TREE, 1, 65536, false},
+        {64 << 20, GPURING_ALGORITHM_TREE, 1, 131072, false},
+        {64 << 10, GPURING_ALGORITHM_TREE, 1, 8192, true},
+        {512 << 10, GPURING_ALGORITHM_TREE, 1, 16384, true},
+        {128 << 10, GPURING_ALGORITHM_DIRECT, 1, 65536, false},
+        {384 << 10, GPURING_ALGORITHM_DIRECT, 1, 98304, false},
+        {384 << 10, GPURING_ALGORITHM_DIRECT, 1, 32768, true},
+        {768 << 10, GPURING_ALGORITHM_DIRECT, 1, 65536, true},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -129,7 +126,6 @@ TEST(channels_and_chunks_between_nodes_follow_size)
             .nnodes = 32,
             .host = true,
             .offloads = cases[i].offloads,
-            .emulated = cases[i].emulated,
             .plans = {[GPURING_COLLECTIVE_ALLREDUCE] = 1u << GPURING_ALGORITHM_RING |
                                                        1u << GPURING_ALGORITHM_TREE |
                                                        1u << GPURING_ALGORITHM_DIRECT},

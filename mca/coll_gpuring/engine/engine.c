@@ -449,7 +449,8 @@ int gpuring_engine_transport(struct gpuring_engine *engine, uint32_t sets,
     engine->choice_config.any_memory = engine->choice_config.host &&
                                        engine->choice_config.nnodes > 1 &&
                                        config->net_ops != NULL && config->net_ops->any_memory;
-    engine->choice_config.offloads = config->net_ops != NULL && config->net_ops->offloads;
+    engine->choice_config.offloads =
+        engine->choice_config.offloads && config->net_ops != NULL && config->net_ops->offloads;
     for (int i = 0; i < GPURING_SET_COUNT; i++) {
         if (engine->base[i].plan != NULL && (sets & 1u << i) != 0) {
             enlarge_slots(&engine->choice_config, i);

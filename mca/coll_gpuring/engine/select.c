@@ -501,16 +501,13 @@ static uint64_t chunk_limit(const struct gpuring_select_config *config,
     if (!config->host || config->nnodes == 1) {
         return limit;
     }
-    if (algorithm == GPURING_ALGORITHM_TREE && config->offloads && !config->emulated) {
+    if (algorithm == GPURING_ALGORITHM_TREE && config->offloads) {
         return max_of(request->bytes / OFFLOAD_TREE_CHUNKS, OFFLOAD_TREE_BYTES);
     }
     if (algorithm == GPURING_ALGORITHM_TREE) {
         return min_of(limit, max_of(request->bytes / TREE_CHUNKS, TREE_CHUNK_BYTES));
     }
     if (algorithm != GPURING_ALGORITHM_DIRECT || config->any_memory) {
-        return limit;
-    }
-    if (config->offloads && config->emulated) {
         return limit;
     }
     return config->offloads ? max_of(request->bytes / OFFLOAD_CHUNKS, OFFLOAD_CHUNK_BYTES)

@@ -39,8 +39,7 @@ struct gpuring_select_config {
     uint64_t chunk_bytes;                                           /* upper limit, 0: by size */
     bool doubling;   /* direct performs allreduces by doubling, with the set for small calls */
     bool any_memory; /* the net accesses any host memory: GPURING_FIFO_NET_ANY */
-    bool offloads;   /* see struct gpuring_net_ops */
-    bool emulated;   /* software emulates the devices of such a net on some ranks */
+    bool offloads;   /* see struct gpuring_net_ops; false if software emulates the devices */
 
     const struct gpuring_tuning *tuning; /* the rules for this communicator; NULL: none */
     struct gpuring_model_choice model;   /* predictions, if the topology is known */

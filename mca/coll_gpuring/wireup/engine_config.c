@@ -98,7 +98,7 @@ struct gpuring_engine_config gpuring_plans_config(const struct gpuring_channels 
                    .nnodes = map->nnodes,
                    .agree_size = gpuring_params.agree_size,
                    .in_order = gpuring_params.deterministic != 0,
-                   .emulated = facts->emulated,
+                   .offloads = !facts->emulated,
                    .gpu_blocks = facts->gpus.blocks,
                    .time_sliced_ranks = facts->gpus.time_sliced_ranks,
                    .min_channels = (uint32_t) gpuring_params.min_channels,
