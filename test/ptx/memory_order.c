@@ -381,28 +381,12 @@ static bool run_case(uint64_t seed, int protocol, bool any_order)
     return good;
 }
 
-static char *read_text(const char *path)
-{
-    FILE *file = fopen(path, "r");
-    size_t room = 64 << 20, length;
-    char *text = malloc(room);
-
-    if (file == NULL || text == NULL) {
-        perror(path);
-        exit(2);
-    }
-    length = fread(text, 1, room - 1, file);
-    text[length] = '\0';
-    fclose(file);
-    return text;
-}
-
 int main(int argc, char **argv)
 {
     static const char *const protocols[] = {"simple", "ll", "ll128"};
     uint64_t seed = 1, cases = 10;
     bool any_order = false;
-    char why[400], *text;
+    char why[400];
     int protocol = -1;
 
     for (int i = 2; i < argc; i++) {
@@ -426,9 +410,7 @@ int main(int argc, char **argv)
                         "[--protocol simple|ll|ll128] [--lines-any-order]\n");
         return 2;
     }
-    text = read_text(argv[1]);
-    program = ptx_program_parse(text, why, sizeof why);
-    free(text);
+    program = ptx_program_read(argv[1], why, sizeof why);
     if (program == NULL) {
         fprintf(stderr, "%s: %s\n", argv[1], why);
         return 2;

@@ -340,26 +340,10 @@ static bool run_case(void)
     return good;
 }
 
-static char *read_text(const char *path)
-{
-    FILE *file = fopen(path, "r");
-    size_t room = 64 << 20, length;
-    char *text = malloc(room);
-
-    if (file == NULL || text == NULL) {
-        perror(path);
-        exit(2);
-    }
-    length = fread(text, 1, room - 1, file);
-    text[length] = '\0';
-    fclose(file);
-    return text;
-}
-
 int main(int argc, char **argv)
 {
     uint64_t cases = 10;
-    char why[400], *text;
+    char why[400];
 
     seed = 1;
     for (int i = 2; i + 1 < argc; i += 2) {
@@ -375,9 +359,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: move_order PTX [--seed N] [--cases N]\n");
         return 2;
     }
-    text = read_text(argv[1]);
-    program = ptx_program_parse(text, why, sizeof why);
-    free(text);
+    program = ptx_program_read(argv[1], why, sizeof why);
     if (program == NULL) {
         fprintf(stderr, "%s: %s\n", argv[1], why);
         return 2;

@@ -87,6 +87,8 @@ struct ptx_launch {
 
 /* Parse a text, which is copied. On failure return NULL, with the line and the word in `why`. */
 struct ptx_program *ptx_program_parse(const char *text, char *why, size_t size);
+/* The same for the text of a file. */
+struct ptx_program *ptx_program_read(const char *path, char *why, size_t size);
 void ptx_program_free(struct ptx_program *program);
 bool ptx_program_has(const struct ptx_program *program, const char *kernel);
 

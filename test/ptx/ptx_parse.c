@@ -418,3 +418,49 @@ struct ptx_program *ptx_program_parse(const char *text, char *why, size_t size)
     }
     return parser.program;
 }
+
+/* Return the whole file as a string, or NULL if it cannot be read. */
+static char *read_file(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    char *text = NULL;
+    size_t length = 0, room = 0;
+
+    while (file != NULL && !feof(file) && !ferror(file)) {
+        if (length + 1 >= room) {
+            char *larger = realloc(text, room = 2 * room + 65536);
+
+            if (larger == NULL) {
+                free(text);
+                text = NULL;
+                break;
+            }
+            text = larger;
+        }
+        length += fread(text + length, 1, room - length - 1, file);
+    }
+    if (file == NULL || ferror(file) || text == NULL) {
+        free(text);
+        text = NULL;
+    } else {
+        text[length] = '\0';
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return text;
+}
+
+struct ptx_program *ptx_program_read(const char *path, char *why, size_t size)
+{
+    char *text = read_file(path);
+    struct ptx_program *program = NULL;
+
+    if (text == NULL) {
+        snprintf(why, size, "cannot be read");
+    } else {
+        program = ptx_program_parse(text, why, size);
+    }
+    free(text);
+    return program;
+}

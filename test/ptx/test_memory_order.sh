@@ -26,46 +26,31 @@ verdict() { # STATUS TEXT
     fi
 }
 
-cases() { # PTX ARGUMENT ...
-    timeout -k 10 300 "$top_builddir/test/ptx/memory_order" "$@" \
-        --seed "$GPURING_MEMORY_ORDER_SEED" >"$work/out" 2>&1
+# cases PTX PROTOCOL COUNT [OPTION]: run the cases of a protocol, or of "move", the kernel that copies messages.
+cases() {
+    case $2 in
+    move) set -- move_order "$1" --cases "$3" ;;
+    *) set -- memory_order "$1" --protocol "$2" --cases "$3" ${4:+"$4"} ;;
+    esac
+    program=$1
+    shift
+    timeout -k 10 300 "$top_builddir/test/ptx/$program" "$@" --seed "$GPURING_MEMORY_ORDER_SEED" >"$work/out" 2>&1
 }
 
 # noticed TEXT PATTERN PROTOCOL AWK: change the kernels with an awk program, and check that they fail with a
 # message that matches PATTERN and names the two accesses.
 noticed() {
-    awk "$4" "$work/few.ptx" >"$work/mutant.ptx"
-    if cmp -s "$work/few.ptx" "$work/mutant.ptx"; then
+    original=$work/few.ptx
+    [ "$3" != move ] || original=$work/move.ptx
+    awk "$4" "$original" >"$work/mutant.ptx"
+    if cmp -s "$original" "$work/mutant.ptx"; then
         echo "nothing was changed" >"$work/out"
-        verdict 1 "$1"
-        return
-    fi
-    if cases "$work/mutant.ptx" --protocol "$3" --cases 40; then
-        verdict 1 "$1: is noticed"
+        verdict 1 "$3: $1"
+    elif cases "$work/mutant.ptx" "$3" 40; then
+        verdict 1 "$3: $1: is noticed"
     else
         grep -Eq -- "$2" "$work/out"
-        verdict $? "$1: is noticed ($2)"
-    fi
-}
-
-moves() { # PTX ARGUMENT ...
-    timeout -k 10 300 "$top_builddir/test/ptx/move_order" "$@" \
-        --seed "$GPURING_MEMORY_ORDER_SEED" >"$work/out" 2>&1
-}
-
-# move_noticed TEXT PATTERN AWK: the same for the kernel that copies messages.
-move_noticed() {
-    awk "$3" "$work/move.ptx" >"$work/mutant.ptx"
-    if cmp -s "$work/move.ptx" "$work/mutant.ptx"; then
-        echo "nothing was changed" >"$work/out"
-        verdict 1 "messages: $1"
-        return
-    fi
-    if moves "$work/mutant.ptx" --cases 40; then
-        verdict 1 "messages: $1: is noticed"
-    else
-        grep -Eq -- "$2" "$work/out"
-        verdict $? "messages: $1: is noticed ($2)"
+        verdict $? "$3: $1: is noticed ($2)"
     fi
 }
 
@@ -81,25 +66,25 @@ awk '/^\.visible \.entry/ { skip = !/gpuring_(simple|ll|ll128)_sum_u64/ } !skip 
     "$ptx" >"$work/few.ptx"
 
 for protocol in simple ll ll128; do
-    cases "$work/few.ptx" --protocol "$protocol" --cases 20
+    cases "$work/few.ptx" "$protocol" 20
     verdict $? "20 cases of $protocol"
 done
 
 awk '/^\.visible \.entry/ { skip = !/gpuring_move/ } !skip { print }' "$ptx" >"$work/move.ptx"
-moves "$work/move.ptx" --cases 200
+cases "$work/move.ptx" move 200
 verdict $? "200 cases of messages that kernels copy"
 grep '^# ' "$work/out"
 
 # Check that faults are detected.
 order='neither is ordered|from before the store|is wrong'
-move_noticed "fences of one GPU" "$order" '{ sub(/fence\.acq_rel\.sys/, "fence.acq_rel.gpu"); print }'
-move_noticed "no fences" "$order" '{ sub(/fence\.acq_rel\.sys/, "// fence"); print }'
-move_noticed "signals that are read without acquire" "$order" \
+noticed "fences of one GPU" "$order" move '{ sub(/fence\.acq_rel\.sys/, "fence.acq_rel.gpu"); print }'
+noticed "no fences" "$order" move '{ sub(/fence\.acq_rel\.sys/, "// fence"); print }'
+noticed "signals that are read without acquire" "$order" move \
     '{ sub(/ld\.acquire\.sys/, "ld.relaxed.sys"); print }'
-move_noticed "signals and ends that are written for one GPU" "$order" \
+noticed "signals and ends that are written for one GPU" "$order" move \
     '{ sub(/st\.relaxed\.sys/, "st.relaxed.gpu"); print }'
-move_noticed "no barrier before the fence" "$order|has accessed since" '!/bar\.sync/ { print }'
-cases "$work/few.ptx" --protocol ll128 --cases 40 --lines-any-order
+noticed "no barrier before the fence" "$order|has accessed since" move '!/bar\.sync/ { print }'
+cases "$work/few.ptx" ll128 40 --lines-any-order
 [ $? -eq 1 ] && grep -q 'reads data of a line whose flag is there' "$work/out"
 verdict $? "LL128 where lines of 128 bytes become visible in any order: is noticed"
 noticed "fences of one GPU" 'neither is ordered|from before the store' simple \

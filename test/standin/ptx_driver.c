@@ -23,38 +23,6 @@ static bool refused;
 static uint64_t seed;
 static atomic_ulong launches;
 
-/* Return the whole file as a string, or NULL if it cannot be read. */
-static char *read_file(const char *path)
-{
-    FILE *file = fopen(path, "r");
-    char *text = NULL;
-    size_t length = 0, room = 0;
-
-    while (file != NULL && !feof(file) && !ferror(file)) {
-        if (length + 1 >= room) {
-            char *larger = realloc(text, room = 2 * room + 65536);
-
-            if (larger == NULL) {
-                free(text);
-                text = NULL;
-                break;
-            }
-            text = larger;
-        }
-        length += fread(text + length, 1, room - length - 1, file);
-    }
-    if (file == NULL || ferror(file) || text == NULL) {
-        free(text);
-        text = NULL;
-    } else {
-        text[length] = '\0';
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-    return text;
-}
-
 static uint64_t choose_seed(void)
 {
     const char *wish = getenv("GPURING_STANDIN_PTX_SEED");
@@ -68,15 +36,13 @@ static uint64_t choose_seed(void)
 static void load(void)
 {
     const char *path = getenv("GPURING_STANDIN_PTX");
-    char why[400] = "it cannot be read", *text;
+    char why[400] = "";
 
     if (path == NULL || path[0] == '\0') {
         return;
     }
     seed = choose_seed();
-    text = read_file(path);
-    program = text != NULL ? ptx_program_parse(text, why, sizeof why) : NULL;
-    free(text);
+    program = ptx_program_read(path, why, sizeof why);
     refused = program == NULL;
     if (refused) {
         fprintf(stderr, "stand-in driver: %s: %s\n", path, why);

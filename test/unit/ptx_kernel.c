@@ -13,6 +13,34 @@
 struct ptx_test_memory ptx_memory;
 struct ptx_fault ptx_fault_told;
 
+struct ptx_program *ptx_kernels(void)
+{
+    static struct ptx_program *program;
+    const char *folder = getenv("top_builddir");
+    char path[4096], head[2048], why[300] = "";
+    size_t length = 0;
+    FILE *file;
+
+    if (program != NULL) {
+        return program;
+    }
+    snprintf(path, sizeof path, "%s/test/ptx/kernels.ptx", folder != NULL ? folder : ".");
+    file = fopen(path, "r");
+    if (file != NULL) {
+        length = fread(head, 1, sizeof head - 1, file);
+        fclose(file);
+    }
+    head[length] = '\0';
+    if (strstr(head, "\n.target sm_8") != NULL || strstr(head, "\n.target sm_7") != NULL) {
+        skip();
+    }
+    program = ptx_program_read(path, why, sizeof why);
+    if (program == NULL) {
+        fail_msg("%s: %s", path, why);
+    }
+    return program;
+}
+
 static bool reach(void *context, uint64_t address, uint64_t *begin, uint64_t *end)
 {
     (void) context;

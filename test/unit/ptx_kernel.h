@@ -9,6 +9,10 @@
 #define PTX_TEST_THREADS 64
 #define PTX_TEST_WORDS   256
 
+/* Return the component's kernels, or skip the test if nvcc makes no PTX that the interpreter knows.
+ * The program is valid until the end of the process. */
+struct ptx_program *ptx_kernels(void);
+
 /* The only memory of the GPU: three arrays, which are the parameters of a kernel. */
 struct ptx_test_memory {
     uint64_t a[PTX_TEST_WORDS], b[PTX_TEST_WORDS], out[PTX_TEST_WORDS];

@@ -15,6 +15,7 @@
 #include "kernels/work.h"
 #include "test/budgets.h"
 #include "test/ptx/ptx.h"
+#include "test/unit/ptx_kernel.h"
 
 #define PEERS      (GPURING_STEP_REFS - 1) /* maximum number of peers */
 #define FEW_PEERS  7                       /* peers on a node with eight GPUs */
@@ -202,13 +203,6 @@ static struct ptx_counts count_exchange(uint32_t protocol, uint32_t bytes)
     return counts;
 }
 
-static void need_program(void **state)
-{
-    if (program == NULL) {
-        skip();
-    }
-}
-
 /* Count one step in each of `windows` windows. Each chunk has `bytes` bytes. */
 static struct ptx_counts count_windows(const struct gpuring_step *step, uint32_t protocol,
                                        uint32_t bytes, uint32_t windows)
@@ -272,7 +266,7 @@ TEST(test_each)
     const struct gpuring_step receive = {
         .chunk = 1, .noperands = FEW_PEERS, .flags = GPURING_STEP_STORE | GPURING_STEP_EACH};
 
-    need_program(state);
+    program = ptx_kernels();
     for (uint32_t protocol = 0; protocol < GPURING_PROTOCOL_COUNT; protocol++) {
         uint64_t one = count_step("folds one and sends it", &ring, protocol, 128);
 
@@ -289,7 +283,7 @@ TEST(test_each)
 
 TEST(test_fences)
 {
-    need_program(state);
+    program = ptx_kernels();
     assert_true(count_exchange(GPURING_PROTOCOL_LL, 8).fences <= BUDGET_FENCES_LINES);
     assert_true(count_exchange(GPURING_PROTOCOL_LL128, 8).fences <= BUDGET_FENCES_LINES);
     assert_true(count_exchange(GPURING_PROTOCOL_LL, 16384).fences <= BUDGET_FENCES_LINES);
@@ -298,7 +292,7 @@ TEST(test_fences)
 
 TEST(test_loads_before_store)
 {
-    need_program(state);
+    program = ptx_kernels();
     for (uint32_t protocol = 0; protocol < GPURING_PROTOCOL_COUNT; protocol++) {
         assert_true(count_exchange(protocol, 8).rounds <= BUDGET_LOADS_BEFORE_STORE);
         number = 1;
@@ -311,7 +305,7 @@ TEST(test_instructions)
 {
     struct ptx_counts one, few, many;
 
-    need_program(state);
+    program = ptx_kernels();
     assert_true(count_exchange(GPURING_PROTOCOL_SIMPLE, 8).instructions <
                 BUDGET_INSTRUCTIONS_SIMPLE);
     assert_true(count_exchange(GPURING_PROTOCOL_LL128, 8).instructions < BUDGET_INSTRUCTIONS_LL128);
@@ -331,7 +325,7 @@ TEST(test_instructions)
 /* Steps with the maximum number of operands or destinations. */
 TEST(test_many_peers)
 {
-    need_program(state);
+    program = ptx_kernels();
     npeers = PEERS;
     for (uint32_t protocol = 0; protocol < GPURING_PROTOCOL_COUNT; protocol++) {
         (void) count_exchange(protocol, 4096);
@@ -344,7 +338,7 @@ TEST(test_loads_in_flight)
 {
     struct ptx_counts folds = {0};
 
-    need_program(state);
+    program = ptx_kernels();
     assert_true(count_exchange(GPURING_PROTOCOL_SIMPLE, VECTOR).in_flight >= 64 << 10);
     exchange(GPURING_PROTOCOL_SIMPLE, VECTOR);
     memory.lanes[number].steps = &memory.steps[1];
@@ -386,7 +380,7 @@ TEST(test_patience)
 {
     uint64_t enough = 1;
 
-    need_program(state);
+    program = ptx_kernels();
     while (!ends_at_once(1, enough)) {
         enough *= 2;
         assert_true(enough < UINT64_C(1) << 40);
@@ -455,7 +449,7 @@ static struct ptx_counts count_alltoall(uint32_t protocol, uint32_t bytes, bool 
 /* One step for all peers costs less than one for each of them. */
 TEST(test_alltoall)
 {
-    need_program(state);
+    program = ptx_kernels();
     for (uint32_t protocol = 0; protocol < GPURING_PROTOCOL_COUNT; protocol++) {
         for (uint32_t bytes = 8; bytes <= 2048; bytes *= 16) {
             struct ptx_counts steps = count_alltoall(protocol, bytes, false);
@@ -545,7 +539,7 @@ static uint64_t count_others(uint32_t protocol, uint32_t bytes, int folds)
 /* The time of a call depends on instructions that wait for each other, also across ranks. */
 TEST(test_path)
 {
-    need_program(state);
+    program = ptx_kernels();
     for (uint32_t protocol = 0; protocol < GPURING_PROTOCOL_COUNT; protocol++) {
         for (uint32_t bytes = 128; bytes <= 8192; bytes *= 64) {
             for (int steps = 0; steps <= 3; steps++) {
@@ -559,36 +553,3 @@ TEST(test_path)
         }
     }
 }
-
-static int load(void **state)
-{
-    const char *folder = getenv("top_builddir");
-    char path[4096], why[300] = "";
-    static char text[64 << 20];
-    size_t length = 0;
-    FILE *file;
-
-    snprintf(path, sizeof path, "%s/test/ptx/kernels.ptx", folder != NULL ? folder : ".");
-    file = fopen(path, "r");
-    if (file != NULL) {
-        length = fread(text, 1, sizeof text - 1, file);
-        fclose(file);
-    }
-    text[length] = '\0';
-    if (strstr(text, "\n.target sm_8") != NULL || strstr(text, "\n.target sm_7") != NULL) {
-        return 0; /* this nvcc makes no PTX that the interpreter knows */
-    }
-    program = ptx_program_parse(text, why, sizeof why);
-    if (program == NULL) {
-        print_message("%s: %s\n", path, why);
-    }
-    return program != NULL ? 0 : -1;
-}
-
-static int unload(void **state)
-{
-    ptx_program_free(program);
-    return 0;
-}
-
-TEST_GROUP(load, unload)

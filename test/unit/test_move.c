@@ -13,6 +13,7 @@
 
 #include "kernels/move.h"
 #include "test/ptx/ptx.h"
+#include "test/unit/ptx_kernel.h"
 
 #define MOST   ((size_t) 1 << 20)
 #define BORDER 64 /* bytes before and after a buffer */
@@ -95,13 +96,6 @@ static bool copied(const struct gpuring_move *move, uint32_t blocks)
     return memcmp(expected, memory.to, sizeof expected) == 0;
 }
 
-static void need_program(void **state)
-{
-    if (program == NULL) {
-        skip();
-    }
-}
-
 TEST(test_parts)
 {
     static const size_t sizes[] = {1, 127, 8192, 8193, 20000, 131072, 200001, MOST};
@@ -128,7 +122,7 @@ TEST(test_lengths_and_alignments)
 {
     static const size_t sizes[] = {1, 2, 15, 16, 17, 31, 100, 4096, 8191, 8192, 16400, 40013};
 
-    need_program(state);
+    program = ptx_kernels();
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         for (unsigned i = 0; i < 12; i++) {
             unsigned from = i * 5 % 17, to = i % 3 == 0 ? from : i * 3 % 16;
@@ -153,7 +147,7 @@ TEST(test_patience)
     struct gpuring_move move;
     const uint32_t blocks = 1u << 0 | 1u << 3;
 
-    need_program(state);
+    program = ptx_kernels();
     move = prepare(40000, 3, 5, false);
     move.patience = 1000;
     assert_int_equal(gpuring_move_blocks(&move), 5);
@@ -173,7 +167,7 @@ TEST(test_costs)
 {
     static const size_t sizes[] = {16 << 10, 64 << 10, 256 << 10, MOST};
 
-    need_program(state);
+    program = ptx_kernels();
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         for (int sends = 0; sends < 2; sends++) {
             struct gpuring_move move = prepare(sizes[s], 0, 0, sends);
@@ -195,36 +189,3 @@ TEST(test_costs)
         }
     }
 }
-
-static int load(void **state)
-{
-    const char *folder = getenv("top_builddir");
-    char path[4096], why[300] = "";
-    static char text[64 << 20];
-    size_t length = 0;
-    FILE *file;
-
-    snprintf(path, sizeof path, "%s/test/ptx/kernels.ptx", folder != NULL ? folder : ".");
-    file = fopen(path, "r");
-    if (file != NULL) {
-        length = fread(text, 1, sizeof text - 1, file);
-        fclose(file);
-    }
-    text[length] = '\0';
-    if (strstr(text, "\n.target sm_8") != NULL || strstr(text, "\n.target sm_7") != NULL) {
-        return 0; /* this nvcc makes no PTX that the interpreter knows */
-    }
-    program = ptx_program_parse(text, why, sizeof why);
-    if (program == NULL) {
-        print_message("%s: %s\n", path, why);
-    }
-    return program != NULL ? 0 : -1;
-}
-
-static int unload(void **state)
-{
-    ptx_program_free(program);
-    return 0;
-}
-
-TEST_GROUP(load, unload)

@@ -108,6 +108,20 @@ TEST(test_nodes_are_proven)
     }
 }
 
+/* Return the time of a call in microseconds. */
+static double simulated_us(const struct test_plans *plans,
+                           const struct gpuring_simulate_config *config)
+{
+    struct gpuring_simulate_result result = {0};
+    char text[256] = "";
+
+    if (gpuring_plan_simulate((const struct gpuring_plan *const *) plans->plans, plans->nranks,
+                              config, &result, text, sizeof text) != GPURING_OK) {
+        fail_msg("%s", text);
+    }
+    return result.us;
+}
+
 /* Two-shot between nodes: 2 (N - 1) hops between nodes and two inside them, and 2 (N - 1) / N times
  * the vector through the device of a node. */
 TEST(test_nodes)
@@ -115,25 +129,17 @@ TEST(test_nodes)
     for (int nnodes = 2; nnodes <= 9; nnodes++) {
         struct cluster cluster = {nnodes, 1 + nnodes % 5, 0.25, 3, FAST, 0};
         struct gpuring_simulate_config config = node_config(&cluster, 8);
-        struct gpuring_simulate_result result = {0};
         int nranks = nnodes * cluster.size;
         struct test_plans plans;
         double inside = cluster.size > 1 ? 2 * 0.25 : 0, expected;
-        char text[256] = "";
 
         test_plans_build_nodes(&plans, nranks, nnodes, 1);
-        assert_int_equal(gpuring_plan_simulate((const struct gpuring_plan *const *) plans.plans,
-                                               nranks, &config, &result, text, sizeof text),
-                         GPURING_OK);
-        assert_near(result.us, 2 * (nnodes - 1) * 3 + inside);
+        assert_near(simulated_us(&plans, &config), 2 * (nnodes - 1) * 3 + inside);
         cluster.near_us = cluster.far_us = 0;
         cluster.far_bandwidth = 1000;
         config.bytes = (uint64_t) nranks << 15;
-        assert_int_equal(gpuring_plan_simulate((const struct gpuring_plan *const *) plans.plans,
-                                               nranks, &config, &result, text, sizeof text),
-                         GPURING_OK);
         expected = 2.0 * (nnodes - 1) / nnodes * (double) config.bytes / 1000;
-        assert_near(result.us, expected);
+        assert_near(simulated_us(&plans, &config), expected);
         test_plans_free(&plans);
     }
 }
@@ -147,22 +153,15 @@ TEST(test_blocks)
         struct cluster cluster = {2 + i / 2, 2 + i % 5, 0.25, 3, FAST, 0};
         int nranks = cluster.nnodes * cluster.size;
         struct gpuring_simulate_config config = node_config(&cluster, 128 * (uint64_t) nranks);
-        struct gpuring_simulate_result result = {0};
         struct test_plans plans;
-        char text[256] = "";
 
         test_plans_build_nodes_on(&plans, collective, nranks, cluster.nnodes, 1);
-        assert_int_equal(gpuring_plan_simulate((const struct gpuring_plan *const *) plans.plans,
-                                               nranks, &config, &result, text, sizeof text),
-                         GPURING_OK);
-        assert_near(result.us, (cluster.nnodes - 1) * 3 + 0.25);
+        assert_near(simulated_us(&plans, &config), (cluster.nnodes - 1) * 3 + 0.25);
         cluster.near_us = cluster.far_us = 0;
         cluster.far_bandwidth = 1000;
         config.bytes = (uint64_t) nranks << 15;
-        assert_int_equal(gpuring_plan_simulate((const struct gpuring_plan *const *) plans.plans,
-                                               nranks, &config, &result, text, sizeof text),
-                         GPURING_OK);
-        assert_near(result.us, (double) (cluster.nnodes - 1) * cluster.size * (1 << 15) / 1000);
+        assert_near(simulated_us(&plans, &config),
+                    (double) (cluster.nnodes - 1) * cluster.size * (1 << 15) / 1000);
         test_plans_free(&plans);
     }
 }
@@ -257,9 +256,9 @@ TEST(test_doubling)
     for (int nnodes = 2; nnodes <= 40; nnodes++) {
         struct cluster cluster = {nnodes, 1, 0, 3, FAST, 0};
         struct gpuring_simulate_config config = node_config(&cluster, 8);
-        struct gpuring_simulate_result result = {0};
         struct test_plans plans;
         char text[256] = "";
+        double us;
         int power = 1 << (31 - __builtin_clz((unsigned) nnodes));
 
         for (int i = 0; i < nnodes; i++) {
@@ -274,13 +273,11 @@ TEST(test_doubling)
             sizes[i] = 1;
         }
         build_on_hosts(&plans, GPURING_COLLECTIVE_ALLREDUCE, DOUBLING, nnodes, sizes, true);
-        assert_int_equal(gpuring_plan_simulate((const struct gpuring_plan *const *) plans.plans,
-                                               nnodes, &config, &result, text, sizeof text),
-                         GPURING_OK);
+        us = simulated_us(&plans, &config);
         if (power == nnodes) {
-            assert_near(result.us, 3 * log2(power));
+            assert_near(us, 3 * log2(power));
         }
-        assert_true(result.us <= 3 * (log2(power) + 2) + 1e-6);
+        assert_true(us <= 3 * (log2(power) + 2) + 1e-6);
         test_plans_free(&plans);
     }
 }
@@ -294,10 +291,9 @@ static double time_on_hosts(enum gpuring_collective collective, int algorithm,
                           ? (uint64_t) (cluster->nnodes * cluster->size)
                           : 1;
     struct gpuring_simulate_config config = node_config(cluster, bytes * blocks);
-    struct gpuring_simulate_result result = {.us = -1};
+    double us;
     int *sizes = calloc((size_t) cluster->nnodes, sizeof *sizes);
     struct test_plans plans;
-    char text[256];
 
     assert_non_null(sizes);
     for (int i = 0; i < cluster->nnodes; i++) {
@@ -313,12 +309,10 @@ static double time_on_hosts(enum gpuring_collective collective, int algorithm,
         config.chunk_bytes = bytes / 8;
     }
     build_on_hosts(&plans, collective, algorithm, cluster->nnodes, sizes, true);
-    assert_int_equal(gpuring_plan_simulate((const struct gpuring_plan *const *) plans.plans,
-                                           plans.nranks, &config, &result, text, sizeof text),
-                     GPURING_OK);
+    us = simulated_us(&plans, &config);
     test_plans_free(&plans);
     free(sizes);
-    return result.us;
+    return us;
 }
 
 /* Print a table of the model for nodes with `size` ranks each (doc/results/scale.md): bytes of the
@@ -349,9 +343,7 @@ static double time_of_alltoall(struct cluster *cluster, uint64_t block, bool by_
 
     for (int i = by_node ? 1 : 0; i < (by_node ? 3 : 1); i++) {
         struct gpuring_simulate_config config = node_config(cluster, block * (uint64_t) nranks);
-        struct gpuring_simulate_result result = {.us = -1};
         struct test_plans plans;
-        char text[256];
 
         config.lane_bandwidth = 10e3;
         config.step_us = 0.1;
@@ -362,11 +354,8 @@ static double time_of_alltoall(struct cluster *cluster, uint64_t block, bool by_
             test_plans_build_on(&plans, GPURING_COLLECTIVE_ALLTOALL, GPURING_ALGORITHM_DIRECT,
                                 nranks, 1, 0, false);
         }
-        assert_int_equal(gpuring_plan_simulate((const struct gpuring_plan *const *) plans.plans,
-                                               nranks, &config, &result, text, sizeof text),
-                         GPURING_OK);
+        us += simulated_us(&plans, &config);
         test_plans_free(&plans);
-        us += result.us;
     }
     return us;
 }
