@@ -27,7 +27,7 @@ int main(int argc, char **argv)
         MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm, &request);
         if (harness_rank == harness_size - 1) {
             for (int i = 0; i < stages; i++) {
-                usleep(20000); /* the other ranks reach the end of the stage */
+                usleep(50000); /* the other ranks reach the end of the stage */
                 MPI_Test(&request, &done, MPI_STATUS_IGNORE);
             }
             sleep(pause);
