@@ -22,7 +22,7 @@ for case in "3 1 own all" "3 2 primary all" "2 1 own last" "2 2 primary last"; d
     protect=0 rendezvous=1048576
     [ "$case" != "2 1 own last" ] || { protect=1 && rendezvous=0; }
     what="$1 ranks on $2 GPU(s), $3 context first, destroyed on: $4"
-    GPURING_STANDIN_PROTECT=$protect OMPI_MCA_coll_gpuring_p2p_rendezvous=$rendezvous mpi 120 "$1" contexts "$3" "$4"
+    GPURING_STANDIN_PROTECT=$protect OMPI_MCA_coll_gpuring_p2p_rendezvous=$rendezvous mpi 300 "$1" contexts "$3" "$4"
     if [ "$3" = own ]; then
         check "$what: the message" says '\[context-destroyed\]'
     else
