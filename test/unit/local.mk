@@ -16,6 +16,7 @@ unit_tests = \
     test/unit/test_cores \
     test/unit/test_decisions \
     test/unit/test_device_host \
+    test/unit/test_engine_sets \
     test/unit/test_exec \
     test/unit/test_local_channels \
     test/unit/test_net_choice \

@@ -10,29 +10,12 @@
  */
 #include "test/mpi/harness.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "test/wire/wire.h"
+#include "test/wire/exists.h"
 
 #define PER_COMMUNICATOR 4 /* queue pairs to each peer */
-
-/* Return the number of queue pairs of this process, or -1. */
-static int queue_pairs(void)
-{
-    void *library = dlopen("libibverbs.so.1", RTLD_NOW);
-    gpuring_wire_counts_function *count =
-        library != NULL ? (gpuring_wire_counts_function *) dlsym(library, "gpuring_wire_counts")
-                        : NULL;
-    struct gpuring_wire_counts counts;
-
-    if (count == NULL) {
-        return -1;
-    }
-    count(&counts);
-    return (int) counts.queue_pairs;
-}
 
 /* Return this process's share of the memory that it uses, in KiB, or -1. */
 static long memory(void)
@@ -71,8 +54,9 @@ static MPI_Comm make(const char *name, int turn, bool *right)
 
 int main(int argc, char **argv)
 {
-    int count = argc > 1 ? atoi(argv[1]) : 1, limit = argc > 2 ? atoi(argv[2]) : 0, alive, later;
+    int count = argc > 1 ? atoi(argv[1]) : 1, limit = argc > 2 ? atoi(argv[2]) : 0;
     MPI_Comm *comms = calloc((size_t) count, sizeof *comms), other;
+    struct wire_exists alive, later;
     long long reused;
     long before, after;
     bool right = true;
@@ -92,12 +76,13 @@ int main(int argc, char **argv)
     for (int i = 0; i < count; i++) {
         right = sums(comms[i], i + 1) && right;
     }
-    alive = queue_pairs();
+    alive = wire_exists();
     after = memory();
     harness_check(right, "%d communicators: right results", count);
-    harness_check(
-        alive > 0 && alive <= (limit > 0 ? limit + PER_COMMUNICATOR - 1 : count * PER_COMMUNICATOR),
-        "%d communicators: the number of queue pairs is limited", count);
+    harness_check(alive.queue_pairs > 0 &&
+                      alive.queue_pairs <=
+                          (limit > 0 ? limit + PER_COMMUNICATOR - 1 : count * PER_COMMUNICATOR),
+                  "%d communicators: the number of queue pairs is limited", count);
 
     /* Check that the connections of a freed communicator are used again, also at the limit. */
     reused = harness_pvar("coll_gpuring_reused");
@@ -110,13 +95,14 @@ int main(int argc, char **argv)
         MPI_Comm_free(&comms[i]);
     }
     other = make("after the others", 1, &right);
-    later = queue_pairs();
-    harness_check(right && later > 0, "a communicator after the others: right results by verbs");
+    later = wire_exists();
+    harness_check(right && later.queue_pairs > 0,
+                  "a communicator after the others: right results by verbs");
     if (harness_rank == 0) {
-        printf(
-            "# %d communicators made in %.1f s: %d queue pairs, %ld KiB more memory; after these: "
-            "%d queue pairs\n",
-            count, made, alive, after - before, later);
+        printf("# %d communicators made in %.1f s: %d queue pairs, %ld KiB more memory, %ld KiB "
+               "registered; after these: %d queue pairs\n",
+               count, made, alive.queue_pairs, after - before, alive.registered / 1024,
+               later.queue_pairs);
     }
     MPI_Comm_free(&other);
     free(comms);

@@ -281,15 +281,14 @@ int wire_req_notify_cq(struct ibv_cq *cq, int solicited)
 void gpuring_wire_counts(struct gpuring_wire_counts *counts)
 {
     struct wire_host *host = &wire_here.wire->host[wire_here.host];
-    uint64_t queue_pairs;
 
     wire_lock();
     *counts = host->counts;
     counts->span = host->last - host->first;
     counts->polls = polls;
     counts->empty = empty;
-    queue_pairs = host->counts.queue_pairs;
-    host->counts = (struct gpuring_wire_counts){.queue_pairs = queue_pairs};
+    host->counts = (struct gpuring_wire_counts){.queue_pairs = counts->queue_pairs,
+                                                .registered = counts->registered};
     host->first = host->last = polls = empty = 0;
     wire_unlock();
 }

@@ -343,6 +343,7 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *base, size_t bytes, uin
     }
     wire_here.wire->mr[key] = (struct wire_mr){
         .pid = getpid(), .base = (uintptr_t) base, .bytes = bytes, .access = (int) access};
+    wire_here.wire->host[wire_here.host].counts.registered += bytes;
     wire_unlock();
     *mr = (struct ibv_mr){
         .context = pd->context, .pd = pd, .addr = base, .length = bytes, .lkey = key, .rkey = key};
@@ -358,6 +359,7 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 {
     wire_lock();
     wire_here.wire->mr[mr->rkey].pid = 0;
+    wire_here.wire->host[wire_here.host].counts.registered -= mr->length;
     wire_unlock();
     free(mr);
     return 0;

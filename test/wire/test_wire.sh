@@ -91,6 +91,20 @@ adopt_as_one "net=auto, a rank leaves MPI during its first call"
 check "net=auto: the ranks connect again through verbs" says '\[first-chunk\] all ranks connect again'
 check "net=auto: they then use verbs" silent '\[network\] mpi'
 
+# Small calls register short slots. Longer slots replace them, and the number of queue pairs stays the same.
+over_wire 60 2 n2 "$top_builddir/test/wire/grow"
+adopt "2 nodes: memory and queue pairs of small and large calls"
+over_wire 60 3 n3 OMPI_MCA_coll_gpuring_algorithm=direct OMPI_MCA_coll_gpuring_check=plans \
+    "$top_builddir/test/wire/grow"
+adopt "3 nodes: memory and queue pairs of small and large calls"
+# A port fails with small calls only, and with longer slots.
+for after in 10 24 38; do
+    over_wire 60 2 n2 GPURING_WIRE_DEVICES=2 GPURING_WIRE_FAULT=down GPURING_WIRE_FAULT_AFTER=$after \
+        "$top_builddir/test/wire/grow" any
+    adopt_as_one "a port of two fails after $after messages of small and large calls: data are right"
+    check "the port failed after $after messages" says '\[verbs-failover\] .* device wire0 port 1 failed'
+done
+
 # Communicators beyond the limit of queue pairs use messages of MPI, until others are freed.
 over_wire 60 2 n2 OMPI_MCA_coll_gpuring_net=auto OMPI_MCA_coll_gpuring_verbs_qp_limit=20 \
     OMPI_MCA_coll_gpuring_algorithm=direct OMPI_MCA_coll_gpuring_connect_after=0 \

@@ -45,6 +45,7 @@ struct gpuring_wire_counts {
     uint64_t span;             /* from the first post to the last completion */
     uint64_t polls, empty;     /* of this process */
     uint64_t queue_pairs;      /* that exist now */
+    uint64_t registered;       /* bytes of memory that are registered now */
 };
 typedef void gpuring_wire_counts_function(struct gpuring_wire_counts *counts);
 typedef void gpuring_wire_data_function(int on);

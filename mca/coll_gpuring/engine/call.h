@@ -35,8 +35,10 @@ struct gpuring_call_memory {
 
 /*
  * Connections are made in sets, when a call first needs them. Each algorithm has a set with the
- * algorithm's number. GPURING_SET_SMALL is one more set, for small calls. On GPUs, it contains
- * connections of direct for LL alone, with one stripe and short slots. Between nodes of hosts with
+ * algorithm's number. GPURING_SET_SMALL is one more set, for small calls. In a node of GPUs, it
+ * contains connections of direct for LL alone, with one stripe and short slots. Between nodes that
+ * verbs connects, it contains connections of direct for Simple with one stripe and short slots,
+ * until longer calls need those of direct itself, which replace them. Between nodes of hosts with
  * many ranks, it contains the connections of allreduces by doubling. GPURING_SET_NODES is for
  * alltoalls by node, whose algorithm is called two-shot.
  */

@@ -42,9 +42,25 @@ static bool has_doubling(const struct gpuring_engine_config *config)
     return config->input.node != NULL && config->select.nranks > most && !config->input.in_order;
 }
 
+/*
+ * Return true if the set for small calls has connections between nodes with short slots. With verbs
+ * a registration pins all slots, and a call of up to GPURING_ENGINE_SHORT_BYTES needs no longer
+ * ones. The set has no slots of other protocols.
+ */
+static bool has_short_slots(const struct gpuring_engine_config *config)
+{
+    const struct gpuring_select_config *select = &config->select;
+
+    return config->one_by_one && select->nnodes > 1 && !config->large &&
+           (select->algorithm < 0 || select->algorithm == (int) GPURING_ALGORITHM_DIRECT) &&
+           (select->protocol < 0 || select->protocol == (int) GPURING_PROTOCOL_SIMPLE) &&
+           config->buffer_bytes / GPURING_ENGINE_SLOTS > GPURING_ENGINE_SHORT_BYTES;
+}
+
 static bool has_small_set(const struct gpuring_engine_config *config)
 {
-    return config->select.nnodes == 1 && config->select.min_channels <= 1 &&
+    return (config->select.nnodes == 1 || has_short_slots(config)) &&
+           config->select.min_channels <= 1 &&
            config->select.nranks <= GPURING_DIRECT_MAX_VECTOR_RANKS &&
            (config->late & 1u << GPURING_ALGORITHM_DIRECT) == 0;
 }
@@ -83,7 +99,7 @@ static int build_plans(struct gpuring_engine *engine, const struct gpuring_engin
 
     for (int i = 0; status == GPURING_OK && i < GPURING_SET_COUNT; i++) {
         if (i != GPURING_SET_SMALL || engine->device_ops->kind != GPURING_DEVICE_HOST ||
-            has_doubling(config)) {
+            has_doubling(config) || has_short_slots(config)) {
             status = gpuring_engine_plan(config, i, &engine->base[i].plan);
         }
     }
@@ -264,19 +280,33 @@ static void size_node_slots(struct gpuring_engine *engine)
     share_room(slots, plan->nsends / gpuring_plan_channels(plan));
 }
 
-/* Set the sizes of slots of the set for small calls. On GPUs it uses LL alone. On hosts it serves
- * doubling, which may use every protocol. */
+/* Set the sizes of slots of the set for small calls. In a node of GPUs it uses LL alone. Doubling
+ * between hosts may use every protocol. */
 static void size_small_slots(struct gpuring_engine *engine)
 {
     uint64_t *slots = engine->choice_config.slot_bytes[GPURING_SET_SMALL];
-    const struct gpuring_plan *plan = engine->base[GPURING_SET_SMALL].plan;
 
-    if (plan != NULL) {
+    if (engine->base[GPURING_SET_SMALL].plan == NULL) {
+        return;
+    }
+    if (engine->choice_config.doubling) {
+        slots[GPURING_PROTOCOL_LL] = slots[GPURING_PROTOCOL_LL128] =
+            GPURING_ENGINE_FLAGGED_SLOT_BYTES;
+        slots[GPURING_PROTOCOL_SIMPLE] = LEAST_NODES_BYTES;
+    } else if (engine->choice_config.nnodes > 1) {
+        slots[GPURING_PROTOCOL_SIMPLE] = GPURING_ENGINE_SHORT_BYTES;
+    } else {
         slots[GPURING_PROTOCOL_LL] = GPURING_ENGINE_FLAGGED_SLOT_BYTES;
     }
-    if (plan != NULL && engine->choice_config.host) {
-        slots[GPURING_PROTOCOL_LL128] = GPURING_ENGINE_FLAGGED_SLOT_BYTES;
-        slots[GPURING_PROTOCOL_SIMPLE] = LEAST_NODES_BYTES;
+}
+
+/* Give no slots to protocols that no rule selects. */
+static void omit_protocols(struct gpuring_select_config *config, uint32_t unused)
+{
+    for (int set = 0; set < GPURING_SET_COUNT; set++) {
+        for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+            config->slot_bytes[set][p] = (unused & 1u << p) != 0 ? 0 : config->slot_bytes[set][p];
+        }
     }
 }
 
@@ -331,6 +361,8 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
     }
     created->choice_config = config->select;
     created->choice_config.host = device_ops->kind == GPURING_DEVICE_HOST;
+    created->choice_config.doubling = created->choice_config.host && has_doubling(config) &&
+                                      created->base[GPURING_SET_SMALL].plan != NULL;
     created->buffer_bytes = config->buffer_bytes;
     created->late = config->late;
     created->one_by_one = config->one_by_one || device_ops->kind != GPURING_DEVICE_HOST;
@@ -349,8 +381,8 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
                     : 0;
         }
     }
-    if (created->choice_config.host && created->base[GPURING_SET_SMALL].plan != NULL) {
-        created->choice_config.doubling = true;
+    omit_protocols(&created->choice_config, config->unused_protocols);
+    if (created->choice_config.doubling) {
         created->choice_config.plans[GPURING_COLLECTIVE_ALLREDUCE] |= 1u
                                                                       << GPURING_ALGORITHM_DIRECT;
     }
@@ -417,11 +449,18 @@ uint32_t gpuring_engine_together(const struct gpuring_engine *engine, int set)
     return sets_of(engine) & ~nodes & ((late & 1u << set) != 0 ? late : ~late);
 }
 
-/* The set for small calls is among them if it exists, because ranks can vote only if each rank is
- * connected with all others. */
+/* Return true if direct can replace the set for small calls, which has the same connections. */
+static bool has_replacement(const struct gpuring_engine *engine)
+{
+    return engine->base[GPURING_SET_SMALL].plan != NULL && engine->choice_config.nnodes > 1 &&
+           !engine->choice_config.doubling;
+}
+
+/* In a node, the set for small calls is among them if it exists, because ranks can vote only if
+ * each rank is connected with all others. */
 uint32_t gpuring_engine_first_sets(const struct gpuring_engine *engine)
 {
-    uint32_t small = sets_of(engine) & 1u << GPURING_SET_SMALL;
+    uint32_t small = has_replacement(engine) ? 0 : sets_of(engine) & 1u << GPURING_SET_SMALL;
     struct gpuring_selection choice;
 
     if (!engine->one_by_one) {
@@ -499,12 +538,28 @@ int gpuring_engine_bind(struct gpuring_engine *engine, const struct gpuring_tran
     return status;
 }
 
+/* Let the connections of direct serve small calls, too, and close those with short slots. A call
+ * that was selected before keeps its set and its chunks, which fit into the longer slots. */
+static void replace_small(struct gpuring_engine *engine)
+{
+    engine->replaced = true;
+    engine->prepared = 0;
+    if (!gpuring_engine_lacks(engine, GPURING_SET_SMALL)) {
+        gpuring_transport_leave(engine->base[GPURING_SET_SMALL].transport);
+    }
+}
+
 void gpuring_engine_own(struct gpuring_engine *engine, struct gpuring_transport *transport)
 {
     uint32_t connected = engine->connected;
 
     for (int i = 0; i < GPURING_SET_COUNT; i++) {
         connected |= binds(engine, i, transport) ? 1u << i : 0;
+    }
+    if (has_replacement(engine) && !engine->replaced &&
+        (connected & 1u << GPURING_ALGORITHM_DIRECT) != 0) {
+        replace_small(engine);
+        connected |= 1u << GPURING_SET_SMALL;
     }
     engine->first = engine->operation + 1;
     engine->transports[engine->ntransports] = transport;

@@ -11,10 +11,10 @@
  * creates a transport.
  *
  * On GPUs, each set is connected separately, because slots take GPU memory. The same holds for
- * verbs, where connections take queue pairs and registered memory. In all other cases a slot takes
- * memory only once its pages are touched, so all sets are connected together. The exceptions are
- * direct between many ranks, because connecting it takes long, and the set of alltoalls by node,
- * which few communicators need.
+ * verbs, where connections take queue pairs, and all slots are pinned when they are registered. In
+ * all other cases a slot takes memory only once its pages are touched, so all sets are connected
+ * together. The exceptions are direct between many ranks, because connecting it takes long, and the
+ * set of alltoalls by node, which few communicators need.
  */
 #ifndef GPURING_ENGINE_ENGINE_H
 #define GPURING_ENGINE_ENGINE_H
@@ -58,6 +58,8 @@ struct gpuring_engine {
     int ntransports;
     uint32_t late;   /* bits 1 << algorithm, see gpuring_engine_config */
     bool one_by_one; /* each set of connections is made separately */
+    bool replaced;   /* direct serves the calls of the set for small calls, see
+                        gpuring_engine_own */
     /* Bits 1 << set. connected: the connections exist; atomic, see gpuring_engine_lacks.
      * unconnectable: they could not be made, and all ranks know it. */
     uint32_t connected, unconnectable;
@@ -107,6 +109,8 @@ struct gpuring_engine_config {
     uint32_t late;                       /* algorithms that are connected only when a call first
                                             needs them */
     bool one_by_one;                     /* each set is connected separately; always true on GPUs */
+    bool large; /* the call that connects the ranks needs more than GPURING_ENGINE_SHORT_BYTES */
+    uint32_t unused_protocols; /* bits 1 << protocol of those that no rule selects */
     bool oversubscribed;
     bool shared_gpu; /* other ranks use the same GPU */
     bool mps;        /* these ranks use the GPU simultaneously */
@@ -134,6 +138,9 @@ int gpuring_engine_plan(const struct gpuring_engine_config *config, int set,
  * protocols are selected. */
 #define GPURING_ENGINE_FLAGGED_SLOT_BYTES (16 << 10)
 
+/* Bytes of a slot of Simple in the set for small calls between nodes. */
+#define GPURING_ENGINE_SHORT_BYTES (8 << 10)
+
 /* Create an engine that has plans and sizes of FIFOs, but no connections. Returns 0 or a
  * gpuring_status. */
 int gpuring_engine_create(const struct gpuring_engine_config *config,
@@ -154,7 +161,8 @@ uint32_t gpuring_engine_open_sets(const struct gpuring_engine *engine);
  * Create a transport for these sets. `config` need not contain fifo, device_ops and device. Then
  * connect the transport, call gpuring_engine_bind to prepare the plans that use it, and pass it to
  * gpuring_engine_own. From then on the engine uses and owns the transport. Before that, it belongs
- * to the caller.
+ * to the caller. Between nodes, the connections of direct replace those of direct with short slots,
+ * which gpuring_engine_own closes.
  */
 int gpuring_engine_transport(struct gpuring_engine *engine, uint32_t sets,
                              const struct gpuring_transport_config *config,
@@ -166,6 +174,12 @@ void gpuring_engine_own(struct gpuring_engine *engine, struct gpuring_transport 
 static inline bool gpuring_engine_lacks(const struct gpuring_engine *engine, int set)
 {
     return (__atomic_load_n(&engine->connected, __ATOMIC_ACQUIRE) >> set & 1) == 0;
+}
+
+/* Return the set whose connections serve calls that have selected `set`. */
+static inline int gpuring_engine_serving(const struct gpuring_engine *engine, int set)
+{
+    return set == GPURING_SET_SMALL && engine->replaced ? (int) GPURING_ALGORITHM_DIRECT : set;
 }
 
 /* Loop over the transports of the engine. */

@@ -73,7 +73,7 @@ static int place_tables(struct gpuring_engine *engine, struct gpuring_work *work
 /* Find the program for the call's set of connections. */
 static int find_program(struct gpuring_engine *engine, const struct gpuring_call *call, int root)
 {
-    int set = call->choice.set;
+    int set = gpuring_engine_serving(engine, call->choice.set);
 
     if (call->collective == engine->base[set].plan->collective &&
         (root >= 0 || root == engine->base[set].plan->root)) {

@@ -277,6 +277,7 @@ int gpuring_program_find(struct gpuring_engine *engine, enum gpuring_collective 
     struct gpuring_program *oldest = engine->others->program;
     int status;
 
+    set = gpuring_engine_serving(engine, set);
     for (int i = 0; i < GPURING_PROGRAMS; i++) {
         struct gpuring_program *known = &engine->others->program[i];
 

@@ -388,6 +388,16 @@ bool gpuring_tuning_names(const struct gpuring_tuning *tuning, int collective, i
     return false;
 }
 
+bool gpuring_tuning_names_protocol(const struct gpuring_tuning *tuning, int protocol)
+{
+    for (uint32_t i = 0; i < tuning->count; i++) {
+        if (tuning->rules[i].protocol == protocol) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool span_contains(const struct gpuring_tuning_span *span, uint64_t value)
 {
     return span->first <= value && value <= span->last;

@@ -105,5 +105,7 @@ void gpuring_tuning_summary(const struct gpuring_tuning *matching, char *text, s
 
 /* Return true if any rule of a collective selects this algorithm (enum gpuring_param_algorithm). */
 bool gpuring_tuning_names(const struct gpuring_tuning *tuning, int collective, int algorithm);
+/* Return true if any rule selects this protocol (enum gpuring_param_protocol). */
+bool gpuring_tuning_names_protocol(const struct gpuring_tuning *tuning, int protocol);
 
 #endif

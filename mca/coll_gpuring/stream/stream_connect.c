@@ -71,8 +71,11 @@ static int wire_up(mca_coll_gpuring_module_t *module, int set)
 {
     static const uint8_t byte; /* the device is attached, so no GPU has to be found from this
                                   address */
-    struct gpuring_call call = {
-        .name = "MPIX_Stream_comm_create", .made = 1, .in.sample = &byte, .choice.set = set};
+    struct gpuring_call call = {.name = "MPIX_Stream_comm_create",
+                                .made = 1,
+                                .count = GPURING_COUNT_UNKNOWN, /* calls may be large */
+                                .in.sample = &byte,
+                                .choice.set = set};
     struct gpuring_backoff pause = {.looks = 0};
 
     gpuring_wireup_start(module, &call, gpuring_differ_report);

@@ -44,6 +44,8 @@ enum gpuring_capability {
     GPURING_CAPABILITY_QP_LIMIT = 32,
     /* All RDMA devices of the host are emulated by its processors. */
     GPURING_CAPABILITY_RDMA_EMULATED = 64,
+    /* The call that connects the ranks needs more than the short slots of small calls. */
+    GPURING_CAPABILITY_LARGE_CALL = 128,
 };
 
 /* Ports of a rank that it announces, each on another network; it does not announce further ones. */

@@ -175,7 +175,8 @@ bool gpuring_transport_unsent(struct gpuring_transport *transport)
 
 void gpuring_transport_freed(struct gpuring_transport *transport)
 {
-    if (transport->nremote > 0) {
+    /* Only these nets hold the communicator. The connections of others may be closed meanwhile. */
+    if (transport->nremote > 0 && transport->config.net_ops->link_withdraw != NULL) {
         gpuring_proxy_freed(&transport->group);
     }
 }

@@ -231,14 +231,15 @@ static void set_used(struct gpuring_conn *conn, uint32_t protocols)
 
 void gpuring_remote_rest(struct gpuring_transport *transport)
 {
+    if (transport->nremote == 0) {
+        return;
+    }
     for (uint32_t i = 0; i < transport->nconns; i++) {
         if (transport->conns[i].remote) {
             set_used(&transport->conns[i], 0);
         }
     }
-    if (transport->nremote > 0) {
-        gpuring_proxy_rest(&transport->group);
-    }
+    gpuring_proxy_rest(&transport->group);
 }
 
 static void use_ends(struct gpuring_conn *conns, uint32_t count, uint32_t keep, uint32_t add)
@@ -421,11 +422,13 @@ static bool close_links(struct gpuring_transport *transport)
             gpuring_gate_leave(gate);
         }
         ops->link_close(link);
+        transport->conns[i].link = NULL;
+        transport->conns[i].failed = GPURING_OK;
     }
     return all;
 }
 
-void gpuring_remote_destroy(struct gpuring_transport *transport)
+void gpuring_transport_leave(struct gpuring_transport *transport)
 {
     const struct gpuring_transport_config *config = &transport->config;
     bool closed;
@@ -437,6 +440,16 @@ void gpuring_remote_destroy(struct gpuring_transport *transport)
     if (transport->net_region != NULL && closed) {
         config->device_ops->free_pinned(config->device, transport->net_region);
     }
+    transport->net_region = NULL;
+    transport->net_region_bytes = 0;
+    transport->nremote = 0;
+}
+
+void gpuring_remote_destroy(struct gpuring_transport *transport)
+{
+    const struct gpuring_transport_config *config = &transport->config;
+
+    gpuring_transport_leave(transport);
     if (config->own_net && gpuring_proxy_destroy(config->proxy, 0) == GPURING_OK) {
         config->net_ops->close(config->net);
     }

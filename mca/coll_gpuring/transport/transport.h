@@ -333,6 +333,11 @@ uint64_t gpuring_transport_memory(const struct gpuring_transport *transport);
 /* Write one word for logs: "shm", "peer", "ucx", "shm+verbs"... */
 void gpuring_transport_name(const struct gpuring_transport *transport, char *text, size_t size);
 
+/* Close the connections with other nodes for good, because others replace them, and free their
+ * memory. All peers have finished all operations on them. Time limit and threads are those of
+ * gpuring_transport_destroy. */
+void gpuring_transport_leave(struct gpuring_transport *transport);
+
 /* Destroy the transport. Local, with a total time limit of 2 s for data in flight and good-byes on
  * all connections. NULL is allowed. Device memory that peers have not unmapped yet is freed later.
  */

@@ -155,7 +155,7 @@ struct gpuring_transport {
 
     struct gpuring_conn *conns; /* all receiving ends, then all sending ends */
     uint32_t nconns;
-    uint32_t nremote;
+    uint32_t nremote;                 /* connections with other nodes that are not closed */
     struct gpuring_proxy_group group; /* group of the links; zeroed if there are none */
     struct gpuring_lanes_used used;
     bool keeps, kept, keeps_repeated;    /* gpuring_transport_keep: it was called; operations are in

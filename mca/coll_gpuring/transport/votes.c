@@ -19,7 +19,8 @@ static uint64_t ballot(uint64_t number, enum gpuring_vote vote)
 
 bool gpuring_transport_can_vote(const struct gpuring_transport *transport)
 {
-    return transport->npeers == transport->config.nranks - 1 && transport->nremote == 0;
+    return transport->npeers == transport->config.nranks - 1 &&
+           transport->nlocal == transport->config.nranks;
 }
 
 /* Return true if the page's owner no longer needs votes in this call and earlier ones. */

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 /* Must be incremented whenever a message between ranks or the layout of a FIFO changes. */
-#define GPURING_WIRE_VERSION 30
+#define GPURING_WIRE_VERSION 31
 
 struct ompi_communicator_t;
 struct ompi_request_t;

@@ -85,7 +85,7 @@ static int find_tuning(struct gpuring_engine *engine)
  * get the same result.
  */
 static int check_set(int set, const struct gpuring_channels *channels,
-                     const struct gpuring_plans_facts *facts)
+                     const struct gpuring_plans_facts *facts, bool one_by_one)
 {
     int n = channels->map->nranks, status = GPURING_OK;
     struct gpuring_plan **plans = calloc((size_t) n, sizeof(struct gpuring_plan *));
@@ -100,6 +100,7 @@ static int check_set(int set, const struct gpuring_channels *channels,
         struct gpuring_engine_config config =
             gpuring_plans_config(channels, facts, &gpuring_process.tuning, rank, positions);
 
+        config.one_by_one = one_by_one;
         status = gpuring_engine_plan(&config, set, &plans[rank]);
     }
     if (status == GPURING_OK && plans[0] != NULL) {
@@ -147,7 +148,8 @@ int gpuring_wireup_engine(mca_coll_gpuring_module_t *module, struct gpuring_wire
     for (int i = 0; status == GPURING_OK && i < GPURING_SET_COUNT; i++) {
         if (gpuring_params.check == GPURING_PARAM_CHECK_PLANS &&
             wireup->engine->base[i].plan != NULL) {
-            status = check_set(i, &wireup->survey.channels, &wireup->survey.facts);
+            status =
+                check_set(i, &wireup->survey.channels, &wireup->survey.facts, config.one_by_one);
         }
     }
     return status;

@@ -37,6 +37,24 @@ static uint32_t wanted_algorithms(int asked, const struct gpuring_tuning *tuning
     return wanted;
 }
 
+/*
+ * Return the protocols that no rule selects. Inside a node, and between GPUs whose cost model is
+ * known, calls may use any protocol. Otherwise calls between nodes use Simple, unless a parameter
+ * or the tuning file selects another one.
+ */
+static uint32_t unused_protocols(int asked, const struct gpuring_tuning *tuning, bool all)
+{
+    uint32_t unused = 0;
+
+    for (int p = 0; p < GPURING_PROTOCOL_COUNT && !all; p++) {
+        unused |= p != GPURING_PROTOCOL_SIMPLE && p != asked &&
+                          !gpuring_tuning_names_protocol(tuning, p + 1)
+                      ? 1u << p
+                      : 0;
+    }
+    return unused;
+}
+
 /* Return true if any rank has this capability. */
 static bool any_has(const struct gpuring_gathered *rank_infos, uint32_t capability)
 {
@@ -61,6 +79,7 @@ struct gpuring_plans_facts gpuring_plans_facts(const struct gpuring_gathered *ra
         .shared_gpu = gpuring_node_map_sharing(rank_infos, rank) > 1,
         .mps = rank_info->device.mps,
         .emulated = any_has(rank_infos, GPURING_CAPABILITY_RDMA_EMULATED),
+        .large = any_has(rank_infos, GPURING_CAPABILITY_LARGE_CALL),
         .gpus = gpuring_node_map_parts(rank_infos, map),
     };
 }
@@ -106,6 +125,7 @@ struct gpuring_engine_config gpuring_plans_config(const struct gpuring_channels 
         .oversubscribed = facts->oversubscribed,
         .shared_gpu = facts->shared_gpu,
         .mps = facts->mps,
+        .large = facts->large,
         .patience_us = gpuring_params.patience,
         .linger_us = gpuring_params.linger,
         .buffer_bytes = gpuring_params.buffer_size,
@@ -125,6 +145,9 @@ struct gpuring_engine_config gpuring_plans_config(const struct gpuring_channels 
         config.select.model = *channels->model;
     }
     config.wanted = wanted_algorithms(config.select.algorithm, tuning, channels->model);
+    config.unused_protocols =
+        unused_protocols(config.select.protocol, tuning,
+                         map->nnodes == 1 || (facts->gpus.blocks > 0 && channels->model != NULL));
     return config;
 }
 

@@ -13,6 +13,7 @@ struct gpuring_plans_facts {
     int algorithm, protocol; /* as compared by AllGather 1; the parameters may have changed since */
     bool oversubscribed, shared_gpu, mps;
     bool emulated;                 /* the RDMA devices of a rank's host are emulated by software */
+    bool large;                    /* see gpuring_engine_config */
     struct gpuring_gpu_parts gpus; /* for gpuring_channels_init */
 };
 struct gpuring_plans_facts gpuring_plans_facts(const struct gpuring_gathered *rank_infos,

@@ -82,8 +82,12 @@ int gpuring_rank_info_send(mca_coll_gpuring_module_t *module, struct gpuring_wir
 {
     struct gpuring_rank_info *rank_info = gpuring_oob_gather(module->oob, sizeof *rank_info);
 
-    (void) wireup;
-    return rank_info != NULL ? rank_info_fill(module->comm, rank_info) : GPURING_OK;
+    int status = rank_info != NULL ? rank_info_fill(module->comm, rank_info) : GPURING_OK;
+
+    if (rank_info != NULL && wireup->large) {
+        rank_info->capabilities |= GPURING_CAPABILITY_LARGE_CALL;
+    }
+    return status;
 }
 
 #define VALUE_SIZE 64

@@ -20,6 +20,7 @@ struct gpuring_wireup {
     int stage;
     bool test_lines; /* some pair of ranks has not been tested; the same on all ranks */
     bool late;       /* this wire-up is for further connections of a READY module */
+    bool large;      /* the first call is large, see gpuring_engine_config */
     uint32_t sets;   /* bits 1 << set of the sets that it connects; set when there is an engine */
     uint64_t made;   /* word that describes the call that begins the wire-up; equal on all ranks */
     gpuring_wireup_differs *differs;

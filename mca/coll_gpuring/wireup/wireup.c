@@ -360,6 +360,7 @@ void gpuring_wireup_start(mca_coll_gpuring_module_t *module, const struct gpurin
     wireup->late = module->state == GPURING_STATE_READY;
     gpuring_module_watch_free(module);
     wireup->engine = module->engine;
+    wireup->large = gpuring_call_bytes(call) > GPURING_ENGINE_SHORT_BYTES;
     module->oob->mark = 0;
     if (wireup->late) {
         wireup->sets = gpuring_engine_together(wireup->engine, call->choice.set);
