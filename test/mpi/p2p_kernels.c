@@ -4,10 +4,15 @@
  * Test messages on GPU memory that kernels copy (p2p/shared.h). Odd ranks send to the even ranks
  * before them, and then all ranks do both.
  *
- *   p2p_kernels all     kernels copy every message that is not too large; needs a long patience
- *   p2p_kernels late    the sender's kernel waits for work of the program, so the driver copies;
- * all ranks on one GPU p2p_kernels none    no kernel copies p2p_kernels fails   a call of the
- * driver fails, so that a call returns an error
+ *   p2p_kernels all
+ *       Kernels copy every message that is not too large. This needs a long patience.
+ *   p2p_kernels late
+ *       All ranks are on one GPU. The sender's kernel waits for work of the program, so the driver
+ *       copies the messages.
+ *   p2p_kernels none
+ *       No kernel copies a message.
+ *   p2p_kernels fails
+ *       A call of the driver fails, so that a call returns an error.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +30,7 @@ static int other; /* rank of the pair */
 static bool sends;
 static const char *mode;
 static int (*retain)(void **context, int gpu), (*push)(void *context);
+static long (*calls)(const char *symbol);
 static void (*kernel)(int per_thread, void *to, const void *from, size_t bytes, int ms);
 
 static unsigned char value(size_t i, int rank, int round)
@@ -158,20 +164,31 @@ static void many(void)
     harness_check(expect_kernels(before, MESSAGES), "kernels copy them, too: %s", mode);
 }
 
-/* The send buffer is filled by work on the default stream that is still running at the call. The
- * receiver's kernel runs out of patience. */
+static long launches(void)
+{
+    return calls("cuLaunchKernel") + calls("cuGraphLaunch");
+}
+
+/*
+ * The send buffer is filled by work on the default stream that is still running at the call. The
+ * receiver's kernel runs out of patience. Therefore the receiver launches kernels only for messages
+ * 1, 3 and 7.
+ */
 static void late(void)
 {
-    enum { BYTES = 300000 };
+    enum { BYTES = 300000, ROUNDS = 10 };
     long long before = by_kernels();
+    long launched;
     void *context;
     bool good = true;
 
     standin_find("gpuring_standin_kernel", &kernel);
+    standin_find("gpuring_standin_calls", &calls);
     standin_find("cuDevicePrimaryCtxRetain", &retain);
     standin_find("cuCtxPushCurrent_v2", &push);
     harness_check(retain(&context, 0) == 0 && push(context) == 0, "a current context");
-    for (int round = 1; round < 4; round++) {
+    launched = launches();
+    for (int round = 1; round <= ROUNDS; round++) {
         fill(gpu_too, harness_rank, sends ? round : -round);
         fill(gpu, harness_rank, -round);
         MPI_Barrier(MPI_COMM_WORLD);
@@ -185,6 +202,8 @@ static void late(void)
     }
     harness_check(good, "messages whose data is written late are right");
     harness_check(expect_kernels(before, 0), "kernels run out of patience");
+    launched = launches() - launched;
+    harness_check(launched == (sends ? ROUNDS : 3), "and are not launched for each message");
 }
 
 /* A message returns an error at one rank or at both, and later ones are right again. */

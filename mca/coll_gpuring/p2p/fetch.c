@@ -236,6 +236,34 @@ static bool has_buffer(struct gpuring_p2p_fetch *self)
 /* Kernels of this process that copy messages now. Only advance uses it. */
 static int movers;
 
+/*
+ * If a kernel runs out of patience, the sender's kernel is waiting for work of the program, or for
+ * a time slice of a GPU that processes share without MPS. The next kernels would probably wait as
+ * well, and they would keep the GPU from others. Therefore the driver copies the next messages.
+ * Their number grows with each further kernel that runs out of patience, and shrinks with each
+ * message that a kernel copies. Only advance uses these variables.
+ */
+#define SKIPS_MAX 255
+static unsigned skips, skips_left; /* messages */
+
+static bool skips_kernel(void)
+{
+    bool skipped = skips_left > 0;
+
+    skips_left -= skipped;
+    return skipped;
+}
+
+static void count_move(bool copied)
+{
+    if (copied) {
+        skips /= 2;
+    } else if (skips_left == 0) { /* otherwise it was launched before the skips */
+        skips = skips < SKIPS_MAX ? 2 * skips + 1 : SKIPS_MAX;
+        skips_left = skips;
+    }
+}
+
 /* Once the sender has reserved a buffer, start a kernel that waits for the sender's kernel, if both
  * can copy the message. Otherwise the driver copies it later. */
 static void start_move(struct gpuring_p2p_fetch *self)
@@ -246,7 +274,7 @@ static void start_move(struct gpuring_p2p_fetch *self)
     self->decided = true;
     if (movers == MOVERS || self->gpu == NULL || self->bytes != self->offer.bytes ||
         self->status != GPURING_OK || !gpuring_p2p_slots_kernel(self->slots) ||
-        !gpuring_p2p_flow(self->slots, self->buffer)->kernel) {
+        !gpuring_p2p_flow(self->slots, self->buffer)->kernel || skips_kernel()) {
         return;
     }
     self->move = gpuring_p2p_move(self->slots, self->buffer, self->bytes, false);
@@ -376,10 +404,13 @@ static bool fetch_moved(struct gpuring_p2p_fetch *self)
     movers--;
     if (status != GPURING_OK) {
         self->status = status;
-    } else if (gpuring_move_copied(&self->move)) {
+        return true;
+    }
+    if (gpuring_move_copied(&self->move)) {
         self->arrived = self->bytes;
         gpuring_pvar_add(GPURING_PVAR_kernel_messages, 1);
     }
+    count_move(self->arrived == self->bytes);
     return true;
 }
 
