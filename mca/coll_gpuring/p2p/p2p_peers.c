@@ -83,13 +83,14 @@ enum gpuring_p2p_place gpuring_p2p_best_place(const struct gpuring_p2p_home *sen
                                               const char *gpu)
 {
     struct gpuring_p2p_home home;
+    bool share;
 
     gpuring_p2p_home(&home);
     if (home.node != sender->node) {
         return GPURING_P2P_NONE;
     }
-    return gpu != NULL && (home.mps || memcmp(home.uuid, sender->uuid, sizeof home.uuid) != 0) &&
-                   gpuring_p2p_slots_reach(gpu)
+    share = memcmp(home.uuid, sender->uuid, sizeof home.uuid) == 0;
+    return gpu != NULL && (!share || (home.mps && sender->mps)) && gpuring_p2p_slots_reach(gpu)
                ? GPURING_P2P_GPU
                : GPURING_P2P_HOST;
 }
