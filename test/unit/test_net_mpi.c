@@ -494,6 +494,19 @@ TEST_WITH(connect_ranks, close_ranks, test_wanted_abort)
     assert_int_equal(posted_receives, before);
 }
 
+/* This end sends no further chunks after it has given up, because the program may then free their
+ * memory. */
+TEST_WITH(connect_ranks, close_ranks, test_unsent_abort)
+{
+    static uint8_t chunk[WANTED];
+    int before = ranks[0].comm.started;
+
+    put_address(0, chunk, WANTED);
+    gpuring_proxy_abort(ranks[0].end.link, GPURING_ERR_TIMEOUT);
+    help(0);
+    assert_int_equal(ranks[0].comm.started, before + 1); /* only that it has given up */
+}
+
 /* Protocols that no operation uses have no receives. */
 TEST_WITH(connect_ranks, close_ranks, test_unused)
 {

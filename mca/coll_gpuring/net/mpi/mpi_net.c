@@ -22,9 +22,7 @@
  *
  * Each receive that is posted holds the communicator. MPI_Comm_free therefore withdraws them
  * (gpuring_proxy_freed). The net may then continue on another communicator of the same ranks, since
- * a call leaves nothing in flight.
- *
- * Everything here runs under the gate.
+ * a call leaves nothing in flight. Everything here runs under the gate.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,8 +46,7 @@
  * collectives, which count down from about -30. */
 #define HIGHEST_TAG (-1000)
 
-/* A message that contains the reason for which its sender has given up. The byte order is that of
- * the hosts, which AllGather 1 compares. */
+/* The reason for which the sender has given up, in the byte order that AllGather 1 compares. */
 struct control_message {
     struct gpuring_message message;
     int32_t status;
@@ -66,7 +63,7 @@ struct gpuring_net_link {
     struct gpuring_net_base_link base;
     int peer;          /* rank; -1 before the link is connected */
     int32_t peer_tags; /* index of the peer's tags */
-    bool left;         /* post no further receives */
+    bool left;         /* post no further chunks and receives */
     struct ring ring[GPURING_PROTOCOL_COUNT];
     struct control_message in, abort;
     bool any; /* the lane accesses host memory and may want chunks */
@@ -291,8 +288,7 @@ static void look_at_control(struct gpuring_net_link *link)
         return;
     }
     snprintf(why, sizeof why,
-             "[peer-gave-up] the peer reported that the communicator failed: %s; see its "
-             "output",
+             "[peer-gave-up] the peer reported that the communicator failed: %s; see its output",
              gpuring_status_text(in->status));
     link_fail(link, GPURING_ERR_ABORTED, why);
 }
@@ -449,6 +445,9 @@ static int mpi_post(struct gpuring_net_link *link, enum gpuring_protocol protoco
 
     (void) more;
     (void) head;
+    if (link->left) {
+        return GPURING_AGAIN; /* of an abandoned call, whose buffers the program may have freed */
+    }
     if (bytes > memory->slot_bytes || message->request != NULL) {
         link_fail(link, GPURING_ERR_DATA,
                   "a chunk is larger than its slot, or has none: the FIFO's memory is corrupt");
@@ -474,6 +473,7 @@ static void mpi_link_abort(struct gpuring_net_link *link, int status)
     struct control_message *out = &link->abort;
 
     cancel_wanted(link);
+    link->left = true;
     if (link->peer < 0 || out->message.request != NULL) {
         return;
     }

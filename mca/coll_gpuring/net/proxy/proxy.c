@@ -337,6 +337,7 @@ int gpuring_proxy_remove(struct gpuring_proxy_group *group, double seconds)
         gpuring_gate_enter(proxy->config.gate);
         (void) all_left(group, true);
         gpuring_gate_leave(proxy->config.gate);
+        late = now; /* links that have left send no further slots */
     }
     gpuring_proxy_begin(group, false);
     gpuring_gate_enter(proxy->config.gate);
