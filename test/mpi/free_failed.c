@@ -4,7 +4,8 @@
  * free_failed ROUNDS: make different calls on some communicators, and free them before or after
  * their calls have ended, while another thread uses and frees other communicators. Calls that are
  * the same on all ranks must succeed on all other communicators. A number of a failed communicator
- * must not be used again, because its messages may still arrive.
+ * must not be used again, because its messages may still arrive. A call on a failed communicator
+ * returns an error and a null request.
  */
 #include "harness.h"
 
@@ -22,9 +23,21 @@ struct worker {
     int errors;
 };
 
+/* Make one more call. Returns false if it returns an error without a null request, so that a
+ * program that waits for it would crash. */
+static bool ends_in_order(MPI_Comm comm)
+{
+    int one = 1, sum = 0;
+    MPI_Request request = (MPI_Request) (void *) &sum;
+
+    return MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm, &request) == MPI_SUCCESS
+               ? MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS && sum == harness_size
+               : request == MPI_REQUEST_NULL;
+}
+
 /* Make a call of `count` elements, and another one of 1, on a communicator. Returns true if both
  * succeed with the right results. */
-static bool use(MPI_Comm *comm, int count, bool free_early)
+static bool use(MPI_Comm *comm, int count, bool free_early, bool *good)
 {
     int *in = malloc((size_t) count * sizeof *in), *out = malloc((size_t) count * sizeof *out);
     int second = 0, codes[2];
@@ -42,6 +55,7 @@ static bool use(MPI_Comm *comm, int count, bool free_early)
     codes[0] = MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
     codes[1] = MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
     if (!free_early) {
+        *good = ends_in_order(*comm) && *good;
         MPI_Comm_free(comm);
     }
     bool right = codes[0] == MPI_SUCCESS && codes[1] == MPI_SUCCESS && second == harness_size &&
@@ -59,7 +73,8 @@ static void *work(void *argument)
     for (int i = 0; i < COMMS; i++) {
         bool differs = worker->differs && i % 2 == 0;
         int more = differs && harness_rank == harness_size - 1 ? COUNT : 0;
-        bool right = use(&worker->comms[i], (i % 4 < 2 ? 1000 : COUNT) + more, i % 3 != 0);
+        bool right =
+            use(&worker->comms[i], (i % 4 < 2 ? 1000 : COUNT) + more, i % 3 != 0, &worker->good);
 
         worker->errors += !right;
         worker->good = worker->good && right != differs;

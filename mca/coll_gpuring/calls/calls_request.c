@@ -236,7 +236,8 @@ static bool is_internal(const struct gpuring_description *d)
                : false;
 }
 
-int gpuring_call_request(struct gpuring_description *d, ompi_request_t **request)
+/* Make a call with a request. Sets *request unless it returns an error. */
+static int call_request(struct gpuring_description *d, ompi_request_t **request)
 {
     mca_coll_gpuring_module_t *module = d->module;
     bool counts = gpuring_call_is_served(module, d->what) &&
@@ -273,4 +274,14 @@ int gpuring_call_request(struct gpuring_description *d, ompi_request_t **request
         gpuring_call_delegated(module, d->what, reason);
     }
     return gpuring_call_delegate(d, reason, request);
+}
+
+int gpuring_call_request(struct gpuring_description *d, ompi_request_t **request)
+{
+    int code = call_request(d, request);
+
+    if (code != MPI_SUCCESS) {
+        *request = MPI_REQUEST_NULL; /* so that a program can wait for it in spite of the error */
+    }
+    return code;
 }
