@@ -393,8 +393,8 @@ static void dead_peer_body(int rank, int nranks, struct exchange *exchange)
     REQUIRE(rank_connect(&self, rank, exchange) == GPURING_OK);
     if (rank == 1) {
         for (operation = 1; operation <= 100; operation++) {
-            gpuring_transport_make(self.transport, operation, 1000 + operation);
-            gpuring_transport_publish(self.transport, operation, GPURING_ACTIVITY_OUTSIDE);
+            gpuring_transport_begin_operation(self.transport, operation, 1000 + operation,
+                                              GPURING_ACTIVITY_OUTSIDE);
         }
         pthread_barrier_wait(&exchange->barrier);
         pthread_barrier_wait(&exchange->barrier);

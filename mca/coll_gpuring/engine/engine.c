@@ -338,6 +338,7 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
         gpuring_error("out of memory for a communicator");
         return GPURING_ERR_NOMEM;
     }
+    created->current = created->prepared;
     created->device_ops = device_ops;
     created->device = device;
     created->oversubscribed = config->oversubscribed;
@@ -582,7 +583,7 @@ void gpuring_engine_destroy(struct gpuring_engine *engine)
     }
     gpuring_bounce_clear(engine);
     gpuring_programs_destroy(engine);
-    engine->device_ops->free_pinned(engine->device, engine->work.states);
+    engine->device_ops->free_pinned(engine->device, engine->states);
     engine->device_ops->free_pinned(engine->device, engine->captured);
     for (int i = GPURING_SET_COUNT - 1; i >= 0; i--) {
         gpuring_transport_destroy(engine->transports[i]);

@@ -40,6 +40,19 @@ struct gpuring_program {
 
 struct gpuring_programs;
 
+/* Number of shapes for which operations are kept. */
+#define GPURING_PREPARED 8
+
+/* The parts of an operation that depend only on the shape of its call (call.h). */
+struct gpuring_prepared {
+    uint64_t shape;                  /* 0: none, or calls of this kind are prepared each time */
+    struct gpuring_program *program; /* NULL: not prepared */
+    struct gpuring_selection choice;
+    bool remote, only_remote; /* see the functions gpuring_transport_.. of these names */
+    /* Each operation sets the buffers and the states of the lanes. */
+    struct gpuring_work work;
+};
+
 struct gpuring_engine {
     const struct gpuring_device_ops *device_ops;
     struct gpuring_device *device;
@@ -66,28 +79,28 @@ struct gpuring_engine {
     struct gpuring_select_config choice_config;
     struct gpuring_tuning tuning; /* rules for this communicator; choice_config points to them */
 
-    uint64_t first;                  /* number of the first operation after the latest
-                                        connections were made */
-    bool running;                    /* an operation was started and has not been finished */
-    bool driven;                     /* a thread polls until the operation ends */
-    bool ran;                        /* all of its lanes have ended */
-    bool only_remote;                /* see gpuring_transport_only_remote */
-    uint32_t polls;                  /* number of polls of the current operation */
-    bool bounces;                    /* the operation works on copies of a buffer (bounce.h) */
-    uint64_t operation;              /* number of the current or last operation, from 1 */
-    const char *name;                /* of that operation, "MPI_Allreduce" */
-    uint64_t made;                   /* word that describes its call, see serve/differ.h; 0:
-                                        unknown */
-    bool compared;                   /* `made` was compared with a peer's word, or need not be
-                                        compared */
-    struct gpuring_selection choice; /* selection for its call */
-    struct gpuring_program *program; /* program of its call */
-    struct gpuring_work work;        /* work of that operation; its lane states are pinned */
-    uint32_t nstates;                /* number of lane states */
-    uint64_t prepared;               /* shape of the calls for which `work` is filled in; 0: none */
-    struct gpuring_extent *extents;  /* tables of blocks, pinned; NULL before first use */
-    void *command;                   /* command for kernels that linger, pinned; NULL: kernels do
-                                        not linger */
+    uint64_t first;                   /* number of the first operation after the latest
+                                         connections were made */
+    bool running;                     /* an operation was started and has not been finished */
+    bool driven;                      /* a thread polls until the operation ends */
+    bool ran;                         /* all of its lanes have ended */
+    uint32_t polls;                   /* number of polls of the current operation */
+    bool bounces;                     /* the operation works on copies of a buffer (bounce.h) */
+    uint64_t operation;               /* number of the current or last operation, from 1 */
+    const char *name;                 /* of that operation, "MPI_Allreduce" */
+    uint64_t made;                    /* word that describes its call, see serve/differ.h; 0:
+                                         unknown */
+    bool compared;                    /* `made` was compared with a peer's word, or need not be
+                                         compared */
+    struct gpuring_prepared *current; /* that operation; its program is NULL before the first one */
+    /* Operations of recent calls, by their shapes modulo the size, because programs alternate
+     * between a few shapes. */
+    struct gpuring_prepared prepared[GPURING_PREPARED];
+    struct gpuring_lane_state *states; /* of the lanes of the operation, pinned */
+    uint32_t nstates;                  /* number of lane states */
+    struct gpuring_extent *extents;    /* tables of blocks, pinned; NULL before first use */
+    void *command;                     /* command for kernels that linger, pinned; NULL: kernels do
+                                          not linger */
     struct gpuring_bounce bounce_input, bounce_output;
 
     /* Only for operations in a stream of the application (gpuring_operation_enqueue): */

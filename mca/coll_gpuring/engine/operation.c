@@ -71,16 +71,17 @@ static int place_tables(struct gpuring_engine *engine, struct gpuring_work *work
 }
 
 /* Find the program for the call's set of connections. */
-static int find_program(struct gpuring_engine *engine, const struct gpuring_call *call, int root)
+static int find_program(struct gpuring_engine *engine, const struct gpuring_call *call, int root,
+                        struct gpuring_program **program)
 {
     int set = gpuring_engine_serving(engine, call->choice.set);
 
     if (call->collective == engine->base[set].plan->collective &&
         (root >= 0 || root == engine->base[set].plan->root)) {
-        engine->program = &engine->base[set];
+        *program = &engine->base[set];
         return GPURING_OK;
     }
-    return gpuring_program_find(engine, call->collective, set, root, &engine->program);
+    return gpuring_program_find(engine, call->collective, set, root, program);
 }
 
 /* Set the blocks of a stage of an alltoall by node, see plan.h. Blocks are adjacent. */
@@ -97,46 +98,58 @@ static void place_blocks(const struct gpuring_call *call, const struct gpuring_p
     }
 }
 
-/* Find the program and fill in the members of the work that depend only on the call's shape. Store
- * them one by one, because a copy of the whole work would wait for earlier stores. */
+/* Let the network progress the connections of the current operation, and no others. */
+static void use_connections(const struct gpuring_engine *engine)
+{
+    const struct gpuring_prepared *current = engine->current;
+
+    gpuring_transport_use(current->program->transport, current->program->index,
+                          current->work.nlanes, current->choice.protocol);
+}
+
+/* Prepare the current operation, or one of its stages: find the program, and fill in the members of
+ * the work that depend only on the call's shape. */
 static int operation_prepare(struct gpuring_engine *engine, const struct gpuring_call *call,
                              int root)
 {
+    struct gpuring_prepared *prepared = engine->current;
     const struct gpuring_selection *choice = &call->choice;
-    struct gpuring_work *work = &engine->work;
+    struct gpuring_work *work = &prepared->work;
+    const struct gpuring_plan *plan;
     int status;
 
-    engine->prepared = 0;
-    engine->choice = *choice;
-    status = find_program(engine, call, root);
+    prepared->shape = 0;
+    prepared->choice = *choice;
+    status = find_program(engine, call, root, &prepared->program);
     if (status == GPURING_OK) {
-        status = gpuring_transport_bind(engine->program->transport, engine->program->index,
+        status = gpuring_transport_bind(prepared->program->transport, prepared->program->index,
                                         choice->protocol, work);
     }
     if (status != GPURING_OK) {
         return status;
     }
-    work->nlanes = gpuring_plan_first_lanes(engine->program->plan, choice->channels, &work->parts);
-    place_blocks(call, engine->program->plan, work);
+    plan = prepared->program->plan;
+    work->nlanes = gpuring_plan_first_lanes(plan, choice->channels, &work->parts);
+    place_blocks(call, plan, work);
     work->count = call->count;
     work->has_blocks = gpuring_collective_has_blocks(call->collective);
     if (work->has_blocks) {
-        begin_blocks(engine->program->plan, call, work);
+        begin_blocks(plan, call, work);
     }
     work->chunk = choice->chunk;
     work->type = call->type;
     work->op = call->op;
     work->protocol = choice->protocol;
-    work->nblocks = (uint32_t) gpuring_plan_blocks(engine->program->plan);
+    work->nblocks = (uint32_t) gpuring_plan_blocks(plan);
     work->slice = choice->slice;
     work->patience = engine->patience;
-    engine->prepared = call->shape;
     if (root != GPURING_ROOT_WITHIN_NODES) { /* the network still serves the first stage */
-        gpuring_transport_use(engine->program->transport, engine->program->index, work->nlanes,
-                              choice->protocol);
+        use_connections(engine);
     }
-    engine->only_remote = gpuring_transport_only_remote(engine->program->transport);
-    work->abort = gpuring_transport_abort_word(engine->program->transport);
+    prepared->remote = gpuring_transport_remote(prepared->program->transport);
+    prepared->only_remote = gpuring_transport_only_remote(prepared->program->transport);
+    work->abort = gpuring_transport_abort_word(prepared->program->transport);
+    prepared->shape = call->shape;
     return engine->device_ops->kind == GPURING_DEVICE_HOST ? GPURING_OK
                                                            : place_tables(engine, work);
 }
@@ -144,20 +157,45 @@ static int operation_prepare(struct gpuring_engine *engine, const struct gpuring
 /* Prepare the only stage of a call, or the first one. Then the second one cannot fail. */
 static int prepare_first(struct gpuring_engine *engine, const struct gpuring_call *call)
 {
-    int status = GPURING_OK;
+    struct gpuring_program *second;
+    int status;
 
     if (call->choice.set != GPURING_SET_NODES) {
         return operation_prepare(engine, call, call->root);
     }
-    status = find_program(engine, call, GPURING_ROOT_WITHIN_NODES);
+    status = find_program(engine, call, GPURING_ROOT_WITHIN_NODES, &second);
     return status == GPURING_OK ? operation_prepare(engine, call, GPURING_ROOT_BETWEEN_NODES)
                                 : status;
 }
 
-/* Fill in the members of the work that each call sets: buffers that the executor can access, and
- * the status of the lanes. */
-static void fill_work(struct gpuring_work *work, const void *input, void *output)
+/* Make the operation of a call the current one. Prepare it unless that was done for an earlier call
+ * of the same shape. */
+static int set_current(struct gpuring_engine *engine, const struct gpuring_call *call)
 {
+    struct gpuring_prepared *previous = engine->current;
+    int status;
+
+    engine->current = &engine->prepared[call->shape % GPURING_PREPARED];
+    if (call->shape != 0 && call->shape == engine->current->shape) {
+        if (engine->current->remote && engine->current != previous) {
+            use_connections(engine);
+        }
+        return GPURING_OK;
+    }
+    status = prepare_first(engine, call);
+    if (status != GPURING_OK) {
+        engine->current = previous;
+    }
+    return status;
+}
+
+/* Fill in the members of the work that each call sets: buffers that the executor can access, and
+ * the states of the lanes. */
+static void fill_work(const struct gpuring_engine *engine, const void *input, void *output)
+{
+    struct gpuring_work *work = &engine->current->work;
+
+    work->states = engine->states;
     for (uint32_t i = 0; i < work->nlanes; i++) {
         work->states[i].status = GPURING_LANE_NEW;
     }
@@ -166,21 +204,28 @@ static void fill_work(struct gpuring_work *work, const void *input, void *output
     work->resumed = 0;
 }
 
-/* Announce the operation to the other ranks and to the network. */
-static void operation_begin(struct gpuring_engine *engine)
+/* Announce the operation to the other ranks. */
+static void announce(const struct gpuring_engine *engine, enum gpuring_activity activity)
 {
     struct gpuring_transport *transport;
 
     GPURING_ENGINE_EACH(i, transport, engine)
     {
-        gpuring_transport_make(transport, engine->operation, engine->made);
-        gpuring_transport_publish(transport, engine->operation, GPURING_ACTIVITY_RUNNING);
+        gpuring_transport_begin_operation(transport, engine->operation, engine->made, activity);
     }
-    gpuring_transport_begin(engine->program->transport, engine->driven);
+}
+
+/* Announce the operation to the other ranks and to the network. */
+static void operation_begin(struct gpuring_engine *engine)
+{
+    announce(engine, GPURING_ACTIVITY_RUNNING);
+    if (engine->current->remote) {
+        gpuring_transport_begin(engine->current->program->transport, engine->driven);
+    }
     engine->running = true;
     engine->ran = false;
     engine->polls = 0;
-    engine->program->used = engine->operation;
+    engine->current->program->used = engine->operation;
 }
 
 /* End the operation. This is also called if the call failed before the operation began. */
@@ -190,7 +235,9 @@ static void operation_end(struct gpuring_engine *engine, enum gpuring_activity a
         if (engine->bounces) {
             gpuring_bounce_end(engine);
         }
-        gpuring_transport_end(engine->program->transport, engine->driven);
+        if (engine->current->remote) {
+            gpuring_transport_end(engine->current->program->transport, engine->driven);
+        }
         engine->running = false;
     }
     gpuring_engine_publish(engine, activity);
@@ -222,23 +269,21 @@ int gpuring_operation_start(struct gpuring_engine *engine, const struct gpuring_
 {
     const void *input;
     void *output;
-    int status = GPURING_OK;
+    int status;
 
     engine->operation++;
     engine->driven = driven;
     engine->name = call->name;
     engine->made = call->made;
     engine->compared = call->made == 0 || engine->device_ops->kind == GPURING_DEVICE_HOST;
-    if (call->shape == 0 || call->shape != engine->prepared) {
-        status = prepare_first(engine, call);
-    }
+    status = set_current(engine, call);
     if (status == GPURING_OK) {
         operation_begin(engine);
         status = find_buffers(engine, call, &input, &output);
     }
     if (status == GPURING_OK) {
-        fill_work(&engine->work, input, output);
-        status = engine->device_ops->launch(engine->stream, &engine->work);
+        fill_work(engine, input, output);
+        status = engine->device_ops->launch(engine->stream, &engine->current->work);
     }
     return status == GPURING_OK ? gpuring_operation_poll(engine, call) : status;
 }
@@ -251,15 +296,16 @@ int gpuring_operation_start(struct gpuring_engine *engine, const struct gpuring_
  */
 static int compare_words(struct gpuring_engine *engine)
 {
-    const struct gpuring_plan *plan = engine->program->plan;
+    const struct gpuring_program *program = engine->current->program;
+    const struct gpuring_plan *plan = program->plan;
     uint64_t other;
 
     if (plan->lanes[0].nrecvs == 0) {
         engine->compared = true;
         return GPURING_OK;
     }
-    other = gpuring_transport_made(engine->program->transport,
-                                   plan->recvs[plan->lanes[0].first_recv].peer, engine->operation);
+    other = gpuring_transport_made(program->transport, plan->recvs[plan->lanes[0].first_recv].peer,
+                                   engine->operation);
     engine->compared = other != 0;
     return other == 0 || other == engine->made ? GPURING_OK : GPURING_ERR_COUNTS;
 }
@@ -279,13 +325,14 @@ static int compare_words(struct gpuring_engine *engine)
 
 static int run_lanes(struct gpuring_engine *engine)
 {
-    bool ran = !engine->only_remote || engine->polls++ % POLLS_PER_RUN == 0;
-    int status = ran ? engine->device_ops->poll(engine->stream, &engine->work) : GPURING_AGAIN;
+    struct gpuring_prepared *current = engine->current;
+    bool ran = !current->only_remote || engine->polls++ % POLLS_PER_RUN == 0;
+    int status = ran ? engine->device_ops->poll(engine->stream, &current->work) : GPURING_AGAIN;
 
-    for (int runs = 1; status == GPURING_AGAIN && runs < RUNS_PER_POLL &&
-                       gpuring_transport_help(engine->program->transport, ran);
+    for (int runs = 1; status == GPURING_AGAIN && current->remote && runs < RUNS_PER_POLL &&
+                       gpuring_transport_help(current->program->transport, ran);
          runs++) {
-        status = engine->device_ops->poll(engine->stream, &engine->work);
+        status = engine->device_ops->poll(engine->stream, &current->work);
         ran = true;
     }
     return status;
@@ -294,30 +341,34 @@ static int run_lanes(struct gpuring_engine *engine)
 /* Start the second stage of an alltoall by node, which works on the output of the first one. */
 static int start_second(struct gpuring_engine *engine, const struct gpuring_call *call)
 {
-    void *output = engine->work.output;
+    struct gpuring_prepared *current = engine->current;
+    void *output = current->work.output;
     int status = operation_prepare(engine, call, GPURING_ROOT_WITHIN_NODES);
 
-    engine->prepared = 0; /* the next call begins with the first stage */
+    current->shape = 0; /* the next call begins with the first stage */
     if (status == GPURING_OK) {
-        fill_work(&engine->work, output, output);
+        fill_work(engine, output, output);
         engine->polls = 0;
-        engine->program->used = engine->operation;
-        status = engine->device_ops->launch(engine->stream, &engine->work);
+        current->program->used = engine->operation;
+        status = engine->device_ops->launch(engine->stream, &current->work);
     }
     return status;
 }
 
 int gpuring_operation_poll(struct gpuring_engine *engine, const struct gpuring_call *call)
 {
+    const struct gpuring_prepared *current = engine->current;
     int status = engine->ran ? GPURING_OK : run_lanes(engine);
 
-    if (status == GPURING_OK && engine->program->plan->root == GPURING_ROOT_BETWEEN_NODES) {
+    if (status == GPURING_OK && current->program->plan->root == GPURING_ROOT_BETWEEN_NODES) {
         status = start_second(engine, call);
         status = status == GPURING_OK ? run_lanes(engine) : status;
     }
     if (status == GPURING_OK) {
         engine->ran = true;
-        status = gpuring_transport_unsent(engine->program->transport) ? GPURING_AGAIN : GPURING_OK;
+        status = current->remote && gpuring_transport_unsent(current->program->transport)
+                     ? GPURING_AGAIN
+                     : GPURING_OK;
     }
     if (!engine->compared && status >= GPURING_OK) {
         int compared = compare_words(engine);
@@ -349,7 +400,7 @@ void gpuring_operation_fail(struct gpuring_engine *engine)
  */
 static int launch_queued(struct gpuring_engine *engine, bool *captured)
 {
-    struct gpuring_work *work = &engine->work, in_graph = *work;
+    struct gpuring_work *work = &engine->current->work, in_graph = *work;
     int status;
 
     work->launch_seq = engine->enqueued + 1;
@@ -362,7 +413,7 @@ static int launch_queued(struct gpuring_engine *engine, bool *captured)
     }
     if (*captured) {
         engine->captures++;
-        engine->program->captured = true;
+        engine->current->program->captured = true;
     } else {
         engine->enqueued++;
         engine->queued_lanes = work->nlanes;
@@ -373,36 +424,32 @@ static int launch_queued(struct gpuring_engine *engine, bool *captured)
 int gpuring_operation_enqueue(struct gpuring_engine *engine, const struct gpuring_call *call)
 {
     bool captured = false;
-    struct gpuring_transport *transport;
-    int status = GPURING_OK;
+    struct gpuring_work *work;
+    int status;
 
-    if (call->shape == 0 || call->shape != engine->prepared) {
-        status = operation_prepare(engine, call, call->root);
-    }
+    status = set_current(engine, call);
     if (status != GPURING_OK) {
         return status;
     }
-    engine->work.input = call->input;
-    engine->work.output = call->output;
-    engine->work.resumed = 0;
+    work = &engine->current->work;
+    work->states = engine->states;
+    work->input = call->input;
+    work->output = call->output;
+    work->resumed = 0;
     status = launch_queued(engine, &captured);
     if (status != GPURING_OK) {
         return status;
     }
-    gpuring_transport_keep(engine->program->transport, captured);
-    engine->program->used = engine->operation;
+    gpuring_transport_keep(engine->current->program->transport, captured);
+    engine->current->program->used = engine->operation;
     if (call->root == GPURING_ROOT_MESSAGES) {
         return GPURING_OK; /* not all ranks take part, so it has no number and no word */
     }
     engine->operation++;
     engine->name = call->name;
     engine->made = call->made;
-    engine->program->used = engine->operation;
-    GPURING_ENGINE_EACH(i, transport, engine)
-    {
-        gpuring_transport_make(transport, engine->operation, engine->made);
-    }
-    gpuring_engine_publish(engine, GPURING_ACTIVITY_QUEUED);
+    engine->current->program->used = engine->operation;
+    announce(engine, GPURING_ACTIVITY_QUEUED);
     return GPURING_OK;
 }
 
@@ -450,14 +497,15 @@ int gpuring_engine_enqueues(struct gpuring_engine *engine, void *stream)
 
 uint64_t gpuring_operation_progress(const struct gpuring_engine *engine)
 {
+    const struct gpuring_program *program = engine->current->program;
     uint64_t sum = engine->operation << 32;
 
     /* A kernel stores the states of its lanes when it ends. Until then, the number of slots moved
      * between nodes shows its progress. */
-    sum += engine->program != NULL ? gpuring_transport_moved(engine->program->transport) : 0;
+    sum += program != NULL ? gpuring_transport_moved(program->transport) : 0;
 
-    for (uint32_t i = 0; i < engine->work.nlanes; i++) {
-        const struct gpuring_lane_state *state = &engine->work.states[i];
+    for (uint32_t i = 0; i < engine->current->work.nlanes; i++) {
+        const struct gpuring_lane_state *state = &engine->states[i];
 
         sum += state->first + state->bytes + state->step + state->status;
     }
@@ -467,15 +515,16 @@ uint64_t gpuring_operation_progress(const struct gpuring_engine *engine)
 int gpuring_operation_waiting(const struct gpuring_engine *engine, enum gpuring_lane_wait *wait,
                               uint32_t *ref, int *peer)
 {
-    for (uint32_t i = 0; i < engine->work.nlanes; i++) {
-        const struct gpuring_lane_state *state = &engine->work.states[i];
+    const struct gpuring_program *program = engine->current->program;
+
+    for (uint32_t i = 0; i < engine->current->work.nlanes; i++) {
+        const struct gpuring_lane_state *state = &engine->states[i];
 
         if (state->status != GPURING_LANE_DONE) { /* a lane that was stopped still has its
                                                      position */
             *wait = (enum gpuring_lane_wait) state->wait;
             *ref = state->wait_ref;
-            *peer = gpuring_transport_peer_rank(engine->program->transport, engine->program->index,
-                                                (uint32_t) i, *wait, *ref);
+            *peer = gpuring_transport_peer_rank(program->transport, program->index, i, *wait, *ref);
             return (int) i;
         }
     }

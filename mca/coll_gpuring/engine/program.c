@@ -70,6 +70,16 @@ static void remove_program(struct gpuring_program *program)
     *program = (struct gpuring_program){.plan = NULL};
 }
 
+/* Do not use the operations that were prepared with a program again. */
+static void forget_program(struct gpuring_engine *engine, const struct gpuring_program *program)
+{
+    for (int i = 0; i < GPURING_PREPARED; i++) {
+        if (engine->prepared[i].program == program) {
+            engine->prepared[i].shape = 0;
+        }
+    }
+}
+
 void gpuring_programs_destroy(struct gpuring_engine *engine)
 {
     for (int i = 0; engine->others != NULL && i < GPURING_PROGRAMS; i++) {
@@ -141,8 +151,8 @@ int gpuring_program_states(struct gpuring_engine *engine, const struct gpuring_p
     status = engine->device_ops->alloc_pinned(
         engine->device, plan->nlanes * sizeof(struct gpuring_lane_state), &states);
     if (status == GPURING_OK) {
-        engine->device_ops->free_pinned(engine->device, engine->work.states);
-        engine->work.states = states;
+        engine->device_ops->free_pinned(engine->device, engine->states);
+        engine->states = states;
         engine->nstates = plan->nlanes;
     }
     return status;
@@ -304,6 +314,7 @@ int gpuring_program_find(struct gpuring_engine *engine, enum gpuring_collective 
         if (engine->enqueues && gpuring_operation_pending(engine) > 0) {
             return GPURING_AGAIN; /* kernels may read its tables; other operations do not run now */
         }
+        forget_program(engine, oldest);
         remove_program(oldest);
     }
     status = make_program(engine, collective, set, root, oldest);

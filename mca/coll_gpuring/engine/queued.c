@@ -13,7 +13,7 @@
 static uint32_t ended(const struct gpuring_engine *engine, uint32_t lane)
 {
     /* This acquire pairs with the fence at the kernel's end. */
-    return __atomic_load_n(&engine->work.states[lane].launch_seq, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&engine->states[lane].launch_seq, __ATOMIC_ACQUIRE);
 }
 
 uint32_t gpuring_operation_pending(const struct gpuring_engine *engine)
@@ -60,7 +60,7 @@ static bool is_corrupt(const struct gpuring_lane_state *state)
 bool gpuring_operation_corrupt(const struct gpuring_engine *engine)
 {
     for (uint32_t i = 0; i < engine->nstates; i++) {
-        if (is_corrupt(&engine->work.states[i]) || is_corrupt(&engine->captured[i])) {
+        if (is_corrupt(&engine->states[i]) || is_corrupt(&engine->captured[i])) {
             return true;
         }
     }

@@ -89,7 +89,10 @@ void gpuring_engine_publish(const struct gpuring_engine *engine, enum gpuring_ac
 void gpuring_engine_rest(struct gpuring_engine *engine, uint64_t calls, uint64_t votes)
 {
     gpuring_bounce_clear(engine);
-    engine->prepared = 0;
+    /* Other shapes of the next communicator will have the same numbers. */
+    for (int i = 0; i < GPURING_PREPARED; i++) {
+        engine->prepared[i].shape = 0;
+    }
     gpuring_transport_continue(engine->transports[0], calls, votes);
     gpuring_engine_publish(engine, GPURING_ACTIVITY_CLOSED);
 }

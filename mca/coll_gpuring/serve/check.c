@@ -162,8 +162,8 @@ static void report_wrong(const mca_coll_gpuring_module_t *module, const struct g
     snprintf(where, sizeof where, "%s, %s, operation %llu (%s of %s by %s, %s)", module_text,
              call->name, (unsigned long long) module->engine->operation,
              gpuring_op_info(call->op)->name, gpuring_type_info(call->type)->name,
-             gpuring_algorithm_text(module->engine->choice.algorithm),
-             gpuring_protocol_text(module->engine->choice.protocol));
+             gpuring_algorithm_text(module->engine->current->choice.algorithm),
+             gpuring_protocol_text(module->engine->current->choice.protocol));
     gpuring_verify_text(item->check->expected, at, call->type, should, sizeof should);
     gpuring_verify_text(item->check->input, at, call->type, is, sizeof is);
     gpuring_compat_help("wrong data", gpuring_process.hostname, (int) getpid(), where,

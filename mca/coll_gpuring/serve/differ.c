@@ -116,8 +116,8 @@ static int look_at_operation(const mca_coll_gpuring_module_t *module)
     uint64_t other = 0;
     int rank = engine->made == 0
                    ? -1
-                   : gpuring_transport_differs(engine->program->transport, engine->operation,
-                                               engine->made, &other);
+                   : gpuring_transport_differs(engine->current->program->transport,
+                                               engine->operation, engine->made, &other);
 
     return rank < 0 ? GPURING_OK : gpuring_differ_report(module, engine->made, rank, other);
 }

@@ -17,31 +17,33 @@
 static void log_first(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
 {
     const struct gpuring_engine *engine = module->engine;
+    const struct gpuring_transport *used = engine->current->program->transport;
+    const struct gpuring_selection *choice = &engine->current->choice;
     uint32_t rings = engine->choice_config.channels[GPURING_ALGORITHM_RING];
     char text[256], transport[32];
 
     gpuring_module_text(module, text, sizeof text);
-    gpuring_transport_name(engine->program->transport, transport, sizeof transport);
+    gpuring_transport_name(used, transport, sizeof transport);
     gpuring_info(
         "[serves] coll/gpuring serves %s: first %s (%llu bytes) by algorithm %s, protocol %s; "
         "transport %s, %d node(s), %u channel(s), %.1f MiB for connections",
         text, call->name, (unsigned long long) gpuring_call_moves(call),
-        gpuring_algorithm_text(engine->choice.algorithm),
-        gpuring_protocol_text(engine->choice.protocol), transport, engine->choice_config.nnodes,
-        rings > 0 ? rings : engine->choice_config.channels[engine->choice.algorithm],
-        (double) gpuring_transport_memory(engine->program->transport) / (1 << 20));
+        gpuring_algorithm_text(choice->algorithm), gpuring_protocol_text(choice->protocol),
+        transport, engine->choice_config.nnodes,
+        rings > 0 ? rings : engine->choice_config.channels[choice->algorithm],
+        (double) gpuring_transport_memory(used) / (1 << 20));
 }
 
 static void account_served(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
 {
     const struct gpuring_engine *engine = module->engine;
-    const struct gpuring_selection *choice = &engine->choice;
+    const struct gpuring_selection *choice = &engine->current->choice;
 
     gpuring_pvar_add(GPURING_PVAR_calls, 1);
     gpuring_pvar_add(GPURING_PVAR_calls_ring + (int) choice->algorithm, 1);
     gpuring_pvar_add(GPURING_PVAR_calls_simple + (int) choice->protocol, 1);
     gpuring_pvar_add(GPURING_PVAR_bytes, gpuring_call_moves(call));
-    gpuring_pvar_add(GPURING_PVAR_resumed, engine->work.resumed);
+    gpuring_pvar_add(GPURING_PVAR_resumed, engine->current->work.resumed);
     if (OPAL_UNLIKELY(engine->operation == engine->first)) {
         log_first(module, call);
     }

@@ -38,13 +38,15 @@
 #define NAP_NS       500000
 #define NAP_BLIND_NS 20000
 
+#define NOT_YET UINT64_MAX
+
 /* The state of a wait. */
 struct wait {
     struct gpuring_engine *engine;
     struct gpuring_transport *transport;
     struct gpuring_backoff pause;
     uint64_t nap_ns;
-    uint64_t mpi_ns;      /* do not progress MPI before this time */
+    uint64_t mpi_ns; /* do not progress MPI before this time; NOT_YET: the clock was not read */
     uint64_t shortest_ns; /* duration of the shortest call of opal_progress, at most ALONE_NS */
     unsigned looks;
     bool remote;    /* the operation has connections between nodes */
@@ -54,16 +56,17 @@ struct wait {
 
 static struct wait wait_begin(struct gpuring_engine *engine)
 {
-    struct gpuring_transport *transport = engine->program->transport;
+    struct gpuring_transport *transport = engine->current->program->transport;
     bool by_mpi = gpuring_transport_by_mpi(transport);
     bool crowded = engine->oversubscribed || opal_progress_yield_when_idle;
-    bool remote = gpuring_transport_remote(transport);
+    bool remote = engine->current->remote;
 
     return (struct wait){.engine = engine,
                          .transport = transport,
-                         .nap_ns = !by_mpi && engine->only_remote ? NAP_NS : NAP_BLIND_NS,
-                         .mpi_ns = crowded || by_mpi ? 0 : gpuring_now_ns() + ALONE_NS,
+                         .nap_ns = !by_mpi && engine->current->only_remote ? NAP_NS : NAP_BLIND_NS,
+                         .mpi_ns = crowded || by_mpi ? 0 : NOT_YET,
                          .shortest_ns = ALONE_NS,
+                         .looks = crowded ? 0 : LOOKS_PER_CLOCK - 1, /* most waits end first */
                          .remote = remote,
                          .each_look = by_mpi || (remote && crowded),
                          .crowded = crowded};
@@ -80,6 +83,9 @@ static bool progress_mpi(struct wait *wait)
         return opal_progress_yield_when_idle;
     }
     begin = due ? gpuring_now_ns() : 0;
+    if (due && wait->mpi_ns == NOT_YET) {
+        wait->mpi_ns = begin + ALONE_NS;
+    }
     if (!due || begin < wait->mpi_ns) {
         return false;
     }

@@ -53,6 +53,7 @@ static const char *messages_text(const struct gpuring_queue *queue)
 
 static void describe_operation(const struct gpuring_engine *engine, struct report *report)
 {
+    const struct gpuring_prepared *current = engine->current;
     enum gpuring_lane_wait kind = GPURING_WAIT_NONE;
     int peer = -1, lane;
     uint32_t ref = 0;
@@ -60,18 +61,19 @@ static void describe_operation(const struct gpuring_engine *engine, struct repor
 
     snprintf(report->call, sizeof report->call, "%s, operation %llu (%s, %s)", engine->name,
              (unsigned long long) engine->operation,
-             gpuring_algorithm_text(engine->choice.algorithm),
-             gpuring_protocol_text(engine->choice.protocol));
+             gpuring_algorithm_text(current->choice.algorithm),
+             gpuring_protocol_text(current->choice.protocol));
     lane = gpuring_operation_waiting(engine, &kind, &ref, &peer);
     if (lane < 0 || peer < 0) {
         snprintf(report->wait, sizeof report->wait, "the end of the operation");
         return;
     }
-    gpuring_transport_peer_text(engine->program->transport, engine->program->index, (uint32_t) lane,
-                                kind, ref, other, sizeof other);
+    gpuring_transport_peer_text(current->program->transport, current->program->index,
+                                (uint32_t) lane, kind, ref, other, sizeof other);
     snprintf(report->wait, sizeof report->wait, "%s (lane %d, step %u)", other, lane,
-             engine->work.states[lane].step);
-    (void) gpuring_differ_peer(engine->program->transport, peer, report->seen, sizeof report->seen);
+             engine->states[lane].step);
+    (void) gpuring_differ_peer(current->program->transport, peer, report->seen,
+                               sizeof report->seen);
 }
 
 static void describe_wait(const mca_coll_gpuring_module_t *module, struct report *report)

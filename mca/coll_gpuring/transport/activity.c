@@ -10,20 +10,13 @@
 
 #include "mca/coll_gpuring/transport/transport_internal.h"
 
-void gpuring_transport_make(struct gpuring_transport *transport, uint64_t operation, uint64_t word)
-{
-    /* This release orders the word after the store of the previous operation, see word_at. */
-    __atomic_store_n(&transport->page->made[operation % GPURING_OPERATIONS_KEPT], word,
-                     __ATOMIC_RELEASE);
-}
-
 /* Return the word of an operation, or 0 if the owner has not started it, or if the word may have
  * been replaced since. */
 static uint64_t word_at(const struct gpuring_status_page *page, uint64_t operation)
 {
     uint64_t word, last;
 
-    /* This acquire pairs with gpuring_transport_publish, which follows gpuring_transport_make. */
+    /* This acquire pairs with gpuring_transport_publish, which follows the store of the word. */
     if (__atomic_load_n(&page->operation, __ATOMIC_ACQUIRE) < operation) {
         return 0;
     }
@@ -70,6 +63,15 @@ void gpuring_transport_publish(struct gpuring_transport *transport, uint64_t ope
     if (activity == GPURING_ACTIVITY_RUNNING && operation % OPERATIONS_PER_CORE == 1) {
         __atomic_store_n(&transport->page->core, (uint32_t) (sched_getcpu() + 1), __ATOMIC_RELAXED);
     }
+}
+
+void gpuring_transport_begin_operation(struct gpuring_transport *transport, uint64_t operation,
+                                       uint64_t word, enum gpuring_activity activity)
+{
+    /* This release orders the word after the store of the previous operation, see word_at. */
+    __atomic_store_n(&transport->page->made[operation % GPURING_OPERATIONS_KEPT], word,
+                     __ATOMIC_RELEASE);
+    gpuring_transport_publish(transport, operation, activity);
 }
 
 bool gpuring_transport_shares_core(const struct gpuring_transport *transport)

@@ -192,9 +192,10 @@ int gpuring_transport_health(struct gpuring_transport *transport, char *text, si
 void gpuring_transport_publish(struct gpuring_transport *transport, uint64_t operation,
                                enum gpuring_activity activity);
 
-/* Publish a word that describes this rank's operation, is not 0, and must be equal on all ranks.
- * Call this before gpuring_transport_publish. */
-void gpuring_transport_make(struct gpuring_transport *transport, uint64_t operation, uint64_t word);
+/* The same at the beginning of an operation. Also publish a word that describes the operation and
+ * must be equal on all ranks; 0: unknown. */
+void gpuring_transport_begin_operation(struct gpuring_transport *transport, uint64_t operation,
+                                       uint64_t word, enum gpuring_activity activity);
 
 /* Return the word of a rank's operation with this number; 0: unknown. */
 uint64_t gpuring_transport_made(const struct gpuring_transport *transport, int rank,
