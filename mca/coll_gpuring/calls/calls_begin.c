@@ -186,12 +186,12 @@ enum gpuring_reason gpuring_call_begin(struct gpuring_description *d, struct gpu
     const struct gpuring_served *served = gpuring_served_of(d->what);
     module_t *self = d->module;
     bool decide = gpuring_buffers_decide(), votes = served->votes && decide;
+    enum gpuring_asks asks = gpuring_always_agree() ? GPURING_ASKS_MESSAGES : GPURING_ASKS_NOBODY;
     uint64_t number = gpuring_agree_number(self, d->form);
     enum gpuring_reason reason;
 
     *status = GPURING_OK;
-    *pending = (struct gpuring_pending){.asks = gpuring_always_agree() ? GPURING_ASKS_MESSAGES
-                                                                       : GPURING_ASKS_NOBODY};
+    *pending = (struct gpuring_pending){.asks = asks};
     if (votes && !served->reduces && !gpuring_agree_possible(self, number)) {
         (*call)->memory = NULL;
         return GPURING_REASON_UNKNOWN; /* holds wherever the buffers are */

@@ -6,6 +6,10 @@
  * calls. Calls with a request are in calls_request.c.
  */
 #include "mca/coll_gpuring/calls/calls.h"
+
+#include <stddef.h>
+#include <string.h>
+
 #include "mca/coll_gpuring/util/status.h"
 
 typedef mca_coll_gpuring_module_t module_t;
@@ -72,35 +76,44 @@ static void count_idle(module_t *self, enum gpuring_staged what)
     }
 }
 
-#define FIELD(type, name) .name = name
+/* Clear the arguments in two halves, because gcc clears more than 96 bytes in a loop. */
+static inline void clear_arguments(struct gpuring_arguments *arguments)
+{
+    const size_t half = offsetof(struct gpuring_arguments, scounts);
 
-/* Begin to describe a call. The parts are not set here, because most calls do not need them. */
-#define DESCRIBE(d, self, name, FORM, persistent_info, ...)      \
-    do {                                                         \
-        (d).module = (self);                                     \
-        (d).what = GPURING_STAGED_##name;                        \
-        (d).form = (FORM);                                       \
-        (d).info = (persistent_info);                            \
-        (d).arguments = (struct gpuring_arguments){__VA_ARGS__}; \
-        (d).has_parts = false;                                   \
+    memset(arguments, 0, half);
+    memset((char *) arguments + half, 0, sizeof *arguments - half);
+}
+
+/* Begin to describe a call in `d`. `set` sets the arguments that the call has. The parts are not
+ * set here, because most calls do not need them. */
+#define SET(type, name) d.arguments.name = name
+#define DESCRIBE(self, name, FORM, persistent_info, set) \
+    do {                                                 \
+        d.module = (self);                               \
+        d.what = GPURING_STAGED_##name;                  \
+        d.form = (FORM);                                 \
+        d.info = (persistent_info);                      \
+        clear_arguments(&d.arguments);                   \
+        set;                                             \
+        d.has_parts = false;                             \
     } while (0)
 
-#define ENTRY(function, name, list, FORM, info, request, ...)                                  \
-    int mca_coll_gpuring_##function(GPURING_LIST_##list(GPURING_ARGUMENT), GPURING_END_##FORM) \
-    {                                                                                          \
-        module_t *self = (module_t *) module;                                                  \
-        struct gpuring_description d;                                                          \
-                                                                                               \
-        if (GPURING_##FORM != GPURING_BLOCKING ||                                              \
-            !gpuring_call_bypasses(self, GPURING_STAGED_##name, self->calls + 1)) {            \
-            DESCRIBE(d, self, name, GPURING_##FORM, info, GPURING_LIST_##list(FIELD),          \
-                     .comm = comm);                                                            \
-            return GPURING_##FORM == GPURING_BLOCKING ? blocking(&d)                           \
-                                                      : gpuring_call_request(&d, request);     \
-        }                                                                                      \
-        count_idle(self, GPURING_STAGED_##name);                                               \
-        return GPURING_CALL_PREVIOUS(self, function, GPURING_LIST_##list(GPURING_VALUE),       \
-                                     __VA_ARGS__);                                             \
+#define ENTRY(function, name, list, FORM, info, request, ...)                                    \
+    int mca_coll_gpuring_##function(GPURING_LIST_##list(GPURING_ARGUMENT), GPURING_END_##FORM)   \
+    {                                                                                            \
+        module_t *self = (module_t *) module;                                                    \
+        struct gpuring_description d;                                                            \
+                                                                                                 \
+        if (GPURING_##FORM != GPURING_BLOCKING ||                                                \
+            !gpuring_call_bypasses(self, GPURING_STAGED_##name, self->calls + 1)) {              \
+            DESCRIBE(self, name, GPURING_##FORM, info, (GPURING_LIST_##list(SET), SET(, comm))); \
+            return GPURING_##FORM == GPURING_BLOCKING ? blocking(&d)                             \
+                                                      : gpuring_call_request(&d, request);       \
+        }                                                                                        \
+        count_idle(self, GPURING_STAGED_##name);                                                 \
+        return GPURING_CALL_PREVIOUS(self, function, GPURING_LIST_##list(GPURING_VALUE),         \
+                                     __VA_ARGS__);                                               \
     }
 #define ENTRIES(name, list)                                               \
     ENTRY(name, name, list, BLOCKING, NULL, NULL, comm)                   \
@@ -128,7 +141,7 @@ int mca_coll_gpuring_barrier(GPURING_END_BLOCKING)
     if (!serves_barrier(self)) {
         return GPURING_CALL_PREVIOUS(self, barrier, comm);
     }
-    DESCRIBE(d, self, barrier, GPURING_BLOCKING, NULL, .comm = comm);
+    DESCRIBE(self, barrier, GPURING_BLOCKING, NULL, SET(, comm));
     return blocking(&d);
 }
 
@@ -137,7 +150,7 @@ static int barrier_request(module_t *self, enum gpuring_form form, struct ompi_c
 {
     struct gpuring_description d;
 
-    DESCRIBE(d, self, barrier, form, info, .comm = comm);
+    DESCRIBE(self, barrier, form, info, SET(, comm));
     return serves_barrier(self) ? gpuring_call_request(&d, request)
                                 : gpuring_call_delegate(&d, GPURING_REASON_MEMORY, request);
 }
@@ -162,7 +175,7 @@ int mca_coll_gpuring_reduce_local(GPURING_LIST_REDUCTION(GPURING_ARGUMENT),
     struct gpuring_description d;
 
     if (gpuring_memory_possible()) {
-        DESCRIBE(d, self, reduce_local, GPURING_BLOCKING, NULL, GPURING_LIST_REDUCTION(FIELD));
+        DESCRIBE(self, reduce_local, GPURING_BLOCKING, NULL, (GPURING_LIST_REDUCTION(SET)));
         return gpuring_stage_blocking(&d);
     }
     return GPURING_CALL_PREVIOUS(self, reduce_local, GPURING_LIST_REDUCTION(GPURING_VALUE));

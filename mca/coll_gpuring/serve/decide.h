@@ -69,7 +69,8 @@ static inline enum gpuring_decision gpuring_decide(const struct gpuring_circumst
     }
     switch (known->state) {
     case GPURING_STATE_READY:
-        return known->busy || known->must_agree || known->unconnected ? GPURING_WAIT : GPURING_RUN;
+        /* With `||`, gcc packs these values into a word before it compares them. */
+        return (known->busy | known->must_agree | known->unconnected) ? GPURING_WAIT : GPURING_RUN;
     case GPURING_STATE_FAILED:
         return GPURING_REFUSE;
     default:

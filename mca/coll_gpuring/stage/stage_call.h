@@ -85,21 +85,18 @@ enum gpuring_staged {
 
 /* The arguments of any collective. Those that a collective does not have are zero. */
 struct gpuring_arguments {
+    struct ompi_communicator_t *comm;
     const void *sbuf;
-    gpuring_count_t scount;
-    gpuring_counts_t scounts;
-    gpuring_displs_t sdispls;
-    gpuring_byte_displs_t saddresses;
-    struct ompi_datatype_t *stype, *const *stypes;
     void *rbuf;
-    gpuring_count_t rcount;
-    gpuring_counts_t rcounts;
-    gpuring_displs_t rdispls;
-    gpuring_byte_displs_t raddresses;
-    struct ompi_datatype_t *rtype, *const *rtypes;
+    gpuring_count_t scount, rcount;
+    struct ompi_datatype_t *stype, *rtype;
     struct ompi_op_t *op;
     int root;
-    struct ompi_communicator_t *comm;
+    /* for each rank: */
+    gpuring_counts_t scounts, rcounts;
+    gpuring_displs_t sdispls, rdispls;
+    gpuring_byte_displs_t saddresses, raddresses;
+    struct ompi_datatype_t *const *stypes, *const *rtypes;
 };
 
 /* A call of a collective. The entry function makes this description once. Serving and staging read
