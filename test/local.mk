@@ -76,8 +76,8 @@ test_mutation_mca_coll_gpuring_la_LIBADD = \
     $(mca_coll_gpuring_la_OBJECTS) $(mca_coll_gpuring_la_LIBADD)
 test_mutation_mca_coll_gpuring_la_DEPENDENCIES = mca_coll_gpuring.la
 
-# Programs and scripts that measure; see collectives.sh, overhead.sh, ucx.sh, verbs.sh and wire.sh in
-# test/bench.
+# Programs and scripts that measure; see collectives.sh, instructions.sh, overhead.sh, ucx.sh, verbs.sh
+# and wire.sh in test/bench.
 CLEANFILES += $(EXTRA_PROGRAMS)
 # Libraries of tests that other targets build, too.
 CLEANFILES += test/mpi/libharness.la test/ptx/libptx.la test/unit/libunit.la
@@ -90,11 +90,15 @@ test_bench_walk_LDADD = $(mpi_test_libs)
 
 EXTRA_PROGRAMS += test/bench/communicators
 test_bench_communicators_LDADD = $(MPI_LIBS)
+
+EXTRA_PROGRAMS += test/bench/instructions
+test_bench_instructions_LDADD = $(MPI_LIBS)
 EXTRA_DIST += \
     test/bench/collectives.c \
     test/bench/collectives.py \
     test/bench/collectives.sh \
     test/bench/communicators.sh \
+    test/bench/instructions.sh \
     test/bench/overhead.sh \
     test/bench/search_table.py \
     test/bench/ucx.sh \
