@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * wireup_memory RANK [nonblocking | second | kept]: let each memory allocation on this rank fail in
- * turn while a communicator is connected. With `second`, they fail while the connections of direct
- * exchanges are created, which a small vector needs. With `kept`, the ranks keep connections of a
- * freed communicator, which they give up, and connect again. All ranks must finish with the right
- * result or with an MPI error. A non-blocking call without memory for its request returns
- * MPI_ERR_NO_MEM before it has started, and is made again. Needs memory_faults.la preloaded.
+ * wireup_memory RANK [nonblocking | second | kept | longer]: let each memory allocation on this
+ * rank fail in turn while a communicator is connected. With `second`, they fail while the
+ * connections of direct exchanges are created, which a small vector needs. With `kept`, the ranks
+ * keep connections of a freed communicator, which they give up, and connect again. With `longer`,
+ * they fail while connections with longer slots replace those of a small vector, which verbs has.
+ * All ranks must finish with the right result or with an MPI error. A non-blocking call without
+ * memory for its request returns MPI_ERR_NO_MEM before it has started, and is made again. Needs
+ * memory_faults.la preloaded.
  */
 #include "harness.h"
 
@@ -17,15 +19,16 @@
 
 #include "memory_faults.h"
 
-#define COUNT 1000
-#define LIMIT 2000 /* calls: far more than a wire-up makes */
+#define COUNT        1000
+#define LONGER_COUNT (20 * COUNT)
+#define LIMIT        2000 /* calls: far more than a wire-up makes */
 
 static int refused; /* non-blocking calls that found no memory for a request */
 static void (*arm)(long);
 static long (*disarm)(void);
 
-enum way { FIRST, NOT_BLOCKING, SECOND, KEPT };
-static const char *const form_names[] = {"blocking", "nonblocking", "second", "kept"};
+enum way { FIRST, NOT_BLOCKING, SECOND, KEPT, LONGER };
+static const char *const form_names[] = {"blocking", "nonblocking", "second", "kept", "longer"};
 
 struct outcome {
     int status; /* error code of MPI */
@@ -44,28 +47,29 @@ static struct outcome reduce(MPI_Comm comm, enum way form, int salt)
 {
     struct outcome outcome = {.right = true};
     MPI_Request request;
-    int data[COUNT], rank, size;
+    static int data[LONGER_COUNT];
+    int count = form == LONGER ? LONGER_COUNT : COUNT, rank, size;
 
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &size);
-    for (int i = 0; i < COUNT; i++) {
+    for (int i = 0; i < count; i++) {
         data[i] = i * 3 + rank + salt;
     }
     if (form == NOT_BLOCKING) {
         outcome.status =
-            MPI_Iallreduce(MPI_IN_PLACE, data, COUNT, MPI_INT, MPI_SUM, comm, &request);
+            MPI_Iallreduce(MPI_IN_PLACE, data, count, MPI_INT, MPI_SUM, comm, &request);
         if (lacks_memory(outcome.status)) {
             refused++;
             outcome.status =
-                MPI_Iallreduce(MPI_IN_PLACE, data, COUNT, MPI_INT, MPI_SUM, comm, &request);
+                MPI_Iallreduce(MPI_IN_PLACE, data, count, MPI_INT, MPI_SUM, comm, &request);
         }
         if (outcome.status == MPI_SUCCESS) {
             outcome.status = MPI_Wait(&request, MPI_STATUS_IGNORE);
         }
     } else {
-        outcome.status = MPI_Allreduce(MPI_IN_PLACE, data, COUNT, MPI_INT, MPI_SUM, comm);
+        outcome.status = MPI_Allreduce(MPI_IN_PLACE, data, count, MPI_INT, MPI_SUM, comm);
     }
-    for (int i = 0; i < COUNT && outcome.status == MPI_SUCCESS; i++) {
+    for (int i = 0; i < count && outcome.status == MPI_SUCCESS; i++) {
         outcome.right = outcome.right && data[i] == size * (i * 3 + salt) + size * (size - 1) / 2;
     }
     return outcome;
@@ -117,6 +121,9 @@ static bool round_of(int failing, long number, enum way form, bool *good, int *e
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     if (form == SECOND) {
         reduce_large(comm);
+    }
+    if (form == LONGER) {
+        (void) reduce(comm, FIRST, 0);
     }
     if (harness_rank == failing) {
         arm(number);

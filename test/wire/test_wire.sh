@@ -97,6 +97,11 @@ adopt "2 nodes: memory and queue pairs of small and large calls"
 over_wire 60 3 n3 OMPI_MCA_coll_gpuring_algorithm=direct OMPI_MCA_coll_gpuring_check=plans \
     "$top_builddir/test/wire/grow"
 adopt "3 nodes: memory and queue pairs of small and large calls"
+over_wire 100 2 n2 LD_PRELOAD="$wire:$top_builddir/test/mpi/.libs/memory_faults.so" \
+    OMPI_MCA_coll_gpuring_pool_size=0 OMPI_MCA_coll_gpuring_timeout=60 "$programs/wireup_memory" 1 longer
+adopt "rank 1 runs out of memory while longer slots replace short ones"
+check "other components then run calls that need longer slots" \
+    says 'other components run the calls that need more connections'
 # A port fails with small calls only, and with longer slots.
 for after in 10 24 38; do
     over_wire 60 2 n2 GPURING_WIRE_DEVICES=2 GPURING_WIRE_FAULT=down GPURING_WIRE_FAULT_AFTER=$after \
