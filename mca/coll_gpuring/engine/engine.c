@@ -544,7 +544,9 @@ int gpuring_engine_bind(struct gpuring_engine *engine, const struct gpuring_tran
 static void replace_small(struct gpuring_engine *engine)
 {
     engine->replaced = true;
-    engine->prepared = 0;
+    for (int i = 0; i < GPURING_PREPARED; i++) {
+        engine->prepared[i].shape = 0;
+    }
     if (!gpuring_engine_lacks(engine, GPURING_SET_SMALL)) {
         gpuring_transport_leave(engine->base[GPURING_SET_SMALL].transport);
     }
