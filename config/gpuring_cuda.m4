@@ -2,8 +2,9 @@
 # Copyright (c) 2026 The coll/gpuring authors
 
 # GPURING_CHECK_CUDA: find nvcc for the kernels. The driver is loaded at run time and not needed here.
-# Sets NVCC, FATBINARY, CUDA_CPPFLAGS, GPURING_CUDA_ARCH (the list), GPURING_CUDA_FILES (the output
-# files of nvcc), GPURING_CUDA_IMAGES (the options of fatbinary for these files),
+# Sets NVCC, FATBINARY, CUDA_CPPFLAGS, GPURING_CUDA_ARCH (the list), GPURING_CUDA_SOURCES
+# (ARCHITECTURE=architecture of the PTX that it is compiled from), GPURING_CUDA_FILES (the output
+# files of nvcc), GPURING_CUDA_TEXTS (those with PTX), GPURING_CUDA_IMAGES (the options of fatbinary),
 # GPURING_CUDA_PTX (the architecture of the tests' PTX), GPURING_CUDA_DRIVER (the oldest driver that
 # loads the kernels).
 AC_DEFUN([GPURING_CHECK_CUDA], [
@@ -14,14 +15,16 @@ AC_DEFUN([GPURING_CHECK_CUDA], [
     AC_ARG_WITH([cuda-arch],
         [AS_HELP_STRING([--with-cuda-arch=LIST],
             [compute capabilities to build kernels for, such as 80,90 (default: the first of every
-             major from 7.5 (CUDA 11: 8.0) on that nvcc knows); PTX of the newest is always added])],
+             major from 7.5 (CUDA 11: 8.0) on that nvcc knows); PTX for later ones is always added])],
         [], [with_cuda_arch=default])
     AC_ARG_VAR([NVCC], [CUDA compiler])
     AC_ARG_VAR([FATBINARY], [CUDA's program that puts images together])
     AC_ARG_VAR([NVCCFLAGS], [options for the CUDA compiler])
 
     GPURING_CUDA_ARCH=
+    GPURING_CUDA_SOURCES=
     GPURING_CUDA_FILES=
+    GPURING_CUDA_TEXTS=
     GPURING_CUDA_IMAGES=
     gpuring_found=no
     AS_IF([test "$with_cuda" != no], [
@@ -41,7 +44,9 @@ AC_DEFUN([GPURING_CHECK_CUDA], [
     AS_IF([test "$GPURING_HAVE_CUDA" = 1], [GPURING_CUDA_TARGETS])
     AC_SUBST([CUDA_CPPFLAGS])
     AC_SUBST([GPURING_CUDA_ARCH])
+    AC_SUBST([GPURING_CUDA_SOURCES])
     AC_SUBST([GPURING_CUDA_FILES])
+    AC_SUBST([GPURING_CUDA_TEXTS])
     AC_SUBST([GPURING_CUDA_IMAGES])
     AC_SUBST([GPURING_CUDA_PTX])
     AC_SUBST([GPURING_CUDA_DRIVER])
@@ -99,21 +104,33 @@ AC_DEFUN([GPURING_CUDA_TARGETS], [
                 [AC_MSG_ERROR([--with-cuda-arch: $NVCC does not know $gpuring_arch; it knows: $gpuring_cuda_known])])
         done
     ])
-    gpuring_cuda_newest=
-    for gpuring_arch in $GPURING_CUDA_ARCH; do
+    gpuring_cuda_list=`AS_ECHO(["$GPURING_CUDA_ARCH"]) | tr ' ' '\n' | sort -n -u`
+    GPURING_CUDA_ARCH=
+    gpuring_cuda_source=
+    gpuring_cuda_next=0
+    for gpuring_arch in $gpuring_cuda_list; do
         AS_IF([test "$gpuring_arch" -lt $gpuring_cuda_oldest], [AC_MSG_ERROR([
   --with-cuda-arch: CUDA $gpuring_cuda_release does not build our kernels for $gpuring_arch, only from $gpuring_cuda_oldest on])])
+        # The PTX differs from 8.0 on (bfloat16) and from 10.0 on (exec_copies_step). Between these, all
+        # architectures are compiled from the PTX of the first one.
+        AS_IF([test "$gpuring_arch" -ge $gpuring_cuda_next], [
+            gpuring_cuda_source=$gpuring_arch
+            AS_IF([test "$gpuring_arch" -lt 80], [gpuring_cuda_next=80],
+                  [test "$gpuring_arch" -lt 100], [gpuring_cuda_next=100],
+                  [gpuring_cuda_next=1000000])
+            GPURING_CUDA_TEXTS="$GPURING_CUDA_TEXTS kernels/kernels.compute_$gpuring_arch.ptx"])
+        GPURING_CUDA_ARCH="$GPURING_CUDA_ARCH $gpuring_arch"
+        GPURING_CUDA_SOURCES="$GPURING_CUDA_SOURCES $gpuring_arch=$gpuring_cuda_source"
         GPURING_CUDA_FILES="$GPURING_CUDA_FILES kernels/kernels.sm_$gpuring_arch.cubin"
         GPURING_CUDA_IMAGES="$GPURING_CUDA_IMAGES --image3=kind=elf,sm=$gpuring_arch,file=kernels/kernels.sm_$gpuring_arch.cubin"
-        gpuring_cuda_newest=$gpuring_arch
     done
-    AS_IF([test -z "$gpuring_cuda_newest"], [AC_MSG_ERROR([
+    AS_IF([test -z "$gpuring_cuda_source"], [AC_MSG_ERROR([
   $NVCC knows no architecture from $gpuring_cuda_oldest on; name one by --with-cuda-arch, or use --without-cuda])])
-    GPURING_CUDA_FILES="$GPURING_CUDA_FILES kernels/kernels.compute_$gpuring_cuda_newest.ptx"
-    GPURING_CUDA_IMAGES="$GPURING_CUDA_IMAGES --image3=kind=ptx,sm=$gpuring_cuda_newest,file=kernels/kernels.compute_$gpuring_cuda_newest.ptx"
-    AC_MSG_RESULT([$GPURING_CUDA_ARCH, PTX $gpuring_cuda_newest])
+    GPURING_CUDA_FILES="$GPURING_CUDA_FILES kernels/kernels.compute_$gpuring_cuda_source.ptx"
+    GPURING_CUDA_IMAGES="$GPURING_CUDA_IMAGES --image3=kind=ptx,sm=$gpuring_cuda_source,file=kernels/kernels.compute_$gpuring_cuda_source.ptx"
+    AC_MSG_RESULT([$GPURING_CUDA_ARCH, PTX $gpuring_cuda_source])
     # The PTX of the tests: their interpreter supports PTX for 9.0 and later.
-    GPURING_CUDA_PTX=$gpuring_cuda_newest
+    GPURING_CUDA_PTX=$gpuring_cuda_source
     AS_CASE([" $gpuring_cuda_known "],
         [*" 90 "*], [AS_IF([test "$GPURING_CUDA_PTX" -lt 90], [GPURING_CUDA_PTX=90])])
 ])

@@ -66,7 +66,7 @@ AC_DEFUN([GPURING_SUMMARY], [
     AS_ECHO(["  hwloc       `$PKG_CONFIG --modversion hwloc 2>/dev/null`"])
     AS_ECHO(["  expat       `$PKG_CONFIG --modversion expat 2>/dev/null`"])
     AS_IF([test "$GPURING_HAVE_CUDA" = 1],
-        [AS_ECHO(["  CUDA        $NVCC; kernels for$GPURING_CUDA_ARCH and PTX $gpuring_cuda_newest"])
+        [AS_ECHO(["  CUDA        $NVCC; kernels for$GPURING_CUDA_ARCH and PTX $gpuring_cuda_source"])
          AS_ECHO(["              needs a driver of version $GPURING_CUDA_DRIVER or newer where it runs"])],
         [AS_ECHO(["  CUDA        no: GPU buffers are not served; host buffers are"])])
     AS_IF([test "$GPURING_HAVE_VERBS" = 1],

@@ -76,15 +76,16 @@ EXTRA_DIST += $(kernel_sources) kernels/machine_code.py kernels/report.sh
 kernel_headers = kernels/executor.h kernels/image.h kernels/kernels.h kernels/move.h kernels/types.h \
     kernels/overlap.h kernels/work.h kernels/step.h kernels/fifo.h
 
-# nvcc needs at least a minute per architecture. Each has a separate rule, so that make -j compiles several
-# at the same time. nvcc compiles CUDA to the PTX of an architecture, and PTX to machine code. fatbinary
-# combines the files like nvcc -fatbin.
+# nvcc compiles CUDA to PTX in one to four minutes, and PTX to the machine code of an architecture in one
+# minute. Each file has a separate rule, so that make -j compiles several at the same time. fatbinary combines
+# the files like nvcc -fatbin.
 if GPURING_HAVE_CUDA
 kernels/kernels.compute_%.ptx: $(kernel_sources) $(kernel_headers)
 	@$(MKDIR_P) kernels
 	$(AM_V_NVCC)$(NVCC_COMPILE) -arch=compute_$* -ptx -o $@ $(srcdir)/kernels/kernels.cu
-kernels/kernels.sm_%.cubin: kernels/kernels.compute_%.ptx
-	$(AM_V_NVCC)$(NVCC_COMPILE) -arch=sm_$* -cubin -o $@ kernels/kernels.compute_$*.ptx
+kernels/kernels.sm_%.cubin: $(GPURING_CUDA_TEXTS)
+	$(AM_V_NVCC)$(NVCC_COMPILE) -arch=sm_$* -cubin -o $@ \
+	    kernels/kernels.compute_$(patsubst $*=%,%,$(filter $*=%,$(GPURING_CUDA_SOURCES))).ptx
 kernels/kernels.fatbin: $(GPURING_CUDA_FILES)
 	$(AM_V_FATBIN)$(FATBINARY) -64 -compress-all --create=$@ $(GPURING_CUDA_IMAGES)
 .PRECIOUS: kernels/kernels.compute_%.ptx

@@ -32,13 +32,12 @@ test_ptx_libptx_la_SOURCES = \
     test/ptx/ptx_weak_state.h
 
 if GPURING_HAVE_CUDA
-# The PTX of the kernels, compiled from the same source with the same options.
+# The PTX of the kernels: the one that machine code is compiled from, if it is for this architecture.
 check_DATA += test/ptx/kernels.ptx
 CLEANFILES += test/ptx/kernels.ptx
-test/ptx/kernels.ptx: $(kernel_sources) $(kernel_headers)
+test/ptx/kernels.ptx: kernels/kernels.compute_$(GPURING_CUDA_PTX).ptx
 	@$(MKDIR_P) test/ptx
-	$(AM_V_NVCC)$(NVCC_COMPILE) -arch=compute_$(GPURING_CUDA_PTX) -ptx -o $@ \
-	    $(srcdir)/kernels/kernels.cu
+	@cp $< $@
 
 # Programs that run the kernels on memory that guarantees only the order of PTX.
 check_PROGRAMS += test/ptx/memory_order test/ptx/move_order
