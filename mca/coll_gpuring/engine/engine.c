@@ -544,9 +544,7 @@ int gpuring_engine_bind(struct gpuring_engine *engine, const struct gpuring_tran
 static void replace_small(struct gpuring_engine *engine)
 {
     engine->replaced = true;
-    for (int i = 0; i < GPURING_PREPARED; i++) {
-        engine->prepared[i].shape = 0;
-    }
+    gpuring_engine_forget(engine);
     if (!gpuring_engine_lacks(engine, GPURING_SET_SMALL)) {
         gpuring_transport_leave(engine->base[GPURING_SET_SMALL].transport);
     }

@@ -195,6 +195,14 @@ static inline int gpuring_engine_serving(const struct gpuring_engine *engine, in
     return set == GPURING_SET_SMALL && engine->replaced ? (int) GPURING_ALGORITHM_DIRECT : set;
 }
 
+/* Do not use any prepared operation again. */
+static inline void gpuring_engine_forget(struct gpuring_engine *engine)
+{
+    for (int i = 0; i < GPURING_PREPARED; i++) {
+        engine->prepared[i].shape = 0;
+    }
+}
+
 /* Loop over the transports of the engine. */
 #define GPURING_ENGINE_EACH(i, transport, engine)                                                 \
     for (int i = 0; i < (engine)->ntransports && ((transport) = (engine)->transports[i]) != NULL; \

@@ -90,9 +90,7 @@ void gpuring_engine_rest(struct gpuring_engine *engine, uint64_t calls, uint64_t
 {
     gpuring_bounce_clear(engine);
     /* Other shapes of the next communicator will have the same numbers. */
-    for (int i = 0; i < GPURING_PREPARED; i++) {
-        engine->prepared[i].shape = 0;
-    }
+    gpuring_engine_forget(engine);
     gpuring_transport_continue(engine->transports[0], calls, votes);
     gpuring_engine_publish(engine, GPURING_ACTIVITY_CLOSED);
 }
