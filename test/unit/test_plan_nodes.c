@@ -166,9 +166,12 @@ TEST(test_blocks)
     }
 }
 
-/* The algorithms of the tables: those of enum gpuring_algorithm, and doubling. */
-static const char letters[] = "rtx2d";
-#define DOUBLING GPURING_ALGORITHM_COUNT
+/* The algorithms of the tables: those of enum gpuring_algorithm, and doubling with one stripe or
+ * with one for each rank of a node, but at most MOST_STRIPES. */
+static const char letters[] = "rtx2ds";
+#define DOUBLING         GPURING_ALGORITHM_COUNT
+#define DOUBLING_STRIPES (GPURING_ALGORITHM_COUNT + 1)
+#define MOST_STRIPES     8
 
 /* Store the order of the ranks in rings and trees, as gpuring_plan_input has it. */
 static void store_order(const struct gpuring_channel *channels, int rank, size_t n, uint16_t *order)
@@ -186,6 +189,9 @@ static void store_order(const struct gpuring_channel *channels, int rank, size_t
 static void build_on_hosts(struct test_plans *plans, enum gpuring_collective collective,
                            int algorithm, int nnodes, const int *sizes, bool equal)
 {
+    bool doubling = algorithm >= DOUBLING;
+    int most = sizes[0] < MOST_STRIPES ? sizes[0] : MOST_STRIPES;
+    uint32_t stripes = algorithm == DOUBLING_STRIPES ? (uint32_t) most : 1;
     uint16_t *channel_order;
     int *order, *node, nranks = 0;
 
@@ -221,19 +227,18 @@ static void build_on_hosts(struct test_plans *plans, enum gpuring_collective col
                                            .channels = channels,
                                            .nrings = 2,
                                            .ntrees = 1,
-                                           .ndirect = 1,
+                                           .ndirect = stripes,
                                            .nnodes = equal ? nnodes : 0,
                                            .by_node = order,
                                            .node = node,
-                                           .doubling = algorithm == DOUBLING,
+                                           .doubling = doubling,
                                            .order = channel_order,
                                            .root = sizes[0] - 1};
         struct gpuring_plan *base;
 
         gpuring_node_map_channels(&map, rank, 2, channels);
-        assert_int_equal(gpuring_plan_build(algorithm == DOUBLING
-                                                ? GPURING_ALGORITHM_DIRECT
-                                                : (enum gpuring_algorithm) algorithm,
+        assert_int_equal(gpuring_plan_build(doubling ? GPURING_ALGORITHM_DIRECT
+                                                     : (enum gpuring_algorithm) algorithm,
                                             &input, &base),
                          GPURING_OK);
         plans->plans[rank] = base;
@@ -248,7 +253,8 @@ static void build_on_hosts(struct test_plans *plans, enum gpuring_collective col
     free(order);
 }
 
-/* Use nodes of 1, 2, 3, 1 .. ranks, and one of 100, whose leader needs several steps for a sum. */
+/* Use nodes of 1, 2, 3, 1 .. ranks, and one of 100, whose leaders need several steps for a sum.
+ * There are as many stripes as ranks of the first node, so ranks of smaller nodes lead several. */
 TEST(test_doubling)
 {
     int sizes[40];
@@ -262,9 +268,10 @@ TEST(test_doubling)
         int power = 1 << (31 - __builtin_clz((unsigned) nnodes));
 
         for (int i = 0; i < nnodes; i++) {
-            sizes[i] = i == 1 && nnodes % 9 == 0 ? 100 : 1 + i % 3;
+            sizes[i] = i == 1 && nnodes % 9 == 0 ? 100 : 1 + (i + nnodes) % 3;
         }
-        build_on_hosts(&plans, GPURING_COLLECTIVE_ALLREDUCE, DOUBLING, nnodes, sizes, false);
+        build_on_hosts(&plans, GPURING_COLLECTIVE_ALLREDUCE, DOUBLING_STRIPES, nnodes, sizes,
+                       false);
         if (test_plans_check(&plans, 1, text, sizeof text) != GPURING_OK) {
             fail_msg("%d nodes: %s", nnodes, text);
         }
@@ -278,6 +285,34 @@ TEST(test_doubling)
             assert_near(us, 3 * log2(power));
         }
         assert_true(us <= 3 * (log2(power) + 2) + 1e-6);
+        test_plans_free(&plans);
+    }
+}
+
+/* Doubling with a stripe for each rank of a node: log2 N hops between nodes and two inside them,
+ * and log2 N times the vector through the device of a node. */
+TEST(test_doubling_by_all_ranks)
+{
+    for (int hops = 1; hops <= 3; hops++) {
+        struct cluster cluster = {1 << hops, 1 + hops, 0.25, 3, FAST, 0};
+        struct gpuring_simulate_config config = node_config(&cluster, 8);
+        int sizes[8] = {0};
+        struct test_plans plans;
+        char text[256] = "";
+
+        for (int i = 0; i < cluster.nnodes; i++) {
+            sizes[i] = cluster.size;
+        }
+        build_on_hosts(&plans, GPURING_COLLECTIVE_ALLREDUCE, DOUBLING_STRIPES, cluster.nnodes,
+                       sizes, true);
+        if (test_plans_check(&plans, 1, text, sizeof text) != GPURING_OK) {
+            fail_msg("%d nodes: %s", cluster.nnodes, text);
+        }
+        assert_near(simulated_us(&plans, &config), hops * 3 + 2 * 0.25);
+        cluster.near_us = cluster.far_us = 0;
+        cluster.far_bandwidth = 1000;
+        config.bytes = (uint64_t) cluster.size << 15;
+        assert_near(simulated_us(&plans, &config), (double) hops * (double) config.bytes / 1000);
         test_plans_free(&plans);
     }
 }
@@ -303,6 +338,8 @@ static double time_on_hosts(enum gpuring_collective collective, int algorithm,
     config.step_us = 0.1;
     if (chunk_bytes > 0) {
         config.chunk_bytes = chunk_bytes;
+    } else if (algorithm >= DOUBLING) {
+        config.chunk_bytes = 32 << 10; /* a slot of the set for doubling */
     } else if (algorithm != GPURING_ALGORITHM_TREE || bytes / 8 > 128 << 10) {
         config.chunk_bytes = 128 << 10;
     } else if (bytes / 8 > config.chunk_bytes) {

@@ -151,7 +151,8 @@ TEST(small_vectors_are_doubled)
     struct gpuring_selection choice;
 
     for (int set = 0; set < GPURING_SET_COUNT; set++) {
-        config.slot_bytes[set][GPURING_PROTOCOL_SIMPLE] = set == GPURING_SET_SMALL ? 8192 : 65536;
+        config.slot_bytes[set][GPURING_PROTOCOL_SIMPLE] =
+            set == GPURING_SET_DOUBLING ? 8192 : 65536;
     }
     for (int c = 0; c < GPURING_COLLECTIVE_COUNT; c++) {
         config.plans[c] = 1u << GPURING_ALGORITHM_DIRECT | 1u << GPURING_ALGORITHM_TREE |
@@ -159,7 +160,7 @@ TEST(small_vectors_are_doubled)
     }
     gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, (64 << 10) / 5, 1, &choice);
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_DIRECT);
-    assert_int_equal(choice.set, GPURING_SET_SMALL);
+    assert_int_equal(choice.set, GPURING_SET_DOUBLING);
     assert_int_equal(choice.chunk, 8192);
     gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, (64 << 10) / 5 + 1, 1, &choice);
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_TREE);
@@ -167,7 +168,69 @@ TEST(small_vectors_are_doubled)
     assert_int_equal(choice.set, GPURING_ALGORITHM_DIRECT);
     config.algorithm = GPURING_ALGORITHM_DIRECT;
     gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, 1 << 20, 1, &choice);
-    assert_int_equal(choice.set, GPURING_SET_SMALL);
+    assert_int_equal(choice.set, GPURING_SET_DOUBLING);
+}
+
+/* With verbs, direct exchanges serve very small vectors between few ranks, and doubling larger
+ * ones. It has as many stripes as the vector fills. */
+TEST(medium_vectors_are_doubled_in_stripes)
+{
+    const enum gpuring_algorithm direct = GPURING_ALGORITHM_DIRECT, tree = GPURING_ALGORITHM_TREE,
+                                 two_shot = GPURING_ALGORITHM_TWO_SHOT;
+    const int doubling = GPURING_SET_DOUBLING;
+    const struct {
+        int nranks, nnodes;
+        bool equal; /* nodes have the same number of ranks */
+        uint64_t bytes;
+        enum gpuring_algorithm algorithm;
+        int set;
+        uint32_t channels;
+    } cases[] = {
+        {4, 2, true, 8, direct, (int) direct, 1},
+        {4, 2, true, 1365, direct, (int) direct, 1},
+        {4, 2, true, 1366, direct, doubling, 1},
+        {4, 2, true, 2 << 10, direct, doubling, 2},
+        {4, 2, true, 32 << 10, direct, doubling, 2},
+        {4, 2, true, (32 << 10) + 1, two_shot, (int) two_shot, 1},
+        {8, 2, true, 274, direct, doubling, 1},
+        {8, 2, true, 3 << 10, direct, doubling, 3},
+        {8, 2, true, 48 << 10, direct, doubling, 4},
+        {8, 2, true, (48 << 10) + 1, two_shot, (int) two_shot, 1},
+        {6, 3, true, 4 << 10, direct, (int) direct, 1},
+        {6, 3, true, 16 << 10, direct, doubling, 2},
+        {6, 3, true, (16 << 10) + 1, two_shot, (int) two_shot, 1},
+        {16, 4, true, 60 << 10, direct, doubling, 4},
+        {16, 4, true, (60 << 10) + 1, two_shot, (int) two_shot, 1},
+        {9, 4, false, 32 << 10, direct, doubling, 3},
+        {9, 4, false, (32 << 10) + 1, tree, (int) tree, 1},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct gpuring_select_config config = {.algorithm = -1,
+                                               .protocol = -1,
+                                               .nranks = cases[i].nranks,
+                                               .nnodes = cases[i].nnodes,
+                                               .host = true,
+                                               .doubling = true,
+                                               .direct_first = true,
+                                               .offloads = true};
+        struct gpuring_selection choice;
+
+        config.plans[GPURING_COLLECTIVE_ALLREDUCE] = 1u << direct | 1u << tree |
+                                                     1u << GPURING_ALGORITHM_RING |
+                                                     (cases[i].equal ? 1u << two_shot : 0);
+        for (int set = 0; set < GPURING_SET_COUNT; set++) {
+            config.channels[set] = 1;
+            config.slot_bytes[set][GPURING_PROTOCOL_SIMPLE] = 32 << 10;
+        }
+        config.slot_bytes[GPURING_SET_SMALL][GPURING_PROTOCOL_SIMPLE] = 0;
+        config.channels[GPURING_SET_DOUBLING] =
+            (uint32_t) ((cases[i].nranks + cases[i].nnodes - 1) / cases[i].nnodes);
+        gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, cases[i].bytes, 1, &choice);
+        assert_int_equal(choice.algorithm, cases[i].algorithm);
+        assert_int_equal(choice.set, cases[i].set);
+        assert_int_equal(choice.channels, cases[i].channels);
+    }
 }
 
 /* Small blocks go by node if that saves enough messages, and blocks of any size if there is no

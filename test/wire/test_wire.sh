@@ -28,12 +28,15 @@ over_wire() { # SECONDS RANKS nNODES [NAME=VALUE...] PROGRAM ARGS...
         env LD_PRELOAD="$wire" "$@"
 }
 
-over_wire 60 4 n2 GPURING_WIRE_DEVICES=2 "$programs/matrix" -n 0,1,1023,1025,65537 -f 60 -s
+over_wire 60 4 n2 GPURING_WIRE_DEVICES=2 OMPI_MCA_coll_gpuring_check=plans "$programs/matrix" \
+    -n 0,1,1023,1025,65537 -f 60 -s
 if says 'Operation not permitted|status 11'; then
     skip "processes may not write to each other's memory (process_vm_writev)" "the stand-in"
     finish
 fi
 adopt_as_one "4 ranks on 2 nodes with 2 ports of RoCE each"
+check "the plan of doubling has a stripe for each rank of a node" \
+    says 'check of plans: direct over 4 ranks in 2 lanes is proven'
 check "shared memory inside, verbs outside" says '\[serves\] .*transport shm\+verbs'
 over_wire 60 3 n3 GPURING_WIRE_LINK=ib "$programs/matrix" -n 1,4097,300001 -f 90 -s
 adopt_as_one "3 nodes with a port of InfiniBand each, slots in two operations"

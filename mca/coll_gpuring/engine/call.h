@@ -38,18 +38,19 @@ struct gpuring_call_memory {
  * algorithm's number. GPURING_SET_SMALL is one more set, for small calls. In a node of GPUs, it
  * contains connections of direct for LL alone, with one stripe and short slots. Between nodes that
  * verbs connects, it contains connections of direct for Simple with one stripe and short slots,
- * until longer calls need those of direct itself, which replace them. Between nodes of hosts with
- * many ranks, it contains the connections of allreduces by doubling. GPURING_SET_NODES is for
- * alltoalls by node, whose algorithm is called two-shot.
+ * until longer calls need those of direct itself, which replace them. GPURING_SET_NODES is for
+ * alltoalls by node, whose algorithm is called two-shot. GPURING_SET_DOUBLING is for allreduces by
+ * doubling between nodes of hosts, whose algorithm is called direct.
  */
-#define GPURING_SET_SMALL ((int) GPURING_ALGORITHM_COUNT)
-#define GPURING_SET_NODES (GPURING_SET_SMALL + 1)
-#define GPURING_SET_COUNT (GPURING_SET_NODES + 1)
+#define GPURING_SET_SMALL    ((int) GPURING_ALGORITHM_COUNT)
+#define GPURING_SET_NODES    (GPURING_SET_SMALL + 1)
+#define GPURING_SET_DOUBLING (GPURING_SET_NODES + 1)
+#define GPURING_SET_COUNT    (GPURING_SET_DOUBLING + 1)
 static inline enum gpuring_algorithm gpuring_set_algorithm(int set)
 {
-    return set == GPURING_SET_SMALL   ? GPURING_ALGORITHM_DIRECT
-           : set == GPURING_SET_NODES ? GPURING_ALGORITHM_TWO_SHOT
-                                      : (enum gpuring_algorithm) set;
+    return set == GPURING_SET_SMALL || set == GPURING_SET_DOUBLING ? GPURING_ALGORITHM_DIRECT
+           : set == GPURING_SET_NODES                              ? GPURING_ALGORITHM_TWO_SHOT
+                                                                   : (enum gpuring_algorithm) set;
 }
 
 /* The selected way to run a call (select.h). */

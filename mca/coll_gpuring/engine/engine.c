@@ -30,16 +30,32 @@ static const struct {
                   [GPURING_PROTOCOL_LL128] = {64, (2 << 10) + 128}};
 
 /*
- * Return true if the set for small calls has the connections of doubling, for small allreduces
+ * Return true if there are connections for doubling, for allreduces of small and medium size
  * between nodes of hosts. In a direct exchange each rank sends to all other ranks, so doubling
  * needs fewer messages between three ranks or more. With verbs (one_by_one), messages to many ranks
- * take little time, so doubling serves only ranks that are too many for a direct exchange.
+ * take little time, so between one rank on each node doubling serves only ranks that are too many
+ * for a direct exchange.
  */
 static bool has_doubling(const struct gpuring_engine_config *config)
 {
-    int most = config->one_by_one ? GPURING_DIRECT_MAX_VECTOR_RANKS : 2;
+    int nranks = config->select.nranks;
+    bool saves = config->one_by_one
+                     ? nranks > config->select.nnodes || nranks > GPURING_DIRECT_MAX_VECTOR_RANKS
+                     : nranks > 2;
 
-    return config->input.node != NULL && config->select.nranks > most && !config->input.in_order;
+    return config->input.node != NULL && saves && !config->input.in_order;
+}
+
+/* Return the number of stripes of doubling. With verbs, each rank of a node leads one, except on
+ * large nodes, because each stripe has a connection from every rank to its leader. Other networks
+ * use one stripe, which takes the fewest messages. */
+#define DOUBLING_STRIPES 8
+
+static uint32_t doubling_stripes(const struct gpuring_engine_config *config)
+{
+    int size = (config->select.nranks + config->select.nnodes - 1) / config->select.nnodes;
+
+    return !config->one_by_one ? 1 : size < DOUBLING_STRIPES ? (uint32_t) size : DOUBLING_STRIPES;
 }
 
 /*
@@ -83,8 +99,11 @@ int gpuring_engine_plan(const struct gpuring_engine_config *config, int set,
     *plan = NULL;
     if (set == GPURING_SET_SMALL) {
         input.ndirect = 1;
-        input.doubling = has_doubling(config);
-        eligible = input.doubling || (eligible && has_small_set(config));
+        eligible = eligible && has_small_set(config);
+    }
+    if (set == GPURING_SET_DOUBLING) {
+        input.ndirect = doubling_stripes(config);
+        input.doubling = eligible = has_doubling(config);
     }
     eligible = eligible || (algorithm == GPURING_ALGORITHM_TWO_SHOT && input.nnodes > 1);
     if (set == GPURING_SET_NODES) {
@@ -99,42 +118,11 @@ static int build_plans(struct gpuring_engine *engine, const struct gpuring_engin
 
     for (int i = 0; status == GPURING_OK && i < GPURING_SET_COUNT; i++) {
         if (i != GPURING_SET_SMALL || engine->device_ops->kind != GPURING_DEVICE_HOST ||
-            has_doubling(config) || has_short_slots(config)) {
+            has_short_slots(config)) {
             status = gpuring_engine_plan(config, i, &engine->base[i].plan);
         }
     }
     return status;
-}
-
-/*
- * Patience of a lane. On the host, it is the number of unsuccessful polls after which the lane
- * returns. LOOKS polls take about a microsecond, so that small operations finish in the first call
- * of poll. The number is smaller if the awaited rank may need the core. It is also smaller between
- * nodes, because their data is received when the caller progresses the proxy after the poll, and 1
- * if all other ranks are on other nodes. On a GPU, patience is in nanoseconds, and it is short if
- * ranks share the GPU without MPS, because their kernels cannot run simultaneously.
- */
-#define LOOKS                256
-#define LOOKS_NETWORK        16
-#define LOOKS_OVERSUBSCRIBED 8
-#define PATIENCE_US          20000
-#define PATIENCE_MPS_US      1000
-#define PATIENCE_SHARED_US   50
-
-uint64_t gpuring_engine_patience(const struct gpuring_engine_config *config, bool host)
-{
-    uint64_t us = (uint64_t) config->patience_us;
-
-    if (host) {
-        return config->select.nnodes == config->select.nranks ? 1
-               : config->oversubscribed                       ? LOOKS_OVERSUBSCRIBED
-               : config->select.nnodes > 1                    ? LOOKS_NETWORK
-                                                              : LOOKS;
-    }
-    return 1000 * (us > 0                ? us
-                   : !config->shared_gpu ? PATIENCE_US
-                   : config->mps         ? PATIENCE_MPS_US
-                                         : PATIENCE_SHARED_US);
 }
 
 static bool in_shared_memory(const struct gpuring_select_config *config)
@@ -280,8 +268,7 @@ static void size_node_slots(struct gpuring_engine *engine)
     share_room(slots, plan->nsends / gpuring_plan_channels(plan));
 }
 
-/* Set the sizes of slots of the set for small calls. In a node of GPUs it uses LL alone. Doubling
- * between hosts may use every protocol. */
+/* Set the sizes of slots of the set for small calls. In a node of GPUs it uses LL alone. */
 static void size_small_slots(struct gpuring_engine *engine)
 {
     uint64_t *slots = engine->choice_config.slot_bytes[GPURING_SET_SMALL];
@@ -289,14 +276,28 @@ static void size_small_slots(struct gpuring_engine *engine)
     if (engine->base[GPURING_SET_SMALL].plan == NULL) {
         return;
     }
-    if (engine->choice_config.doubling) {
-        slots[GPURING_PROTOCOL_LL] = slots[GPURING_PROTOCOL_LL128] =
-            GPURING_ENGINE_FLAGGED_SLOT_BYTES;
-        slots[GPURING_PROTOCOL_SIMPLE] = LEAST_NODES_BYTES;
-    } else if (engine->choice_config.nnodes > 1) {
+    if (engine->choice_config.nnodes > 1) {
         slots[GPURING_PROTOCOL_SIMPLE] = GPURING_ENGINE_SHORT_BYTES;
     } else {
         slots[GPURING_PROTOCOL_LL] = GPURING_ENGINE_FLAGGED_SLOT_BYTES;
+    }
+}
+
+/* Let the selection use doubling, which may use every protocol. */
+static void offer_doubling(struct gpuring_engine *engine, bool direct_first)
+{
+    struct gpuring_select_config *config = &engine->choice_config;
+    const struct gpuring_plan *plan = engine->base[GPURING_SET_DOUBLING].plan;
+    uint64_t *slots = config->slot_bytes[GPURING_SET_DOUBLING];
+
+    if (plan != NULL) {
+        config->doubling = true;
+        config->direct_first = direct_first;
+        config->channels[GPURING_SET_DOUBLING] = gpuring_plan_channels(plan);
+        config->plans[GPURING_COLLECTIVE_ALLREDUCE] |= 1u << GPURING_ALGORITHM_DIRECT;
+        slots[GPURING_PROTOCOL_LL] = slots[GPURING_PROTOCOL_LL128] =
+            GPURING_ENGINE_FLAGGED_SLOT_BYTES;
+        slots[GPURING_PROTOCOL_SIMPLE] = LEAST_NODES_BYTES;
     }
 }
 
@@ -362,12 +363,12 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
     }
     created->choice_config = config->select;
     created->choice_config.host = device_ops->kind == GPURING_DEVICE_HOST;
-    created->choice_config.doubling = created->choice_config.host && has_doubling(config) &&
-                                      created->base[GPURING_SET_SMALL].plan != NULL;
     created->buffer_bytes = config->buffer_bytes;
     created->late = config->late;
     created->one_by_one = config->one_by_one || device_ops->kind != GPURING_DEVICE_HOST;
     size_small_slots(created);
+    offer_doubling(created,
+                   config->one_by_one && config->select.nranks <= GPURING_DIRECT_MAX_VECTOR_RANKS);
     size_node_slots(created);
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
         const struct gpuring_plan *plan = created->base[i].plan;
@@ -383,10 +384,6 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
         }
     }
     omit_protocols(&created->choice_config, config->unused_protocols);
-    if (created->choice_config.doubling) {
-        created->choice_config.plans[GPURING_COLLECTIVE_ALLREDUCE] |= 1u
-                                                                      << GPURING_ALGORITHM_DIRECT;
-    }
     if (created->base[GPURING_SET_NODES].plan != NULL) {
         created->choice_config.plans[GPURING_COLLECTIVE_ALLTOALL] |= 1u
                                                                      << GPURING_ALGORITHM_TWO_SHOT;
@@ -453,8 +450,7 @@ uint32_t gpuring_engine_together(const struct gpuring_engine *engine, int set)
 /* Return true if direct can replace the set for small calls, which has the same connections. */
 static bool has_replacement(const struct gpuring_engine *engine)
 {
-    return engine->base[GPURING_SET_SMALL].plan != NULL && engine->choice_config.nnodes > 1 &&
-           !engine->choice_config.doubling;
+    return engine->base[GPURING_SET_SMALL].plan != NULL && engine->choice_config.nnodes > 1;
 }
 
 /* In a node, the set for small calls is among them if it exists, because ranks can vote only if

@@ -11,6 +11,37 @@
 #include "mca/coll_gpuring/engine/program.h"
 #include "mca/coll_gpuring/util/status.h"
 
+/*
+ * Patience of a lane. On the host, it is the number of unsuccessful polls after which the lane
+ * returns. LOOKS polls take about a microsecond, so that small operations finish in the first call
+ * of poll. The number is smaller if the awaited rank may need the core. It is also smaller between
+ * nodes, because their data is received when the caller progresses the proxy after the poll, and 1
+ * if all other ranks are on other nodes. On a GPU, patience is in nanoseconds, and it is short if
+ * ranks share the GPU without MPS, because their kernels cannot run simultaneously.
+ */
+#define LOOKS                256
+#define LOOKS_NETWORK        16
+#define LOOKS_OVERSUBSCRIBED 8
+#define PATIENCE_US          20000
+#define PATIENCE_MPS_US      1000
+#define PATIENCE_SHARED_US   50
+
+uint64_t gpuring_engine_patience(const struct gpuring_engine_config *config, bool host)
+{
+    uint64_t us = (uint64_t) config->patience_us;
+
+    if (host) {
+        return config->select.nnodes == config->select.nranks ? 1
+               : config->oversubscribed                       ? LOOKS_OVERSUBSCRIBED
+               : config->select.nnodes > 1                    ? LOOKS_NETWORK
+                                                              : LOOKS;
+    }
+    return 1000 * (us > 0                ? us
+                   : !config->shared_gpu ? PATIENCE_US
+                   : config->mps         ? PATIENCE_MPS_US
+                                         : PATIENCE_SHARED_US);
+}
+
 /* Return the length of a buffer's longest block. used: the call uses the buffer. */
 static uint64_t longest_block(const struct gpuring_blocks *blocks, bool used, int nblocks)
 {

@@ -34,17 +34,14 @@ static const uint64_t channel_bytes[GPURING_PROTOCOL_COUNT] = {[GPURING_PROTOCOL
 
 #define HALF_FOLDED 4 /* folding half of a vector takes as long as copying a quarter of it */
 
-#define DOUBLING_BYTES (64 << 10)
-#define RING_BYTES     (16 << 10)
-#define NODE_BYTES     (4 << 10)
-#define JOINED_BYTES   (2 << 10)
-#define HOP_BYTES      (20 << 10)
-#define CHAIN_BYTES    (256 << 10)
-#define FAR_BYTES      (8 << 10)
-#define NEAR_BYTES     (2 << 10)
-#define TREE_RANKS     5 /* with fewer ranks, a tree is at least as deep as a ring is long */
-
-#define DOUBLING_BY_MPI (192 << 10) /* replaces DOUBLING_BYTES if a hop is a message of MPI */
+#define RING_BYTES   (16 << 10)
+#define NODE_BYTES   (4 << 10)
+#define JOINED_BYTES (2 << 10)
+#define HOP_BYTES    (20 << 10)
+#define CHAIN_BYTES  (256 << 10)
+#define FAR_BYTES    (8 << 10)
+#define NEAR_BYTES   (2 << 10)
+#define TREE_RANKS   5 /* with fewer ranks, a tree is at least as deep as a ring is long */
 
 static const struct limits *limits_of(const struct gpuring_select_config *config)
 {
@@ -137,9 +134,7 @@ static bool passes_trees(const struct gpuring_select_config *config, const struc
  * these bytes are equal, but in the exchange each rank folds the whole vector, and on a ring half
  * of it.
  *
- * Doubling between nodes takes log2 N hops, but the leader of a node of r ranks copies the vector r
- * times in each direction (doc/results/scale.md). A hop by a message of MPI takes longer than one
- * of the model there, as measured with TCP (doc/results/ucx.md).
+ * Doubling between nodes has a limit of its own (select_doubling.c).
  *
  * Two-shot between N nodes of r ranks each takes 2 (N - 1) hops, and a node sends 2 (N - 1) / N
  * times the vector. In an exchange, all ranks of a node together send it r r (N - 1) times. On
@@ -174,8 +169,7 @@ static uint64_t direct_limit(const struct gpuring_select_config *config,
     }
     if (request->collective == GPURING_COLLECTIVE_ALLREDUCE) {
         if (config->doubling) {
-            return (uint64_t) (config->any_memory ? DOUBLING_BY_MPI : DOUBLING_BYTES) /
-                   (1 + (n + nodes - 1) / nodes);
+            return gpuring_select_doubling_limit(config, is_nodewise(config, request));
         }
         if (is_nodewise(config, request)) {
             return min_of(limit, nodes * (2 * nodes - 3) * HOP_BYTES /
@@ -521,17 +515,24 @@ static bool is_by_node(const struct request *request, const struct gpuring_selec
            choice->algorithm == GPURING_ALGORITHM_TWO_SHOT;
 }
 
+/* Return the number of stripes of an allreduce by doubling, or 0 if a call is none. */
+static uint32_t doubling_stripes(const struct gpuring_select_config *config,
+                                 const struct request *request,
+                                 const struct gpuring_selection *choice)
+{
+    return config->doubling && request->collective == GPURING_COLLECTIVE_ALLREDUCE &&
+                   choice->algorithm == GPURING_ALGORITHM_DIRECT
+               ? gpuring_select_stripes(config, request->bytes)
+               : 0;
+}
+
 /* Return true if a call runs on the connections for small calls, because it needs only one of their
- * chunks, or because it is an allreduce by doubling. */
-static bool is_small(const struct gpuring_select_config *config, enum gpuring_collective collective,
+ * chunks. */
+static bool is_small(const struct gpuring_select_config *config,
                      const struct gpuring_selection *choice, uint64_t bytes, uint32_t type_size)
 {
     uint64_t slot = config->slot_bytes[GPURING_SET_SMALL][choice->protocol];
 
-    if (config->doubling) {
-        return collective == GPURING_COLLECTIVE_ALLREDUCE &&
-               choice->algorithm == GPURING_ALGORITHM_DIRECT;
-    }
     return slot > 0 && choice->algorithm == GPURING_ALGORITHM_DIRECT && choice->channels == 1 &&
            bytes <= gpuring_chunk_max(choice->protocol, slot, type_size) * type_size;
 }
@@ -544,6 +545,7 @@ void gpuring_select(const struct gpuring_select_config *config, enum gpuring_col
     struct request request = {.collective = collective, .bytes = bytes};
     uint64_t align = gpuring_chunk_align(type_size), limit;
     struct rules rules;
+    uint32_t stripes;
 
     if (__builtin_mul_overflow(bytes, blocks, &request.all)) {
         request.all = UINT64_MAX;
@@ -553,7 +555,11 @@ void gpuring_select(const struct gpuring_select_config *config, enum gpuring_col
     choice->set = is_by_node(&request, choice) ? GPURING_SET_NODES : (int) choice->algorithm;
     choice->protocol = choose_protocol(config, choice->set, &rules);
     choice->channels = choose_channels(config, choice, &request);
-    if (is_small(config, collective, choice, bytes, type_size)) {
+    stripes = doubling_stripes(config, &request, choice);
+    if (stripes > 0) {
+        choice->set = GPURING_SET_DOUBLING;
+        choice->channels = stripes;
+    } else if (is_small(config, choice, bytes, type_size)) {
         choice->set = GPURING_SET_SMALL;
         choice->channels = 1;
     }

@@ -37,9 +37,10 @@ struct gpuring_select_config {
                                                                        by size */
     uint64_t slot_bytes[GPURING_SET_COUNT][GPURING_PROTOCOL_COUNT]; /* 0: no slots */
     uint64_t chunk_bytes;                                           /* upper limit, 0: by size */
-    bool doubling;   /* direct performs allreduces by doubling, with the set for small calls */
-    bool any_memory; /* the net accesses any host memory: GPURING_FIFO_NET_ANY */
-    bool offloads;   /* see struct gpuring_net_ops; false if software emulates the devices */
+    bool doubling;     /* direct performs allreduces by doubling, with a set of its own .. */
+    bool direct_first; /* .. except for those that are faster as direct exchanges */
+    bool any_memory;   /* the net accesses any host memory: GPURING_FIFO_NET_ANY */
+    bool offloads;     /* see struct gpuring_net_ops; false if software emulates the devices */
 
     const struct gpuring_tuning *tuning; /* the rules for this communicator; NULL: none */
     struct gpuring_model_choice model;   /* predictions, if the topology is known */
@@ -74,6 +75,12 @@ bool gpuring_select_leaves_blocking(const struct gpuring_select_config *config,
                                     enum gpuring_collective collective, uint64_t bytes);
 bool gpuring_select_leaves_persistent(const struct gpuring_select_config *config,
                                       enum gpuring_collective collective, uint64_t all);
+
+/* Return the largest size of an allreduce by doubling (select_doubling.c). nodewise: the other
+ * algorithm is two-shot between nodes. */
+uint64_t gpuring_select_doubling_limit(const struct gpuring_select_config *config, bool nodewise);
+/* Return the number of stripes of an allreduce by doubling, or 0 if a direct exchange is faster. */
+uint32_t gpuring_select_stripes(const struct gpuring_select_config *config, uint64_t bytes);
 
 /* Return true if a plan of an algorithm must be made. wanted: bits 1 << enum gpuring_algorithm, of
  * the algorithms that the parameter, the tuning file or the cost model names. */

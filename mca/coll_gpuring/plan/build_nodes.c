@@ -38,12 +38,12 @@
  * allgather. In a reduce-scatter it has only one lane, which sends to all owners before each step
  * of its ring. With MPI_IN_PLACE, its last step overwrites the input of the first block.
  *
- * Doubling serves small vectors. The first rank of each node is its leader, which sums the vectors
- * of its node. Let P be the largest power of two that is at most the number of nodes. The leader on
- * node a < P exchanges sums with those on the nodes a xor 1, a xor 2, a xor 4 .. The sum of the
- * lower node is always the left operand, so that all leaders have the same bits. If there is a
- * further node P + a, its leader sends its sum to the leader on node a, and gets the result from
- * it.
+ * Doubling serves smaller vectors. Each stripe has a leader on each node, which sums the vectors of
+ * its node: rank c of the node leads stripe c, and the first ranks lead again if there are fewer.
+ * Let P be the largest power of two that is at most the number of nodes. The leader on node a < P
+ * exchanges sums with those on the nodes a xor 1, a xor 2, a xor 4 .. The sum of the lower node is
+ * always the left operand, so that all leaders have the same bits. If there is a further node P +
+ * a, its leader sends its sum to the leader on node a, and gets the result from it.
  *
  *   leader  node [+ recv P+a] > out, send to a^1 | recv a^1 + out > out, send to a^2 | ..
  *           the last step sends to the ranks of the node and to P+a
@@ -315,22 +315,23 @@ gpuring_builder *const gpuring_nodes_builders[GPURING_COLLECTIVE_COUNT] = {
 
 /* ---- Doubling ---- */
 
-/* A node, as one of its ranks sees it. */
+/* A node, as one of its ranks sees it in a stripe. */
 struct node {
     struct gpuring_writer *writer;
-    const int *ranks; /* [size], the first one is the leader */
+    const int *ranks; /* [size] */
     int size, number;
-    uint32_t key;
+    uint32_t stripe, key;
 };
 
 /* Return a node. All nodes have at least one rank. */
-static struct node find_node(struct gpuring_writer *writer, int number)
+static struct node find_node(struct gpuring_writer *writer, int number, uint32_t stripe)
 {
     const struct gpuring_plan_input *input = writer->input;
     struct node node = {.writer = writer,
                         .ranks = input->by_node,
                         .number = number,
-                        .key = gpuring_plan_key(writer->plan, 0, false)};
+                        .stripe = stripe,
+                        .key = gpuring_plan_key(writer->plan, stripe, false)};
 
     while (input->node[node.ranks[0]] != number) {
         node.ranks++;
@@ -342,9 +343,17 @@ static struct node find_node(struct gpuring_writer *writer, int number)
     return node;
 }
 
+/* Return the leader of the node, or the i-th rank after it. */
+static int rank_after(const struct node *node, int i)
+{
+    return node->ranks[(node->stripe + (uint32_t) i) % (uint32_t) node->size];
+}
+
 static int leader_of(const struct node *node, int number)
 {
-    return find_node(node->writer, number).ranks[0];
+    struct node other = find_node(node->writer, number, node->stripe);
+
+    return rank_after(&other, 0);
 }
 
 /* Begin the leader's sum of its node. */
@@ -354,7 +363,7 @@ static struct sum begin_node_sum(const struct node *node)
 
     add_input(&sum);
     for (int i = 1; i < node->size; i++) {
-        add_from(&sum, node->ranks[i], node->key);
+        add_from(&sum, rank_after(node, i), node->key);
     }
     return sum;
 }
@@ -363,7 +372,7 @@ static struct sum begin_node_sum(const struct node *node)
 static void end_node_sum(const struct node *node, struct sum *sum)
 {
     for (int i = 1; i < node->size; i++) {
-        add_to(sum, node->ranks[i], node->key);
+        add_to(sum, rank_after(node, i), node->key);
     }
     end_sum(sum, SUM_STORED);
 }
@@ -416,19 +425,20 @@ static void add_request(const struct node *node, int to, bool leads)
     }
 }
 
-void gpuring_doubling_allreduce(struct gpuring_writer *writer, uint32_t number)
+void gpuring_doubling_allreduce(struct gpuring_writer *writer, uint32_t stripe)
 {
     const struct gpuring_plan_input *input = writer->input;
-    struct node node = find_node(writer, input->node[input->rank]);
+    struct node node = find_node(writer, input->node[input->rank], stripe);
     int nnodes = input->node[input->by_node[input->nranks - 1]] + 1, power = 1;
-    bool leads = node.ranks[0] == input->rank;
+    int leader = rank_after(&node, 0);
+    bool leads = leader == input->rank;
 
     while (2 * power <= nnodes) {
         power *= 2;
     }
-    gpuring_writer_lane(writer, number, number + 1, 1);
+    gpuring_writer_lane(writer, stripe, stripe + 1, 1);
     if (!leads || node.number >= power) {
-        add_request(&node, leads ? leader_of(&node, node.number - power) : node.ranks[0], leads);
+        add_request(&node, leads ? leader_of(&node, node.number - power) : leader, leads);
     } else {
         bool further = node.number + power < nnodes;
 
