@@ -111,7 +111,7 @@ AC_DEFUN([GPURING_CUDA_TARGETS], [
     for gpuring_arch in $gpuring_cuda_list; do
         AS_IF([test "$gpuring_arch" -lt $gpuring_cuda_oldest], [AC_MSG_ERROR([
   --with-cuda-arch: CUDA $gpuring_cuda_release does not build our kernels for $gpuring_arch, only from $gpuring_cuda_oldest on])])
-        # The PTX differs from 8.0 on (bfloat16) and from 10.0 on (exec_copies_step). Between these, all
+        # The PTX differs from 8.0 on (bfloat16) and from 10.0 on (__CUDA_ARCH__). Between these, all
         # architectures are compiled from the PTX of the first one.
         AS_IF([test "$gpuring_arch" -ge $gpuring_cuda_next], [
             gpuring_cuda_source=$gpuring_arch

@@ -159,12 +159,20 @@ static __device__ __noinline__ struct exec_pack reduce_any(uint32_t code, struct
     }
 }
 
+/* With more packs in flight, kernels of Simple would spill: from compute capability 10.0 on most of
+ * them, and for 7.5 sums of bfloat16. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800 && __CUDA_ARCH__ < 1000
+#define REDUCE_PACKS 5
+#else
+#define REDUCE_PACKS 4
+#endif
+
 /* Reductions of kernels: one that is known at compile time, or any reduction of elements of up to
  * SIZE bytes. Each defines the number of packs in flight (block.h), as many as fit into the
  * registers. folding_any has fewer, because its function calls need registers, too. */
 template <uint32_t CODE, unsigned SIZE> struct folding_one {
     static constexpr unsigned line_bytes = 120;
-    static constexpr int packs = 5;
+    static constexpr int packs = REDUCE_PACKS;
     static constexpr unsigned wide = 8;
     static constexpr unsigned operands = 4;
 
