@@ -82,7 +82,10 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/net/gate.h \
     mca/coll_gpuring/net/net_list.c \
     mca/coll_gpuring/net/net_list.h \
+    mca/coll_gpuring/net/mpi/mpi_messages.c \
     mca/coll_gpuring/net/mpi/mpi_net.c \
+    mca/coll_gpuring/net/mpi/mpi_net.h \
+    mca/coll_gpuring/net/mpi/settle.c \
     mca/coll_gpuring/net/net.h \
     mca/coll_gpuring/net/nics.c \
     mca/coll_gpuring/net/proxy/proxy_internal.h \

@@ -104,6 +104,8 @@ test_unit_libunit_la_SOURCES = \
     test/unit/fake_sysfs.h \
     test/unit/net_lane.c \
     test/unit/net_lane.h \
+    test/unit/net_messages.c \
+    test/unit/net_messages.h \
     test/unit/net_mock.c \
     test/unit/net_mock.h \
     test/unit/proxy_world.h \

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Test the net `mpi` between two ranks in one thread. This file simulates the messages. Small ones
- * are stored until they are received, and large ones complete when they are received.
+ * Test the net `mpi` between two ranks in one thread. net_messages.c simulates the messages.
  */
 #include "test/unit/unit.h"
 
@@ -13,145 +12,13 @@
 #include "mca/coll_gpuring/net/proxy/proxy.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "test/unit/net_lane.h"
+#include "test/unit/net_messages.h"
 
 #define NSLOTS       4
 #define SLOT_BYTES   (128 << 10)
 #define LARGE        16384 /* bytes of a step that MPI does not store */
-#define EAGER        8192  /* larger messages complete when they are received */
-#define RECORDS      4096
 #define WINDOW       1024 /* of the net: the last of this number of messages waits for the receiver */
 #define WINDOW_BYTES (2 << 20) /* the same, if the messages are larger */
-
-/* A communicator, as one rank sees it. */
-struct ompi_communicator_t {
-    int rank;
-    int started; /* messages */
-};
-
-/* A message in flight. */
-struct ompi_request_t {
-    int from, to, tag;
-    bool sent, complete, failed;
-    size_t bytes;
-    uint8_t *data; /* of a receive, or of a large send */
-    uint64_t *completed;
-    uint8_t stored[EAGER];
-};
-
-static struct ompi_request_t *records[RECORDS]; /* in the order in which they were started */
-static bool refuse, fail_next, cancels = true;
-static unsigned posted_receives, looks;
-
-static bool matches(const struct ompi_request_t *a, const struct ompi_request_t *b)
-{
-    return a->sent != b->sent && !a->complete && !b->complete && a->from == b->from &&
-           a->to == b->to && a->tag == b->tag;
-}
-
-/* Deliver a send to a receive. */
-static void deliver(struct ompi_request_t *send, struct ompi_request_t *receive)
-{
-    size_t bytes = send->bytes < receive->bytes ? send->bytes : receive->bytes;
-
-    memcpy(receive->data, send->data != NULL ? send->data : send->stored, bytes);
-    receive->bytes = send->bytes > receive->bytes ? SIZE_MAX : send->bytes;
-    send->complete = receive->complete = true;
-    ++*send->completed;
-    ++*receive->completed;
-    posted_receives--;
-}
-
-static int fake_start(struct ompi_communicator_t *comm, int tag, struct gpuring_message *message)
-{
-    struct ompi_request_t *request = calloc(1, sizeof *request);
-    int i = 0;
-
-    assert_non_null(request);
-    assert_true(tag < -30);
-    if (refuse) {
-        free(request);
-        return GPURING_ERR_NET;
-    }
-    *request = (struct ompi_request_t){.from = message->sent ? comm->rank : message->peer,
-                                       .to = message->sent ? message->peer : comm->rank,
-                                       .tag = tag,
-                                       .sent = message->sent,
-                                       .failed = fail_next,
-                                       .bytes = message->bytes,
-                                       .data = message->data,
-                                       .completed = message->completed};
-    fail_next = false;
-    if (request->sent && request->bytes <= EAGER && !message->synchronous) {
-        if (request->bytes > 0) {
-            memcpy(request->stored, request->data, request->bytes);
-        }
-        request->data = NULL;
-    }
-    posted_receives += !request->sent;
-    comm->started++;
-    while (i < RECORDS && records[i] != NULL) {
-        if (matches(records[i], request)) {
-            deliver(request->sent ? request : records[i], request->sent ? records[i] : request);
-            break;
-        }
-        i++;
-    }
-    while (i < RECORDS && records[i] != NULL) {
-        i++;
-    }
-    assert_true(i < RECORDS);
-    records[i] = request;
-    message->request = request;
-    return GPURING_OK;
-}
-
-static int fake_finish(struct gpuring_message *message)
-{
-    struct ompi_request_t *request = message->request;
-    bool failed = request->failed;
-
-    looks++;
-    if (!request->complete && !failed && !(request->sent && request->data == NULL)) {
-        return GPURING_AGAIN;
-    }
-    message->bytes = request->bytes;
-    message->request = NULL; /* the record stays, because its data may not be received yet */
-    return failed ? GPURING_ERR_NET : GPURING_OK;
-}
-
-static bool fake_cancel(struct gpuring_message *message)
-{
-    if (message->request != NULL && !message->request->sent && cancels) {
-        posted_receives -= !message->request->complete;
-        message->request->complete = true;
-        message->request = NULL;
-    }
-    if (message->request != NULL && message->request->complete) {
-        message->request = NULL;
-    }
-    return message->request == NULL;
-}
-
-static bool fake_withdraw(struct gpuring_message *message)
-{
-    return !message->request->complete && fake_cancel(message);
-}
-
-static void fake_progress(void)
-{
-}
-
-static int fake_lowest_tag(void)
-{
-    return -(1 << 20);
-}
-
-static const struct gpuring_message_ops fake = {.start = fake_start,
-                                                .finish = fake_finish,
-                                                .cancel = fake_cancel,
-                                                .withdraw = fake_withdraw,
-                                                .progress = fake_progress,
-                                                .lowest_tag = fake_lowest_tag};
 
 /* A rank: its net and proxy, and its end of a connection from rank 0 to rank 1. */
 static struct rank {
@@ -163,9 +30,11 @@ static struct rank {
 
 static void rank_open(int rank)
 {
-    const struct gpuring_proxy_config waits = {.progress = fake_progress};
-    struct gpuring_net_config config = {
-        .messages = &fake, .comm = &ranks[rank].comm, .rank = rank, .local_host = "here"};
+    const struct gpuring_proxy_config waits = {.progress = net_messages_ops.progress};
+    struct gpuring_net_config config = {.messages = &net_messages_ops,
+                                        .comm = &ranks[rank].comm,
+                                        .rank = rank,
+                                        .local_host = "here"};
     struct rank *own = &ranks[rank];
 
     own->comm.rank = rank;
@@ -201,13 +70,7 @@ static int close_ranks(void **state)
         gpuring_net_mpi.close(ranks[i].net);
         assert_int_equal(gpuring_proxy_destroy(ranks[i].proxy, 0), GPURING_OK);
     }
-    for (int i = 0; i < RECORDS && records[i] != NULL; i++) {
-        free(records[i]);
-        records[i] = NULL;
-    }
-    posted_receives = 0;
-    refuse = fail_next = false;
-    cancels = true;
+    net_messages_reset();
     return 0;
 }
 
@@ -279,11 +142,11 @@ TEST_WITH(connect_ranks, close_ranks, test_steps)
  * before the receiver has begun to receive the last slot of the window. */
 TEST_WITH(connect_ranks, close_ranks, test_window)
 {
-    static const uint32_t sizes[] = {16, EAGER};
+    static const uint32_t sizes[] = {16, NET_MESSAGES_EAGER};
     uint64_t step = 0, taken = 0;
 
     for (int i = 0; i < 2; i++) {
-        uint64_t window = i == 0 ? WINDOW : WINDOW_BYTES / EAGER, end = step + window;
+        uint64_t window = i == 0 ? WINDOW : WINDOW_BYTES / NET_MESSAGES_EAGER, end = step + window;
 
         while (step == sent() && step < end + NSLOTS) {
             put(step++, sizes[i]);
@@ -307,15 +170,15 @@ TEST_WITH(connect_ranks, close_ranks, test_looks)
 
     help(1);
     for (uint64_t step = 0; step < 3 * NSLOTS; step++) {
-        looks = 0;
+        net_messages.looks = 0;
         assert_false(gpuring_proxy_help(group, false));
-        assert_int_equal(looks, 0);
+        assert_int_equal(net_messages.looks, 0);
         put(step, 16);
         help(0);
         assert_true(gpuring_proxy_help(group, false));
         take(step, 16);
         assert_false(gpuring_proxy_help(group, true));
-        assert_true(looks > 0);
+        assert_true(net_messages.looks > 0);
     }
 }
 
@@ -328,13 +191,13 @@ TEST_WITH(connect_ranks, close_ranks, test_freed)
 
     help(1);
     gpuring_proxy_freed(group);
-    assert_true(posted_receives > 1);
+    assert_true(net_messages.posted_receives > 1);
     put(0, 16);
     help(0);
     assert_false(gpuring_net_mpi.link_whole(ranks[1].end.link)); /* it has received a message */
     for (uint64_t step = 0; step < 3 * NSLOTS; step++) {
         gpuring_proxy_end(group, false);
-        assert_int_equal(posted_receives, 0);
+        assert_int_equal(net_messages.posted_receives, 0);
         gpuring_proxy_begin(group, false);
         help(1);
         take(step, 16);
@@ -346,7 +209,7 @@ TEST_WITH(connect_ranks, close_ranks, test_freed)
     take(3 * NSLOTS, 16);
     gpuring_proxy_end(group, false);
     gpuring_proxy_freed(group);
-    assert_int_equal(posted_receives, 0);
+    assert_int_equal(net_messages.posted_receives, 0);
     for (int rank = 0; rank < 2; rank++) {
         assert_true(gpuring_net_mpi.link_whole(ranks[rank].end.link));
         gpuring_net_mpi.attach(ranks[rank].net, &next[rank]);
@@ -478,10 +341,10 @@ static unsigned post_wanted(void)
     unsigned before;
 
     help(1);
-    before = posted_receives;
+    before = net_messages.posted_receives;
     want(0, output, WANTED);
     help(1);
-    assert_int_equal(posted_receives, before + 1);
+    assert_int_equal(net_messages.posted_receives, before + 1);
     return before;
 }
 
@@ -491,7 +354,7 @@ TEST_WITH(connect_ranks, close_ranks, test_wanted_abort)
     unsigned before = post_wanted();
 
     gpuring_proxy_abort(ranks[1].end.link, GPURING_ERR_TIMEOUT);
-    assert_int_equal(posted_receives, before);
+    assert_int_equal(net_messages.posted_receives, before);
 }
 
 /* This end sends no further chunks after it has given up, because the program may then free their
@@ -507,17 +370,90 @@ TEST_WITH(connect_ranks, close_ranks, test_unsent_abort)
     assert_int_equal(ranks[0].comm.started, before + 1); /* only that it has given up */
 }
 
+static bool settle(int rank, bool late)
+{
+    return gpuring_proxy_settle(&ranks[rank].end.group, late);
+}
+
+/* Let both ends complete what was posted before they gave up. */
+static void settle_both(void)
+{
+    bool all = false;
+
+    for (int i = 0; i < 4 * NSLOTS && !all; i++) {
+        all = settle(0, false);
+        all = settle(1, false) && all;
+    }
+    assert_true(all);
+    assert_int_equal(net_messages.posted_receives, 0);
+    assert_false(gpuring_net_mpi.link_holds(ranks[0].end.link));
+    assert_int_equal(arrived(), 0); /* for no lane */
+}
+
+/* Post a chunk that the receiver must want, and two others that MPI does not store. */
+static void put_long(const uint8_t *chunk)
+{
+    put_address(0, chunk, WANTED);
+    help(0);
+    for (uint64_t step = 1; step < 3; step++) {
+        put_address(step, chunk, LARGE);
+        help(0);
+    }
+}
+
+/* When both ends have given up, MPI no longer reads the user's memory. The receiver gives up before
+ * or after it has posted receives, and first or last. */
+TEST_WITH(connect_ranks, close_ranks, test_settle_first)
+{
+    static uint8_t chunk[WANTED];
+
+    put_long(chunk);
+    gpuring_proxy_abort(ranks[1].end.link, GPURING_ERR_TIMEOUT);
+    assert_false(settle(1, false));
+    help(0);
+    assert_int_equal(ranks[0].end.failed, GPURING_ERR_ABORTED);
+    settle_both();
+}
+
+TEST_WITH(connect_ranks, close_ranks, test_settle_last)
+{
+    static uint8_t chunk[WANTED];
+
+    help(1);
+    put_long(chunk);
+    gpuring_proxy_abort(ranks[0].end.link, GPURING_ERR_TIMEOUT);
+    assert_false(settle(0, false));
+    help(1);
+    assert_int_equal(ranks[1].end.failed, GPURING_ERR_ABORTED);
+    settle_both();
+}
+
+/* A receiver that has waited for long enough leaves no receive for the sender's chunks. */
+TEST_WITH(connect_ranks, close_ranks, test_settle_late)
+{
+    static uint8_t chunk[WANTED];
+
+    (void) post_wanted();
+    gpuring_proxy_abort(ranks[1].end.link, GPURING_ERR_TIMEOUT);
+    assert_false(settle(1, false));
+    assert_true(settle(1, true));
+    assert_int_equal(net_messages.posted_receives, 1); /* for the peer's report */
+    put_long(chunk);
+    assert_int_equal(net_messages.posted_receives, 1);
+    assert_false(settle(0, true));
+}
+
 /* Protocols that no operation uses have no receives. */
 TEST_WITH(connect_ranks, close_ranks, test_unused)
 {
     unsigned used;
 
     help(1);
-    used = posted_receives;
+    used = net_messages.posted_receives;
     assert_in_range(used, 1, NSLOTS + 1);
     gpuring_proxy_use(ranks[1].end.link, 1u << GPURING_PROTOCOL_SIMPLE | 1u << GPURING_PROTOCOL_LL);
     help(1);
-    assert_int_equal(posted_receives, 2 * used - 1); /* one is for the end */
+    assert_int_equal(net_messages.posted_receives, 2 * used - 1); /* one is for the end */
 }
 
 TEST_WITH(connect_ranks, close_ranks, test_abort)
@@ -533,13 +469,13 @@ TEST_WITH(connect_ranks, close_ranks, test_abort)
 
 TEST_WITH(connect_ranks, close_ranks, test_errors)
 {
-    refuse = true;
+    net_messages.refuse = true;
     put(0, 16);
     help(0);
     assert_int_equal(ranks[0].end.failed, GPURING_ERR_NET);
     assert_non_null(strstr(gpuring_proxy_error(ranks[0].end.link), "[mpi-failed]"));
-    refuse = false;
-    fail_next = true; /* the first receive */
+    net_messages.refuse = false;
+    net_messages.fail_next = true; /* the first receive */
     help(1);
     help(1);
     assert_int_equal(ranks[1].end.failed, GPURING_ERR_NET);
@@ -551,9 +487,9 @@ TEST_WITH(connect_ranks, close_ranks, test_held)
     bool (*holds)(struct gpuring_net_link *) = gpuring_net_mpi.link_holds;
 
     help(1);
-    cancels = false;
+    net_messages.cancels = false;
     assert_true(holds(ranks[1].end.link));
-    cancels = true;
+    net_messages.cancels = true;
     assert_false(holds(ranks[1].end.link));
 }
 
@@ -564,7 +500,8 @@ TEST_WITH(connect_ranks, close_ranks, test_wanted_failure)
     gpuring_proxy_abort(ranks[0].end.link, GPURING_ERR_DATA);
     help(1);
     assert_int_equal(ranks[1].end.failed, GPURING_ERR_ABORTED);
-    assert_int_equal(posted_receives, before - 1); /* the message of the peer was received */
+    assert_int_equal(net_messages.posted_receives,
+                     before - 1); /* the message of the peer was received */
 }
 
 /* Chunks are short, or as long as possible where all connections are between nodes. */

@@ -215,6 +215,10 @@ void gpuring_engine_abort(const struct gpuring_engine *engine, int status);
 int gpuring_engine_aborted(const struct gpuring_engine *engine);
 void gpuring_engine_freed(const struct gpuring_engine *engine);
 
+/* After gpuring_engine_abort: wait until the network no longer accesses the buffers of the failed
+ * call, but at most 2 s, because a peer may not take part. */
+void gpuring_engine_settle(const struct gpuring_engine *engine);
+
 void gpuring_engine_destroy(struct gpuring_engine *engine); /* NULL is allowed */
 
 /* Publish the operation and this rank's activity on the status pages of all connections, so that
@@ -255,7 +259,8 @@ int gpuring_operation_start(struct gpuring_engine *engine, const struct gpuring_
                             bool driven);
 int gpuring_operation_poll(struct gpuring_engine *engine, const struct gpuring_call *call);
 /* End an operation that has failed. The abort word must have been set before. Waits until no kernel
- * of the operation runs, which takes at most the patience of its work. */
+ * of the operation runs, which takes at most the patience of its work, and until the network is
+ * done with its buffers (gpuring_engine_settle). */
 void gpuring_operation_fail(struct gpuring_engine *engine);
 
 /*

@@ -420,6 +420,7 @@ void gpuring_operation_fail(struct gpuring_engine *engine)
     if (engine->device_ops->kind != GPURING_DEVICE_HOST) {
         (void) engine->device_ops->synchronize(engine->stream);
     }
+    gpuring_engine_settle(engine);
     operation_end(engine, GPURING_ACTIVITY_FAILED);
 }
 

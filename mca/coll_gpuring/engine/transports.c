@@ -2,8 +2,12 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* All transports of an engine; see engine.h. */
 #include "mca/coll_gpuring/engine/engine.h"
+#include "mca/coll_gpuring/util/backoff.h"
+#include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/hash.h"
 #include "mca/coll_gpuring/util/status.h"
+
+#define SETTLE_NS (2 * GPURING_SECOND)
 
 int gpuring_engine_health(const struct gpuring_engine *engine, char *text, size_t size)
 {
@@ -24,6 +28,30 @@ void gpuring_engine_abort(const struct gpuring_engine *engine, int status)
     GPURING_ENGINE_EACH(i, transport, engine)
     {
         gpuring_transport_abort(transport, status);
+    }
+}
+
+static bool all_settled(const struct gpuring_engine *engine, bool late)
+{
+    struct gpuring_transport *transport;
+    bool all = true;
+
+    GPURING_ENGINE_EACH(i, transport, engine)
+    {
+        all = gpuring_transport_settle(transport, late) && all;
+    }
+    return all;
+}
+
+void gpuring_engine_settle(const struct gpuring_engine *engine)
+{
+    uint64_t deadline = gpuring_now_ns() + SETTLE_NS;
+    struct gpuring_backoff pause = {.looks = 0};
+    bool late = false;
+
+    while (!all_settled(engine, late) && !late) {
+        gpuring_backoff(&pause, 0, false);
+        late = gpuring_now_ns() >= deadline;
     }
 }
 

@@ -183,6 +183,12 @@ struct gpuring_net_ops {
      * reached. The peer's link then fails with GPURING_ERR_ABORTED. Does not wait. Gate.
      */
     void (*link_abort)(struct gpuring_net_link *link, int status);
+    /*
+     * The link, or its communicator, has failed. Returns 0 if the net no longer accesses memory
+     * other than the slots, and GPURING_AGAIN if the caller must progress the net and call again.
+     * late: the last call, so post nothing more. Gate. NULL: always 0.
+     */
+    int (*link_settle)(struct gpuring_net_link *link, bool late);
 
     /*
      * Gate. post and credit return 0, GPURING_AGAIN (queue full: call again later) or an error.

@@ -175,6 +175,11 @@ bool gpuring_transport_unsent(struct gpuring_transport *transport)
     return transport->nremote > 0 && gpuring_proxy_unsent(&transport->group);
 }
 
+bool gpuring_transport_settle(struct gpuring_transport *transport, bool late)
+{
+    return transport->nremote == 0 || gpuring_proxy_settle(&transport->group, late);
+}
+
 void gpuring_transport_freed(struct gpuring_transport *transport)
 {
     /* Only these nets hold the communicator. The connections of others may be closed meanwhile. */

@@ -181,6 +181,10 @@ const volatile uint32_t *gpuring_transport_abort_word(const struct gpuring_trans
 /* Stop all ranks that this rank is connected with. They stop their peers in turn. Does not wait. */
 void gpuring_transport_abort(struct gpuring_transport *transport, int status);
 
+/* After gpuring_transport_abort: progress the connections with other nodes once. Returns true if
+ * the network no longer accesses the buffers of the call. late: do not wait for this any longer. */
+bool gpuring_transport_settle(struct gpuring_transport *transport, bool late);
+
 /* Return the number of the connections of the transport: two words, equal on all ranks. */
 const uint64_t *gpuring_transport_id(const struct gpuring_transport *transport);
 

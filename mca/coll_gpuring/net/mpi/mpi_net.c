@@ -28,7 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/coll_gpuring/net/base.h"
+#include "mca/coll_gpuring/net/mpi/mpi_net.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -37,67 +37,10 @@
 #define WINDOW       (2 << 20)
 #define WINDOW_SHORT 2048
 #define POSTED       4 /* receives per protocol of a link, at most */
-#define TAGS         5 /* per end */
-#define TAG_CONTROL  3
-#define TAG_WANTED   4
-#define NETS         8 /* per communicator, at most */
 
 /* The net leaves this tag and those above it to Open MPI: to its constants, and to non-blocking
  * collectives, which count down from about -30. */
 #define HIGHEST_TAG (-1000)
-
-/* The reason for which the sender has given up, in the byte order that AllGather 1 compares. */
-struct control_message {
-    struct gpuring_message message;
-    int32_t status;
-};
-
-/* The messages of one protocol, by step modulo nslots. */
-struct ring {
-    struct gpuring_message *messages;
-    uint64_t started; /* receiving: receives were posted for the steps before it */
-    uint64_t window;  /* sending: bytes of the present window */
-};
-
-struct gpuring_net_link {
-    struct gpuring_net_base_link base;
-    int peer;          /* rank; -1 before the link is connected */
-    int32_t peer_tags; /* index of the peer's tags */
-    bool left;         /* post no further chunks and receives */
-    struct ring ring[GPURING_PROTOCOL_COUNT];
-    struct control_message in, abort;
-    bool any; /* the lane accesses host memory and may want chunks */
-    /* Sending: the empty messages of steps, by step modulo nslots. Receiving: [0] has the chunk
-     * that the lane wants. NULL unless `any`. */
-    struct gpuring_message *wanted;
-    uint64_t want; /* receiving: 1 + the last step whose chunk was wanted */
-};
-
-struct gpuring_net {
-    struct gpuring_net_base base;
-    const struct gpuring_message_ops *messages;
-    struct ompi_communicator_t *comm;
-    int rank, number, lowest_tag;
-    struct gpuring_net_devices devices; /* none: MPI chooses them */
-    uint64_t completed; /* messages; atomic, because MPI completes them in any thread */
-    uint64_t seen;      /* the value of `completed` at the last call of mpi_changed */
-    bool held;          /* MPI may still access a message that was not freed */
-};
-
-static struct gpuring_net *net_of(const struct gpuring_net_link *link)
-{
-    return (struct gpuring_net *) link->base.net;
-}
-
-static int tag_at(const struct gpuring_net *net, int32_t tags, unsigned which)
-{
-    return net->lowest_tag + (tags * TAGS + (int) which) * NETS + net->number;
-}
-
-static int32_t own_tags(const struct gpuring_net_link *link)
-{
-    return (int32_t) (uint32_t) link->base.id; /* the index in the net's table */
-}
 
 static int mpi_open(const struct gpuring_net_config *config, struct gpuring_net **result)
 {
@@ -224,47 +167,6 @@ static int mpi_link_connect(struct gpuring_net_link *link, const void *process_h
     return GPURING_OK;
 }
 
-/* Take the user's memory back from MPI. This fails if the chunk has begun to arrive. */
-static void cancel_wanted(struct gpuring_net_link *link)
-{
-    if (link->any && link->base.direction == GPURING_NET_RECV) {
-        (void) net_of(link)->messages->cancel(&link->wanted[0]);
-    }
-}
-
-static void link_fail(struct gpuring_net_link *link, int status, const char *why)
-{
-    cancel_wanted(link);
-    gpuring_net_base_fail(&link->base, status, "[mpi-failed] MPI messages %s %s: %s",
-                          link->base.direction == GPURING_NET_SEND ? "to" : "from",
-                          link->base.peer_name, why);
-}
-
-/* Start a message to or from the link's peer. Returns 0 or the link's status. */
-static int start(struct gpuring_net_link *link, unsigned which, struct gpuring_message *message)
-{
-    struct gpuring_net *net = net_of(link);
-    int tag = tag_at(net, message->sent ? link->peer_tags : own_tags(link), which);
-
-    message->peer = link->peer;
-    message->completed = &net->completed;
-    if (net->messages->start(net->comm, tag, message) != GPURING_OK) {
-        link_fail(link, GPURING_ERR_NET, "MPI refused a message");
-    }
-    return link->base.status;
-}
-
-/* Return true if the message has completed. If it has failed, the link fails. */
-static bool finished(struct gpuring_net_link *link, struct gpuring_message *message)
-{
-    int status = net_of(link)->messages->finish(message);
-
-    if (status != GPURING_OK && status != GPURING_AGAIN) {
-        link_fail(link, GPURING_ERR_NET, "MPI reported an error");
-    }
-    return status == GPURING_OK;
-}
-
 /* Post the receive on the control tag, and check whether it has completed. A message on this tag
  * ends the connection. */
 static void look_at_control(struct gpuring_net_link *link)
@@ -274,23 +176,24 @@ static void look_at_control(struct gpuring_net_link *link)
 
     if (in->message.request == NULL) {
         in->message = (struct gpuring_message){.data = &in->status, .bytes = sizeof in->status};
-        if (start(link, TAG_CONTROL, &in->message) != GPURING_OK) {
+        if (gpuring_mpi_net_start(link, TAG_CONTROL, &in->message) != GPURING_OK) {
             return;
         }
     }
-    if (!finished(link, &in->message)) {
+    if (!gpuring_mpi_net_finished(link, &in->message)) {
         return;
     }
+    link->ended = true;
     if (in->message.bytes != sizeof in->status) {
-        link_fail(link, GPURING_ERR_PEER,
-                  "the peer sent an impossible message: does it run the same version of "
-                  "coll/gpuring?");
+        gpuring_mpi_net_fail(link, GPURING_ERR_PEER,
+                             "the peer sent an impossible message: does it run the same version of "
+                             "coll/gpuring?");
         return;
     }
     snprintf(why, sizeof why,
              "[peer-gave-up] the peer reported that the communicator failed: %s; see its output",
              gpuring_status_text(in->status));
-    link_fail(link, GPURING_ERR_ABORTED, why);
+    gpuring_mpi_net_fail(link, GPURING_ERR_ABORTED, why);
 }
 
 /* Report the slots that were sent. */
@@ -302,11 +205,11 @@ static void look_at_sends(struct gpuring_net_link *link, unsigned p)
         uint64_t index = count->done % count->memory.nslots;
         struct gpuring_message *message = &link->ring[p].messages[index];
 
-        if (message->request != NULL && !finished(link, message)) {
+        if (message->request != NULL && !gpuring_mpi_net_finished(link, message)) {
             return;
         }
         if (link->any && p == GPURING_PROTOCOL_SIMPLE && link->wanted[index].request != NULL &&
-            !finished(link, &link->wanted[index])) {
+            !gpuring_mpi_net_finished(link, &link->wanted[index])) {
             return;
         }
         gpuring_net_base_done(&link->base, p, count->done);
@@ -330,7 +233,7 @@ static bool post_receives(struct gpuring_net_link *link, unsigned p)
 
         ring->messages[index] = (struct gpuring_message){
             .data = memory->slots + index * memory->slot_bytes, .bytes = memory->slot_bytes};
-        start(link, p, &ring->messages[index]);
+        gpuring_mpi_net_start(link, p, &ring->messages[index]);
     }
     return ring->started > count->done && link->base.status == GPURING_OK;
 }
@@ -350,7 +253,7 @@ static bool post_wanted(struct gpuring_net_link *link)
     }
     link->want = count->done + 1;
     link->wanted[0] = (struct gpuring_message){.data = head->to, .bytes = head->room};
-    return start(link, TAG_WANTED, &link->wanted[0]) == GPURING_OK;
+    return gpuring_mpi_net_start(link, TAG_WANTED, &link->wanted[0]) == GPURING_OK;
 }
 
 /* The message of the next step was received. Return true if it contains its chunk, or if it is
@@ -364,7 +267,7 @@ static bool has_chunk(struct gpuring_net_link *link, const struct gpuring_messag
         return true;
     }
     if (!post_wanted(link) ||
-        (link->wanted[0].request != NULL && !finished(link, &link->wanted[0]))) {
+        (link->wanted[0].request != NULL && !gpuring_mpi_net_finished(link, &link->wanted[0]))) {
         return false;
     }
     *bytes = link->wanted[0].bytes;
@@ -391,7 +294,7 @@ static void look_at_receives(struct gpuring_net_link *link, unsigned p)
         if (wants) {
             (void) post_wanted(link);
         }
-        if (message->request != NULL && !finished(link, message)) {
+        if (message->request != NULL && !gpuring_mpi_net_finished(link, message)) {
             (void) post_receives(link, p);
             return;
         }
@@ -401,9 +304,9 @@ static void look_at_receives(struct gpuring_net_link *link, unsigned p)
             return;
         }
         if (message->bytes > memory->slot_bytes) {
-            link_fail(link, GPURING_ERR_PEER,
-                      "the peer sent more than a slot: does it run the same version of "
-                      "coll/gpuring?");
+            gpuring_mpi_net_fail(link, GPURING_ERR_PEER,
+                                 "the peer sent more than a slot: does it run the same version of "
+                                 "coll/gpuring?");
             return;
         }
         memory->tail->size[index] = bytes < UINT32_MAX ? (uint32_t) bytes : UINT32_MAX;
@@ -449,8 +352,9 @@ static int mpi_post(struct gpuring_net_link *link, enum gpuring_protocol protoco
         return GPURING_AGAIN; /* of an abandoned call, whose buffers the program may have freed */
     }
     if (bytes > memory->slot_bytes || message->request != NULL) {
-        link_fail(link, GPURING_ERR_DATA,
-                  "a chunk is larger than its slot, or has none: the FIFO's memory is corrupt");
+        gpuring_mpi_net_fail(
+            link, GPURING_ERR_DATA,
+            "a chunk is larger than its slot, or has none: the FIFO's memory is corrupt");
         return link->base.status;
     }
     *message = (struct gpuring_message){.sent = true,
@@ -459,30 +363,14 @@ static int mpi_post(struct gpuring_net_link *link, enum gpuring_protocol protoco
                                         .bytes = bytes};
     if (wanted) {
         link->wanted[index] = (struct gpuring_message){.sent = true};
-        (void) start(link, protocol, &link->wanted[index]);
+        (void) gpuring_mpi_net_start(link, protocol, &link->wanted[index]);
     }
     if (link->base.status == GPURING_OK &&
-        start(link, wanted ? TAG_WANTED : (unsigned) protocol, message) == GPURING_OK) {
+        gpuring_mpi_net_start(link, wanted ? TAG_WANTED : (unsigned) protocol, message) ==
+            GPURING_OK) {
         look_at_sends(link, protocol); /* most small sends are complete */
     }
     return link->base.status;
-}
-
-static void mpi_link_abort(struct gpuring_net_link *link, int status)
-{
-    struct control_message *out = &link->abort;
-
-    cancel_wanted(link);
-    link->left = true;
-    if (link->peer < 0 || out->message.request != NULL) {
-        return;
-    }
-    out->status = status;
-    out->message =
-        (struct gpuring_message){.sent = true, .data = &out->status, .bytes = sizeof out->status};
-    if (start(link, TAG_CONTROL, &out->message) == GPURING_OK) {
-        (void) finished(link, &out->message);
-    }
 }
 
 /* Cancel all messages of a link. Returns false if MPI may still use the memory of any. */
@@ -592,7 +480,8 @@ const struct gpuring_net_ops gpuring_net_mpi = {
     .link_whole = mpi_link_withdraw,
     .attach = mpi_attach,
     .link_close = mpi_link_close,
-    .link_abort = mpi_link_abort,
+    .link_abort = gpuring_mpi_net_abort,
+    .link_settle = gpuring_mpi_net_settle,
     .post = mpi_post,
     .look = mpi_look,
     .poll = mpi_poll,

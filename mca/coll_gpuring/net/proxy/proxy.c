@@ -274,6 +274,32 @@ void gpuring_proxy_abort(struct gpuring_net_link *aborted, int status)
     gpuring_proxy_end(group, false);
 }
 
+bool gpuring_proxy_settle(struct gpuring_proxy_group *group, bool late)
+{
+    struct gpuring_proxy *proxy = group->proxy;
+    struct gpuring_net_base_link *link;
+    bool all = true;
+
+    if (proxy == NULL || proxy->pid != getpid()) {
+        return true; /* in a forked child, the connections belong to the parent */
+    }
+    gpuring_gate_enter(proxy->config.gate);
+    GPURING_LIST_EACH(link, &group->links, struct gpuring_net_base_link, node)
+    {
+        const struct gpuring_net_ops *ops = link->net->ops;
+
+        if (ops->link_settle != NULL &&
+            ops->link_settle((struct gpuring_net_link *) link, late) == GPURING_AGAIN) {
+            all = false;
+        }
+    }
+    gpuring_gate_leave(proxy->config.gate);
+    if (!all && proxy->config.progress != NULL) {
+        proxy->config.progress();
+    }
+    return all;
+}
+
 const char *gpuring_proxy_error(const struct gpuring_net_link *link)
 {
     const struct gpuring_net_base_link *base = (const struct gpuring_net_base_link *) link;

@@ -126,6 +126,9 @@ int gpuring_proxy_remove(struct gpuring_proxy_group *group, double seconds);
 /* Abandon a working link and report this to the other end. The caller must still remove the group.
  * Does nothing if the proxy does not have the link. */
 void gpuring_proxy_abort(struct gpuring_net_link *link, int status);
+/* After links were abandoned or have failed, progress the group's links once. Returns true if their
+ * nets no longer access memory other than the slots. late: do not wait for this any longer. */
+bool gpuring_proxy_settle(struct gpuring_proxy_group *group, bool late);
 /* Return the message about a failed link, with host, device, port, status and remedy. It is valid
  * until the link is closed, and empty if `failed` is 0. */
 const char *gpuring_proxy_error(const struct gpuring_net_link *link);
