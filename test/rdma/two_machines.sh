@@ -13,7 +13,7 @@
 for trouble in 'loss 1%' 'delay 1ms 500us duplicate 5% reorder 25% 50%'; do
     # shellcheck disable=SC2086
     tc qdisc add dev eth0 root netem $trouble
-    pairs 200 --timeout 15 --links 2 --slot-bytes 4096 check 10
+    pairs 200 --timeout 17 --links 2 --slot-bytes 4096 check 10
     check "right over a network with $trouble" says '^check: 12 lanes of 10 chunks right'
     before=$(packets)
     run 200 "$MPIRUN" --host vm0,vm1 -n 2 --mca coll_gpuring_verbs_timeout 17 \
