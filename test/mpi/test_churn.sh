@@ -13,7 +13,7 @@ count=${GPURING_CHURN_COUNT:-300}
 echo "# GPURING_CHURN_SEED=$seed GPURING_CHURN_COUNT=$count repeats this run"
 
 duplicates() { # RANKS NODES COUNT TEXT
-    mpi 120 "$1" "n$2" churn -d "$3"
+    mpi 300 "$1" "n$2" churn -d "$3"
     adopt "$1 ranks on $2 nodes, $4"
 }
 
