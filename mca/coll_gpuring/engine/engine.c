@@ -46,14 +46,14 @@ static bool has_doubling(const struct gpuring_engine_config *config)
     return config->input.node != NULL && saves && !config->input.in_order;
 }
 
+#define DOUBLING_STRIPES 8
+
 /* Return the number of stripes of doubling. With verbs, each rank of a node leads one, except on
  * large nodes, because each stripe has a connection from every rank to its leader. Other networks
  * use one stripe, which takes the fewest messages. */
-#define DOUBLING_STRIPES 8
-
 static uint32_t doubling_stripes(const struct gpuring_engine_config *config)
 {
-    int size = (config->select.nranks + config->select.nnodes - 1) / config->select.nnodes;
+    int size = gpuring_select_node_ranks(&config->select);
 
     return !config->one_by_one ? 1 : size < DOUBLING_STRIPES ? (uint32_t) size : DOUBLING_STRIPES;
 }

@@ -180,9 +180,11 @@ static int operation_prepare(struct gpuring_engine *engine, const struct gpuring
     prepared->remote = gpuring_transport_remote(prepared->program->transport);
     prepared->only_remote = gpuring_transport_only_remote(prepared->program->transport);
     work->abort = gpuring_transport_abort_word(prepared->program->transport);
-    prepared->shape = call->shape;
-    return engine->device_ops->kind == GPURING_DEVICE_HOST ? GPURING_OK
-                                                           : place_tables(engine, work);
+    if (engine->device_ops->kind != GPURING_DEVICE_HOST) {
+        status = place_tables(engine, work);
+    }
+    prepared->shape = status == GPURING_OK ? call->shape : 0;
+    return status;
 }
 
 /* Prepare the only stage of a call, or the first one. Then the second one cannot fail. */

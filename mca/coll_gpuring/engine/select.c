@@ -39,8 +39,6 @@ static const uint64_t channel_bytes[GPURING_PROTOCOL_COUNT] = {[GPURING_PROTOCOL
 #define JOINED_BYTES (2 << 10)
 #define HOP_BYTES    (20 << 10)
 #define CHAIN_BYTES  (256 << 10)
-#define FAR_BYTES    (8 << 10)
-#define NEAR_BYTES   (2 << 10)
 #define TREE_RANKS   5 /* with fewer ranks, a tree is at least as deep as a ring is long */
 
 static const struct limits *limits_of(const struct gpuring_select_config *config)
@@ -148,7 +146,8 @@ static bool passes_trees(const struct gpuring_select_config *config, const struc
  * Collectives on blocks cause the same traffic with both algorithms if all ranks reach each other
  * equally well. Between nodes of r ranks, a ring sends each block out of a node once, and an
  * exchange r times. Two-shot takes N - 2 more hops between nodes than an exchange, which cost about
- * as much as FAR_BYTES each, and one in the node, which costs NEAR_BYTES (doc/results/scale.md).
+ * as much as GPURING_SELECT_FAR_BYTES each, and one in the node, which costs
+ * GPURING_SELECT_NEAR_BYTES.
  *
  * Reductions in order have a chain instead of a ring. It carries blocks, and the results of calls
  * with a root, to its end and back. Therefore they use the exchange as far as possible.
@@ -161,9 +160,10 @@ static uint64_t direct_limit(const struct gpuring_select_config *config,
     bool ring = exists(config, request, GPURING_ALGORITHM_RING);
 
     if (gpuring_collective_has_blocks(request->collective)) {
-        return !ring || nodes == n            ? UINT64_MAX
-               : is_nodewise(config, request) ? nodes * ((nodes - 2) * FAR_BYTES + NEAR_BYTES) /
-                                                    ((nodes - 1) * (n / nodes - 1))
+        return !ring || nodes == n ? UINT64_MAX
+               : is_nodewise(config, request)
+                   ? nodes * ((nodes - 2) * GPURING_SELECT_FAR_BYTES + GPURING_SELECT_NEAR_BYTES) /
+                         ((nodes - 1) * (n / nodes - 1))
                : nodes > 1 ? hop * nodes * nodes / (n - nodes)
                            : limit;
     }
@@ -183,9 +183,10 @@ static uint64_t direct_limit(const struct gpuring_select_config *config,
     if (request->collective == GPURING_COLLECTIVE_REDUCE && !ring) {
         return limit;
     }
-    return n == 2                          ? UINT64_MAX
-           : passes_trees(config, request) ? HOP_BYTES / (2 * ((n + nodes - 1) / nodes) - 1)
-                                           : hop;
+    return n == 2 ? UINT64_MAX
+           : passes_trees(config, request)
+               ? HOP_BYTES / (2 * (uint64_t) gpuring_select_node_ranks(config) - 1)
+               : hop;
 }
 
 /*
@@ -516,9 +517,9 @@ static bool is_by_node(const struct request *request, const struct gpuring_selec
 }
 
 /* Return the number of stripes of an allreduce by doubling, or 0 if a call is none. */
-static uint32_t doubling_stripes(const struct gpuring_select_config *config,
-                                 const struct request *request,
-                                 const struct gpuring_selection *choice)
+static uint32_t choose_stripes(const struct gpuring_select_config *config,
+                               const struct request *request,
+                               const struct gpuring_selection *choice)
 {
     return config->doubling && request->collective == GPURING_COLLECTIVE_ALLREDUCE &&
                    choice->algorithm == GPURING_ALGORITHM_DIRECT
@@ -555,7 +556,7 @@ void gpuring_select(const struct gpuring_select_config *config, enum gpuring_col
     choice->set = is_by_node(&request, choice) ? GPURING_SET_NODES : (int) choice->algorithm;
     choice->protocol = choose_protocol(config, choice->set, &rules);
     choice->channels = choose_channels(config, choice, &request);
-    stripes = doubling_stripes(config, &request, choice);
+    stripes = choose_stripes(config, &request, choice);
     if (stripes > 0) {
         choice->set = GPURING_SET_DOUBLING;
         choice->channels = stripes;

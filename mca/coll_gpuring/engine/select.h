@@ -76,6 +76,16 @@ bool gpuring_select_leaves_blocking(const struct gpuring_select_config *config,
 bool gpuring_select_leaves_persistent(const struct gpuring_select_config *config,
                                       enum gpuring_collective collective, uint64_t all);
 
+/* Bytes that take as long as a hop on hosts, in the model of doc/results/scale.md. */
+#define GPURING_SELECT_FAR_BYTES  (8 << 10) /* between nodes */
+#define GPURING_SELECT_NEAR_BYTES (2 << 10) /* in a node */
+
+/* Return the number of ranks of the largest node if ranks are spread evenly. */
+static inline int gpuring_select_node_ranks(const struct gpuring_select_config *config)
+{
+    return (config->nranks + config->nnodes - 1) / config->nnodes;
+}
+
 /* Return the largest size of an allreduce by doubling (select_doubling.c). nodewise: the other
  * algorithm is two-shot between nodes. */
 uint64_t gpuring_select_doubling_limit(const struct gpuring_select_config *config, bool nodewise);

@@ -4,8 +4,6 @@
 #include "mca/coll_gpuring/engine/select.h"
 
 /* In bytes, from the model of doc/results/scale.md. */
-#define FAR_BYTES    (8 << 10)  /* that take as long as a hop between nodes */
-#define NEAR_BYTES   (2 << 10)  /* .. as a hop in a node */
 #define STRIPE_BYTES (1 << 10)  /* for which another stripe is worthwhile */
 #define MOST_STRIPES 3          /* with more stripes, the limit does not increase */
 #define LEAST_BYTES  (16 << 10) /* limit between any nodes */
@@ -27,12 +25,6 @@ static uint64_t min_of(uint64_t a, uint64_t b)
 static uint64_t most_stripes(const struct gpuring_select_config *config)
 {
     return config->offloads ? config->channels[GPURING_SET_DOUBLING] : 1;
-}
-
-/* Return the number of ranks of the largest node if ranks are spread evenly. */
-static uint64_t ranks_of_node(const struct gpuring_select_config *config)
-{
-    return (uint64_t) ((config->nranks + config->nnodes - 1) / config->nnodes);
 }
 
 /* Return the number of hops between nodes. In each of them, a node sends at most one vector. */
@@ -57,9 +49,10 @@ uint64_t gpuring_select_doubling_limit(const struct gpuring_select_config *confi
 
     if (stripes <= 1) {
         return (uint64_t) (config->any_memory ? LEADER_BYTES_BY_MPI : LEADER_BYTES) /
-               (1 + ranks_of_node(config));
+               (1 + (uint64_t) gpuring_select_node_ranks(config));
     }
-    limit = nodewise ? saved * FAR_BYTES * min_of(stripes, MOST_STRIPES) / hops : UNEQUAL_BYTES;
+    limit = nodewise ? saved * GPURING_SELECT_FAR_BYTES * min_of(stripes, MOST_STRIPES) / hops
+                     : UNEQUAL_BYTES;
     return limit > LEAST_BYTES ? limit : LEAST_BYTES;
 }
 
@@ -67,12 +60,13 @@ uint64_t gpuring_select_doubling_limit(const struct gpuring_select_config *confi
  * takes two more hops in the node. */
 uint32_t gpuring_select_stripes(const struct gpuring_select_config *config, uint64_t bytes)
 {
-    uint64_t r = ranks_of_node(config), hops = count_hops(config);
+    uint64_t r = (uint64_t) gpuring_select_node_ranks(config), hops = count_hops(config);
     uint64_t sent = r * r * ((uint64_t) config->nnodes - 1); /* with direct_first, r > 1 */
     uint64_t stripes = min_of(bytes / STRIPE_BYTES, most_stripes(config));
 
     if (config->direct_first &&
-        bytes <= ((hops - 1) * FAR_BYTES + 2 * NEAR_BYTES) / (sent - hops)) {
+        bytes <= ((hops - 1) * GPURING_SELECT_FAR_BYTES + 2 * GPURING_SELECT_NEAR_BYTES) /
+                     (sent - hops)) {
         return 0;
     }
     return stripes > 0 ? (uint32_t) stripes : 1;
