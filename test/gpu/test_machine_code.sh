@@ -42,7 +42,8 @@ for cubin in "$top_builddir"/kernels/kernels.sm_*.cubin; do
     name=${cubin##*/kernels.}
     case $name in sm_12*) may=_any_ ;; *) may=none ;; esac
     python3 "$tool" "$cubin" >"$work/all"
-    [ -s "$work/all" ] && ! awk -v may=$may '$7 > 0 && $1 !~ may' "$work/all" | tee "$work/out" | grep -q .
+    awk -v may=$may '$7 > 0 && $1 !~ may' "$work/all" >"$work/out"
+    [ -s "$work/all" ] && [ ! -s "$work/out" ]
     verdict $? $number "no kernel in $name accesses local memory"
 done
 echo "1..$number"
