@@ -78,7 +78,8 @@ kernel_headers = kernels/executor.h kernels/image.h kernels/kernels.h kernels/mo
 
 # nvcc compiles CUDA to PTX in one to four minutes, and PTX to the machine code of an architecture in one
 # minute. Each file has a separate rule, so that make -j compiles several at the same time. fatbinary combines
-# the files like nvcc -fatbin.
+# the files like nvcc -fatbin. Several architectures share PTX, so the kernels may compare __CUDA_ARCH__ only
+# with the limits in config/gpuring_cuda.m4.
 if GPURING_HAVE_CUDA
 kernels/kernels.compute_%.ptx: $(kernel_sources) $(kernel_headers)
 	@$(MKDIR_P) kernels
