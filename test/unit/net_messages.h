@@ -25,6 +25,8 @@ extern struct net_messages {
 
 extern const struct gpuring_message_ops net_messages_ops;
 
+/* Let MPI complete all messages, as it does when a peer is lost. */
+void net_messages_complete(void);
 /* Forget all messages. */
 void net_messages_reset(void);
 

@@ -386,7 +386,9 @@ static void settle_both(void)
     }
     assert_true(all);
     assert_int_equal(net_messages.posted_receives, 0);
-    assert_false(gpuring_net_mpi.link_holds(ranks[0].end.link));
+    for (int i = 0; i < 2; i++) {
+        assert_false(gpuring_net_mpi.link_holds(ranks[i].end.link));
+    }
     assert_int_equal(arrived(), 0); /* for no lane */
 }
 
@@ -441,6 +443,9 @@ TEST_WITH(connect_ranks, close_ranks, test_settle_late)
     put_long(chunk);
     assert_int_equal(net_messages.posted_receives, 1);
     assert_false(settle(0, true));
+    assert_true(gpuring_net_mpi.link_holds(ranks[0].end.link));
+    net_messages_complete();
+    assert_true(settle(0, true));
 }
 
 /* Protocols that no operation uses have no receives. */

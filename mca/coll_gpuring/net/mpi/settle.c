@@ -18,6 +18,12 @@
 #include "mca/coll_gpuring/net/mpi/mpi_net.h"
 #include "mca/coll_gpuring/util/status.h"
 
+/* Return true if the message is complete, or has failed. */
+static bool has_ended(struct gpuring_net_link *link, struct gpuring_message *message)
+{
+    return message->request == NULL || net_of(link)->messages->finish(message) != GPURING_AGAIN;
+}
+
 void gpuring_mpi_net_abort(struct gpuring_net_link *link, int status)
 {
     struct control_message *out = &link->abort;
@@ -30,15 +36,8 @@ void gpuring_mpi_net_abort(struct gpuring_net_link *link, int status)
     out->status = status;
     out->message =
         (struct gpuring_message){.sent = true, .data = &out->status, .bytes = sizeof out->status};
-    if (gpuring_mpi_net_start(link, TAG_CONTROL, &out->message) == GPURING_OK) {
-        (void) gpuring_mpi_net_finished(link, &out->message);
-    }
-}
-
-/* Return true if the message is complete, or has failed. */
-static bool has_ended(struct gpuring_net_link *link, struct gpuring_message *message)
-{
-    return message->request == NULL || net_of(link)->messages->finish(message) != GPURING_AGAIN;
+    (void) gpuring_mpi_net_start(link, TAG_CONTROL, &out->message);
+    (void) has_ended(link, &out->message);
 }
 
 static bool sends_ended(struct gpuring_net_link *link)
