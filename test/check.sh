@@ -8,6 +8,7 @@
 #
 # Default stages: gcc clang install address thread fuzz lint mutation openmpi5. Stages on request:
 #
+#   kernels     the kernels for all architectures of a default build, and their machine code
 #   debian13    all tests in a root file system of Debian 13; openmpi5 runs some of them there
 #   testing     all tests in a root file system of Debian testing
 #   cuda12      the kernels and their tests with the CUDA toolkit of Debian 13 (downloads 2 GB)
@@ -124,11 +125,27 @@ count_tap() {
     [ "$status" -eq 0 ] && grep -q '^1\.\.[1-9]' "$out" || bad "$1 did not run to its end"
 }
 
+# Print the compute capabilities that stage gcc compiles kernels for: 8.0 and 9.0, which share PTX, and 10.0.
+# The others of a default build would double the time. The stage kernels compiles all of them.
+some_architectures() {
+    [ -z "${GPURING_CUDA_ARCH-}" ] || { echo "$GPURING_CUDA_ARCH" && return; }
+    known=$(PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin "${NVCC:-nvcc}" --list-gpu-code 2>/dev/null)
+    for architecture in 80 90 100; do
+        ! echo "$known" | grep -qx "sm_$architecture" || printf '%s,' "$architecture"
+    done | sed 's/,$//'
+}
+
 stage_gcc() {
-    configured gcc all CC=gcc --enable-werror ${GPURING_CUDA_ARCH:+--with-cuda-arch="$GPURING_CUDA_ARCH"} &&
+    architectures=$(some_architectures)
+    configured gcc all CC=gcc --enable-werror ${architectures:+--with-cuda-arch="$architectures"} &&
         suite gcc "gcc: all tests" check $((jobs + 1)) # some wait for timeouts
     grep -q '^  CUDA  *no' "$base/gcc-configure.log" 2>/dev/null &&
         skip "kernels for GPUs are not compiled: there is no nvcc on this machine"
+}
+
+stage_kernels() {
+    configured kernels kernels/kernels.fatbin CC=gcc --with-cuda &&
+        suite kernels "kernels: machine code of all architectures" check-machine-code
 }
 
 stage_clang() {
@@ -295,7 +312,7 @@ esac
 step autogen "autogen.sh" ./autogen.sh && for stage in $stages; do
     begun=$(date +%s)
     case $stage in
-    gcc | clang | address | thread | fuzz | lint | mutation | install | openmpi5 | debian13 | cuda12 | testing | packages)
+    gcc | kernels | clang | address | thread | fuzz | lint | mutation | install | openmpi5 | debian13 | cuda12 | testing | packages)
         "stage_$stage"
         ;;
     cuda-aware) stage_cuda_aware ;;

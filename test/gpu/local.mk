@@ -11,6 +11,13 @@ EXTRA_DIST += test/gpu/packages.txt test/gpu/python_arrays.py test/gpu/run.sh te
     test/gpu/test_gpu_ptx.sh test/gpu/test_machine_code.sh
 if GPURING_HAVE_CUDA
 TESTS += test/gpu/test_gpu_suite.sh test/gpu/test_gpu_ptx.sh test/gpu/test_machine_code.sh
+
+# A part of `make check`, for the stage kernels of test/check.sh, which builds nothing else.
+.PHONY: check-machine-code
+check-machine-code: kernels/kernels.fatbin
+	$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS=test/gpu/test_machine_code.sh check_PROGRAMS= \
+	    check_LTLIBRARIES=
+
 check_PROGRAMS += test/gpu/gpu_lanes test/gpu/gpu_bench test/gpu/gpu_allreduce \
     test/gpu/gpu_lines test/gpu/gpu_messages
 test_gpu_gpu_lanes_SOURCES = test/gpu/gpu_lanes.c test/unit/collective_calls.c \
