@@ -85,9 +85,7 @@ tab=$(printf '\t')
 verdict "no left-overs, no tabs in C, no unbounded string functions in the product"
 
 if command -v clang-format >/dev/null 2>&1; then
-    files '\.(c|h|cu)$' | while IFS= read -r file; do
-        clang-format --dry-run -Werror "$file" >/dev/null 2>&1 || echo "$file"
-    done >"$found"
+    files '\.(c|h|cu)$' | xargs -P "$(nproc)" -n 16 clang-format --dry-run -Werror >"$found" 2>&1
     verdict "clang-format has nothing to change"
 else
     skip "clang-format is not installed" "clang-format has nothing to change"
@@ -105,9 +103,8 @@ fi
 verdict "no two headers declare one tag, no two files have one name, and no two functions one word as their name"
 
 if command -v shellcheck >/dev/null 2>&1; then
-    files '\.sh$|^\.ci/run$|^debian/tests/(allreduce|versions)$|^test/rdma/(run|prepare|on-host)$' | while IFS= read -r script; do
-        shellcheck -x -S warning -f gcc "$script"
-    done >"$found"
+    files '\.sh$|^\.ci/run$|^debian/tests/(allreduce|versions)$|^test/rdma/(run|prepare|on-host)$' |
+        xargs -P "$(nproc)" -n 4 shellcheck -x -S warning -f gcc >"$found" 2>&1
     verdict "shellcheck has no warning"
 else
     skip "shellcheck is not installed" "shellcheck has no warning"
@@ -160,10 +157,10 @@ verdict "README has at most 200 lines, and the distribution all of doc/"
 {
     files '^test/.*\.sh$' | xargs grep -ohE '\\\[[a-z][a-z0-9-]+\\\]'
     files '^test/.*\.[ch]$' | xargs grep -ohE '"\[[a-z][a-z0-9-]+\]'
-} | tr -d '"[\\]' | sort -u | while IFS= read -r code; do
-    files '^(mca|kernels|tools|test/(standin|unit/net_mock))' | xargs grep -qF "[$code]" ||
-        echo "tests look for [$code], with which no message begins"
-done >"$found"
+} | tr -d '"[\\]' | sort -u >"$found.names"
+files '^(mca|kernels|tools|test/(standin|unit/net_mock))' | xargs grep -ohE '\[[a-z][a-z0-9-]+\]' |
+    tr -d '[]' | sort -u | comm -23 "$found.names" - |
+    sed 's/.*/tests look for [&], with which no message begins/' >"$found"
 verdict "the codes that tests look for are those of messages"
 
 # Users search the page of symptoms for the code of an error or warning.
