@@ -70,7 +70,6 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/transport/tables.c \
     mca/coll_gpuring/transport/transport.c \
     mca/coll_gpuring/transport/transport.h \
-    mca/coll_gpuring/transport/reports.c \
     mca/coll_gpuring/transport/votes.c
 
 # net; the libraries of verbs and UCX are loaded at run time, only their headers are needed here
@@ -149,8 +148,6 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/reason.c \
     mca/coll_gpuring/reason.h \
     mca/coll_gpuring/serve/decide.h \
-    mca/coll_gpuring/serve/persistent_order.c \
-    mca/coll_gpuring/serve/persistent_order.h \
     mca/coll_gpuring/serve/queue.c \
     mca/coll_gpuring/serve/queue.h \
     mca/coll_gpuring/serve/verify.c \
@@ -242,6 +239,8 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/serve/progress.c \
     mca/coll_gpuring/serve/serve.c \
     mca/coll_gpuring/serve/serve.h \
+    mca/coll_gpuring/serve/tracks.c \
+    mca/coll_gpuring/serve/tracks.h \
     mca/coll_gpuring/serve/watchdog.c \
     mca/coll_gpuring/stage/buffers.c \
     mca/coll_gpuring/stage/buffers.h \

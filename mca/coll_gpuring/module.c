@@ -51,14 +51,16 @@ static void module_destruct(mca_coll_gpuring_module_t *module)
 }
 
 /*
- * Release what a failed module owns when its communicator has been freed. Ranks may have failed
- * while they exchanged messages. Receives that were posted hold the communicator, so its destructor
- * would never be called, and messages that arrive later would be delivered to the next communicator
- * with the same number. Therefore retain the communicator, so that its number is not used again.
+ * Release what a module owns when it or one of its tracks has failed, and its communicator has been
+ * freed. Ranks may have failed while they exchanged messages. Receives that were posted hold the
+ * communicator, so its destructor would never be called, and messages that arrive later would be
+ * delivered to the next communicator with the same number. Therefore retain the communicator, so
+ * that its number is not used again.
  */
 static void module_abandon(mca_coll_gpuring_module_t *module)
 {
-    if (!module->released && module->state == GPURING_STATE_FAILED && gpuring_serve_idle(module)) {
+    if (!module->released && gpuring_serve_idle(module) &&
+        (module->state == GPURING_STATE_FAILED || gpuring_tracks_failed(&module->serve->tracks))) {
         OBJ_RETAIN(module->comm);
         module_release(module);
     }
@@ -67,9 +69,8 @@ static void module_abandon(mca_coll_gpuring_module_t *module)
 OBJ_CLASS_INSTANCE(mca_coll_gpuring_module_t, mca_coll_base_module_t, module_construct,
                    module_destruct);
 
-void gpuring_module_freed(void *self)
+static void note_freed(mca_coll_gpuring_module_t *module)
 {
-    mca_coll_gpuring_module_t *module = self;
     struct gpuring_engine *engine;
 
     /* Partner: complete() in wireup/wireup.c. Either this thread sees the engine, or the thread in
@@ -78,6 +79,18 @@ void gpuring_module_freed(void *self)
     engine = __atomic_load_n(&module->engine, __ATOMIC_SEQ_CST);
     if (engine != NULL) {
         gpuring_engine_freed(engine);
+    }
+}
+
+void gpuring_module_freed(void *self)
+{
+    mca_coll_gpuring_module_t *module = self;
+
+    note_freed(module);
+    for (int i = 0; i < GPURING_TRACKS; i++) {
+        if (module->serve->tracks.all[i] != NULL) {
+            note_freed(module->serve->tracks.all[i]);
+        }
     }
     gpuring_module_leave(module);
 }
@@ -168,6 +181,8 @@ static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator
     return OMPI_SUCCESS;
 }
 
+static mca_coll_gpuring_module_t *track_new(mca_coll_gpuring_module_t *owner);
+
 /* Create a module. serves: it serves collectives. Return NULL if memory is exhausted. */
 static mca_coll_gpuring_module_t *module_new(struct ompi_communicator_t *comm, bool serves)
 {
@@ -177,10 +192,12 @@ static mca_coll_gpuring_module_t *module_new(struct ompi_communicator_t *comm, b
         return NULL;
     }
     module->comm = comm;
+    module->owner = module;
     module->rank = ompi_comm_rank(comm);
     module->nranks = ompi_comm_size(comm);
     module->users = 1;
     module->abandon = module_abandon;
+    module->add_track = track_new;
     module->super.coll_module_enable = module_enable;
     module->super.coll_module_disable = module_disable;
     if (serves && gpuring_serve_open(module) != GPURING_OK) {
@@ -188,6 +205,16 @@ static mca_coll_gpuring_module_t *module_new(struct ompi_communicator_t *comm, b
         return NULL;
     }
     return module;
+}
+
+static mca_coll_gpuring_module_t *track_new(mca_coll_gpuring_module_t *owner)
+{
+    mca_coll_gpuring_module_t *track = module_new(owner->comm, true);
+
+    if (track != NULL) {
+        track->owner = owner;
+    }
+    return track;
 }
 
 /* Return true if the component of this module forwards the calls that it has replaced to the

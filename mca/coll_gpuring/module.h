@@ -68,6 +68,8 @@ struct gpuring_staging {
 struct mca_coll_gpuring_module_t {
     mca_coll_base_module_t super;
     struct ompi_communicator_t *comm;
+    struct mca_coll_gpuring_module_t *owner; /* of a track (serve/tracks.h); otherwise the module
+                                                itself */
     int rank, nranks;
     enum gpuring_state state; /* changed by the thread that progresses the queue */
     int failure;              /* in state FAILED: the gpuring_status that calls return */
@@ -91,6 +93,8 @@ struct mca_coll_gpuring_module_t {
     struct gpuring_agree agree;
     struct gpuring_staging staging;
     void (*abandon)(struct mca_coll_gpuring_module_t *module); /* see gpuring_module_leave */
+    /* Create a track. Returns NULL if memory is exhausted. */
+    struct mca_coll_gpuring_module_t *(*add_track)(struct mca_coll_gpuring_module_t *owner);
     struct gpuring_stream_state *stream; /* calls in a stream of the application; the engine then
                                             runs no other calls. NULL if there are none */
 };
@@ -101,16 +105,16 @@ OBJ_CLASS_DECLARATION(mca_coll_gpuring_module_t);
 mca_coll_base_module_t *mca_coll_gpuring_comm_query(struct ompi_communicator_t *comm,
                                                     int *priority);
 
-/* Let MPI_Comm_free call gpuring_module_freed with the module. Called before anything that may wire
- * up the communicator, in a call of the program, because the program may free the communicator
- * before the wire-up starts. */
+/* Let MPI_Comm_free call gpuring_module_freed with the module's owner. Called before anything that
+ * may wire up the communicator, in a call of the program, because the program may free the
+ * communicator before the wire-up starts. */
 void gpuring_module_watch_free(mca_coll_gpuring_module_t *module);
 void gpuring_module_freed(void *module);
 
 /*
- * Two may use the resources of a module: the program until it frees the communicator, and a thread
- * that advances its queue (serve/progress.c). The one that leaves last releases the resources of a
- * failed module. Atomic.
+ * Two may use the resources of a module and its tracks: the program until it frees the
+ * communicator, and a thread that advances one of their queues (serve/progress.c). The one that
+ * leaves last releases the resources of a failed module. Atomic.
  */
 static inline void gpuring_module_enter(mca_coll_gpuring_module_t *module)
 {

@@ -6,6 +6,7 @@
 
 #include "mca/coll_gpuring/engine/engine.h"
 #include "mca/coll_gpuring/module.h"
+#include "mca/coll_gpuring/oob/oob.h"
 #include "mca/coll_gpuring/util/status.h"
 
 void gpuring_module_fail(mca_coll_gpuring_module_t *module, int status)
@@ -34,15 +35,22 @@ void gpuring_module_text(const mca_coll_gpuring_module_t *module, char *text, si
 {
     const char *name = module->comm->c_name;
 
-    snprintf(text, size, "communicator %s%s%u%s, rank %d of %d", name, name[0] != '\0' ? " (" : "",
-             GPURING_COMM_ID(module->comm), name[0] != '\0' ? ")" : "", module->rank,
-             module->nranks);
+    int track = module->oob != NULL ? module->oob->track : 0;
+    int used = snprintf(text, size, "communicator %s%s%u%s, ", name, name[0] != '\0' ? " (" : "",
+                        GPURING_COMM_ID(module->comm), name[0] != '\0' ? ")" : "");
+
+    if (track > 0) {
+        used += snprintf(text + used, size - (size_t) used, "persistent call %d, ", track);
+    }
+    snprintf(text + used, size - (size_t) used, "rank %d of %d", module->rank, module->nranks);
 }
 
 void gpuring_module_watch_free(mca_coll_gpuring_module_t *module)
 {
-    if (!module->watches) {
-        module->watches = true;
-        gpuring_compat_on_free(module->comm, module);
+    mca_coll_gpuring_module_t *owner = module->owner;
+
+    if (!owner->watches) {
+        owner->watches = true;
+        gpuring_compat_on_free(owner->comm, owner);
     }
 }

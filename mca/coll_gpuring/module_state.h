@@ -34,7 +34,8 @@ enum gpuring_state {
  * return the reason of the rank that aborted first. */
 void gpuring_module_fail(struct mca_coll_gpuring_module_t *module, int status);
 
-/* Write "communicator MPI_COMM_WORLD (0), rank 2 of 4". */
+/* Write "communicator MPI_COMM_WORLD (0), rank 2 of 4". Of a track: "communicator MPI_COMM_WORLD
+ * (0), persistent call 1, rank 2 of 4". There must be room for 128 characters. */
 void gpuring_module_text(const struct mca_coll_gpuring_module_t *module, char *text, size_t size);
 
 #endif

@@ -26,6 +26,9 @@
                "coll_gpuring_agree_size is 0, or coll_gpuring_algorithm is previous")             \
     X(EARLY, "[early] it is one of the first small calls of a communicator "                      \
              "(coll_gpuring_connect_after)")                                                      \
+    X(TRACKS,                                                                                     \
+      "[many-persistent] the communicator has as many persistent calls as can be served, or a "   \
+      "rank has no memory for another one")                                                       \
     X(SMALL, "[small] staging a call with a root of this size is faster than serving it, or "     \
              "than an agreement between nodes (coll_gpuring_agree_size)")
 

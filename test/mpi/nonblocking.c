@@ -7,6 +7,7 @@
  *   nonblocking          on host memory, persistent calls with a root are left to another component
  *   nonblocking eager    and short blocking calls, too, as between two nodes of one rank each
  *   nonblocking all      no calls are left
+ *   nonblocking few      only few persistent calls, because the stand-in driver may be slow
  */
 #include "sums.h"
 
@@ -336,6 +337,70 @@ static void copy_between_groups(void)
     harness_free(receive);
 }
 
+#define SERVED 32 /* persistent calls of a communicator, at most */
+#define MORE   2
+
+/* Start all operations, each rank in a different order, and return true if the results are right.
+ */
+static bool all_are_right(struct sum *sums, int count, int seed)
+{
+    bool good = true;
+
+    for (int i = 0; i < count; i++) {
+        sum_write(&sums[i], seed + i);
+    }
+    for (int i = 0; i < count; i++) {
+        int at = (harness_rank % 2 == 0 ? i : count - 1 - i) + harness_rank;
+
+        good = MPI_Start(&sums[at % count].request) == MPI_SUCCESS && good;
+    }
+    for (int i = 0; i < count; i++) {
+        good = MPI_Wait(&sums[i].request, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
+               sum_right(&sums[i]) && good;
+    }
+    return good;
+}
+
+/* Create more persistent operations than can be served. The ranks free them at different times, and
+ * a new one is served only if there are connections that no rank uses. */
+static void persistent_and_more(MPI_Comm comm)
+{
+    struct sum sums[SERVED + MORE];
+    long long calls[4];
+    bool good = true;
+
+    for (int i = 0; i < SERVED + MORE; i++) {
+        sums[i] = sum_new(counts[i % 3], i, false, comm);
+        good = sum_start(&sums[i], PERSISTENT) == MPI_SUCCESS && good;
+    }
+    calls[0] = harness_pvar("coll_gpuring_calls");
+    for (int round = 0; round < 3; round++) {
+        good = all_are_right(sums, SERVED + MORE, 100 * round) && good;
+    }
+    calls[1] = harness_pvar("coll_gpuring_calls");
+    /* No rank frees both of the first two operations, and no two neighbours the same one. */
+    good = MPI_Request_free(&sums[harness_rank % 2].request) == MPI_SUCCESS &&
+           MPI_Request_free(&sums[SERVED].request) == MPI_SUCCESS &&
+           sum_start(&sums[SERVED], PERSISTENT) == MPI_SUCCESS &&
+           all_are_right(sums + 2, SERVED + MORE - 2, 7) && good;
+    calls[2] = harness_pvar("coll_gpuring_calls");
+    good = MPI_Request_free(&sums[1 - harness_rank % 2].request) == MPI_SUCCESS && good;
+    for (int i = 0; i < 2; i++) {
+        good = sum_start(&sums[i], PERSISTENT) == MPI_SUCCESS && good;
+    }
+    good = all_are_right(sums, SERVED + MORE, 9) && good;
+    calls[3] = harness_pvar("coll_gpuring_calls");
+    for (int i = SERVED + MORE - 1; i >= 0; i--) {
+        good = MPI_Request_free(&sums[i].request) == MPI_SUCCESS && good;
+        sum_free(&sums[i]);
+    }
+    harness_check(good && ((calls[1] - calls[0] == 3 * SERVED &&
+                            calls[2] - calls[1] == SERVED - 2 && calls[3] - calls[2] == SERVED) ||
+                           !harness_have_component()),
+                  "%d of %d persistent operations are served: %lld, %lld, %lld", SERVED,
+                  SERVED + MORE, calls[1] - calls[0], calls[2] - calls[1], calls[3] - calls[2]);
+}
+
 #define SHORT_BLOCKING 20 /* number of short blocking calls in main */
 
 int main(int argc, char **argv)
@@ -368,6 +433,9 @@ int main(int argc, char **argv)
     if (!harness_on_gpu() && harness_size > 1) {
         persistent_with_a_root(comms[2], all);
         forms_with_a_root(comms[2], eager);
+    }
+    if (harness_size > 1 && strcmp(mode, "few") != 0) {
+        persistent_and_more(comms[0]);
     }
     copy_made_amid_calls(comms[1]);
     if (harness_size > 1) {

@@ -22,7 +22,7 @@ adopt_as_one "2 ranks on one GPU: every 17th combination, counts $small"
 use_gpus 2
 guarded mpi 120 2 n2 matrix -n 1,1000,30001 -f 20 -s
 adopt_as_one "2 ranks on 2 nodes: every 20th combination"
-guarded mpi 120 3 nonblocking
+guarded mpi 120 3 nonblocking few
 adopt_as_one "3 ranks on 2 GPUs: non-blocking and persistent"
 
 use_gpus 1

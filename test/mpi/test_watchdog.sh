@@ -42,7 +42,7 @@ unset OMPI_MCA_coll_gpuring_direct_ranks
 
 OMPI_MCA_coll_gpuring_timeout=2 mpi 60 3 lost_rank start
 check "a late start: the message says what is awaited" \
-    says 'MPI_Allreduce, before it starts.* for rank 2 to start a call'
+    says 'persistent call 1, rank .* MPI_Allreduce, operation 2 .* for data from rank 2'
 adopt "a rank that starts a persistent call late"
 
 # Without a timeout a late rank is no error.

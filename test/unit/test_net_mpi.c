@@ -212,7 +212,7 @@ TEST_WITH(connect_ranks, close_ranks, test_freed)
     assert_int_equal(net_messages.posted_receives, 0);
     for (int rank = 0; rank < 2; rank++) {
         assert_true(gpuring_net_mpi.link_whole(ranks[rank].end.link));
-        gpuring_net_mpi.attach(ranks[rank].net, &next[rank]);
+        gpuring_net_mpi.attach(ranks[rank].net, &next[rank], 1);
         gpuring_proxy_reused(&ranks[rank].end.group);
     }
     put(3 * NSLOTS + 1, 16);

@@ -298,50 +298,6 @@ TEST(votes_stay_until_all_know_the_result)
 
 /* ---- Reports ---- */
 
-#define ROUNDS 1000
-
-/* No rank waits for another between the rounds, so some ranks are ahead of others by a round. */
-static void reports_body(int rank, int nranks, struct exchange *exchange)
-{
-    const uint32_t *reports[MAX_RANKS];
-    struct rank self;
-
-    rank_create(&self, rank, nranks);
-    REQUIRE(rank_connect(&self, rank, exchange) == GPURING_OK);
-    for (uint32_t round = 1; round < ROUNDS; round++) {
-        uint32_t *words = gpuring_transport_report_begin(self.transport);
-
-        for (uint32_t i = 0; i < GPURING_REPORT_WORDS; i++) {
-            words[i] = round * 1000 + (uint32_t) rank * 100 + i;
-        }
-        if (round % 100 == 0) { /* the last rank to report is always waited for */
-            pthread_barrier_wait(&exchange->barrier);
-            if (rank != SLOW) {
-                gpuring_transport_report_publish(self.transport);
-                REQUIRE(gpuring_transport_report_poll(self.transport, reports) >= 0);
-            }
-            pthread_barrier_wait(&exchange->barrier);
-        }
-        if (round % 100 != 0 || rank == SLOW) {
-            gpuring_transport_report_publish(self.transport);
-        }
-        while (gpuring_transport_report_poll(self.transport, reports) >= 0) {
-            sched_yield();
-        }
-        for (int r = 0; r < nranks; r++) {
-            for (uint32_t i = 0; i < GPURING_REPORT_WORDS; i++) {
-                REQUIRE(reports[r][i] == round * 1000 + (uint32_t) r * 100 + i);
-            }
-        }
-    }
-    rank_destroy(&self);
-}
-
-TEST(reports_of_a_round_stay_until_all_have_them)
-{
-    in_ranks(3, reports_body);
-}
-
 /* If rank 1 announces garbage, rank 0 must refuse it and must not crash. */
 static void garbage_body(int rank, int nranks, struct exchange *exchange)
 {

@@ -24,8 +24,8 @@ static int request_free(ompi_request_t **request)
     queued_request_t *self = (queued_request_t *) *request;
 
     if ((*request)->req_persistent && REQUEST_COMPLETE(*request)) {
-        gpuring_persistent_free(&self->item.module->serve->queue);
         gpuring_call_release(&self->item.call);
+        gpuring_track_leave(self->item.module);
     }
     return gpuring_request_free(request);
 }
@@ -176,16 +176,23 @@ static int nonblocking_call(const struct gpuring_description *d, struct gpuring_
     return request_started(d, call, pending, status, request);
 }
 
+/* Make the request of a persistent call that has a track. */
 static int persistent_call(const struct gpuring_description *d, struct gpuring_call *call,
-                           ompi_request_t **request)
+                           mca_coll_gpuring_module_t *track, ompi_request_t **request)
 {
     queued_request_t *self = queued_create(d, GPURING_STARTED, call);
 
     if (self == NULL) {
+        gpuring_track_leave(track);
         gpuring_call_release(call);
         return MPI_ERR_NO_MEM;
     }
-    self->item.persistent = gpuring_persistent_make(&d->module->serve->queue);
+    self->item.module = track;
+    self->item.call.selected = false;        /* the track has its own connections */
+    if (d->what == GPURING_STAGED_barrier) { /* barriers on different tracks run at the same time */
+        self->item.call.output = &track->serve->barrier_byte;
+        self->item.call.input = self->item.call.output;
+    }
     *request = queued_base(self);
     return MPI_SUCCESS;
 }
@@ -211,15 +218,19 @@ int gpuring_call_delegate(struct gpuring_description *d, enum gpuring_reason rea
                                           : gpuring_stage_request(d, request);
 }
 
-/* Wait until this rank knows whether a persistent call can be served. Sets *reason to NONE, or to
- * the reason that it cannot. Returns a gpuring_status. */
+/* Wait until this rank knows whether a persistent call can be served, and get a track for it. Sets
+ * *reason to NONE, or to the reason that it cannot. Returns a gpuring_status. */
 static int decide_persistent(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
-                             const struct gpuring_pending *pending, enum gpuring_reason *reason)
+                             struct gpuring_pending *pending, enum gpuring_reason *reason,
+                             mca_coll_gpuring_module_t **track)
 {
     int status = gpuring_progress_call(module, call, pending, GPURING_PERSISTENT, reason);
 
-    module->agree.connected |= *reason == GPURING_REASON_NONE && status == GPURING_OK;
-    return status;
+    if (*reason != GPURING_REASON_NONE || status != GPURING_OK) {
+        return status;
+    }
+    module->agree.connected = true;
+    return gpuring_track_take(module, call, track, reason);
 }
 
 /* Return true if Open MPI itself may have made this non-blocking call. Such calls have no place in
@@ -245,6 +256,7 @@ static int call_request(struct gpuring_description *d, ompi_request_t **request)
     enum gpuring_reason reason =
         gpuring_eligible_any() ? GPURING_REASON_UNKNOWN : GPURING_REASON_NO_DRIVER;
     struct gpuring_call room = {.memory = NULL}, *call = &room;
+    mca_coll_gpuring_module_t *track;
     struct gpuring_pending pending;
     int status = GPURING_OK;
 
@@ -260,9 +272,9 @@ static int call_request(struct gpuring_description *d, ompi_request_t **request)
         } else if (d->form == GPURING_NONBLOCKING) {
             return nonblocking_call(d, call, &pending, request);
         } else {
-            status = decide_persistent(module, call, &pending, &reason);
+            status = decide_persistent(module, call, &pending, &reason, &track);
             if (status == GPURING_OK && reason == GPURING_REASON_NONE) {
-                return persistent_call(d, call, request);
+                return persistent_call(d, call, track, request);
             }
         }
     }

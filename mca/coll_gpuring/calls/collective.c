@@ -16,7 +16,7 @@ typedef mca_coll_gpuring_module_t module_t;
 
 /* Serve an eligible call. Return its outcome, and set *reason if it must be delegated. */
 static int serve_blocking(module_t *self, struct gpuring_call *call,
-                          const struct gpuring_pending *pending, enum gpuring_reason *reason)
+                          struct gpuring_pending *pending, enum gpuring_reason *reason)
 {
     int status = GPURING_OK;
 

@@ -238,7 +238,7 @@ void gpuring_engine_publish(const struct gpuring_engine *engine, enum gpuring_ac
  * gpuring_engine_rest: Called when the communicator is freed, with the numbers of its calls and
  * votes (transport.h). The next communicator continues to count from there.
  *
- * gpuring_engine_resume: Called before `comm` uses the engine.
+ * gpuring_engine_resume: Called before a track of `comm` uses the engine.
  *
  * gpuring_engine_identity: Return a number that is equal on all ranks if they have the same
  * connections and have run the same operations with them.
@@ -246,7 +246,8 @@ void gpuring_engine_publish(const struct gpuring_engine *engine, enum gpuring_ac
 bool gpuring_engine_usable(const struct gpuring_engine *engine);
 bool gpuring_engine_has_queue_pairs(const struct gpuring_engine *engine);
 void gpuring_engine_rest(struct gpuring_engine *engine, uint64_t calls, uint64_t votes);
-void gpuring_engine_resume(const struct gpuring_engine *engine, struct ompi_communicator_t *comm);
+void gpuring_engine_resume(const struct gpuring_engine *engine, struct ompi_communicator_t *comm,
+                           int track);
 uint32_t gpuring_engine_identity(const struct gpuring_engine *engine);
 
 /*

@@ -25,9 +25,9 @@ bool gpuring_select_leaves_blocking(const struct gpuring_select_config *config,
 }
 
 /*
- * A persistent call runs when all ranks have started it. With the previous component, ranks of a
- * call with a root may run ahead of the others, which is faster. Only reductions of large vectors
- * are faster here. Measured with 2 ranks: doc/results/collectives.md.
+ * Persistent calls with a root, except reductions of large vectors, were faster with the previous
+ * component when the ranks still agreed on the order of persistent calls
+ * (doc/results/collectives.md, 2 ranks). They have not been measured since.
  */
 bool gpuring_select_leaves_persistent(const struct gpuring_select_config *config,
                                       enum gpuring_collective collective, uint64_t all)

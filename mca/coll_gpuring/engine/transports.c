@@ -123,13 +123,14 @@ void gpuring_engine_rest(struct gpuring_engine *engine, uint64_t calls, uint64_t
     gpuring_engine_publish(engine, GPURING_ACTIVITY_CLOSED);
 }
 
-void gpuring_engine_resume(const struct gpuring_engine *engine, struct ompi_communicator_t *comm)
+void gpuring_engine_resume(const struct gpuring_engine *engine, struct ompi_communicator_t *comm,
+                           int track)
 {
     struct gpuring_transport *transport;
 
     GPURING_ENGINE_EACH(i, transport, engine)
     {
-        gpuring_transport_attach(transport, comm);
+        gpuring_transport_attach(transport, comm, track);
     }
     gpuring_engine_publish(engine, GPURING_ACTIVITY_OUTSIDE);
 }

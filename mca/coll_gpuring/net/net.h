@@ -108,11 +108,11 @@ struct gpuring_net_config {
     int verbs_qps;             /* queue pairs of a link that carry slots; 0: one */
     int verbs_spares;          /* further ports that a link may fail over to */
     int npeers;                /* ucx: estimated number of peers that it will connect; 0: unknown */
-    /* Net mpi: the messages, their communicator, this process's rank in it, and the number of this
-     * net among those of the communicator, 0 to 7. */
+    /* Net mpi: the messages, their communicator, this process's rank in it, the track
+     * (util/message.h), and the number of this net among those of the track, 0 to 7. */
     const struct gpuring_message_ops *messages;
     struct ompi_communicator_t *comm;
-    int rank, number;
+    int rank, track, number;
     const char *local_host; /* for log messages */
 };
 
@@ -173,9 +173,9 @@ struct gpuring_net_ops {
      * peer has closed it, one of its ports has failed, or a message holds its communicator. Gate.
      * NULL: always true. */
     bool (*link_whole)(struct gpuring_net_link *link);
-    /* From now on, use another communicator of the same ranks. Called when no link has a message in
-     * flight. NULL: the net does not depend on a communicator. */
-    void (*attach)(struct gpuring_net *net, struct ompi_communicator_t *comm);
+    /* From now on, use a track of another communicator of the same ranks. Called when no link has a
+     * message in flight. NULL: the net does not depend on a communicator. */
+    void (*attach)(struct gpuring_net *net, struct ompi_communicator_t *comm, int track);
     /* Destroy a link in any state. Posts that have not completed may be lost. NULL is allowed. */
     void (*link_close)(struct gpuring_net_link *link);
     /*

@@ -105,6 +105,14 @@ static size_t round_bytes(const struct gpuring_oob *oob)
     return (size_t) (d < rest ? d : rest) * oob->bytes;
 }
 
+/* Return the tag of gatherings or of connect infos. */
+static int tag_of(const struct gpuring_oob *oob, int tag)
+{
+    return oob->track == 0
+               ? tag
+               : oob->ops->lowest_tag() + 2 * (oob->track - 1) + (tag == GPURING_TAG_CONNECT_INFO);
+}
+
 static int oob_start(struct gpuring_oob *oob, int which, void *data, size_t bytes)
 {
     bool sent = which >= GPURING_OOB_HEADER_OUT;
@@ -114,7 +122,7 @@ static int oob_start(struct gpuring_oob *oob, int which, void *data, size_t byte
         .sent = sent,
         .data = data,
         .bytes = bytes};
-    return oob->ops->start(oob->comm, GPURING_TAG_GATHER, &oob->message[which]);
+    return oob->ops->start(oob->comm, tag_of(oob, GPURING_TAG_GATHER), &oob->message[which]);
 }
 
 static int round_start(struct gpuring_oob *oob)
@@ -281,9 +289,10 @@ int gpuring_connect_infos_progress(struct gpuring_oob *oob)
     for (int i = 0; i < oob->connect_infos; i++) {
         struct gpuring_message *connect_info = &oob->connect_info[i];
         size_t room = connect_info->bytes;
-        int status = oob->connect_infos_started
-                         ? GPURING_OK
-                         : oob->ops->start(oob->comm, GPURING_TAG_CONNECT_INFO, connect_info);
+        int status =
+            oob->connect_infos_started
+                ? GPURING_OK
+                : oob->ops->start(oob->comm, tag_of(oob, GPURING_TAG_CONNECT_INFO), connect_info);
 
         if (status == GPURING_OK && connect_info->request != NULL) {
             status = oob->ops->finish(connect_info);

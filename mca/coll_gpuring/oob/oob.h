@@ -50,7 +50,8 @@ void gpuring_gathered_clear(struct gpuring_gathered *gathered);
 /* ---- Tags of the messages (util/message.h) ---- */
 
 /* Open MPI's collectives use the tags from -10 downwards (coll_tags.h), -1 is MPI_ANY_TAG; a user's
- * wildcard receive matches no negative tag. */
+ * wildcard receive matches no negative tag. Tracks use
+ * GPURING_TRACK_TAGS instead of the first two. */
 enum { GPURING_TAG_GATHER = -9, GPURING_TAG_CONNECT_INFO = -8, GPURING_TAG_NOTE = -3 };
 
 /* ---- Gatherings ---- */
@@ -85,6 +86,7 @@ struct gpuring_oob {
     const struct gpuring_message_ops *ops;
     struct ompi_communicator_t *comm;
     int rank, nranks;
+    int track;      /* 1 to GPURING_TRACKS; 0: none */
     uint64_t steps; /* changes with every message */
     uint64_t word;  /* result of an agreement: the bitwise OR over all ranks; invalid after a
                        failure */

@@ -125,8 +125,7 @@ static int look_at_operation(const mca_coll_gpuring_module_t *module)
 /*
  * Compare the next item, which waits for the vote of another rank, with an operation that the other
  * rank has started and this rank has not. If the other rank had made the call of the item before
- * that operation, its vote would be visible now. With persistent calls this conclusion would be
- * wrong, because their order in the queue is not the order in the program.
+ * that operation, its vote would be visible now.
  */
 static int look_at_vote(mca_coll_gpuring_module_t *module)
 {
@@ -134,8 +133,7 @@ static int look_at_vote(mca_coll_gpuring_module_t *module)
     int rank = module->serve->missing;
     uint64_t other;
 
-    if (item == NULL || item->pending.asks != GPURING_ASKS_PAGES || item->call.made == 0 ||
-        gpuring_persistent_exist(&module->serve->queue)) {
+    if (item == NULL || item->pending.asks != GPURING_ASKS_PAGES || item->call.made == 0) {
         return GPURING_OK;
     }
     other =
@@ -158,8 +156,7 @@ static int look_at_wireup(const mca_coll_gpuring_module_t *module)
     uint64_t other = 0;
     int rank;
 
-    if (item == NULL || item->call.made == 0 || item->form == GPURING_PERSISTENT ||
-        gpuring_persistent_exist(&module->serve->queue)) {
+    if (item == NULL || item->call.made == 0 || item->form == GPURING_PERSISTENT) {
         return GPURING_OK;
     }
     rank = gpuring_transport_differs(engine->transports[0], engine->operation + 1, item->call.made,

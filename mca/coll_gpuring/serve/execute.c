@@ -93,13 +93,6 @@ int gpuring_execute_call(mca_coll_gpuring_module_t *module, const struct gpuring
     return status == GPURING_AGAIN ? GPURING_AGAIN : end_operation(module, call, status);
 }
 
-/* Return true if the next item is a barrier that all ranks have reported (persistent_order.h). */
-static bool is_passed_barrier(const mca_coll_gpuring_module_t *module,
-                              const struct gpuring_item *item)
-{
-    return item->phase == GPURING_PHASE_NEXT && item->call.input == &module->serve->barrier_byte;
-}
-
 static int item_start(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
 {
     int status = GPURING_OK;
@@ -123,10 +116,6 @@ int gpuring_execute_item(mca_coll_gpuring_module_t *module, struct gpuring_item 
 
     if (item->phase == GPURING_PHASE_CHECKING) {
         return gpuring_check_progress(module, item);
-    }
-    if (is_passed_barrier(module, item)) {
-        gpuring_pvar_add(GPURING_PVAR_calls, 1);
-        return GPURING_OK;
     }
     if (item->phase == GPURING_PHASE_RUNNING) {
         status = gpuring_operation_poll(module->engine, &item->call);

@@ -38,11 +38,7 @@ void gpuring_mixed_memory_note(mca_coll_gpuring_module_t *module, enum gpuring_r
 
 int gpuring_mixed_memory_look(const mca_coll_gpuring_module_t *module)
 {
-    const struct gpuring_queue *queue = &module->serve->queue;
-    const struct gpuring_item *next = gpuring_queue_next(queue);
-    uint64_t number = !queue->gathering ? module->serve->running
-                      : next != NULL    ? next->pending.number
-                                        : 0;
+    uint64_t number = module->serve->running;
     char text[256];
     int rank = number > 0 ? gpuring_transport_on_hosts(module->engine->transports[0], number) : -1;
 

@@ -9,102 +9,17 @@
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup/wireup.h"
 
-/*
- * Gather reports on started calls from the status pages. Poll for about the time of a small call,
- * because the other ranks often start their calls at the same time. Returns 0 after applying the
- * reports, or GPURING_AGAIN.
- */
-#define LOOKS_PER_GATHERING 256
-
-static int pages_progress(mca_coll_gpuring_module_t *module)
-{
-    struct gpuring_serve *serve = module->serve;
-    struct gpuring_transport *transport = module->engine->transports[0];
-    int looks = module->engine->oversubscribed ? 1 : LOOKS_PER_GATHERING;
-
-    if (!serve->queue.gathering) {
-        gpuring_persistent_report(&serve->queue, gpuring_transport_report_begin(transport));
-        gpuring_transport_report_publish(transport);
-        serve->queue.gathering = true;
-    }
-    do {
-        serve->missing = gpuring_transport_report_poll(transport, serve->reports);
-    } while (serve->missing >= 0 && --looks > 0);
-    if (serve->missing >= 0) {
-        return GPURING_AGAIN;
-    }
-    serve->queue.gathering = false;
-    gpuring_persistent_order(&serve->queue, serve->reports, module->nranks, module->rank);
-    return GPURING_OK;
-}
-
-/* Gather the reports by messages. Returns 0 after applying them, GPURING_AGAIN, or an error with
- * which the module must fail. */
-static int messages_progress(mca_coll_gpuring_module_t *module)
-{
-    struct gpuring_queue *queue = &module->serve->queue;
-    struct gpuring_gathered reports;
-    int status;
-
-    if (!queue->gathering) {
-        void *report = gpuring_oob_gather(module->oob, gpuring_persistent_words(queue) *
-                                                           sizeof *module->serve->reports[0]);
-
-        if (report != NULL) {
-            gpuring_persistent_report(queue, report);
-        }
-        queue->gathering = true;
-    }
-    status = gpuring_oob_progress(module->oob);
-    if (status != GPURING_OK) {
-        return status;
-    }
-    queue->gathering = false;
-    status = gpuring_oob_failure(module->oob).status;
-    if (status != GPURING_OK) {
-        return status;
-    }
-    reports = gpuring_oob_take(module->oob);
-    if (reports.nranks == 0) { /* this rank has failed; other ranks may learn of it later */
-        return GPURING_ERR_NOMEM;
-    }
-    for (int rank = 0; rank < reports.nranks; rank++) {
-        module->serve->reports[rank] = gpuring_gathered_block(&reports, rank);
-    }
-    gpuring_persistent_order(queue, module->serve->reports, module->nranks, module->rank);
-    gpuring_gathered_clear(&reports);
-    return GPURING_OK;
-}
-
-/* Make sure that the next item of the queue is also the next one on all other ranks. Returns 0 if
- * it is, GPURING_AGAIN while the ranks gather reports, or an error with which the module must
- * fail. */
-static int order_progress(mca_coll_gpuring_module_t *module)
-{
-    struct gpuring_queue *queue = &module->serve->queue;
-    int status = GPURING_OK;
-
-    if (gpuring_persistent_ordered(queue)) {
-        return GPURING_OK;
-    }
-    if (module->state == GPURING_STATE_FAILED) {
-        gpuring_persistent_order_all(queue);
-        return GPURING_OK;
-    }
-    status =
-        gpuring_serve_reports_on_pages(module) ? pages_progress(module) : messages_progress(module);
-    return status != GPURING_OK || gpuring_persistent_ordered(queue) ? status : GPURING_AGAIN;
-}
-
-/* Advance the agreement of the ranks on a call. It is one small exchange before the call. */
+/* Advance the agreement of the ranks on a call, or on the track of a persistent call. It is one
+ * small exchange before the call. */
 static int agree_progress(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
 {
     struct gpuring_oob *oob = module->oob;
+    bool on_track = item->pending.asks == GPURING_ASKS_TRACK;
     int status;
 
     if (item->phase < GPURING_PHASE_AGREEING) {
         gpuring_item_enter(item, GPURING_PHASE_AGREEING);
-        gpuring_oob_agree(oob, gpuring_agree_word(&item->call));
+        gpuring_oob_agree(oob, on_track ? item->pending.vote : gpuring_agree_word(&item->call));
     }
     status = gpuring_oob_progress(oob);
     if (status != GPURING_OK) {
@@ -112,7 +27,9 @@ static int agree_progress(mca_coll_gpuring_module_t *module, struct gpuring_item
     }
     item->pending.asks = GPURING_ASKS_NOBODY;
     status = gpuring_oob_failure(oob).status;
-    if (status == GPURING_OK) {
+    if (status == GPURING_OK && on_track) {
+        item->pending.vote = oob->word;
+    } else if (status == GPURING_OK) {
         item->reason = gpuring_agree_take(module, &item->pending, oob->word);
     }
     return status;
@@ -124,7 +41,7 @@ static int prepare_item(mca_coll_gpuring_module_t *module, struct gpuring_item *
     if (item->pending.asks == GPURING_ASKS_PAGES) {
         return GPURING_AGAIN;
     }
-    if (item->pending.asks == GPURING_ASKS_MESSAGES) {
+    if (item->pending.asks == GPURING_ASKS_MESSAGES || item->pending.asks == GPURING_ASKS_TRACK) {
         return agree_progress(module, item);
     }
     if (module->state != GPURING_STATE_WIRING) {
@@ -146,26 +63,15 @@ static bool vote_progress(mca_coll_gpuring_module_t *module, struct gpuring_item
     return known;
 }
 
-/*
- * Check whether it is the turn of the next item. Returns 0 if it is, GPURING_AGAIN, or an error.
- * Served calls run in the same order on all ranks. A call that a vote or an agreement delegates
- * does not wait for that order, because other ranks may have no item for it.
- */
-static int turn_progress(mca_coll_gpuring_module_t *module)
+/* Decide whether the ranks agree on the next item, and count their votes on it. Returns false while
+ * it waits for votes. */
+static bool item_turn(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
 {
-    struct gpuring_queue *queue = &module->serve->queue;
-    struct gpuring_item *item = gpuring_queue_next(queue);
-
-    if (item != NULL && item->pending.asks == GPURING_ASKS_TURN) {
+    if (item->pending.asks == GPURING_ASKS_TURN) {
         item->reason = gpuring_agree_ask(module, &item->call, &item->pending);
     }
-    if (item != NULL && item->pending.asks == GPURING_ASKS_PAGES &&
-        module->state == GPURING_STATE_READY && !vote_progress(module, item) && !queue->gathering &&
-        gpuring_list_empty(&queue->unordered)) {
-        return GPURING_AGAIN;
-    }
-    return item != NULL && item->reason != GPURING_REASON_NONE ? GPURING_OK
-                                                               : order_progress(module);
+    return item->pending.asks != GPURING_ASKS_PAGES || module->state != GPURING_STATE_READY ||
+           vote_progress(module, item);
 }
 
 #define DELEGATED (GPURING_AGAIN + 1)
@@ -174,17 +80,13 @@ static int turn_progress(mca_coll_gpuring_module_t *module)
  * item->delegate. */
 static int next_progress(mca_coll_gpuring_module_t *module)
 {
+    struct gpuring_item *item = gpuring_queue_next(&module->serve->queue);
     enum gpuring_decision decision;
-    struct gpuring_item *item;
-    int status = turn_progress(module);
+    int status;
 
-    if (status != GPURING_OK) {
-        if (status != GPURING_AGAIN) {
-            gpuring_module_fail(module, status);
-        }
+    if (!item_turn(module, item)) {
         return GPURING_AGAIN;
     }
-    item = gpuring_queue_next(&module->serve->queue);
     while ((decision = gpuring_serve_decide(module, &item->call, &item->pending, item->form, false,
                                             &item->reason)) == GPURING_WAIT) {
         status = prepare_item(module, item);
@@ -277,14 +179,14 @@ static void add_item(struct gpuring_item *item, enum gpuring_phase phase)
 static void queue_enter(mca_coll_gpuring_module_t *module)
 {
     OBJ_RETAIN(module->comm);
-    gpuring_module_enter(module);
+    gpuring_module_enter(module->owner);
 }
 
 static void queue_leave(mca_coll_gpuring_module_t *module)
 {
     struct ompi_communicator_t *comm = module->comm;
 
-    gpuring_module_leave(module);
+    gpuring_module_leave(module->owner);
     OBJ_RELEASE(comm);
 }
 
@@ -346,7 +248,7 @@ static void wait_step(mca_coll_gpuring_module_t *module, struct gpuring_backoff 
 }
 
 int gpuring_progress_call(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
-                          const struct gpuring_pending *pending, enum gpuring_form form,
+                          struct gpuring_pending *pending, enum gpuring_form form,
                           enum gpuring_reason *reason)
 {
     struct gpuring_item item = {.module = module, .call = *call, .pending = *pending, .form = form};
@@ -357,6 +259,7 @@ int gpuring_progress_call(mca_coll_gpuring_module_t *module, const struct gpurin
     while (__atomic_load_n(&item.phase, __ATOMIC_ACQUIRE) != GPURING_PHASE_DONE) {
         wait_step(module, &pause);
     }
+    *pending = item.pending;
     *reason = item.reason;
     return item.status;
 }

@@ -4,10 +4,9 @@
 
 void gpuring_queue_init(struct gpuring_queue *queue)
 {
-    *queue = (struct gpuring_queue){.room = 12};
+    *queue = (struct gpuring_queue){.length = 0};
     pthread_mutex_init(&queue->lock, NULL);
     gpuring_list_init(&queue->items);
-    gpuring_list_init(&queue->unordered);
 }
 
 void gpuring_queue_fini(struct gpuring_queue *queue)
@@ -22,34 +21,16 @@ static void count(uint32_t *number, int change)
     __atomic_store_n(number, *number + (uint32_t) change, __ATOMIC_RELEASE);
 }
 
-/* Add a persistent call to those whose turn is not known, before those with larger numbers. */
-static void add_unordered(struct gpuring_queue *queue, struct gpuring_item *item)
-{
-    struct gpuring_list *after = &queue->unordered;
-
-    while (after->prev != &queue->unordered &&
-           GPURING_LIST_ENTRY(after->prev, struct gpuring_item, node)->persistent >
-               item->persistent) {
-        after = after->prev;
-    }
-    gpuring_list_append(after, &item->node);
-}
-
 void gpuring_queue_add(struct gpuring_queue *queue, struct gpuring_item *item,
                        enum gpuring_phase phase)
 {
     item->phase = phase;
     item->status = 0;
     item->check = NULL;
-    item->made = queue->made;
     if (item->delegate != NULL) {
         count(&queue->undecided, 1);
     }
-    if (item->persistent != 0) {
-        add_unordered(queue, item);
-    } else {
-        gpuring_list_append(&queue->items, &item->node);
-    }
+    gpuring_list_append(&queue->items, &item->node);
     count(&queue->length, 1);
 }
 

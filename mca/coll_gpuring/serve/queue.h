@@ -3,21 +3,17 @@
 /*
  * The calls of one communicator that wait for their turn:
  *
- *   - non-blocking and persistent calls,
+ *   - non-blocking calls, and persistent calls that have been started,
  *   - blocking calls that are made while the queue is not empty,
  *   - calls on which the ranks must agree first,
  *   - and all calls that are made before the communicator is wired up.
  *
  * They run one after another in the order of the calls, which MPI requires to be the same on all
- * ranks. Persistent calls are the exception, because each rank may start them in a different order.
- * They wait in a separate list until the ranks know which of them is next (persistent_order.h).
+ * ranks. Each persistent call has a separate queue (tracks.h).
  *
  * A call with a request may wait for a vote, after which it may be delegated (mixed_memory.c).
  * While the queue has such a call, all later calls that must be delegated wait, because the
  * previous module must get its calls in the same order on all ranks.
- *
- *     items      next <-> ... <-> last        in the common order
- *     unordered  persistent calls whose turn is not known, by number
  *
  * This file stores the calls, and progress.c advances them. No MPI.
  */
@@ -38,7 +34,6 @@ struct gpuring_check;
 /* A call passes through these phases in this order, and may skip those between QUEUED and DONE. */
 enum gpuring_phase {
     GPURING_PHASE_QUEUED,
-    GPURING_PHASE_NEXT,     /* all ranks know that its turn is next */
     GPURING_PHASE_AGREEING, /* the ranks agree on where its buffers are */
     GPURING_PHASE_RUNNING,  /* on the engine */
     GPURING_PHASE_CHECKING, /* its result is compared (check.c) */
@@ -56,8 +51,6 @@ struct gpuring_item {
      * holds the queue's lock. Returns 0 if the previous module has the call now, or the status with
      * which the item must complete. */
     int (*delegate)(struct gpuring_item *item);
-    uint32_t persistent;         /* the number of a persistent call; 0 for other calls */
-    uint32_t made;               /* number of persistent calls created before it was queued */
     enum gpuring_phase phase;    /* DONE is written with release and read with acquire */
     int status;                  /* the outcome of a served call */
     enum gpuring_reason reason;  /* NONE, or the reason for delegating the call */
@@ -67,14 +60,8 @@ struct gpuring_item {
 struct gpuring_queue {
     pthread_mutex_t lock; /* guards everything except `length`, the phases of items and the state
                              of the module */
-    struct gpuring_list items, unordered;
-    uint32_t length;     /* number of items in both lists; atomic, see gpuring_queue_empty */
-    uint32_t made, live; /* number of persistent calls created so far, and not freed yet */
-    uint32_t gone;       /* all ranks have freed the persistent calls up to this number */
-    /* Number of calls that fit into a report. It is the same on all ranks. With the initial value,
-     * a report fits onto a status page. */
-    uint32_t room;
-    bool gathering;     /* the ranks are gathering reports on started persistent calls */
+    struct gpuring_list items;
+    uint32_t length;    /* number of items; atomic, see gpuring_queue_empty */
     uint32_t undecided; /* number of items with a `delegate`; atomic, like `length` */
     uint64_t finished;  /* number of items that have finished so far */
 };
@@ -105,13 +92,13 @@ static inline bool gpuring_queue_undecided(const struct gpuring_queue *queue)
  * lock. */
 void gpuring_queue_decide(struct gpuring_queue *queue, struct gpuring_item *item);
 
-/* Add an item. Its members call, pending, form, module, complete, delegate, persistent and reason
- * must be set. Its phase becomes QUEUED, or RUNNING if the call is running already and the queue is
+/* Add an item. Its members call, pending, form, module, complete, delegate and reason must be
+ * set. Its phase becomes QUEUED, or RUNNING if the call is running already and the queue is
  * empty. The caller holds the lock. */
 void gpuring_queue_add(struct gpuring_queue *queue, struct gpuring_item *item,
                        enum gpuring_phase phase);
 
-/* Return the next item in the common order, or NULL if there is none. The caller holds the lock. */
+/* Return the next item, or NULL if there is none. The caller holds the lock. */
 struct gpuring_item *gpuring_queue_next(const struct gpuring_queue *queue);
 
 /* Delegate the next item. If that fails, move it to the list `finished`. The caller holds the

@@ -11,8 +11,7 @@
 
 int gpuring_serve_open(mca_coll_gpuring_module_t *module)
 {
-    struct gpuring_serve *serve =
-        calloc(1, sizeof *serve + (size_t) module->nranks * sizeof serve->reports[0]);
+    struct gpuring_serve *serve = calloc(1, sizeof *serve);
 
     if (serve == NULL) {
         return GPURING_ERR_NOMEM;
@@ -35,7 +34,8 @@ void gpuring_serve_close(mca_coll_gpuring_module_t *module)
         return;
     }
     gpuring_task_stop(&serve->task); /* MPI_COMM_WORLD may end with calls in flight */
-    idle = gpuring_serve_idle(module) && !serve->queue.gathering;
+    idle = gpuring_serve_idle(module);
+    gpuring_tracks_close(&serve->tracks);
     gpuring_queue_fini(&serve->queue);
     gpuring_wireup_close(module, idle);
     gpuring_oob_free(module->oob);
@@ -45,9 +45,8 @@ void gpuring_serve_close(mca_coll_gpuring_module_t *module)
 
 bool gpuring_serve_idle(const mca_coll_gpuring_module_t *module)
 {
-    const struct gpuring_queue *queue = &module->serve->queue;
-
-    return gpuring_queue_empty(queue) && queue->live == 0;
+    return gpuring_queue_empty(&module->serve->queue) &&
+           gpuring_tracks_idle(&module->serve->tracks);
 }
 
 void gpuring_serve_log_reason(mca_coll_gpuring_module_t *module, enum gpuring_reason reason)

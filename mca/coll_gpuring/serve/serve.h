@@ -11,8 +11,8 @@
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/pvars.h"
 #include "mca/coll_gpuring/progress/task.h"
-#include "mca/coll_gpuring/serve/persistent_order.h"
 #include "mca/coll_gpuring/serve/queue.h"
+#include "mca/coll_gpuring/serve/tracks.h"
 #include "mca/coll_gpuring/util/backoff.h"
 
 /* The state of a wait (watchdog.c). Times are in nanoseconds. */
@@ -37,11 +37,11 @@ struct gpuring_serve {
     struct gpuring_watchdog watchdog;
     uint64_t on_gpu;             /* number of the last call on a GPU (mixed_memory.c) */
     uint64_t running;            /* number of the call that is running or ran last */
-    int missing;                 /* rank whose vote or report the next item waits for */
+    int missing;                 /* rank whose vote the next item waits for */
     uint8_t barrier_byte;        /* the data that barriers reduce */
     struct gpuring_call barrier; /* the description of all barriers; its name is NULL before the
                                     first one */
-    const uint32_t *reports[];   /* reports of all ranks on started calls, while they are applied */
+    struct gpuring_tracks tracks;
 };
 
 /*
@@ -84,18 +84,11 @@ int gpuring_execute_item(struct mca_coll_gpuring_module_t *module, struct gpurin
 /* Queue an item (see gpuring_queue_add), and let the task advance it. */
 void gpuring_progress_start(struct gpuring_item *item, enum gpuring_phase phase);
 
-/* Return true if the ranks report on their status pages which persistent calls they have started,
- * instead of sending messages. */
-static inline bool gpuring_serve_reports_on_pages(const struct mca_coll_gpuring_module_t *module)
-{
-    return gpuring_persistent_words(&module->serve->queue) <= GPURING_REPORT_WORDS &&
-           gpuring_can_vote_locally(module);
-}
-
-/* Queue a call and wait for its end. Returns its status. Sets *reason to NONE, or to the reason for
- * which the caller must delegate the call. */
+/* Queue a call and wait for its end. Returns its status. Sets *pending to the result of what it had
+ * to wait for, and *reason to NONE, or to the reason for which the caller must delegate the call.
+ */
 int gpuring_progress_call(struct mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
-                          const struct gpuring_pending *pending, enum gpuring_form form,
+                          struct gpuring_pending *pending, enum gpuring_form form,
                           enum gpuring_reason *reason);
 
 /* Wait until no call of the queue may still be delegated. Call this before a persistent call is
@@ -281,8 +274,7 @@ static inline enum gpuring_decision gpuring_serve_decide(
 /* Return true if a call must wait in the queue even if all other facts about it are known. */
 static inline bool gpuring_serve_busy(const struct gpuring_serve *serve)
 {
-    return !gpuring_queue_empty(&serve->queue) || gpuring_persistent_exist(&serve->queue) ||
-           gpuring_params.check == GPURING_PARAM_CHECK_DATA;
+    return !gpuring_queue_empty(&serve->queue) || gpuring_params.check == GPURING_PARAM_CHECK_DATA;
 }
 
 #endif

@@ -40,8 +40,8 @@ static const char *messages_text(const struct gpuring_queue *queue)
 {
     const struct gpuring_item *item = gpuring_queue_next(queue);
 
-    if (queue->gathering) {
-        return "the order of persistent calls";
+    if (item != NULL && item->pending.asks == GPURING_ASKS_TRACK) {
+        return "the creation of a persistent call";
     }
     if (item != NULL && item->pending.asks == GPURING_ASKS_MESSAGES) {
         return "the agreement on where the buffers are (coll_gpuring_agree, "
@@ -81,19 +81,13 @@ static void describe_wait(const mca_coll_gpuring_module_t *module, struct report
     const struct gpuring_serve *serve = module->serve;
     const struct gpuring_item *item = gpuring_queue_next(&serve->queue);
     const char *messages = messages_text(&serve->queue);
-    bool ordering = serve->queue.gathering && gpuring_serve_reports_on_pages(module);
-
-    if (item == NULL) { /* a started persistent call whose turn is not known */
-        item = GPURING_LIST_FIRST(&serve->queue.unordered, struct gpuring_item, node);
-    }
 
     gpuring_module_text(module, report->self, sizeof report->self);
     snprintf(report->call, sizeof report->call, "%s, before it starts",
              item != NULL ? item->call.name : "wire-up");
     snprintf(report->seen, sizeof report->seen, "unknown");
-    if (ordering || (item != NULL && item->pending.asks == GPURING_ASKS_PAGES)) {
-        snprintf(report->wait, sizeof report->wait, "rank %d to %s", serve->missing,
-                 ordering ? "start a call (persistent calls wait for that)" : "make the call");
+    if (item != NULL && item->pending.asks == GPURING_ASKS_PAGES) {
+        snprintf(report->wait, sizeof report->wait, "rank %d to make the call", serve->missing);
         (void) gpuring_differ_peer(module->engine->transports[0], serve->missing, report->seen,
                                    sizeof report->seen);
     } else if (messages != NULL) {

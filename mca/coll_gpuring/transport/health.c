@@ -123,13 +123,14 @@ bool gpuring_transport_reusable(struct gpuring_transport *transport)
            gpuring_remote_whole(transport);
 }
 
-void gpuring_transport_attach(struct gpuring_transport *transport, struct ompi_communicator_t *comm)
+void gpuring_transport_attach(struct gpuring_transport *transport, struct ompi_communicator_t *comm,
+                              int track)
 {
     const struct gpuring_net_ops *ops = transport->config.net_ops;
 
     if (transport->nremote > 0) {
         if (ops->attach != NULL) {
-            ops->attach(transport->config.net, comm);
+            ops->attach(transport->config.net, comm, track);
         }
         gpuring_proxy_reused(&transport->group);
     }
@@ -146,8 +147,7 @@ uint64_t gpuring_transport_identity(const struct gpuring_transport *transport, u
     hash = gpuring_hash_bytes(hash, transport->page->id, sizeof transport->page->id);
     hash = gpuring_hash_number(hash, transport->page->operation);
     hash = gpuring_hash_number(hash, transport->earlier_calls);
-    hash = gpuring_hash_number(hash, transport->earlier_votes);
-    return gpuring_hash_number(hash, transport->round);
+    return gpuring_hash_number(hash, transport->earlier_votes);
 }
 
 void gpuring_transport_peer_state(const struct gpuring_transport *transport, int peer,

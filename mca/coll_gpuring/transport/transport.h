@@ -227,16 +227,16 @@ int gpuring_transport_on_hosts(const struct gpuring_transport *transport, uint64
  * (gpuring_transport_note_call) and votes, because those of the next communicator are numbered from
  * 1 again.
  *
- * gpuring_transport_attach: Begin to use the next communicator.
+ * gpuring_transport_attach: Begin to use a track of the next communicator.
  */
 bool gpuring_transport_reusable(struct gpuring_transport *transport);
-void gpuring_transport_attach(struct gpuring_transport *transport,
-                              struct ompi_communicator_t *comm);
+void gpuring_transport_attach(struct gpuring_transport *transport, struct ompi_communicator_t *comm,
+                              int track);
 void gpuring_transport_continue(struct gpuring_transport *transport, uint64_t calls,
                                 uint64_t votes);
 
 /* Return `hash` combined with the wire-up of the transport, and its numbers of operations, calls,
- * votes and reports. These are equal on all ranks. */
+ * and votes. These are equal on all ranks. */
 uint64_t gpuring_transport_identity(const struct gpuring_transport *transport, uint64_t hash);
 
 /*
@@ -266,19 +266,6 @@ enum gpuring_vote gpuring_transport_vote_cast(struct gpuring_transport *transpor
  * *missing, a rank that has not voted yet. own: this rank's vote, which is not HOST. */
 enum gpuring_vote gpuring_transport_vote_poll(struct gpuring_transport *transport, uint64_t number,
                                               enum gpuring_vote own, int *missing);
-
-/*
- * ---- reports.c: rounds in which every rank of a node gets some words from each rank ----
- * Only for transports that can vote. All ranks take part in the same rounds. In a round, each rank
- * calls begin, stores its words at the returned address, calls publish, and calls poll until the
- * result is -1. Before that, poll returns a rank whose report is missing. Then reports[rank] are
- * the words of each rank, which are valid until this rank begins another round.
- */
-#define GPURING_REPORT_WORDS 15
-uint32_t *gpuring_transport_report_begin(struct gpuring_transport *transport);
-void gpuring_transport_report_publish(struct gpuring_transport *transport);
-int gpuring_transport_report_poll(const struct gpuring_transport *transport,
-                                  const uint32_t **reports);
 
 /* Return true if a peer was last seen on this thread's core, so that a waiting thread should yield
  * immediately. This happens when processes have just started, until the scheduler distributes them.

@@ -57,13 +57,7 @@ static inline struct gpuring_fifo_tail *gpuring_block_tail(uint8_t *block, unsig
  *
  *   56      64          72           80                         592
  *   | voted | last_open | last_known | ballots[GPURING_BALLOTS] | made[GPURING_OPERATIONS_KEPT] |
- *   1152
- *   | reports[2] |
  */
-struct gpuring_report {
-    uint32_t round; /* written with release after the words */
-    uint32_t words[GPURING_REPORT_WORDS];
-};
 #define GPURING_BALLOTS         64
 #define GPURING_OPERATIONS_KEPT 64
 struct gpuring_status_page {
@@ -84,10 +78,8 @@ struct gpuring_status_page {
     /* Words of the owner's last operations, by number modulo GPURING_OPERATIONS_KEPT:
      * activity.c. */
     uint64_t made[GPURING_OPERATIONS_KEPT];
-    /* The owner's last two reports, by round modulo 2: reports.c. */
-    _Alignas(64) struct gpuring_report reports[2];
 };
-_Static_assert(sizeof(struct gpuring_status_page) == 1280, "shared between processes");
+_Static_assert(sizeof(struct gpuring_status_page) == 1104, "shared between processes");
 
 /* One end of one connection. */
 struct gpuring_conn {
@@ -189,7 +181,6 @@ struct gpuring_transport {
     struct gpuring_device *host; /* for the status page; equal to the device if that is the host */
     bool own_host;
     struct gpuring_status_page *page;
-    uint32_t round;    /* number of the last round of reports */
     bool page_reached; /* executors of the device can read the abort word */
     /* Numbers of calls and votes of earlier communicators, which precede those of this one on the
      * status pages. */

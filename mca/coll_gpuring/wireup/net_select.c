@@ -279,6 +279,7 @@ static int open_messages(const mca_coll_gpuring_module_t *module,
         .messages = &gpuring_message_mpi,
         .comm = module->comm,
         .rank = module->rank,
+        .track = module->oob->track,
         .number = (int) gpuring_wireup_number(wireup),
         .local_host = gpuring_process.hostname,
     };

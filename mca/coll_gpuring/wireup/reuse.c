@@ -93,7 +93,7 @@ int gpuring_reuse_take(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
     if (gpuring_pool_agreed(module->oob->word)) {
         wireup->engine = wireup->offer->engine;
         wireup->offer->engine = NULL;
-        gpuring_engine_resume(wireup->engine, module->comm);
+        gpuring_engine_resume(wireup->engine, module->comm, module->oob->track);
         gpuring_pvar_add(GPURING_PVAR_reused, 1);
     } else {
         gpuring_reuse_withdraw(wireup);

@@ -6,7 +6,9 @@
 
 static int tag_at(const struct gpuring_net *net, int32_t tags, unsigned which)
 {
-    return net->lowest_tag + (tags * TAGS + (int) which) * NETS + net->number;
+    int set = (tags * TAGS + (int) which) * (GPURING_TRACKS + 1) + net->track;
+
+    return net->lowest_tag + set * NETS + net->number;
 }
 
 void gpuring_mpi_net_cancel_wanted(struct gpuring_net_link *link)

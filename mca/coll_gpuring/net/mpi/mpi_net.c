@@ -54,8 +54,9 @@ static int mpi_open(const struct gpuring_net_config *config, struct gpuring_net 
     net->messages = config->messages;
     net->comm = config->comm;
     net->rank = config->rank;
+    net->track = config->track;
     net->number = config->number;
-    net->lowest_tag = config->messages->lowest_tag();
+    net->lowest_tag = config->messages->lowest_tag() + GPURING_TRACK_TAGS;
     *result = net;
     return GPURING_OK;
 }
@@ -154,7 +155,8 @@ static int mpi_link_connect(struct gpuring_net_link *link, const void *process_h
     }
     memcpy(&rank, process_handle, sizeof rank);
     memcpy(&tags, handle, sizeof tags);
-    if (tags < 0 || tags >= (HIGHEST_TAG - net->lowest_tag) / (TAGS * NETS)) {
+    if (tags < 0 ||
+        tags >= (HIGHEST_TAG - net->lowest_tag) / (TAGS * (GPURING_TRACKS + 1) * NETS)) {
         gpuring_error(
             "[few-tags] MPI has too few tags for the connections of %s: use fewer channels "
             "(coll_gpuring_max_channels)",
@@ -426,9 +428,10 @@ static bool mpi_link_holds(struct gpuring_net_link *link)
     return !cancel_all(link);
 }
 
-static void mpi_attach(struct gpuring_net *net, struct ompi_communicator_t *comm)
+static void mpi_attach(struct gpuring_net *net, struct ompi_communicator_t *comm, int track)
 {
     net->comm = comm;
+    net->track = track;
 }
 
 static void mpi_link_close(struct gpuring_net_link *link)

@@ -10,7 +10,7 @@
 #include "mca/coll_gpuring/net/base.h"
 
 #define TAGS        5 /* per end */
-#define NETS        8 /* per communicator, at most */
+#define NETS        8 /* per track, at most */
 #define TAG_CONTROL 3
 #define TAG_WANTED  4
 
@@ -47,7 +47,7 @@ struct gpuring_net {
     struct gpuring_net_base base;
     const struct gpuring_message_ops *messages;
     struct ompi_communicator_t *comm;
-    int rank, number, lowest_tag;
+    int rank, track, number, lowest_tag;
     struct gpuring_net_devices devices; /* none: MPI chooses them */
     uint64_t completed; /* messages; atomic, because MPI completes them in any thread */
     uint64_t seen;      /* the value of `completed` at the last call of mpi_changed */
