@@ -27,7 +27,7 @@ AM_TESTS_ENVIRONMENT = \
     CC='$(CC)'; export CC;
 
 LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/config/tap-driver.sh
-LOG_COMPILER = timeout -k 10 $(GPURING_TEST_TIMEOUT)
+LOG_COMPILER = $(SHELL) $(top_srcdir)/test/unit/run.sh timeout -k 10 $(GPURING_TEST_TIMEOUT)
 SH_LOG_DRIVER = $(LOG_DRIVER)
 SH_LOG_COMPILER = timeout -k 10 $(GPURING_TEST_TIMEOUT) $(SHELL)
 

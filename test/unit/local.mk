@@ -165,7 +165,7 @@ endif
 
 # The project's topology files, and the kept inputs of the engine's fuzzer (test/fuzz/run.sh). test/fuzz is
 # not listed as a whole, because `make dist` would also distribute the objects of a build in that folder.
-EXTRA_DIST += test/data/topo test/fuzz/corpus test/fuzz/pci.dict test/fuzz/run.sh
+EXTRA_DIST += test/unit/run.sh test/data/topo test/fuzz/corpus test/fuzz/pci.dict test/fuzz/run.sh
 test_unit_test_pci_corpus_SOURCES = \
     test/unit/test_pci_corpus.c test/fuzz/fuzz_pci.c test/fuzz/fuzz_pci.h
 test_unit_test_pci_corpus_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/test/fuzz
