@@ -37,13 +37,14 @@ static void log_not_offered(const mca_coll_gpuring_module_t *module,
     }
 }
 
-/* Log the rules of the tuning file for this communicator. */
+/* Log the rules of the tuning file for this communicator, but not for its tracks, which replace no
+ * other module. */
 static void log_tuning(const mca_coll_gpuring_module_t *module, const struct gpuring_engine *engine)
 {
     const struct gpuring_select_config *config = &engine->choice_config;
     char text[256], sizes[1024] = "[no-rule] it has no rule for these";
 
-    if (module->rank != 0 || !gpuring_log_enabled(GPURING_LOG_INFO)) {
+    if (module->rank != 0 || module->owner != module || !gpuring_log_enabled(GPURING_LOG_INFO)) {
         return;
     }
     gpuring_module_text(module, text, sizeof text);
