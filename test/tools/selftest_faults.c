@@ -114,8 +114,8 @@ int MPI_Scan(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op 
     return of_data(count, type) ? after("MPI_Scan", comm, recv, status) : status;
 }
 
-#define SLOT_TAGS  1000 /* the net uses fewer */
-#define DATA_BYTES 1024 /* shorter messages may be those of the wire-up */
+#define SLOT_TAGS  100000 /* the net uses fewer here */
+#define DATA_BYTES 1024   /* shorter messages may be those of the wire-up */
 
 static mca_pml_base_module_isend_fn_t send_slot;
 
