@@ -9,11 +9,11 @@ gpu_cppflags = -I$(top_srcdir)/test/gpu/plain $(AM_CPPFLAGS)
 
 EXTRA_DIST += test/gpu/packages.txt test/gpu/python_arrays.py test/gpu/run.sh test/gpu/test_gpu_suite.sh \
     test/gpu/test_gpu_ptx.sh test/gpu/test_machine_code.sh
+.PHONY: check-machine-code
 if GPURING_HAVE_CUDA
 TESTS += test/gpu/test_gpu_suite.sh test/gpu/test_gpu_ptx.sh test/gpu/test_machine_code.sh
 
 # A part of `make check`, for the stage kernels of test/check.sh, which builds nothing else.
-.PHONY: check-machine-code
 check-machine-code: kernels/kernels.fatbin
 	$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS=test/gpu/test_machine_code.sh check_PROGRAMS= \
 	    check_LTLIBRARIES=
