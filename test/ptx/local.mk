@@ -31,6 +31,7 @@ test_ptx_libptx_la_SOURCES = \
     test/ptx/ptx_weak_buffer.c \
     test/ptx/ptx_weak_state.h
 
+.PHONY: check-mutants
 if GPURING_HAVE_CUDA
 # The PTX of the kernels: the one that machine code is compiled from, if it is for this architecture.
 check_DATA += test/ptx/kernels.ptx
@@ -51,7 +52,6 @@ TESTS += test/ptx/test_memory_order.sh
 
 # Check that each fence or barrier that is removed from the kernels is detected. Not a part of `make check`.
 # MUTANTS: arguments of mutants.py.
-.PHONY: check-mutants
 check-mutants: test/ptx/memory_order
 	$(AM_V_NVCC)$(NVCC_COMPILE) -lineinfo -arch=compute_$(GPURING_CUDA_PTX) -ptx \
 	    -o test/ptx/kernels_lines.ptx $(srcdir)/kernels/kernels.cu
