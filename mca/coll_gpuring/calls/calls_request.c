@@ -24,8 +24,12 @@ static int request_free(ompi_request_t **request)
     queued_request_t *self = (queued_request_t *) *request;
 
     if ((*request)->req_persistent && REQUEST_COMPLETE(*request)) {
+        mca_coll_gpuring_module_t *owner = self->item.module->owner;
+
         gpuring_call_release(&self->item.call);
+        gpuring_module_enter(owner);
         gpuring_track_leave(self->item.module);
+        gpuring_module_leave(owner); /* a failed module is released if this was its last call */
     }
     return gpuring_request_free(request);
 }

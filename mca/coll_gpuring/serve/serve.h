@@ -264,7 +264,9 @@ static inline enum gpuring_decision gpuring_serve_decide(
 
     if (*reason == GPURING_REASON_NONE) {
         known.tuned = gpuring_serve_select(module, call) && gpuring_serve_leaves(call, form);
-        known.unconnected = known.state == GPURING_STATE_READY && !call->selected;
+        /* A persistent call is connected by its track. */
+        known.unconnected = known.state == GPURING_STATE_READY && !call->selected &&
+                            (form != GPURING_PERSISTENT || module->owner != module);
         known.unconnectable =
             known.unconnected && (module->engine->unconnectable & 1u << call->choice.set) != 0;
     }

@@ -22,7 +22,10 @@ static uint64_t own_word(const struct gpuring_tracks *tracks)
     uint64_t word = __atomic_load_n(&tracks->used, __ATOMIC_ACQUIRE);
 
     for (int i = 0; i < GPURING_TRACKS; i++) {
-        word |= has_failed(tracks->all[i]) ? UINT64_C(1) << i : 0;
+        const mca_coll_gpuring_module_t *track = tracks->all[i];
+        bool lost = has_failed(track) || (track != NULL && track->state == GPURING_STATE_DEAD);
+
+        word |= lost ? UINT64_C(1) << i : 0;
     }
     return tracks->spare != NULL ? word : word | NO_MEMORY;
 }

@@ -137,11 +137,14 @@ static void hint_at_memory(mca_coll_gpuring_module_t *module)
     }
 }
 
-/* Check the peers of a connected module. Returns 0 or the error. */
+/* Check the peers of a connected module, or those of its owner while a track is being connected.
+ * Returns 0 or the error. */
 static int look_at_peers(mca_coll_gpuring_module_t *module)
 {
+    const struct gpuring_engine *engine =
+        module->engine != NULL ? module->engine : module->owner->engine;
     char why[512];
-    int status = gpuring_engine_health(module->engine, why, sizeof why);
+    int status = engine != NULL ? gpuring_engine_health(engine, why, sizeof why) : GPURING_OK;
 
     if (status != GPURING_OK) {
         report_failure(module, status, why);
@@ -150,7 +153,7 @@ static int look_at_peers(mca_coll_gpuring_module_t *module)
     if (module->state == GPURING_STATE_READY) {
         status = gpuring_mixed_memory_look(module);
     }
-    if (status == GPURING_OK && module->state != GPURING_STATE_FAILED) {
+    if (status == GPURING_OK && module->engine != NULL && module->state != GPURING_STATE_FAILED) {
         status = gpuring_differ_look(module);
     }
     module->serve->watchdog.reported |= status != GPURING_OK;
@@ -163,7 +166,7 @@ static int watchdog_look(mca_coll_gpuring_module_t *module, uint64_t now)
     struct gpuring_watchdog *watchdog = &module->serve->watchdog;
     uint64_t waited = now - watchdog->since;
     uint64_t limit = (uint64_t) gpuring_params.timeout * GPURING_SECOND;
-    int status = module->engine != NULL ? look_at_peers(module) : GPURING_OK;
+    int status = look_at_peers(module);
 
     if (status != GPURING_OK) {
         return status;
@@ -176,7 +179,7 @@ static int watchdog_look(mca_coll_gpuring_module_t *module, uint64_t now)
             return status;
         }
     }
-    if (module->state == GPURING_STATE_WIRING && !watchdog->hinted &&
+    if (module->state == GPURING_STATE_WIRING && module->owner == module && !watchdog->hinted &&
         waited >= HINT_SECONDS * GPURING_SECOND) {
         hint_at_memory(module);
     }

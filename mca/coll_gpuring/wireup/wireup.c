@@ -398,7 +398,8 @@ static void give_up(mca_coll_gpuring_module_t *module, const struct gpuring_fail
                      text,
                      status == GPURING_ERR_DEVICE ? "calls on GPU memory return errors"
                      : late ? "other components run the calls that need more connections"
-                            : "other components run all collectives",
+                     : module->owner != module ? "another component runs this call"
+                                               : "other components run all collectives",
                      failure->rank, gpuring_status_text(status));
     }
     if (differ || status == GPURING_ERR_DEVICE) {
