@@ -6,6 +6,9 @@
  *   lost_rank late|killed|stopped [COUNT THEN]
  *         after some allreduces of COUNT elements, the last rank sleeps, kills itself or stops
  *         itself instead of entering an allreduce of THEN elements
+ *   lost_rank creating MICROSECONDS
+ *         all ranks create persistent allreduces, and the last rank is killed this time after it
+ *         has begun, so that some ranks wait for an agreement or for connections
  *   lost_rank vote
  *         the last rank sleeps before a broadcast, for which the others need its vote, and makes
  *         the call afterwards
@@ -27,6 +30,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -170,6 +174,28 @@ static int differ_by_node(MPI_Comm comm, int *data)
     return harness_finish();
 }
 
+/* Create persistent calls. Kill the last rank after this time, or when it has created all. Returns
+ * an error of MPI, or 0. The calls are not freed. */
+static int create_while_killed(MPI_Comm comm, int *data, long microseconds)
+{
+    struct itimerval timer = {.it_value.tv_usec = microseconds};
+    MPI_Request request;
+    int code = MPI_SUCCESS;
+
+    if (harness_rank == harness_size - 1) {
+        signal(SIGALRM, SIG_DFL);
+        setitimer(ITIMER_REAL, &timer, NULL);
+    }
+    for (int i = 0; i < 32 && code == MPI_SUCCESS; i++) {
+        code = HARNESS_INIT(Allreduce)(MPI_IN_PLACE, data, 1000, MPI_INT, MPI_SUM, comm,
+                                       MPI_INFO_NULL, &request);
+    }
+    if (harness_rank == harness_size - 1) {
+        raise(SIGKILL);
+    }
+    return code;
+}
+
 int main(int argc, char **argv)
 {
     int *data;
@@ -201,11 +227,16 @@ int main(int argc, char **argv)
     if (argc > 2 && strcmp(argv[1], "differ") == 0) {
         return differ(comm, data, argv[2]);
     }
-    if (harness_rank == harness_size - 1) {
+    begin = now();
+    code = MPI_SUCCESS;
+    if (argc > 2 && strcmp(argv[1], "creating") == 0) {
+        code = create_while_killed(comm, data, atol(argv[2]));
+    } else if (harness_rank == harness_size - 1) {
         vanish(argc > 1 ? argv[1] : "late");
     }
-    begin = now();
-    code = MPI_Allreduce(MPI_IN_PLACE, data, then, MPI_INT, MPI_SUM, comm);
+    if (code == MPI_SUCCESS) {
+        code = MPI_Allreduce(MPI_IN_PLACE, data, then, MPI_INT, MPI_SUM, comm);
+    }
     if (code != MPI_SUCCESS) {
         MPI_Error_class(code, &class);
         MPI_Error_string(code, text, &length);

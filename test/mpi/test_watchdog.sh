@@ -40,6 +40,14 @@ lost_rank killed 4 2 100000 1000
 check "a killed rank is found before the time is over" says '\[peer-died\]|\[peer-gone\]'
 unset OMPI_MCA_coll_gpuring_direct_ranks
 
+# Without a timeout, only the watchdog ends the creation of persistent calls.
+for microseconds in 500 1500 3000 4500 6000; do
+    run 60 "$MPIRUN" -n 3 --enable-recovery --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
+        --mca coll_gpuring_pool_size 0 "$programs/lost_rank" creating $microseconds
+    check "a rank is killed $microseconds us after it began to create persistent calls" \
+        test "$(grep -c '^ok' "$work/out")" -eq 6
+done
+
 OMPI_MCA_coll_gpuring_timeout=2 mpi 60 3 lost_rank start
 check "a late start: the message says what is awaited" \
     says 'persistent call 1, rank .* MPI_Allreduce, operation 2 .* for data from rank 2'
