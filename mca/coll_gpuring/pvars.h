@@ -32,8 +32,9 @@
       "Ranks whose GPU memory is mapped, but does not receive what is written to it")            \
     X(torn_peers,                                                                                \
       "Ranks whose lines of LL128 were received torn, so that it is not used with them")         \
-    X(wireups, "Communicators that were wired up")                                               \
-    X(reused, "Communicators that use the connections of a freed one, and were not wired up")
+    X(wireups, "Communicators and persistent calls that were wired up")                          \
+    X(reused, "Communicators and persistent calls that use the connections of a freed "          \
+              "communicator")
 
 /* Counters of the proxies, in gpuring_process.net_counts. */
 #define GPURING_NET_PVARS(X)                                    \
@@ -43,7 +44,7 @@
 /* Levels: current values. */
 #define GPURING_LEVEL_PVARS(X)                                   \
     X(nodes, "Nodes of the communicator that was wired up last") \
-    X(pooled, "Freed communicators whose connections are kept (coll_gpuring_pool_size)")
+    X(pooled, "Sets of connections of freed communicators that are kept (coll_gpuring_pool_size)")
 
 /* Texts, which are printed when they are read. At most GPURING_PVAR_TEXT characters including the
  * terminating zero. */

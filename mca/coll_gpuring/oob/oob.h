@@ -50,8 +50,8 @@ void gpuring_gathered_clear(struct gpuring_gathered *gathered);
 /* ---- Tags of the messages (util/message.h) ---- */
 
 /* Open MPI's collectives use the tags from -10 downwards (coll_tags.h), -1 is MPI_ANY_TAG; a user's
- * wildcard receive matches no negative tag. Tracks use
- * GPURING_TRACK_TAGS instead of the first two. */
+ * wildcard receive matches no negative tag. Instead of the first two, tracks use GPURING_TRACK_TAGS
+ * (util/message.h). */
 enum { GPURING_TAG_GATHER = -9, GPURING_TAG_CONNECT_INFO = -8, GPURING_TAG_NOTE = -3 };
 
 /* ---- Gatherings ---- */

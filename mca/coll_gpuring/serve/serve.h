@@ -106,8 +106,8 @@ void gpuring_progress_init(struct gpuring_serve *serve);
 void gpuring_mixed_memory_note(struct mca_coll_gpuring_module_t *module, enum gpuring_reason reason,
                                struct gpuring_pending *pending);
 
-/* Check whether another rank uses host buffers in the call that is running, or that is next to run.
- * Returns 0, or GPURING_ERR_MIXED after printing a help text. */
+/* Check whether another rank uses host buffers in the call that is running. Returns 0, or
+ * GPURING_ERR_MIXED after printing a help text. */
 int gpuring_mixed_memory_look(const struct mca_coll_gpuring_module_t *module);
 
 /* ---- eligible.c ---- */

@@ -11,9 +11,9 @@
 #define NO_MEMORY  (UINT64_C(1) << GPURING_TRACKS)
 _Static_assert(ALL_TRACKS == NO_MEMORY - 1, "a word has a bit for each track");
 
-static bool has_failed(const mca_coll_gpuring_module_t *track)
+static bool is_in_state(const mca_coll_gpuring_module_t *track, enum gpuring_state state)
 {
-    return track != NULL && track->state == GPURING_STATE_FAILED;
+    return track != NULL && track->state == state;
 }
 
 static uint64_t own_word(const struct gpuring_tracks *tracks)
@@ -22,8 +22,8 @@ static uint64_t own_word(const struct gpuring_tracks *tracks)
     uint64_t word = __atomic_load_n(&tracks->used, __ATOMIC_ACQUIRE);
 
     for (int i = 0; i < GPURING_TRACKS; i++) {
-        const mca_coll_gpuring_module_t *track = tracks->all[i];
-        bool lost = has_failed(track) || (track != NULL && track->state == GPURING_STATE_DEAD);
+        bool lost = is_in_state(tracks->all[i], GPURING_STATE_FAILED) ||
+                    is_in_state(tracks->all[i], GPURING_STATE_DEAD);
 
         word |= lost ? UINT64_C(1) << i : 0;
     }
@@ -89,7 +89,7 @@ bool gpuring_tracks_failed(const struct gpuring_tracks *tracks)
     bool failed = false;
 
     for (int i = 0; i < GPURING_TRACKS; i++) {
-        failed = failed || has_failed(tracks->all[i]);
+        failed = failed || is_in_state(tracks->all[i], GPURING_STATE_FAILED);
     }
     return failed;
 }

@@ -61,8 +61,8 @@ struct gpuring_message_ops {
     /* Progress all messages of the process. The net `mpi` calls it without its gate. */
     void (*progress)(void);
 
-    /* Return the lowest tag that a message may have. It is negative, and no component of Open MPI
-     * uses it or the tags after it. */
+    /* Return the lowest tag that a message may have. It is negative. Only coll/hcoll also uses tags
+     * near it (coll_tags.h). */
     int (*lowest_tag)(void);
 };
 
