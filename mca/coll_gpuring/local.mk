@@ -260,6 +260,7 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/stream/stream_state.h \
     mca/coll_gpuring/stream/stream_watch.c \
     mca/coll_gpuring/wireup/connect.c \
+    mca/coll_gpuring/wireup/probes.c \
     mca/coll_gpuring/wireup/rank_info.c \
     mca/coll_gpuring/wireup/net_select.c \
     mca/coll_gpuring/wireup/peers.c \

@@ -143,6 +143,16 @@ int gpuring_network_open(const mca_coll_gpuring_module_t *module,
                          const struct gpuring_wireup *wireup,
                          struct gpuring_transport_config *transport);
 
+/* ---- probes.c: proofs of direct access to the memory of peers ---- */
+
+/* Begin a gathering of reports. */
+int gpuring_probes_report(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
+/* Take the reports of what the ranks have written, of what has arrived, and of the test of lines.
+ * After the last of them, all ranks know how each pair is connected. */
+int gpuring_probes_take_written(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
+int gpuring_probes_take_arrived(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
+int gpuring_probes_take_tested(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
+
 /* ---- connect.c: from the channels to connections ---- */
 
 /* Create the engine with the plans and FIFO sizes of this rank, without connections. */

@@ -170,61 +170,6 @@ static int prepare_connections(mca_coll_gpuring_module_t *module, struct gpuring
     return status == GPURING_OK ? gpuring_wireup_transport(module, wireup) : status;
 }
 
-static int send_report(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
-{
-    const struct gpuring_transport *transport = wireup->transport;
-    void *report = gpuring_oob_gather(module->oob, gpuring_transport_probe_bytes(transport));
-
-    if (report != NULL) {
-        gpuring_transport_probe_report(transport, report);
-    }
-    return GPURING_OK;
-}
-
-static int take_written(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
-{
-    struct gpuring_gathered reports = gpuring_oob_take(module->oob);
-    int status = gpuring_transport_probe_verify(wireup->transport, reports.blocks);
-
-    gpuring_gathered_clear(&reports);
-    return status;
-}
-
-/* Decide how pairs of ranks are connected, from the last reports. */
-static int finish_probe(const struct gpuring_wireup *wireup, const struct gpuring_gathered *reports)
-{
-    struct gpuring_transport *transport = wireup->transport;
-    int status = gpuring_transport_probe_finish(transport, reports->blocks);
-
-    if (status == GPURING_OK) {
-        gpuring_pvar_add(GPURING_PVAR_silent_peers, gpuring_transport_silent(transport));
-        gpuring_pvar_add(GPURING_PVAR_torn_peers, gpuring_transport_torn(transport));
-    }
-    return status;
-}
-
-static int take_arrived(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
-{
-    struct gpuring_gathered reports = gpuring_oob_take(module->oob);
-    int status = GPURING_OK;
-
-    wireup->test_lines = gpuring_transport_test_due(wireup->transport, reports.blocks);
-    if (!wireup->test_lines) {
-        status = finish_probe(wireup, &reports);
-    }
-    gpuring_gathered_clear(&reports);
-    return status;
-}
-
-static int take_tested(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
-{
-    struct gpuring_gathered reports = gpuring_oob_take(module->oob);
-    int status = finish_probe(wireup, &reports);
-
-    gpuring_gathered_clear(&reports);
-    return status;
-}
-
 static int bind_plans(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     (void) module;
@@ -254,12 +199,12 @@ enum travels { GATHERING, AGREEMENT, CONNECT_INFOS, FIRST_CHUNKS, LINE_TEST };
     X(READY, AGREEMENT, NULL, prepare_connections, NULL, "wire-up, agreement before connecting")   \
     X(HANDLES, CONNECT_INFOS, NULL, NULL, gpuring_wireup_connect,                                  \
       "wire-up, handles to and from neighbours")                                                   \
-    X(WRITTEN, GATHERING, probes_peers, send_report, take_written,                                 \
+    X(WRITTEN, GATHERING, probes_peers, gpuring_probes_report, gpuring_probes_take_written,        \
       "wire-up, probe of peer memory (written)")                                                   \
-    X(ARRIVED, GATHERING, probes_peers, send_report, take_arrived,                                 \
+    X(ARRIVED, GATHERING, probes_peers, gpuring_probes_report, gpuring_probes_take_arrived,        \
       "wire-up, probe of peer memory (arrived)")                                                   \
     X(LINES, LINE_TEST, tests_lines, NULL, NULL, "wire-up, test of lines between GPUs")            \
-    X(TESTED, GATHERING, tests_lines, send_report, take_tested,                                    \
+    X(TESTED, GATHERING, tests_lines, gpuring_probes_report, gpuring_probes_take_tested,           \
       "wire-up, test of lines between GPUs (results)")                                             \
     X(AGREE, AGREEMENT, NULL, bind_plans, NULL, "wire-up, agreement on connections")               \
     X(TRY, FIRST_CHUNKS, several_nodes, NULL, NULL, "wire-up, first chunks between nodes")         \
