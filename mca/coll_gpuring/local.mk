@@ -97,6 +97,7 @@ if GPURING_HAVE_VERBS
 libgpuring_core_la_CPPFLAGS += $(VERBS_CPPFLAGS)
 libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/net/verbs/complete.c \
+    mca/coll_gpuring/net/verbs/endpoint.c \
     mca/coll_gpuring/net/verbs/failover.c \
     mca/coll_gpuring/net/verbs/flush.c \
     mca/coll_gpuring/net/verbs/verbs_fail.c \

@@ -300,7 +300,7 @@ static bool all_said(struct gpuring_net *net, const struct lane_end *ends, int c
 
     gpuring_gate_enter(net->base.gate);
     for (int i = 0; i < count; i++) {
-        all = all && ends[i].link->bye != NULL;
+        all = all && ends[i].link->bye != 0;
     }
     gpuring_gate_leave(net->base.gate);
     return all;

@@ -41,7 +41,7 @@ static void test_several_queue_pairs(void **state)
         struct world world;
 
         world_open(&world, &world_roce, 1, 2, &config);
-        assert_int_equal(world.send[0].link->nrails, qps);
+        assert_int_equal(world.send[0].link->endpoint->nrails, qps);
         assert_int_equal(gpuring_net_verbs.queue_pairs(world.net[0]), 2 * qps);
         for (int link = 0; link < 2; link++) {
             assert_true(world_transfer_together(&world, link, 200));

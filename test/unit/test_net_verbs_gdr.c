@@ -121,7 +121,7 @@ static void test_flush(void **state)
     for (int qps = 1; qps <= 2; qps++) {
         struct gpuring_net_config config = world_defaults;
         const size_t page = (size_t) sysconf(_SC_PAGESIZE);
-        const struct ibv_mr *discard;
+        const struct ibv_mr *page_mr;
         struct world world;
         unsigned reads;
 
@@ -133,9 +133,9 @@ static void test_flush(void **state)
         reads = fake_verbs_reads();
         assert_true(reads > 0 && reads <= 900); /* one may serve several */
         /* The page that a forked child may lose contains nothing else. */
-        discard = world_rail(&world.recv[0], 0).port->adapter->discard;
-        assert_int_equal((uintptr_t) discard->addr % page, 0);
-        assert_int_equal(discard->length, page);
+        page_mr = world_rail(&world.recv[0], 0).port->adapter->page;
+        assert_int_equal((uintptr_t) page_mr->addr % page, 0);
+        assert_int_equal(page_mr->length, page);
         world_close(&world);
     }
 }
@@ -168,8 +168,9 @@ static void test_flush_and_failover(void **state)
 static void test_failing_calls(void **state)
 {
     const struct fake_faults faults[] = {{.reg_mr = 1}, {.reg_mr = 2}, {.create_qp = 2}};
-    const char *const texts[] = {"of GPU memory (peer memory) with device roce0",
-                                 "for flushing GPU memory", "for flushing GPU memory"};
+    const char *const texts[] = {"bytes of memory with device roce0",
+                                 "of GPU memory (peer memory) with device roce0",
+                                 "for flushing GPU memory"};
 
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         const struct gpuring_device_nic device = {.dmabuf = -1, .flush = true};

@@ -222,8 +222,8 @@ static void test_spare_of_one_end(void **state)
         assert_int_equal(lane_connect(&hand.send[0], hand.net[0], "rank 0", &hand.recv[0],
                                       hand.net[1], "rank 1"),
                          GPURING_OK);
-        assert_int_equal(hand.send[0].link->rail[1].state == GPURING_VERBS_UP, end == 1);
-        assert_int_equal(hand.recv[0].link->rail[1].state == GPURING_VERBS_UP, end == 0);
+        assert_int_equal(hand.send[0].link->endpoint->rail[1].state == GPURING_VERBS_UP, end == 1);
+        assert_int_equal(hand.recv[0].link->endpoint->rail[1].state == GPURING_VERBS_UP, end == 0);
         fake_verbs_event(0, IBV_EVENT_PORT_ERR);
         pass(0.3);
         poll_net(&hand, 0, 1);

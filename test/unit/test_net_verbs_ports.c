@@ -266,7 +266,7 @@ static void test_two_subnets(void **state)
         const char *rails[3];
     } cases[] = {
         {{"all", "all"}, {0, 0}, 1, {"ib0", "ib1"}},
-        {{"all", "all"}, {1, 0}, 1, {"ib1", "ib0"}}, /* crossed rails */
+        {{"all", "all"}, {1, 0}, 1, {"ib0", "ib1"}}, /* crossed rails */
         {{"all", "ib1"}, {0, 0}, 1, {"ib1", NULL}},  /* the peer has one port */
         {{"ib0", "all"}, {0, 1}, 1, {"ib0", NULL}},
         {{"all", "all"}, {1, 1}, 2, {"ib1", "ib1", "ib0"}},

@@ -298,7 +298,7 @@ struct gpuring_verbs_rail world_rail(const struct lane_end *end, unsigned rail)
     struct gpuring_verbs_rail copy;
 
     gpuring_gate_enter(net->gate);
-    copy = end->link->rail[rail];
+    copy = end->link->endpoint->rail[rail];
     gpuring_gate_leave(net->gate);
     return copy;
 }

@@ -42,7 +42,7 @@
 struct gpuring_net;      /* an opened net of a process */
 struct gpuring_net_link; /* one direction of one connection */
 
-#define GPURING_NET_HANDLE_BYTES 384 /* largest per-link handle */
+#define GPURING_NET_HANDLE_BYTES 512 /* largest per-link handle */
 
 struct gpuring_net_device {
     char name[64];       /* "mlx5_0", "eth0" */

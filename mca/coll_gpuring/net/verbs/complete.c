@@ -19,21 +19,22 @@ static uint64_t nearest(uint64_t known, uint32_t low, int bits)
 }
 
 /* Complete all sends of the rail before number `until`. */
-static void sends_done(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+static void sends_done(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail,
                        uint64_t until)
 {
     while (rail->sq_done < until) {
-        const struct gpuring_verbs_sent *sent = &rail->sent[rail->sq_done++ % link->send_room];
+        const struct gpuring_verbs_sent *sent = &rail->sent[rail->sq_done++ % ep->send_room];
 
-        if (sent->data) {
-            gpuring_net_base_done(&link->base, sent->protocol, sent->step);
+        if (sent->link != NULL) {
+            sent->link->in_flight--;
+            gpuring_net_base_done(&sent->link->base, sent->protocol, sent->step);
         }
     }
     if (rail->sq_done < rail->sq_data && rail->sq_asked <= rail->sq_done &&
         rail->state == GPURING_VERBS_UP) {
         /* No completion is pending for the remaining slots. If there is no room for a probe now,
          * probe_idle sends it later. */
-        gpuring_verbs_probe(link, rail);
+        gpuring_verbs_probe(ep, rail);
     }
 }
 
@@ -41,8 +42,9 @@ static void data_arrived(struct gpuring_net_link *link, struct gpuring_verbs_rai
                          unsigned protocol, uint32_t imm, uint32_t wire)
 {
     struct gpuring_net_count *count = &link->base.count[protocol];
-    uint64_t step = nearest(count->done, imm, VERBS_IMM_STEP_BITS);
+    uint64_t step = nearest(count->done, imm >> VERBS_IMM_STEP_AT, VERBS_IMM_STEP_BITS);
 
+    wire += VERBS_LOW(imm >> VERBS_IMM_BLOCKS_AT, VERBS_IMM_BLOCKS_BITS) * link->block[protocol];
     if (count->memory.slots == NULL || wire > count->memory.slot_bytes || step < count->done ||
         step - count->done >= count->memory.nslots || (count->early >> (step % 64) & 1) != 0) {
         /* The message may have overwritten a slot that a lane is reading. */
@@ -50,98 +52,130 @@ static void data_arrived(struct gpuring_net_link *link, struct gpuring_verbs_rai
                                 "does the peer run the same version of coll/gpuring?");
     } else {
         count->memory.tail->size[step % count->memory.nslots] = wire;
-        if (rail->flush_qp != NULL) {
-            gpuring_verbs_flush(link, rail, protocol, step, wire);
+        if (link->flushes) {
+            gpuring_verbs_flush(link, rail, protocol, step);
         } else {
             gpuring_net_base_done(&link->base, protocol, step);
         }
     }
 }
 
-/* Handle a head. Heads from several rails and links may arrive out of order, so a head may be a
- * little less than the known one. Below zero it is a very large number. */
-static void head_arrived(struct gpuring_net_base_link *link, unsigned protocol, uint32_t imm,
-                         int bits)
+/* Handle the head of a data message, which is not older than the known one. */
+static void pair_head_arrived(struct gpuring_net_base_link *pair, unsigned protocol, uint32_t imm)
 {
-    uint64_t known = link->count[protocol].credit, head = nearest(known, imm, bits);
+    uint64_t known = pair->count[protocol].credit;
 
-    if ((int64_t) (head - known) > 0) {
-        gpuring_net_base_credit(link, protocol, head);
-    }
+    gpuring_net_base_credit(
+        pair, protocol,
+        known + VERBS_LOW((imm >> VERBS_IMM_PAIR_AT) - (uint32_t) known, VERBS_IMM_PAIR_BITS));
 }
 
-static void control_arrived(struct gpuring_net_link *link, struct gpuring_verbs_rail *on,
-                            uint32_t imm)
+static void arrived_reported(struct gpuring_net_link *link, unsigned protocol, uint32_t number)
+{
+    uint64_t posted = link->base.count[protocol].posted;
+    uint32_t low = number >> GPURING_VERBS_MAX_SLOTS;
+
+    /* At most MAX_SLOTS of the posted slots have not arrived. */
+    gpuring_verbs_peer_has(link, protocol,
+                           posted - VERBS_LOW((uint32_t) posted - low, VERBS_IMM_STEP_BITS),
+                           VERBS_LOW(number, GPURING_VERBS_MAX_SLOTS));
+}
+
+/* Handle a control message. link: the one that it names, or NULL. */
+static void control_arrived(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *on,
+                            struct gpuring_net_link *link, uint32_t imm)
 {
     char why[160];
-    unsigned number = imm >> VERBS_IMM_RAIL_AT & 7, protocol = imm >> VERBS_IMM_PROTOCOL_AT & 3;
-    struct gpuring_verbs_rail *rail = &link->rail[number];
+    unsigned protocol = imm >> VERBS_IMM_PROTOCOL_AT & 3, on_number;
+    uint32_t number = VERBS_LOW(imm >> VERBS_IMM_NUMBER_AT, VERBS_IMM_NUMBER_BITS);
+    enum gpuring_verbs_control kind = imm >> VERBS_IMM_KIND_AT & 3;
+    bool late;
 
-    if (number >= link->nrails || protocol >= GPURING_PROTOCOL_COUNT) {
+    on_number = gpuring_verbs_rail_number(ep, on);
+    if (kind == GPURING_VERBS_BYE && link != NULL) {
+        link->peer_bye |= number;
+        link->peer_bye_seen |= 1u << on_number;
+        gpuring_verbs_link_heard_bye(link);
         return;
     }
-    switch (imm >> VERBS_IMM_KIND_AT & 7) {
-    case GPURING_VERBS_BYE:
-        link->peer_closed = true;
-        gpuring_verbs_give_up(link);
-        break;
-    case GPURING_VERBS_ARRIVED:
-        gpuring_verbs_peer_has(link, rail, protocol,
-                               nearest(link->base.count[protocol].done,
-                                       imm >> GPURING_VERBS_MAX_SLOTS,
-                                       VERBS_IMM_NUMBER_BITS - GPURING_VERBS_MAX_SLOTS),
-                               VERBS_LOW(imm, GPURING_VERBS_MAX_SLOTS));
-        break;
-    case GPURING_VERBS_ABORT:
-        snprintf(why, sizeof why, "the peer has given up: %s",
-                 gpuring_status_text(-(int) VERBS_LOW(imm, VERBS_IMM_NUMBER_BITS)));
+    late = on_number < ep->heard_on;
+    ep->heard_on = late ? ep->heard_on : on_number;
+    if (kind == GPURING_VERBS_ABORT && link != NULL) {
+        snprintf(why, sizeof why, "the peer has given up: %s", gpuring_status_text(-(int) number));
         gpuring_verbs_link_fail(link, on, GPURING_ERR_ABORTED, why, "see its output");
-        break;
-    default:
-        gpuring_verbs_peer_lost(link, rail);
+        link->aborts = false; /* the peer knows */
+    } else if (kind == GPURING_VERBS_ARRIVED && link != NULL && !late &&
+               protocol < GPURING_PROTOCOL_COUNT) {
+        arrived_reported(link, protocol, number);
+    } else if (kind == GPURING_VERBS_LOST && !late && number < ep->nrails) {
+        gpuring_verbs_peer_lost(ep, &ep->rail[number]);
     }
 }
 
-static void slot_received(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
-                          const struct ibv_wc *wc)
+/* Handle a slot or a credit of a link. */
+static void link_message(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+                         const struct ibv_wc *wc, uint32_t imm)
 {
-    uint32_t imm = ntohl(wc->imm_data);
-    unsigned protocol = imm >> 30;
+    struct gpuring_verbs_endpoint *ep = link->endpoint;
+    unsigned protocol = imm >> 30, number = gpuring_verbs_rail_number(ep, rail);
+    bool data = link->base.direction == GPURING_NET_RECV;
+    bool head = !data || (imm & VERBS_IMM_HAS_HEAD) != 0;
 
-    if (protocol == VERBS_IMM_CONTROL) {
-        control_arrived(link, rail, imm);
-    } else if (link->base.direction == GPURING_NET_RECV) {
-        if (link->base.pair != NULL) {
-            head_arrived(link->base.pair, protocol, imm >> VERBS_IMM_PAIR_AT, VERBS_IMM_PAIR_BITS);
-        }
-        data_arrived(link, rail, protocol, imm,
-                     VERBS_LOW(imm >> VERBS_IMM_STEP_BITS, VERBS_IMM_BLOCKS_BITS) *
-                             GPURING_VERBS_BLOCK +
-                         wc->byte_len);
-    } else {
-        head_arrived(&link->base, protocol, imm, VERBS_IMM_HEAD_BITS);
+    if (head && number > ep->heard_on) {
+        ep->heard_on = number;
     }
-    if (rail->state == GPURING_VERBS_UP && rail->receives <= link->messages) {
-        int error = gpuring_verbs_receives(link, rail, link->receive_room - rail->receives);
+    if (!data) {
+        uint64_t known = link->base.count[protocol].credit;
+        uint64_t credit = nearest(known, imm >> VERBS_IMM_HEAD_AT, VERBS_IMM_HEAD_BITS);
+
+        /* Credits of several rails may arrive out of order. Below zero they are very large. */
+        if ((int64_t) (credit - known) > 0) {
+            gpuring_net_base_credit(&link->base, protocol, credit);
+        }
+        return;
+    }
+    if (head && number == ep->heard_on && link->base.pair != NULL) {
+        pair_head_arrived(link->base.pair, protocol, imm);
+    }
+    data_arrived(link, rail, protocol, imm, wc->byte_len);
+}
+
+static void message_arrived(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail,
+                            const struct ibv_wc *wc)
+{
+    uint32_t imm = ntohl(wc->imm_data), number = VERBS_LOW(imm, VERBS_IMM_LINK_BITS);
+    struct gpuring_net_link *link = number < ep->nlinks ? ep->links[number] : NULL;
+
+    if (imm >> 30 == VERBS_IMM_CONTROL) {
+        control_arrived(ep, rail, link, imm);
+    } else if (link != NULL && link->connected) {
+        link_message(link, rail, wc, imm);
+    } else {
+        gpuring_verbs_endpoint_fail(ep, rail, GPURING_ERR_DATA, "a message for no link arrived",
+                                    "does the peer run the same version of coll/gpuring?");
+    }
+    if (rail->state == GPURING_VERBS_UP && rail->receives <= ep->repost_at) {
+        int error = gpuring_verbs_receives(ep, rail, ep->receive_room - rail->receives);
 
         if (error != 0) {
-            gpuring_verbs_rail_fail(link, rail, strerror(error),
+            gpuring_verbs_rail_fail(ep, rail, strerror(error),
                                     "the device refused a receive: see the kernel's log (dmesg)");
         }
     }
 }
 
-/* Return the rail of a completion, or NULL if its link was closed in the meantime, and its place in
- * the table may have a new one. Numbers of queue pairs are unique within one device only. */
-static struct gpuring_verbs_rail *rail_of(struct gpuring_net_link *link,
+/* Return the rail of a completion, or NULL if its endpoint was released in the meantime, and its
+ * place in the table may have a new one. Numbers of queue pairs are unique within one device
+ * only. */
+static struct gpuring_verbs_rail *rail_of(struct gpuring_verbs_endpoint *ep,
                                           const struct gpuring_verbs_adapter *adapter,
                                           const struct ibv_wc *wc)
 {
     unsigned number = (unsigned) (wc->wr_id >> VERBS_ID_RAIL_AT & 7);
-    struct gpuring_verbs_rail *rail = &link->rail[number];
+    struct gpuring_verbs_rail *rail = &ep->rail[number];
     const struct ibv_qp *qp = (wc->wr_id & VERBS_ID_FLUSH) != 0 ? rail->flush_qp : rail->qp;
 
-    return number < link->nrails && qp != NULL && qp->qp_num == wc->qp_num &&
+    return number < ep->nrails && qp != NULL && qp->qp_num == wc->qp_num &&
                    rail->port->adapter == adapter
                ? rail
                : NULL;
@@ -150,10 +184,9 @@ static struct gpuring_verbs_rail *rail_of(struct gpuring_net_link *link,
 static void completed(struct gpuring_net *net, const struct gpuring_verbs_adapter *adapter,
                       const struct ibv_wc *wc)
 {
-    struct gpuring_net_link *link =
-        (struct gpuring_net_link *) gpuring_net_base_at(&net->base, (uint32_t) (wc->wr_id >> 32));
-    struct gpuring_verbs_rail *rail =
-        link != NULL && link->connected ? rail_of(link, adapter, wc) : NULL;
+    uint32_t index = (uint32_t) (wc->wr_id >> 32);
+    struct gpuring_verbs_endpoint *ep = index < net->nendpoints ? net->endpoint[index] : NULL;
+    struct gpuring_verbs_rail *rail = ep != NULL && ep->connected ? rail_of(ep, adapter, wc) : NULL;
     uint64_t low = wc->wr_id & VERBS_ID_NUMBER;
 
     if (rail == NULL) {
@@ -162,19 +195,19 @@ static void completed(struct gpuring_net *net, const struct gpuring_verbs_adapte
     rail->receives -= (wc->wr_id & VERBS_ID_RECEIVE) != 0;
     rail->flush_busy = rail->flush_busy && (wc->wr_id & VERBS_ID_FLUSH) == 0;
     if (wc->status != IBV_WC_SUCCESS && (wc->wr_id & VERBS_ID_FLUSH) != 0 && rail->flush_last &&
-        !link->peer_closed) {
-        gpuring_verbs_flush_failed(link, rail);
+        gpuring_verbs_in_use(ep)) {
+        gpuring_verbs_flush_failed(ep, rail);
     } else if (wc->status != IBV_WC_SUCCESS) {
-        gpuring_verbs_rail_fail_wc(link, rail, wc);
+        gpuring_verbs_rail_fail_wc(ep, rail, wc);
     } else {
         rail->active = true;
         if ((wc->wr_id & VERBS_ID_FLUSH) != 0) {
-            gpuring_verbs_flushed(link, rail);
+            gpuring_verbs_flushed(ep, rail);
         } else if ((wc->wr_id & VERBS_ID_RECEIVE) != 0) {
-            slot_received(link, rail, wc);
+            message_arrived(ep, rail, wc);
         } else if (!rail->repeating) {
             /* Complete the low bits of the number: fewer than send_room sends are in flight. */
-            sends_done(link, rail, rail->sq_done + ((low - rail->sq_done) & VERBS_ID_NUMBER) + 1);
+            sends_done(ep, rail, rail->sq_done + ((low - rail->sq_done) & VERBS_ID_NUMBER) + 1);
         }
     }
 }

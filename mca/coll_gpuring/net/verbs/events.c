@@ -27,30 +27,30 @@ static bool concerns(const struct concerned *who, const struct gpuring_verbs_rai
            (who->port == 0 || rail->port->number == who->port);
 }
 
-/* Return true if the link has a usable rail that the event does not concern. */
-static bool has_others(const struct gpuring_net_link *link, const struct concerned *who)
+/* Return true if the endpoint has a usable rail that the event does not concern. */
+static bool has_others(const struct gpuring_verbs_endpoint *ep, const struct concerned *who)
 {
-    for (unsigned r = 0; r < link->nrails; r++) {
-        if (link->rail[r].state == GPURING_VERBS_UP && !concerns(who, &link->rail[r])) {
+    for (unsigned r = 0; r < ep->nrails; r++) {
+        if (ep->rail[r].state == GPURING_VERBS_UP && !concerns(who, &ep->rail[r])) {
             return true;
         }
     }
     return false;
 }
 
-/* Fail the rails that an event concerns. spare: only on links that have another usable rail. */
+/* Fail the rails that an event concerns. spare: only of endpoints that have another usable rail. */
 static void fail_rails(struct gpuring_net *net, const struct concerned *who, bool spare,
                        const char *what, const char *remedy)
 {
-    struct gpuring_net_link *link;
+    struct gpuring_verbs_endpoint *ep;
 
-    GPURING_NET_EACH_LINK(net, link)
+    VERBS_EACH_ENDPOINT(net, ep)
     {
-        bool goes_on = link->connected && (!spare || has_others(link, who));
+        bool goes_on = ep->connected && (!spare || has_others(ep, who));
 
-        for (unsigned r = 0; goes_on && r < link->nrails && !link->peer_closed; r++) {
-            if (concerns(who, &link->rail[r])) {
-                gpuring_verbs_rail_fail(link, &link->rail[r], what, remedy);
+        for (unsigned r = 0; goes_on && r < ep->nrails; r++) {
+            if (concerns(who, &ep->rail[r])) {
+                gpuring_verbs_rail_fail(ep, &ep->rail[r], what, remedy);
             }
         }
     }

@@ -10,6 +10,8 @@
  * was posted after its completion is done. One read serves all slots that have arrived before it is
  * posted.
  *
+ * A rail records its arrivals in their order, with room for all slots of the links.
+ *
  * This was written according to the specifications and tested with fake devices only (test/unit).
  */
 #include <string.h>
@@ -19,87 +21,116 @@
 
 #define REMEDY "the device failed to read from it: see the kernel's log (dmesg)"
 
-/* Read one byte that the device has written, which flushes everything that arrived before. Returns
- * 0 or an errno. */
-static int start_flush(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
-                       uint64_t address)
+/* Read the first byte of a link's memory, which flushes everything that arrived before. Returns 0
+ * or an errno. */
+static int start_flush(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail,
+                       const struct gpuring_net_link *link)
 {
-    struct ibv_sge piece = {.addr = (uint64_t) (uintptr_t) rail->port->adapter->discard->addr,
-                            .length = 1,
-                            .lkey = rail->port->adapter->discard->lkey};
-    struct ibv_send_wr wr = {.wr_id = gpuring_verbs_id(link, rail, VERBS_ID_FLUSH),
-                             .sg_list = &piece,
-                             .num_sge = 1,
-                             .opcode = IBV_WR_RDMA_READ,
-                             .send_flags = IBV_SEND_SIGNALED,
-                             .wr.rdma = {.remote_addr = address, .rkey = rail->mr->mr->rkey}};
+    const struct gpuring_verbs_mr *mr = link->mr[gpuring_verbs_rail_number(ep, rail)];
+    const struct ibv_mr *page = rail->port->adapter->page;
+    struct ibv_sge piece = {
+        .addr = (uint64_t) (uintptr_t) page->addr, .length = 1, .lkey = page->lkey};
+    struct ibv_send_wr wr = {
+        .wr_id = gpuring_verbs_id(ep, rail, VERBS_ID_FLUSH),
+        .sg_list = &piece,
+        .num_sge = 1,
+        .opcode = IBV_WR_RDMA_READ,
+        .send_flags = IBV_SEND_SIGNALED,
+        .wr.rdma = {.remote_addr = (uint64_t) (uintptr_t) mr->base, .rkey = mr->mr->rkey}};
     struct ibv_send_wr *bad;
     int error = ibv_post_send(rail->flush_qp, &wr, &bad);
 
     rail->flush_busy = error == 0;
-    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT && error == 0; p++) {
-        rail->flushing[p] |= rail->landed[p];
-        rail->landed[p] = 0;
+    if (error == 0) {
+        rail->flushing = rail->landed_count;
     }
     return error;
 }
 
-static void flush_landed(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail)
+static void flush_landed(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail)
 {
-    int error = start_flush(link, rail, rail->last_landed);
+    const struct gpuring_net_link *link =
+        rail->landed[(rail->landed_count - 1) % rail->landed_room].link;
+    int error = start_flush(ep, rail, link);
 
     if (error != 0) {
-        gpuring_verbs_rail_fail(link, rail, strerror(error), REMEDY);
+        gpuring_verbs_rail_fail(ep, rail, strerror(error), REMEDY);
     }
 }
 
-void gpuring_verbs_flush_failed(struct gpuring_net_link *link,
+void gpuring_verbs_flush_failed(struct gpuring_verbs_endpoint *ep,
                                 const struct gpuring_verbs_rail *rail)
 {
-    gpuring_verbs_link_fail(link, rail, GPURING_ERR_NET,
-                            "what had arrived in GPU memory could not be flushed", REMEDY);
+    gpuring_verbs_endpoint_fail(ep, rail, GPURING_ERR_NET,
+                                "what had arrived in GPU memory could not be flushed", REMEDY);
 }
 
-bool gpuring_verbs_flush_last(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail)
+/* Return a link of the endpoint whose arrivals need a flush, or NULL. */
+static const struct gpuring_net_link *flushed_link(const struct gpuring_verbs_endpoint *ep)
 {
+    const struct gpuring_net_link *link;
+
+    VERBS_EACH_LINK(ep, link)
+    {
+        if (link->flushes) {
+            return link;
+        }
+    }
+    return NULL;
+}
+
+bool gpuring_verbs_flush_last(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail)
+{
+    const struct gpuring_net_link *link = flushed_link(ep);
+
     if (!rail->flush_busy && !rail->flush_last) {
         rail->flush_last = true;
-        if (start_flush(link, rail, (uint64_t) (uintptr_t) rail->mr->base) != 0) {
-            gpuring_verbs_flush_failed(link, rail);
+        if (link != NULL && start_flush(ep, rail, link) != 0) {
+            gpuring_verbs_flush_failed(ep, rail);
         }
     }
     return !rail->flush_busy;
 }
 
 void gpuring_verbs_flush(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
-                         unsigned protocol, uint64_t step, uint32_t bytes)
+                         unsigned protocol, uint64_t step)
 {
-    const struct gpuring_net_ring *ring = &link->base.count[protocol].memory;
+    struct gpuring_verbs_endpoint *ep = link->endpoint;
 
-    rail->landed[protocol] |= UINT64_C(1) << (step % 64);
-    rail->last_landed = (uint64_t) (uintptr_t) ring->slots +
-                        step % ring->nslots * ring->slot_bytes + (bytes > 0 ? bytes - 1 : 0);
+    rail->landed[rail->landed_count++ % rail->landed_room] =
+        (struct gpuring_verbs_landed){.link = link, .protocol = (uint8_t) protocol, .step = step};
     if (!rail->flush_busy && rail->state == GPURING_VERBS_UP) {
-        flush_landed(link, rail);
+        flush_landed(ep, rail);
     }
 }
 
 /* Also report slots of a failed rail, because the peer may know that they have arrived. */
-void gpuring_verbs_flushed(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail)
+void gpuring_verbs_flushed(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail)
 {
-    bool more = false;
+    while (rail->flushed < rail->flushing) {
+        const struct gpuring_verbs_landed *landed =
+            &rail->landed[rail->flushed++ % rail->landed_room];
 
-    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-        uint64_t arrived = link->base.count[p].done;
-
-        for (; rail->flushing[p] != 0; rail->flushing[p] &= rail->flushing[p] - 1) {
-            unsigned bit = (unsigned) __builtin_ctzll(rail->flushing[p]);
-
-            gpuring_net_base_done(&link->base, p, arrived + ((bit - arrived) & 63));
+        if (landed->link != NULL) {
+            gpuring_net_base_done(&landed->link->base, landed->protocol, landed->step);
         }
-        more = more || rail->landed[p] != 0;
     }
-    if (more && rail->state == GPURING_VERBS_UP) {
-        flush_landed(link, rail);
+    if (rail->landed_count > rail->flushing && rail->state == GPURING_VERBS_UP) {
+        flush_landed(ep, rail);
+    }
+}
+
+void gpuring_verbs_flush_forget(struct gpuring_net_link *link)
+{
+    struct gpuring_verbs_endpoint *ep = link->endpoint;
+
+    for (unsigned r = 0; r < ep->nrails && link->flushes; r++) {
+        struct gpuring_verbs_rail *rail = &ep->rail[r];
+
+        for (uint64_t n = rail->flushed; n < rail->landed_count; n++) {
+            struct gpuring_verbs_landed *landed = &rail->landed[n % rail->landed_room];
+
+            landed->link = landed->link == link ? NULL : landed->link;
+        }
     }
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Registered memory and completion queues, shared by the links of an adapter. */
+/* Registered memory and completion queues, shared by the rails of an adapter. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "mca/coll_gpuring/net/verbs/verbs_internal.h"
 #include "mca/coll_gpuring/util/log.h"
@@ -112,6 +113,32 @@ void gpuring_verbs_mr_put(struct gpuring_verbs_mr *mr)
         gpuring_verbs.dereg_mr(mr->mr);
         free(mr);
     }
+}
+
+/* The page contains nothing else, because a forked child may lose registered pages but must keep
+ * everything else. */
+int gpuring_verbs_page_get(const struct gpuring_net *net, struct gpuring_verbs_adapter *adapter)
+{
+    size_t bytes = (size_t) sysconf(_SC_PAGESIZE);
+    void *page;
+    int error;
+
+    if (adapter->page != NULL) {
+        return GPURING_OK;
+    }
+    page = aligned_alloc(bytes, bytes);
+    if (page == NULL) {
+        gpuring_error("out of memory for a verbs connection");
+        return GPURING_ERR_NOMEM;
+    }
+    adapter->page = gpuring_verbs.reg_mr(adapter->pd, page, bytes,
+                                         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    if (adapter->page == NULL) {
+        error = errno;
+        free(page);
+        return registration_failed(net, adapter, bytes, "memory", error);
+    }
+    return GPURING_OK;
 }
 
 int gpuring_verbs_cq_get(struct gpuring_net *net, struct gpuring_verbs_adapter *adapter,

@@ -247,10 +247,10 @@ static int try_port(const struct gpuring_net *net, struct found *found,
 
 static void adapter_close(struct gpuring_verbs_adapter *adapter)
 {
-    if (adapter->discard != NULL) {
-        void *page = adapter->discard->addr;
+    if (adapter->page != NULL) {
+        void *page = adapter->page->addr;
 
-        gpuring_verbs.dereg_mr(adapter->discard);
+        gpuring_verbs.dereg_mr(adapter->page);
         free(page);
     }
     if (adapter->channel != NULL) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* A rail of a link of the net `verbs`: its queue pair from creation to destruction. */
+/* A rail of an endpoint of the net `verbs`: its queue pair from creation to destruction. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +11,10 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-static int rail_error(const struct gpuring_net_link *link, const struct gpuring_verbs_rail *rail,
-                      const char *what, int error)
+static int rail_error(const struct gpuring_verbs_endpoint *ep,
+                      const struct gpuring_verbs_rail *rail, const char *what, int error)
 {
-    gpuring_error("%s cannot %s on device %s port %d: %s", link->base.net->host, what,
+    gpuring_error("%s cannot %s on device %s port %d: %s", ep->net->base.host, what,
                   rail->port->adapter->name, rail->port->number, strerror(error));
     return error == ENOMEM ? GPURING_ERR_NOMEM : GPURING_ERR_NET;
 }
@@ -28,17 +28,16 @@ static void count_qps(struct gpuring_net *net, int more)
 
 /* Create a queue pair. The amount of inline data that a device supports, possibly none, is only
  * known from refused attempts. */
-static int create_qp(const struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
-                     bool device_memory)
+static int create_qp(const struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail)
 {
     struct ibv_qp_init_attr attr = {.send_cq = rail->cq->cq,
                                     .recv_cq = rail->cq->cq,
                                     .qp_type = IBV_QPT_RC,
-                                    .cap = {.max_send_wr = link->send_room,
-                                            .max_recv_wr = link->receive_room,
+                                    .cap = {.max_send_wr = ep->send_room,
+                                            .max_recv_wr = ep->receive_room,
                                             .max_send_sge = 1,
                                             .max_recv_sge = 1}};
-    unsigned inlined = device_memory ? 0 : GPURING_VERBS_INLINE; /* the CPU copies inline data */
+    unsigned inlined = GPURING_VERBS_INLINE;
 
     do {
         attr.cap.max_inline_data = inlined;
@@ -46,10 +45,10 @@ static int create_qp(const struct gpuring_net_link *link, struct gpuring_verbs_r
         inlined = inlined > 16 ? inlined / 2 : 0;
     } while (rail->qp == NULL && errno == EINVAL && attr.cap.max_inline_data > 0);
     if (rail->qp == NULL) {
-        return rail_error(link, rail, "create a queue pair", errno);
+        return rail_error(ep, rail, "create a queue pair", errno);
     }
-    count_qps(gpuring_verbs_net(link), 1);
-    rail->max_inline = device_memory ? 0 : attr.cap.max_inline_data;
+    count_qps(ep->net, 1);
+    rail->max_inline = attr.cap.max_inline_data;
     return GPURING_OK;
 }
 
@@ -121,12 +120,11 @@ static int connect_qp(const struct gpuring_net_config *config,
 }
 
 static struct gpuring_verbs_address address_of(const struct gpuring_verbs_port *port,
-                                               const struct ibv_qp *qp, uint32_t psn, uint32_t rkey)
+                                               const struct ibv_qp *qp, uint32_t psn)
 {
     struct gpuring_verbs_address address = {
         .qpn = qp->qp_num,
         .psn = psn,
-        .rkey = rkey,
         .lid = port->lid,
         .mtu = (uint8_t) port->mtu,
         .nic = {.port = port->number,
@@ -138,10 +136,13 @@ static struct gpuring_verbs_address address_of(const struct gpuring_verbs_port *
     return address;
 }
 
-struct gpuring_verbs_address gpuring_verbs_rail_address(const struct gpuring_verbs_rail *rail,
-                                                        const struct ibv_qp *qp)
+struct gpuring_verbs_address gpuring_verbs_rail_address(const struct gpuring_verbs_rail *rail)
 {
-    return address_of(rail->port, qp, rail->psn, rail->mr->mr->rkey);
+    struct gpuring_verbs_address address = address_of(rail->port, rail->qp, rail->psn);
+
+    address.page = (uint64_t) (uintptr_t) rail->port->adapter->page->addr;
+    address.page_rkey = rail->port->adapter->page->rkey;
+    return address;
 }
 
 int gpuring_verbs_port_prove(const struct gpuring_net *net, const struct gpuring_verbs_port *port)
@@ -160,7 +161,7 @@ int gpuring_verbs_port_prove(const struct gpuring_net *net, const struct gpuring
         error = initialise_qp(port, qp, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     }
     if (error == 0) {
-        self = address_of(port, qp, 0, 0);
+        self = address_of(port, qp, 0);
         error = connect_qp(&net->config, port, qp, 0, &self, 0);
     }
     if (qp != NULL) {
@@ -172,95 +173,88 @@ int gpuring_verbs_port_prove(const struct gpuring_net *net, const struct gpuring
     return error;
 }
 
-/* Register the target of reads whose result is not needed. It has a page of its own, because a
- * forked child may lose registered pages but must keep everything else. */
-static struct ibv_mr *register_discard(const struct gpuring_verbs_adapter *adapter)
+static int create_flush_qp(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail)
 {
-    size_t page = (size_t) sysconf(_SC_PAGESIZE);
-    void *memory = aligned_alloc(page, page);
-    struct ibv_mr *mr =
-        memory != NULL ? gpuring_verbs.reg_mr(adapter->pd, memory, page, IBV_ACCESS_LOCAL_WRITE)
-                       : NULL;
-
-    if (mr == NULL) {
-        free(memory);
-    }
-    return mr;
-}
-
-/* Create the queue pair that flushes a NIC's writes to a GPU (net/verbs/flush.c). It is connected
- * with itself, and its reads store their result in adapter->discard. */
-static int create_flush_qp(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail)
-{
-    struct gpuring_verbs_adapter *adapter = rail->port->adapter;
     struct gpuring_verbs_address self;
     struct ibv_qp_init_attr attr = {
         .send_cq = rail->cq->cq,
         .recv_cq = rail->cq->cq,
         .qp_type = IBV_QPT_RC,
         .cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
-    int error;
+    struct ibv_qp *qp = gpuring_verbs.create_qp(rail->port->adapter->pd, &attr);
+    int error = qp == NULL ? errno : initialise_qp(rail->port, qp, IBV_ACCESS_REMOTE_READ);
 
-    if (adapter->discard == NULL) {
-        adapter->discard = register_discard(adapter);
-    }
-    if (adapter->discard != NULL) {
-        rail->flush_qp = gpuring_verbs.create_qp(adapter->pd, &attr);
-        count_qps(gpuring_verbs_net(link), rail->flush_qp != NULL);
-    }
-    error = rail->flush_qp == NULL
-                ? errno
-                : initialise_qp(rail->port, rail->flush_qp, IBV_ACCESS_REMOTE_READ);
     if (error == 0) {
-        self = gpuring_verbs_rail_address(rail, rail->flush_qp);
-        error = connect_qp(&gpuring_verbs_net(link)->config, rail->port, rail->flush_qp, rail->psn,
-                           &self, 1);
+        self = address_of(rail->port, qp, rail->psn);
+        error = connect_qp(&ep->net->config, rail->port, qp, rail->psn, &self, 1);
     }
-    return error != 0 ? rail_error(link, rail, "prepare for flushing GPU memory", error)
-                      : GPURING_OK;
+    if (error != 0) {
+        if (qp != NULL) {
+            gpuring_verbs.destroy_qp(qp);
+        }
+        return rail_error(ep, rail, "prepare for flushing GPU memory", error);
+    }
+    count_qps(ep->net, 1);
+    gpuring_gate_enter(ep->net->base.gate);
+    rail->flush_qp = qp;
+    gpuring_gate_leave(ep->net->base.gate);
+    return GPURING_OK;
 }
 
-int gpuring_verbs_rail_create(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
-                              struct gpuring_verbs_port *port,
-                              const struct gpuring_net_memory *memory)
+int gpuring_verbs_rail_flushes(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail)
 {
-    struct gpuring_net *net = gpuring_verbs_net(link);
-    unsigned number = (unsigned) (rail - link->rail);
+    unsigned room = rail->landed_room + GPURING_PROTOCOL_COUNT * GPURING_VERBS_MAX_SLOTS;
+    struct gpuring_verbs_landed *landed = calloc(room, sizeof(*landed)), *old = rail->landed;
+
+    if (landed == NULL) {
+        gpuring_error("out of memory for a verbs connection");
+        return GPURING_ERR_NOMEM;
+    }
+    gpuring_gate_enter(ep->net->base.gate);
+    for (uint64_t n = rail->flushed; n < rail->landed_count; n++) {
+        landed[n % room] = old[n % rail->landed_room];
+    }
+    rail->landed = landed;
+    rail->landed_room = room;
+    gpuring_gate_leave(ep->net->base.gate);
+    free(old);
+    return rail->flush_qp == NULL ? create_flush_qp(ep, rail) : GPURING_OK;
+}
+
+int gpuring_verbs_rail_create(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail,
+                              struct gpuring_verbs_port *port)
+{
+    struct gpuring_net *net = ep->net;
+    unsigned number = gpuring_verbs_rail_number(ep, rail);
     int status, error;
 
     rail->port = port;
     /* The packet sequence number at which the peer starts: any 24 bits that differ between rails.
      */
-    rail->psn =
-        (uint32_t) ((gpuring_now_ns() + number) * UINT64_C(2654435761) >> 16 ^ link->base.id) &
-        0xffffff;
-    rail->sent = calloc(link->send_room, sizeof(*rail->sent));
+    rail->psn = (uint32_t) ((gpuring_now_ns() + number) * UINT64_C(2654435761) >> 16 ^ ep->index) &
+                0xffffff;
+    rail->sent = calloc(ep->send_room, sizeof(*rail->sent));
     if (rail->sent == NULL) {
         gpuring_error("out of memory for a verbs connection");
         return GPURING_ERR_NOMEM;
     }
-    status = gpuring_verbs_mr_get(net, port->adapter, memory, &rail->mr);
-    status = status ? status : gpuring_verbs_cq_get(net, port->adapter, link->cq_room, &rail->cq);
-    status = status ? status : create_qp(link, rail, memory->device != NULL);
-    if (status == GPURING_OK && memory->device != NULL && memory->device->flush &&
-        link->base.direction == GPURING_NET_RECV) {
-        status = create_flush_qp(link, rail);
-    }
+    status = gpuring_verbs_page_get(net, port->adapter);
+    status = status ? status : gpuring_verbs_cq_get(net, port->adapter, ep->cq_room, &rail->cq);
+    status = status ? status : create_qp(ep, rail);
     if (status != GPURING_OK) {
         return status;
     }
     error = initialise_qp(rail->port, rail->qp, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-    return error != 0 ? rail_error(link, rail, "initialise a queue pair", error) : GPURING_OK;
+    return error != 0 ? rail_error(ep, rail, "initialise a queue pair", error) : GPURING_OK;
 }
 
-int gpuring_verbs_rail_connect(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail)
+int gpuring_verbs_rail_connect(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail)
 {
-    const struct gpuring_verbs_address *peer = &link->peer.rail[rail - link->rail];
-    int error = gpuring_verbs_receives(link, rail, link->receive_room);
+    const struct gpuring_verbs_address *peer = &ep->peer[gpuring_verbs_rail_number(ep, rail)];
+    int error = gpuring_verbs_receives(ep, rail, ep->receive_room);
 
     if (error == 0) {
-        error =
-            connect_qp(&gpuring_verbs_net(link)->config, rail->port, rail->qp, rail->psn, peer, 0);
+        error = connect_qp(&ep->net->config, rail->port, rail->qp, rail->psn, peer, 0);
     }
     if (error == 0) {
         rail->state = GPURING_VERBS_UP;
@@ -268,30 +262,29 @@ int gpuring_verbs_rail_connect(struct gpuring_net_link *link, struct gpuring_ver
     return error;
 }
 
-int gpuring_verbs_rail_destroy_qp(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail)
+int gpuring_verbs_rail_destroy_qp(struct gpuring_verbs_endpoint *ep,
+                                  struct gpuring_verbs_rail *rail)
 {
     int error = rail->qp != NULL ? gpuring_verbs.destroy_qp(rail->qp) : 0;
 
     if (error == 0) {
-        count_qps(gpuring_verbs_net(link), rail->qp != NULL ? -1 : 0);
+        count_qps(ep->net, rail->qp != NULL ? -1 : 0);
         rail->qp = NULL;
     }
     return error;
 }
 
-void gpuring_verbs_rail_release(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail)
+void gpuring_verbs_rail_release(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail)
 {
-    gpuring_verbs_rail_destroy_qp(link, rail);
+    gpuring_verbs_rail_destroy_qp(ep, rail);
     if (rail->flush_qp != NULL) {
         gpuring_verbs.destroy_qp(rail->flush_qp);
-        count_qps(gpuring_verbs_net(link), -1);
+        count_qps(ep->net, -1);
     }
     if (rail->cq != NULL) {
-        gpuring_verbs_cq_put(gpuring_verbs_net(link), rail->cq, link->cq_room);
-    }
-    if (rail->mr != NULL) {
-        gpuring_verbs_mr_put(rail->mr);
+        gpuring_verbs_cq_put(ep->net, rail->cq, ep->cq_room);
     }
     free(rail->sent);
+    free(rail->landed);
     *rail = (struct gpuring_verbs_rail){.port = rail->port};
 }

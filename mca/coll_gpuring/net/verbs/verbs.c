@@ -25,6 +25,7 @@ static void verbs_close(struct gpuring_net *net)
         close(net->epoll);
     }
     pthread_mutex_destroy(&net->making);
+    free(net->endpoint);
     gpuring_net_base_destroy(&net->base);
     free(net);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Failures of rails and links: their states and the log messages (both hosts, device, port, status,
- * remedy). The function that detects a failure only changes the state; the next pass of the proxy
- * does the rest (net/verbs/failover.c).
+ * Failures of rails, links and endpoints: their states and the log messages (both hosts, device,
+ * port, status, remedy). The function that detects a failure only changes the state; the next pass
+ * of the proxy does the rest (net/verbs/failover.c).
  */
 #include <stdio.h>
 
@@ -71,39 +71,44 @@ const char *gpuring_verbs_remedy(enum ibv_wc_status status)
                              : "this may be a bug of the driver: see the kernel's log (dmesg)";
 }
 
-struct gpuring_verbs_rail *gpuring_verbs_first_up(struct gpuring_net_link *link)
+struct gpuring_verbs_rail *gpuring_verbs_first_up(struct gpuring_verbs_endpoint *ep)
 {
-    for (unsigned r = 0; r < link->nrails; r++) {
-        if (link->rail[r].state == GPURING_VERBS_UP) {
-            return &link->rail[r];
+    for (unsigned r = 0; r < ep->nrails; r++) {
+        if (ep->rail[r].state == GPURING_VERBS_UP) {
+            return &ep->rail[r];
         }
     }
     return NULL;
 }
 
+bool gpuring_verbs_in_use(const struct gpuring_verbs_endpoint *ep)
+{
+    const struct gpuring_net_link *link;
+
+    VERBS_EACH_LINK(ep, link)
+    {
+        if (link->connected && !link->peer_closed) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Stop answering the peer's probes and sends, so that it detects the failure as well. */
-static void stop_answering(const struct gpuring_net_link *link,
+static void stop_answering(const struct gpuring_verbs_endpoint *ep,
                            const struct gpuring_verbs_rail *rail)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
     if (gpuring_verbs.modify_qp(rail->qp, &attr, IBV_QP_STATE) != 0) {
         gpuring_debug("%s: a failed queue pair of device %s does not leave its state",
-                      link->base.net->host, rail->port->adapter->name);
+                      ep->net->base.host, rail->port->adapter->name);
     }
 }
 
-void gpuring_verbs_link_fail(struct gpuring_net_link *link, const struct gpuring_verbs_rail *rail,
-                             int status, const char *what, const char *remedy)
+static void set_failed(struct gpuring_net_link *link, const struct gpuring_verbs_rail *rail,
+                       int status, const char *what, const char *remedy)
 {
-    if (link->base.status != GPURING_OK) {
-        return;
-    }
-    for (unsigned r = 0; r < link->nrails; r++) {
-        if (link->rail[r].state == GPURING_VERBS_UP) {
-            stop_answering(link, &link->rail[r]);
-        }
-    }
     gpuring_net_base_fail(
         &link->base, status,
         "[verbs-failed] verbs connection from %s to %s, device %s port %d, failed: %s; %s",
@@ -111,46 +116,87 @@ void gpuring_verbs_link_fail(struct gpuring_net_link *link, const struct gpuring
         what, remedy);
 }
 
-void gpuring_verbs_start_recovery(struct gpuring_net_link *link)
+void gpuring_verbs_link_fail(struct gpuring_net_link *link, const struct gpuring_verbs_rail *rail,
+                             int status, const char *what, const char *remedy)
 {
-    gpuring_verbs_net(link)->recovering += !link->recovering;
-    link->recovering = true;
+    if (link->base.status == GPURING_OK) {
+        set_failed(link, rail, status, what, remedy);
+        link->aborts = true;
+        gpuring_verbs_start_recovery(link->endpoint);
+    }
+}
+
+void gpuring_verbs_endpoint_fail(struct gpuring_verbs_endpoint *ep,
+                                 const struct gpuring_verbs_rail *rail, int status,
+                                 const char *what, const char *remedy)
+{
+    struct gpuring_net_link *link;
+
+    if (ep->failed) {
+        return;
+    }
+    ep->failed = true;
+    for (unsigned r = 0; r < ep->nrails; r++) {
+        if (ep->rail[r].state == GPURING_VERBS_UP) {
+            ep->rail[r].state = GPURING_VERBS_DRAINING;
+            stop_answering(ep, &ep->rail[r]);
+        }
+    }
+    VERBS_EACH_LINK(ep, link)
+    {
+        /* A link that the peer has closed in good order has received everything. */
+        if (link->connected && !link->peer_closed) {
+            set_failed(link, rail, status, what, remedy);
+        }
+    }
+    gpuring_verbs_start_recovery(ep);
+}
+
+void gpuring_verbs_start_recovery(struct gpuring_verbs_endpoint *ep)
+{
+    ep->net->recovering += !ep->recovering;
+    ep->recovering = true;
 }
 
 /* Mark the losses that were reported on this rail as not reported, because the reports may not have
  * arrived. */
-static void forget_reports(struct gpuring_net_link *link, const struct gpuring_verbs_rail *on)
+static void forget_reports(struct gpuring_verbs_endpoint *ep, const struct gpuring_verbs_rail *on)
 {
-    for (unsigned r = 0; r < link->nrails; r++) {
-        if (link->rail[r].reported_on == on) {
-            link->rail[r].reported_on = NULL;
+    for (unsigned r = 0; r < ep->nrails; r++) {
+        if (ep->rail[r].reports_on == on) {
+            ep->rail[r].reports_on = NULL;
+            ep->rail[r].reported_all = false;
         }
     }
 }
 
-/* Return the number of links that use a port, not counting this one. */
-static unsigned others_on(const struct gpuring_net_link *self,
-                          const struct gpuring_verbs_port *port)
+/* Return the number of links that use a port, except for one. */
+static unsigned others_on(const struct gpuring_net *net, const struct gpuring_verbs_port *port,
+                          const struct gpuring_verbs_endpoint *failed)
 {
-    const struct gpuring_net *net = gpuring_verbs_net(self);
-    const struct gpuring_net_link *link;
+    struct gpuring_verbs_endpoint *ep;
     unsigned count = 0;
 
-    GPURING_NET_EACH_LINK(net, link)
+    VERBS_EACH_ENDPOINT(net, ep)
     {
-        bool uses = false;
+        const struct gpuring_net_link *link;
+        bool uses = ep == failed;
 
-        for (unsigned r = 0; r < link->nrails && link->connected; r++) {
-            uses = uses || (link->rail[r].port == port && link->rail[r].state == GPURING_VERBS_UP);
+        for (unsigned r = 0; r < ep->nrails && ep->connected; r++) {
+            uses = uses || (ep->rail[r].port == port && ep->rail[r].state == GPURING_VERBS_UP);
         }
-        count += uses && link != self;
+        VERBS_EACH_LINK(ep, link)
+        {
+            count += uses && link->connected;
+        }
     }
-    return count;
+    return count > 0 ? count - 1 : 0;
 }
 
-/* Log that a link continues on another port. When a port fails, all of its links fail over within a
- * short time, and only the first one is a warning. */
-static void log_failover(const struct gpuring_net_link *link, const struct gpuring_verbs_rail *rail,
+/* Log that an endpoint continues on another port. When a port fails, all of its endpoints fail over
+ * within a short time, and only the first one is a warning. */
+static void log_failover(const struct gpuring_verbs_endpoint *ep,
+                         const struct gpuring_verbs_rail *rail,
                          const struct gpuring_verbs_rail *other, const char *what,
                          const char *remedy)
 {
@@ -158,7 +204,7 @@ static void log_failover(const struct gpuring_net_link *link, const struct gpuri
     uint64_t *last = &port->failed_ns[other->port != port];
     bool first = *last == 0 || rail->failed_ns - *last > QUIET_NS;
     char further[160] = "";
-    unsigned count = first ? others_on(link, port) : 0;
+    unsigned count = first ? others_on(ep->net, port, ep) : 0;
 
     if (count > 0) {
         snprintf(further, sizeof further,
@@ -169,37 +215,35 @@ static void log_failover(const struct gpuring_net_link *link, const struct gpuri
     gpuring_log(first ? GPURING_LOG_WARN : GPURING_LOG_DEBUG,
                 "[verbs-failover] verbs connection from %s to %s: device %s port %d failed: %s; "
                 "%s; it continues on device %s port %d%s",
-                link->base.net->host, link->base.peer_name, port->adapter->name, port->number, what,
-                remedy, other->port->adapter->name, other->port->number, further);
+                ep->net->base.host, ep->peer_name, port->adapter->name, port->number, what, remedy,
+                other->port->adapter->name, other->port->number, further);
     *last = rail->failed_ns;
 }
 
-void gpuring_verbs_rail_fail(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+void gpuring_verbs_rail_fail(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail,
                              const char *what, const char *remedy)
 {
     const struct gpuring_verbs_rail *other;
 
-    if (rail->state != GPURING_VERBS_UP || link->base.status != GPURING_OK) {
+    if (rail->state != GPURING_VERBS_UP || ep->failed) {
         return;
     }
     rail->state = GPURING_VERBS_DRAINING;
     rail->failed_ns = gpuring_now_ns();
-    stop_answering(link, rail);
-    if (link->peer_closed) { /* the peer did not need these sends */
-        gpuring_verbs_start_recovery(link);
-        return;
-    }
-    other = gpuring_verbs_first_up(link);
+    stop_answering(ep, rail);
+    other = gpuring_verbs_first_up(ep);
     if (other == NULL) {
-        gpuring_verbs_link_fail(link, rail, GPURING_ERR_NET, what, remedy);
+        gpuring_verbs_endpoint_fail(ep, rail, GPURING_ERR_NET, what, remedy);
         return;
     }
-    log_failover(link, rail, other, what, remedy);
-    forget_reports(link, rail);
-    gpuring_verbs_start_recovery(link);
+    if (gpuring_verbs_in_use(ep)) {
+        log_failover(ep, rail, other, what, remedy);
+    }
+    forget_reports(ep, rail);
+    gpuring_verbs_start_recovery(ep);
 }
 
-void gpuring_verbs_rail_fail_wc(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+void gpuring_verbs_rail_fail_wc(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail,
                                 const struct ibv_wc *wc)
 {
     char what[128];
@@ -209,10 +253,10 @@ void gpuring_verbs_rail_fail_wc(struct gpuring_net_link *link, struct gpuring_ve
     }
     snprintf(what, sizeof what, "%s (status %d, vendor 0x%x)",
              gpuring_verbs.wc_status_str(wc->status), (int) wc->status, wc->vendor_err);
-    if (link->peer_closed || !is_listed(wc->status) || statuses[wc->status].path) {
-        gpuring_verbs_rail_fail(link, rail, what, gpuring_verbs_remedy(wc->status));
+    if (!is_listed(wc->status) || statuses[wc->status].path) {
+        gpuring_verbs_rail_fail(ep, rail, what, gpuring_verbs_remedy(wc->status));
     } else {
-        gpuring_verbs_link_fail(link, rail, GPURING_ERR_NET, what,
-                                gpuring_verbs_remedy(wc->status));
+        gpuring_verbs_endpoint_fail(ep, rail, GPURING_ERR_NET, what,
+                                    gpuring_verbs_remedy(wc->status));
     }
 }

@@ -3,49 +3,63 @@
 /*
  * Internal to the net `verbs`, which uses reliable connected queue pairs.
  *
- * A link has rails. A rail is a queue pair, connected with one queue pair of the peer. The first
- * rails of a link are its lanes: they use the link's own port and carry slots in turn. The other
- * rails are spares on the next ports of the host. When both ends know each other's rails, they
- * exchange the places of rails so that those of equal number are on one network, and give up rails
- * without a counterpart (net/verbs/verbs_link.c).
+ * An endpoint is this end of the connection to a peer process, from one device. It has rails. A
+ * rail is a queue pair, connected with one queue pair of the peer. The first rails are the lanes:
+ * they use the device's own port and carry slots in turn. The other rails are spares on the next
+ * ports of the host. When both ends know each other's rails, they exchange the places of rails so
+ * that those of equal number are on one network, and give up rails without a counterpart
+ * (net/verbs/endpoint.c).
+ *
+ * Links use the rails of their endpoint. Each end numbers its links, and a message names the link
+ * by its number at the receiver.
  *
  * A slot is sent as one RDMA WRITE WITH IMMEDIATE from the sender's slot to the receiver's slot. On
  * InfiniBand, networks with adaptive routing spread the packets of plain WRITEs only, so a larger
- * slot is sent as a WRITE of all its whole blocks of 8 KiB and a WRITE WITH IMMEDIATE of the rest,
- * which may be empty. The responder executes both in order. A credit is a WRITE WITH IMMEDIATE
- * without data, in the other direction. Each immediate consumes a receive. Each end posts as many
- * receives as the peer may consume: nslots steps or credits for each protocol, plus the messages of
- * a failover.
+ * slot is sent as a WRITE of all its whole blocks and a WRITE WITH IMMEDIATE of the rest, which may
+ * be empty. The responder executes both in order. A credit is a WRITE WITH IMMEDIATE without data,
+ * in the other direction. Each immediate consumes a receive.
  *
- *   immediate value   31     30 29  27 26  24 23     22 21     16 15    6 5      0
- *     data            | protocol | head (14 bits)            | blocks   | step   |
- *     credit          | protocol | head (30 bits)                                |
- *     control         |   3      | kind | rail | protocol | number (22 bits)     |
+ *   immediate value   31     30 29  28 27      25     22 21   18 17     14 13    0
+ *     data            | protocol | has head |  head    | step   | blocks  | link  |
+ *     credit          | protocol | head (16 bits)                         | link  |
+ *     control         |   3      | kind | protocol | number (12 bits)     | link  |
  *
- * Blocks are those of the WRITE before. The others are the low bits of counts. The receiver knows
- * each count well enough to add the high bits. The head in a data message is the head of the link's
- * pair (net.h) at the time of the post or repeated post. It may be old if a message before it took
- * long to arrive, so it has more bits than a step, which is in the receiver's window.
+ * The fields of data have 2, 1, 4, 4, 7 and 14 bits. Blocks are those of the WRITE before. They
+ * have 8 KiB, or more if the ring's slots have more than 127 of these. Step and head are the low
+ * bits of counts. The receiver knows each count well enough to add the high bits.
+ *
+ * The head in a data message is the head of the link's pair (net.h). It has few bits, so it must
+ * not be older than one that the peer has received before. Therefore heads and control messages use
+ * one rail, the first one that is up, which keeps their order. A rail that has failed does not come
+ * up again, so the number of this rail only grows. A peer that has received a head or a control
+ * message on a rail ignores those of earlier rails, because the failover repeats all of them.
  *
  * Sends are signaled selectively: the last slot of those posted together, large slots, any send
  * while no completion is pending, and every ASK_EVERY-th send. If a signaled send completes and
  * unsignaled slots were posted after it, an empty write follows, so that the completion of these
  * slots does not depend on a later post.
  *
- * While the proxy is awake, it sends an empty write once a second on each ready rail that is idle.
- * This is how a receiver detects that its sender's host is gone.
+ * While the proxy is awake, it sends an empty write once a second on each rail that is idle and has
+ * links. This is how a receiver detects that its sender's host is gone.
+ *
+ * The end of a link: BYE is the last message that an end sends for a link. The end posts it when
+ * its slots have completed, on each rail that it has used for the link, and BYE contains the set of
+ * these rails. When all of them have delivered BYE or have failed, nothing more can be received for
+ * the link. Only then, and when its own slots have completed, its number and memory may be used for
+ * something else (link_holds). Empty messages write to a page of the peer that stays registered.
  *
  * Failover (net/verbs/failover.c): the end that detects a failed rail puts its queue pair into the
  * error state and processes the completions of everything that has arrived. From then on nothing in
- * flight can reach its memory. It then reports LOST on another rail. Before that, a receiving end
- * sends ARRIVED for each protocol: its count, and the later steps that have arrived out of order.
- * The other end does the same. The sender repeats exactly those posts of the rail that have not
- * arrived, because a slot that has arrived may be in use and must not be written again.
+ * flight can reach its memory. It then reports on another rail: for each receiving link and
+ * protocol ARRIVED, with its count and the later steps that have arrived out of order, and the
+ * credit, and then LOST. The other end does the same. The sender repeats exactly those posts of the
+ * rail that have not arrived, because a slot that has arrived may be in use and must not be written
+ * again.
  *
  * The gate guards everything below, with one exception. Queue pairs and registrations take long to
  * make, and the gate stops all communication of the process. Therefore `making` guards
- * registrations, the use of completion queues, and links that are not connected yet or are no
- * longer in the table. A thread that has it may enter the gate, not the other way round.
+ * registrations, the use of completion queues, and links and endpoints that are not connected yet
+ * or are no longer in the tables. A thread that has it may enter the gate, not the other way round.
  */
 #ifndef GPURING_NET_VERBS_INTERNAL_H
 #define GPURING_NET_VERBS_INTERNAL_H
@@ -111,20 +125,19 @@ int gpuring_verbs_load(void);
 #define GPURING_VERBS_TIMEOUT    20 /* local ACK timeout: 4.096 us x 2^20 = 4.3 s */
 #define GPURING_VERBS_RETRY      7
 #define GPURING_VERBS_RETRY_SOFT 6  /* devices made by software */
-#define GPURING_VERBS_RNR_RETRY  6  /* a correct peer always has receives posted */
+#define GPURING_VERBS_RNR_RETRY  7  /* endless: a peer posts receives when it polls */
 #define GPURING_VERBS_RNR_TIMER  12 /* 0.64 ms; table 45 of the InfiniBand specification */
 #define GPURING_VERBS_INLINE     256
 #define GPURING_VERBS_CQ_ENTRIES 4096
 #define GPURING_VERBS_MAX_QPS    4 /* lanes of a link */
 #define GPURING_VERBS_MAX_SPARES 3
 #define GPURING_VERBS_MAX_RAILS  (GPURING_VERBS_MAX_QPS + GPURING_VERBS_MAX_SPARES)
-/* Receives for messages other than slots: BYE, and for each failed rail the messages of the
- * failover and one repetition of all credits. */
+/* Operations of a rail for messages other than slots and credits. */
 #define GPURING_VERBS_CONTROL(rails) (4 + (rails) * (2 * GPURING_PROTOCOL_COUNT + 1))
 /* Maximum number of slots of a ring. ARRIVED has one bit for each. */
 #define GPURING_VERBS_MAX_SLOTS 8
 /* Slots from this size on are sent in two operations on InfiniBand. This is NCCL's default
- * (NCCL_IB_AR_THRESHOLD in its documentation). */
+ * (NCCL_IB_AR_THRESHOLD in its documentation). A block, unless the slots are larger. */
 #define GPURING_VERBS_BLOCK 8192u
 
 struct gpuring_verbs_mr {
@@ -152,7 +165,7 @@ struct gpuring_verbs_adapter {
     struct ibv_device_attr attr;
     struct gpuring_list cqs; /* changed with both locks */
     struct gpuring_list mrs;
-    struct ibv_mr *discard; /* target of flushing reads; NULL until one is needed */
+    struct ibv_mr *page; /* target of flushing reads and of empty messages; NULL until needed */
     char name[64];
     bool software; /* it is no PCI device */
     bool removed;  /* the device is gone for good */
@@ -177,8 +190,15 @@ struct gpuring_verbs_port {
 
 /* A posted send. Each rail records its sends in the order of posting. */
 struct gpuring_verbs_sent {
-    bool data; /* the send carries a slot; other sends have no bytes and need no action when done */
-    bool arrived; /* the peer has reported its arrival after the rail had failed */
+    struct gpuring_net_link *link; /* whose slot it carries; NULL: none, nothing to do when done */
+    bool arrived;                  /* the peer has reported its arrival after the rail had failed */
+    uint8_t protocol;
+    uint64_t step;
+};
+
+/* A slot in GPU memory that has arrived and needs flushing (net/verbs/flush.c). */
+struct gpuring_verbs_landed {
+    struct gpuring_net_link *link;
     uint8_t protocol;
     uint64_t step;
 };
@@ -186,13 +206,17 @@ struct gpuring_verbs_sent {
 /* A link's handle. Only existing rails are transferred. All ranks have the same FIFOs and the same
  * number of rails, because AllGather 1 compares the parameters that determine them. */
 struct gpuring_verbs_address {
-    uint32_t qpn, psn, rkey;
+    uint32_t qpn, psn;
+    uint32_t rkey;      /* of the link's slots */
+    uint32_t page_rkey; /* of a page that empty messages write to */
+    uint64_t page;
     uint16_t lid;
     uint8_t mtu;
     struct gpuring_nic nic; /* its network; without a name */
 };
 struct gpuring_verbs_handle {
     uint64_t slots[GPURING_PROTOCOL_COUNT]; /* addresses */
+    uint32_t number;                        /* of the link at this end */
     struct gpuring_verbs_address rail[GPURING_VERBS_MAX_RAILS];
 };
 _Static_assert(sizeof(struct gpuring_verbs_handle) <= GPURING_NET_HANDLE_BYTES, "a handle");
@@ -207,7 +231,6 @@ enum gpuring_verbs_rail_state {
 struct gpuring_verbs_rail {
     enum gpuring_verbs_rail_state state;
     struct gpuring_verbs_port *port;
-    struct gpuring_verbs_mr *mr;
     struct gpuring_verbs_cq *cq;
     struct ibv_qp *qp;
     uint32_t psn;
@@ -222,32 +245,61 @@ struct gpuring_verbs_rail {
     int refused;                     /* errno of a lane that did not connect, until link_ready */
     /* Valid after the rail has failed: */
     uint64_t failed_ns;
-    const struct gpuring_verbs_rail *reported_on; /* the rail that carried our LOST; NULL: none */
-    bool peer_reported;                           /* the peer's LOST was received */
-    bool repeating; /* sends before sq_done have arrived or were repeated; none completes now */
-    /* Slots in GPU memory that need flushing (net/verbs/flush.c): bits step % 64 of the slots that
-     * have arrived since the last flush began, and before it. */
-    struct ibv_qp *flush_qp; /* connected with itself; NULL if not needed */
-    uint64_t landed[GPURING_PROTOCOL_COUNT], flushing[GPURING_PROTOCOL_COUNT];
-    uint64_t last_landed; /* address of a byte of the slot that arrived last */
+    const struct gpuring_verbs_rail *reports_on; /* the rail that carries our report; NULL: none */
+    unsigned reported;  /* links whose part of the report was sent, by number */
+    bool reported_all;  /* LOST was sent */
+    bool peer_reported; /* the peer's LOST was received */
+    bool repeating;     /* sends before sq_done have arrived or were repeated; none completes now */
+    /* Slots in GPU memory that need flushing, by number: those before `flushing` are covered by the
+     * read in progress. */
+    struct ibv_qp *flush_qp;             /* connected with itself; NULL if not needed */
+    struct gpuring_verbs_landed *landed; /* [landed_room] */
+    unsigned landed_room;
+    uint64_t landed_count, flushing, flushed;
     bool flush_busy;
     bool flush_last; /* the flush after the rail's failure is done */
 };
 
-struct gpuring_net_link {
-    struct gpuring_net_base_link base;
+struct gpuring_verbs_endpoint {
+    struct gpuring_net *net;
+    uint32_t index;          /* in net->endpoint */
     unsigned nlanes, nrails; /* lanes come first */
     struct gpuring_verbs_rail rail[GPURING_VERBS_MAX_RAILS];
-    unsigned messages;                /* with an immediate value that may be in flight */
+    struct gpuring_verbs_address mine[GPURING_VERBS_MAX_RAILS], peer[GPURING_VERBS_MAX_RAILS];
     unsigned send_room, receive_room; /* of each rail, in operations */
+    unsigned repost_at;               /* receives that are left when more are posted */
     unsigned cq_room;                 /* both, and a flush */
     unsigned turn;                    /* lane for the next slot */
-    struct gpuring_verbs_handle mine, peer;
-    struct gpuring_verbs_rail *bye; /* the rail that carried our BYE; NULL: none yet */
-    bool connected;                 /* the gate guards the link, no longer `making` */
-    bool ready;                     /* the peer is connected as well */
-    bool peer_closed;               /* BYE was received */
-    bool recovering;                /* the failure of a rail is still being handled */
+    unsigned heard_on; /* number of the last rail on which a head or a control message arrived */
+    struct gpuring_net_link **links; /* by number; NULL: free */
+    unsigned nlinks;
+    char peer_name[128];
+    bool connected;  /* the gate guards the endpoint, no longer `making` */
+    bool ready;      /* the peer is connected as well */
+    bool failed;     /* no rail is left, or an error that no other rail would survive */
+    bool recovering; /* the failure of a rail is still being handled */
+};
+
+struct gpuring_net_link {
+    struct gpuring_net_base_link base;
+    struct gpuring_verbs_endpoint *endpoint;
+    uint32_t number, peer_number; /* of the link at both ends */
+    struct gpuring_verbs_mr *mr[GPURING_VERBS_MAX_RAILS];
+    uint32_t rkey[GPURING_VERBS_MAX_RAILS];      /* the peer's, of its slots */
+    uint64_t peer_slots[GPURING_PROTOCOL_COUNT]; /* addresses */
+    uint32_t block[GPURING_PROTOCOL_COUNT];      /* bytes of a block, see above */
+    struct gpuring_verbs_handle mine;
+    unsigned in_flight;   /* slots in the logs of the rails */
+    unsigned used;        /* bits 1 << rail, with a message for the link */
+    bool on_gpu, flushes; /* the slots are in GPU memory, and arrivals need a flush */
+    bool connected;       /* the gate guards the link, no longer `making` */
+    bool ready;           /* the peer is connected as well */
+    bool aborts;          /* it has failed, and the peer must be notified */
+    unsigned bye;         /* rails that carry our BYE; 0: none yet, or they have failed */
+    uint64_t bye_at[GPURING_VERBS_MAX_RAILS]; /* sq_posted after it; 0: it must be posted */
+    unsigned peer_bye;                        /* rails whose BYE the peer has announced */
+    unsigned peer_bye_seen;                   /* those that have delivered it */
+    bool peer_closed;                         /* all of them have, or have failed */
 };
 
 struct gpuring_net {
@@ -256,13 +308,23 @@ struct gpuring_net {
     struct gpuring_verbs_adapter *adapters;
     struct gpuring_verbs_port *ports;   /* in the order of their networks, equal on similar hosts */
     struct gpuring_net_devices devices; /* one per port, in the same order */
-    int epoll;                          /* all completion channels */
+    struct gpuring_verbs_endpoint **endpoint; /* NULL: free entry */
+    uint32_t nendpoints;
+    int epoll; /* all completion channels */
     pthread_mutex_t making;
-    uint64_t watched_ns;  /* time of the last check of idle links */
+    uint64_t watched_ns;  /* time of the last check of idle rails */
     unsigned unwatched;   /* empty polls until the clock is read for the next one */
-    unsigned recovering;  /* number of links that are recovering */
-    unsigned queue_pairs; /* of all links; changed with `making` or the gate; atomic */
+    unsigned recovering;  /* number of endpoints that are recovering */
+    unsigned queue_pairs; /* of all endpoints; changed with `making` or the gate; atomic */
 };
+
+/* Loop over all endpoints of a net, and over all links of an endpoint. */
+#define VERBS_EACH_ENDPOINT(net, ep)                             \
+    for (uint32_t each_ = 0; each_ < (net)->nendpoints; each_++) \
+        if (((ep) = (net)->endpoint[each_]) != NULL)
+#define VERBS_EACH_LINK(ep, link)                        \
+    for (unsigned one_ = 0; one_ < (ep)->nlinks; one_++) \
+        if (((link) = (ep)->links[one_]) != NULL)
 
 static inline struct gpuring_net *gpuring_verbs_net(const struct gpuring_net_link *link)
 {
@@ -276,42 +338,63 @@ static inline bool gpuring_verbs_has_failed(const struct gpuring_verbs_rail *rai
 
 /* Fields of the immediate values drawn above. */
 #define VERBS_IMM_CONTROL      3u
-#define VERBS_IMM_STEP_BITS    6
-#define VERBS_IMM_BLOCKS_BITS  10 /* in data messages, above the step */
-#define VERBS_IMM_PAIR_AT      (VERBS_IMM_STEP_BITS + VERBS_IMM_BLOCKS_BITS)
-#define VERBS_IMM_PAIR_BITS    14 /* in data messages: the head of the pair */
-#define VERBS_IMM_HEAD_BITS    30
-#define VERBS_IMM_NUMBER_BITS  22
-#define VERBS_IMM_KIND_AT      27
-#define VERBS_IMM_RAIL_AT      24
-#define VERBS_IMM_PROTOCOL_AT  22
+#define VERBS_IMM_LINK_BITS    14
+#define VERBS_IMM_BLOCKS_AT    VERBS_IMM_LINK_BITS
+#define VERBS_IMM_BLOCKS_BITS  7
+#define VERBS_IMM_STEP_AT      21
+#define VERBS_IMM_STEP_BITS    4
+#define VERBS_IMM_PAIR_AT      25
+#define VERBS_IMM_PAIR_BITS    4 /* in data messages: the head of the pair */
+#define VERBS_IMM_HAS_HEAD     (UINT32_C(1) << 29)
+#define VERBS_IMM_HEAD_AT      VERBS_IMM_LINK_BITS
+#define VERBS_IMM_HEAD_BITS    16
+#define VERBS_IMM_NUMBER_AT    VERBS_IMM_LINK_BITS
+#define VERBS_IMM_NUMBER_BITS  12
+#define VERBS_IMM_PROTOCOL_AT  26
+#define VERBS_IMM_KIND_AT      28
 #define VERBS_LOW(value, bits) ((uint32_t) (value) & ((UINT32_C(1) << (bits)) - 1))
 
 _Static_assert(GPURING_PROTOCOL_COUNT <= VERBS_IMM_CONTROL, "two bits of the immediate value");
-_Static_assert(GPURING_VERBS_MAX_RAILS <= 8, "three bits of it");
-_Static_assert(VERBS_IMM_PAIR_AT + VERBS_IMM_PAIR_BITS == 30, "the other bits");
-_Static_assert(GPURING_VERBS_MAX_SLOTS < 1 << (VERBS_IMM_STEP_BITS - 1),
-               "steps in both directions");
+_Static_assert(GPURING_VERBS_MAX_RAILS <= VERBS_IMM_NUMBER_BITS, "a bit for each rail in BYE");
+_Static_assert(GPURING_VERBS_MAX_SLOTS < 1 << VERBS_IMM_STEP_BITS, "counts differ by the slots");
+_Static_assert(VERBS_IMM_STEP_BITS + GPURING_VERBS_MAX_SLOTS <= VERBS_IMM_NUMBER_BITS, "ARRIVED");
 
 /*
- * Work request ids:  | index of the link in the table | rail | receive | flush | bits of a number |
- *                     63                            32 31  29 28        27      26              0
+ * Work request ids:  | index of the endpoint | rail | receive | flush | bits of a number |
+ *                     63                   32 31  29 28        27      26              0
  */
 #define VERBS_ID_RAIL_AT 29
 #define VERBS_ID_RECEIVE (UINT64_C(1) << 28)
 #define VERBS_ID_FLUSH   (UINT64_C(1) << 27)
 #define VERBS_ID_NUMBER  (VERBS_ID_FLUSH - 1)
 
-static inline uint64_t gpuring_verbs_id(const struct gpuring_net_link *link,
+static inline unsigned gpuring_verbs_rail_number(const struct gpuring_verbs_endpoint *ep,
+                                                 const struct gpuring_verbs_rail *rail)
+{
+    return (unsigned) (rail - ep->rail);
+}
+
+static inline uint64_t gpuring_verbs_id(const struct gpuring_verbs_endpoint *ep,
                                         const struct gpuring_verbs_rail *rail, uint64_t low)
 {
-    return (link->base.id & UINT32_MAX) << 32 | (uint64_t) (rail - link->rail) << VERBS_ID_RAIL_AT |
-           low;
+    return (uint64_t) ep->index << 32 |
+           (uint64_t) gpuring_verbs_rail_number(ep, rail) << VERBS_ID_RAIL_AT | low;
 }
 
 /* net/verbs/port.c: adapters and ports */
 int gpuring_verbs_discover(struct gpuring_net *net);
 void gpuring_verbs_forget(struct gpuring_net *net);
+
+/* net/verbs/endpoint.c: the life of an endpoint. Call with `making`. */
+/* Create an endpoint from a device, and its rails. */
+int gpuring_verbs_endpoint_create(struct gpuring_net *net, int device,
+                                  const struct gpuring_net_memory *memory,
+                                  struct gpuring_verbs_endpoint **endpoint);
+/* Connect with the peer's endpoint that the handle describes. */
+int gpuring_verbs_endpoint_connect(struct gpuring_verbs_endpoint *ep,
+                                   const struct gpuring_verbs_handle *peer, const char *peer_name);
+/* Release an endpoint without links. */
+void gpuring_verbs_endpoint_release(struct gpuring_verbs_endpoint *ep);
 
 /* net/verbs/verbs_link.c: the life of a link */
 int gpuring_verbs_link_create(struct gpuring_net *net, int device,
@@ -325,6 +408,8 @@ int gpuring_verbs_link_connect(struct gpuring_net_link *link, const void *proces
 int gpuring_verbs_link_leave(struct gpuring_net_link *link);
 bool gpuring_verbs_link_whole(struct gpuring_net_link *link);
 void gpuring_verbs_link_close(struct gpuring_net_link *link);
+/* Find out whether the peer has closed the link, after a BYE has arrived or a rail has failed. */
+void gpuring_verbs_link_heard_bye(struct gpuring_net_link *link);
 
 /* net/verbs/memory.c: registration, completion queues. Call get and put with `making`. */
 int gpuring_verbs_mr_get(struct gpuring_net *net, struct gpuring_verbs_adapter *adapter,
@@ -333,54 +418,58 @@ void gpuring_verbs_mr_put(struct gpuring_verbs_mr *mr);
 int gpuring_verbs_cq_get(struct gpuring_net *net, struct gpuring_verbs_adapter *adapter,
                          unsigned entries, struct gpuring_verbs_cq **cq);
 void gpuring_verbs_cq_put(struct gpuring_net *net, struct gpuring_verbs_cq *cq, unsigned entries);
+/* Register the page of an adapter that empty messages and flushing reads write to. */
+int gpuring_verbs_page_get(const struct gpuring_net *net, struct gpuring_verbs_adapter *adapter);
 int gpuring_verbs_device_memory(struct gpuring_net *net, int device,
                                 const struct gpuring_net_memory *memory);
 
 /* net/verbs/rail.c: the life of a queue pair. If create fails, rail_release releases the objects
  * that were created before. */
-int gpuring_verbs_rail_create(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
-                              struct gpuring_verbs_port *port,
-                              const struct gpuring_net_memory *memory);
-/* Return the address that the peer connects its queue pair with. */
-struct gpuring_verbs_address gpuring_verbs_rail_address(const struct gpuring_verbs_rail *rail,
-                                                        const struct ibv_qp *qp);
+int gpuring_verbs_rail_create(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail,
+                              struct gpuring_verbs_port *port);
+/* Let another link flush its arrivals. */
+int gpuring_verbs_rail_flushes(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail);
+/* Return the address that the peer connects the rail with. */
+struct gpuring_verbs_address gpuring_verbs_rail_address(const struct gpuring_verbs_rail *rail);
 /* Check that a port offers reliable connections: connect a queue pair with itself. Returns 0 or an
  * errno. */
 int gpuring_verbs_port_prove(const struct gpuring_net *net, const struct gpuring_verbs_port *port);
 /* Connect with the peer's rail of the same number. Returns 0 or an errno. */
-int gpuring_verbs_rail_connect(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
-void gpuring_verbs_rail_release(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
+int gpuring_verbs_rail_connect(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail);
+void gpuring_verbs_rail_release(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail);
 /* Destroy the queue pair that carries slots. Returns 0 or an errno. */
-int gpuring_verbs_rail_destroy_qp(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
+int gpuring_verbs_rail_destroy_qp(struct gpuring_verbs_endpoint *ep,
+                                  struct gpuring_verbs_rail *rail);
 
 /* net/verbs/post.c: posting */
 int gpuring_verbs_post(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t step,
                        uint32_t bytes, bool more, uint64_t head);
 int gpuring_verbs_credit(struct gpuring_net_link *link, enum gpuring_protocol protocol,
                          uint64_t head);
-/* Report to the peer that this end gives up. */
+/* Report to the peer that this end of the link gives up. */
 void gpuring_verbs_abort(struct gpuring_net_link *link, int status);
 /* Probe idle rails. slept: the net was not polled for a while, so silence proves nothing. */
 void gpuring_verbs_probe_idle(struct gpuring_net *net, uint64_t now, bool slept);
 /* Send an empty message with a completion. */
-void gpuring_verbs_probe(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
-/* Post or repeat a slot, a credit, or a control message. Returns as the net's post. */
-int gpuring_verbs_post_slot(struct gpuring_net_link *link, enum gpuring_protocol protocol,
-                            uint64_t step, uint32_t bytes, bool more, uint64_t head);
+void gpuring_verbs_probe(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail);
+/* Repeat a slot, or post a credit or a control message. Returns as the net's post. */
+int gpuring_verbs_repeat_slot(struct gpuring_net_link *link, enum gpuring_protocol protocol,
+                              uint64_t step, uint32_t bytes);
 int gpuring_verbs_post_credit(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
                               enum gpuring_protocol protocol, uint64_t head);
 enum gpuring_verbs_control {
-    GPURING_VERBS_BYE,
+    GPURING_VERBS_BYE,     /* the number is the set of rails that carry it */
     GPURING_VERBS_ARRIVED, /* the number: a count, then one bit for each later step that has arrived
                             */
-    GPURING_VERBS_LOST,
-    GPURING_VERBS_ABORT, /* the number is the status, positive */
+    GPURING_VERBS_LOST,    /* the number is that of the rail; for all links */
+    GPURING_VERBS_ABORT,   /* the number is the status, positive */
 };
-int gpuring_verbs_post_control(struct gpuring_net_link *link, struct gpuring_verbs_rail *on,
-                               enum gpuring_verbs_control kind, unsigned rail, unsigned protocol,
+/* link: the peer's number of the link. */
+int gpuring_verbs_post_control(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *on,
+                               enum gpuring_verbs_control kind, uint32_t link, unsigned protocol,
                                uint64_t number);
 /* Post `count` receives. Returns 0 or an errno. */
-int gpuring_verbs_receives(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+int gpuring_verbs_receives(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail,
                            unsigned count);
 
 /* net/verbs/complete.c: completions */
@@ -390,45 +479,51 @@ int gpuring_verbs_completions(struct gpuring_net *net);
 /* net/verbs/flush.c: slots in GPU memory */
 /* Flush a slot that has arrived, immediately or together with the next ones. */
 void gpuring_verbs_flush(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
-                         unsigned protocol, uint64_t step, uint32_t bytes);
+                         unsigned protocol, uint64_t step);
 /* Handle the completion of a flush. */
-void gpuring_verbs_flushed(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
+void gpuring_verbs_flushed(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail);
 /* Flush the writes of a failed rail, so that they cannot become visible after the writes of another
  * rail. Returns true when this is done, or when the device cannot do it. */
-bool gpuring_verbs_flush_last(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
-/* Fail the link because the last flush of a rail failed: slots are lost that the peer counts as
+bool gpuring_verbs_flush_last(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail);
+/* Fail the endpoint because the last flush of a rail failed: slots are lost that the peer counts as
  * arrived. */
-void gpuring_verbs_flush_failed(struct gpuring_net_link *link,
+void gpuring_verbs_flush_failed(struct gpuring_verbs_endpoint *ep,
                                 const struct gpuring_verbs_rail *rail);
+/* Forget the arrivals of a link that is closed. */
+void gpuring_verbs_flush_forget(struct gpuring_net_link *link);
 
-/* net/verbs/verbs_fail.c: rails and links that fail */
+/* net/verbs/verbs_fail.c: rails, links and endpoints that fail */
 /* Return the first rail that is up, or NULL. */
-struct gpuring_verbs_rail *gpuring_verbs_first_up(struct gpuring_net_link *link);
-/* Mark a rail as failed for the given reason. The link continues on another rail, or fails. */
-void gpuring_verbs_rail_fail(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+struct gpuring_verbs_rail *gpuring_verbs_first_up(struct gpuring_verbs_endpoint *ep);
+/* Return true if a link is connected and the peer has not closed it. */
+bool gpuring_verbs_in_use(const struct gpuring_verbs_endpoint *ep);
+/* Mark a rail as failed for the given reason. The endpoint continues on another rail, or fails. */
+void gpuring_verbs_rail_fail(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail,
                              const char *what, const char *remedy);
-void gpuring_verbs_rail_fail_wc(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+void gpuring_verbs_rail_fail_wc(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail,
                                 const struct ibv_wc *wc);
+/* Fail all links of the endpoint. */
+void gpuring_verbs_endpoint_fail(struct gpuring_verbs_endpoint *ep,
+                                 const struct gpuring_verbs_rail *rail, int status,
+                                 const char *what, const char *remedy);
+/* Fail one link. */
 void gpuring_verbs_link_fail(struct gpuring_net_link *link, const struct gpuring_verbs_rail *rail,
                              int status, const char *what, const char *remedy);
 /* Return advice for the user about the status of a failed completion. Pure. */
 const char *gpuring_verbs_remedy(enum ibv_wc_status status);
-void gpuring_verbs_start_recovery(struct gpuring_net_link *link);
+void gpuring_verbs_start_recovery(struct gpuring_verbs_endpoint *ep);
 
 /* net/verbs/failover.c: recovery */
-/* Handle ARRIVED: of the slots sent on rail `lost`, the peer has all steps before `count`, and step
- * count + n for each bit n of `early`. Several rails may report the same loss, in any order.
- * Handling a report twice is harmless. */
-void gpuring_verbs_peer_has(const struct gpuring_net_link *link, struct gpuring_verbs_rail *lost,
-                            unsigned protocol, uint64_t count, uint32_t early);
+/* Handle ARRIVED: of the slots sent on failed rails, the peer has all steps before `count`, and
+ * step count + n for each bit n of `early`. Handling a report twice is harmless. */
+void gpuring_verbs_peer_has(struct gpuring_net_link *link, unsigned protocol, uint64_t count,
+                            uint32_t early);
 /* Handle LOST. */
-void gpuring_verbs_peer_lost(struct gpuring_net_link *link, struct gpuring_verbs_rail *lost);
+void gpuring_verbs_peer_lost(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *lost);
 /* The net's link_ready. Lanes that did not connect now count as failed, because the peer is ready
  * to receive the report. */
 void gpuring_verbs_ready(struct gpuring_net_link *link);
-/* End a recovery because the peer has closed the link: it has received everything that it needs. */
-void gpuring_verbs_give_up(struct gpuring_net_link *link);
-/* Advance the recovery of all links that are recovering. */
+/* Advance the recovery of all endpoints that are recovering. */
 void gpuring_verbs_recover(struct gpuring_net *net);
 
 /* net/verbs/events.c: asynchronous events of the adapters */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* The life of a link of the net `verbs`: from creation to closing. */
-#include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,76 +10,132 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* Choose the sizes of the queues, which must have room for everything that may be in flight. A slot
- * may need two sends. */
-static void choose_room(struct gpuring_net_link *link, const struct gpuring_net_memory *memory,
-                        unsigned rails)
+#define MOST_LINKS (1u << VERBS_IMM_LINK_BITS)
+
+/* Give the link a number, and add it to its endpoint. Gate. */
+static int take_number(struct gpuring_net_link *link)
 {
-    unsigned steps = 0, large = 0;
+    struct gpuring_verbs_endpoint *ep = link->endpoint;
+    struct gpuring_net_link **links = ep->links;
+    unsigned number = 0, count = ep->nlinks;
 
-    for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-        const struct gpuring_net_ring *ring = &memory->ring[p];
-
-        steps += ring->slots != NULL ? ring->nslots : 0;
-        large += ring->slots != NULL && ring->slot_bytes >= GPURING_VERBS_BLOCK ? ring->nslots : 0;
+    while (number < count && links[number] != NULL) {
+        number++;
     }
-    link->messages = steps + GPURING_VERBS_CONTROL(rails);
-    link->send_room = link->messages + large;
-    link->receive_room = link->messages + link->messages / 4; /* reposted in batches */
-    link->cq_room = link->send_room + link->receive_room + 1;
+    if (number == MOST_LINKS) {
+        gpuring_error("%s has %u verbs connections with one process, which is the limit",
+                      ep->net->base.host, MOST_LINKS);
+        return GPURING_ERR_UNSUPPORTED;
+    }
+    if (number == count) {
+        count = count > 0 ? 2 * count : 2;
+        links = realloc(links, count * sizeof(*links));
+        if (links == NULL) {
+            gpuring_error("out of memory for a verbs connection");
+            return GPURING_ERR_NOMEM;
+        }
+        memset(links + number, 0, (count - number) * sizeof(*links));
+        ep->links = links;
+        ep->nlinks = count;
+    }
+    links[number] = link;
+    link->number = number;
+    return GPURING_OK;
 }
 
 /* Release a link. The caller holds `making`. */
 static void link_release(struct gpuring_net_link *link)
 {
     struct gpuring_net *net = gpuring_verbs_net(link);
+    struct gpuring_verbs_endpoint *ep = link->endpoint;
 
     gpuring_gate_enter(net->base.gate);
-    net->recovering -= link->recovering;
     gpuring_net_base_remove(&link->base);
+    if (ep != NULL && link->number < ep->nlinks && ep->links[link->number] == link) {
+        ep->links[link->number] = NULL;
+        gpuring_verbs_flush_forget(link);
+    }
     gpuring_gate_leave(net->base.gate);
-    for (unsigned r = 0; r < link->nrails; r++) {
-        gpuring_verbs_rail_release(link, &link->rail[r]);
+    if (ep != NULL) {
+        gpuring_verbs_endpoint_release(ep);
+    }
+    for (unsigned r = 0; r < GPURING_VERBS_MAX_RAILS; r++) {
+        if (link->mr[r] != NULL) {
+            gpuring_verbs_mr_put(link->mr[r]);
+        }
     }
     free(link);
 }
 
-/* Create the lanes on the link's own port, then one spare on each of the next ports. A host with
- * fewer ports has several rails on one port. Spares that turn out not to be separate paths are
- * given up when the peer's ports are known. */
-static int link_build(struct gpuring_net *net, struct gpuring_net_link *link, int device,
-                      const struct gpuring_net_memory *memory)
+/* Register the link's memory with the adapter of each rail. */
+static int reach_memory(struct gpuring_net_link *link, const struct gpuring_net_memory *memory)
 {
-    unsigned qps = net->config.verbs_qps > 0 ? (unsigned) net->config.verbs_qps : 1;
-    unsigned rails = qps + (unsigned) net->config.verbs_spares;
+    struct gpuring_verbs_endpoint *ep = link->endpoint;
     int status = GPURING_OK;
 
-    choose_room(link, memory, rails);
-    link->nlanes = qps;
-    while (status == GPURING_OK && link->nrails < rails) {
-        unsigned spare = link->nrails < qps ? 0 : link->nrails - qps + 1;
-        unsigned port = ((unsigned) device + spare) % (unsigned) net->devices.count;
-
-        link->nrails++;
-        status = gpuring_verbs_rail_create(link, &link->rail[link->nrails - 1], &net->ports[port],
-                                           memory);
+    link->on_gpu = memory->device != NULL;
+    link->flushes =
+        link->on_gpu && memory->device->flush && link->base.direction == GPURING_NET_RECV;
+    for (unsigned r = 0; r < ep->nrails && status == GPURING_OK; r++) {
+        if (ep->rail[r].qp == NULL) {
+            continue;
+        }
+        status = gpuring_verbs_mr_get(ep->net, ep->rail[r].port->adapter, memory, &link->mr[r]);
+        if (status == GPURING_OK && link->flushes) {
+            status = gpuring_verbs_rail_flushes(ep, &ep->rail[r]);
+        }
     }
     return status;
 }
 
-/* Fill in the handle of this end. Call it before connecting, which may give up spares. */
+/* Fill in the handle of this end. */
 static void fill_handle(struct gpuring_net_link *link)
 {
+    const struct gpuring_verbs_endpoint *ep = link->endpoint;
     struct gpuring_verbs_handle *handle = &link->mine;
 
     for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
         handle->slots[p] = (uint64_t) (uintptr_t) link->base.count[p].memory.slots;
     }
-    for (unsigned r = 0; r < link->nrails; r++) {
-        const struct gpuring_verbs_rail *rail = &link->rail[r];
-
-        handle->rail[r] = gpuring_verbs_rail_address(rail, rail->qp);
+    handle->number = link->number;
+    for (unsigned r = 0; r < ep->nrails; r++) {
+        handle->rail[r] = ep->mine[r];
+        handle->rail[r].rkey = link->mr[r] != NULL ? link->mr[r]->mr->rkey : 0;
     }
+}
+
+/* Choose blocks of which a slot has at most as many as the immediate value can express. */
+static void choose_blocks(struct gpuring_net_link *link)
+{
+    for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+        uint32_t block = GPURING_VERBS_BLOCK;
+
+        while (link->base.count[p].memory.slot_bytes / block >= 1u << VERBS_IMM_BLOCKS_BITS) {
+            block *= 2;
+        }
+        link->block[p] = block;
+    }
+}
+
+static int link_build(struct gpuring_net_link *link, int device,
+                      const struct gpuring_net_memory *memory)
+{
+    struct gpuring_net *net = gpuring_verbs_net(link);
+    int status = gpuring_verbs_endpoint_create(net, device, memory, &link->endpoint);
+
+    if (status == GPURING_OK) {
+        gpuring_gate_enter(net->base.gate);
+        status = take_number(link);
+        gpuring_gate_leave(net->base.gate);
+    }
+    if (status == GPURING_OK) {
+        status = reach_memory(link, memory);
+    }
+    if (status == GPURING_OK) {
+        choose_blocks(link);
+        fill_handle(link);
+    }
+    return status;
 }
 
 int gpuring_verbs_link_create(struct gpuring_net *net, int device,
@@ -115,12 +170,11 @@ int gpuring_verbs_link_create(struct gpuring_net *net, int device,
         free(link);
         goto out;
     }
-    status = link_build(net, link, device, memory);
+    status = link_build(link, device, memory);
     if (status != GPURING_OK) {
         link_release(link);
         goto out;
     }
-    fill_handle(link);
     *result = link;
 out:
     pthread_mutex_unlock(&net->making);
@@ -135,131 +189,29 @@ static size_t handle_bytes(unsigned rails)
 
 size_t gpuring_verbs_link_handle(const struct gpuring_net_link *link, void *handle)
 {
-    memcpy(handle, &link->mine, handle_bytes(link->nrails));
-    return handle_bytes(link->nrails);
+    memcpy(handle, &link->mine, handle_bytes(link->endpoint->nrails));
+    return handle_bytes(link->endpoint->nrails);
 }
 
-enum path { NO_PATH, ROUTED, SAME_NETWORK };
-
-static enum path path_between(const struct gpuring_verbs_address *a,
-                              const struct gpuring_verbs_address *b)
+/* Find the keys of the peer's slots for each rail, whose places may have been exchanged. Returns
+ * false if the handle does not contain a queue pair that this end is connected with. */
+static bool find_keys(struct gpuring_net_link *link, const struct gpuring_verbs_handle *peer)
 {
-    return gpuring_nic_same_network(&a->nic, &b->nic) ? SAME_NETWORK
-           : gpuring_nic_reaches(&a->nic, &b->nic)    ? ROUTED
-                                                      : NO_PATH;
-}
+    const struct gpuring_verbs_endpoint *ep = link->endpoint;
 
-/* Find the rails with the best path among the sender's and receiver's rails from number k on. Among
- * equal paths, those with the lowest numbers are taken. */
-static enum path best_path(const struct gpuring_net_link *link, unsigned k, unsigned *from,
-                           unsigned *to)
-{
-    bool sends = link->base.direction == GPURING_NET_SEND;
-    const struct gpuring_verbs_handle *sender = sends ? &link->mine : &link->peer;
-    const struct gpuring_verbs_handle *receiver = sends ? &link->peer : &link->mine;
-    enum path best = NO_PATH;
+    for (unsigned r = 0; r < ep->nrails; r++) {
+        unsigned at = 0;
 
-    *from = *to = k;
-    for (unsigned sum = 2 * k; sum <= 2 * (link->nrails - 1); sum++) {
-        for (unsigned i = k; i < link->nrails && i + k <= sum; i++) {
-            unsigned j = sum - i;
-            bool lane = (i > 0 && i < link->nlanes) || (j > 0 && j < link->nlanes);
-            enum path path = j >= link->nrails || lane
-                                 ? NO_PATH
-                                 : path_between(&sender->rail[i], &receiver->rail[j]);
-
-            if (path > best) {
-                best = path;
-                *from = i;
-                *to = j;
-            }
+        while (at < ep->nrails &&
+               (peer->rail[at].qpn != ep->peer[r].qpn || peer->rail[at].psn != ep->peer[r].psn)) {
+            at++;
         }
-    }
-    return best;
-}
-
-static void swap_addresses(struct gpuring_verbs_handle *handle, unsigned a, unsigned b)
-{
-    struct gpuring_verbs_address address = handle->rail[a];
-
-    handle->rail[a] = handle->rail[b];
-    handle->rail[b] = address;
-}
-
-static void swap_rails(struct gpuring_net_link *link, unsigned a, unsigned b)
-{
-    struct gpuring_verbs_rail rail = link->rail[a];
-
-    link->rail[a] = link->rail[b];
-    link->rail[b] = rail;
-    swap_addresses(&link->mine, a, b);
-}
-
-/*
- * Match the rails of both ends: exchange their places so that rails of equal number have the best
- * path. Both ends compute the same from both handles. Further lanes, which share the port of lane
- * 0, keep their places. Returns the kind of path that all rails must have.
- */
-static enum path match_rails(struct gpuring_net_link *link)
-{
-    bool sends = link->base.direction == GPURING_NET_SEND;
-    enum path needed = NO_PATH;
-
-    for (unsigned k = 0; k < link->nrails; k = k == 0 ? link->nlanes : k + 1) {
-        unsigned from, to;
-        enum path path = best_path(link, k, &from, &to);
-
-        needed = k == 0 ? path : needed;
-        swap_rails(link, k, sends ? from : to);
-        swap_addresses(&link->peer, k, sends ? to : from);
-    }
-    return needed;
-}
-
-static bool same_port(const struct gpuring_verbs_address *a, const struct gpuring_verbs_address *b)
-{
-    return a->lid == b->lid && memcmp(a->nic.gid, b->nic.gid, sizeof a->nic.gid) == 0;
-}
-
-/* Return true if rail `r` has a path of the kind that all rails need and, as a spare, differs from
- * all earlier rails at one end at least. Both ends get the same answer. */
-static bool is_path(const struct gpuring_net_link *link, unsigned r, enum path needed)
-{
-    const struct gpuring_verbs_address *here = link->mine.rail, *there = link->peer.rail;
-
-    for (unsigned before = 0; r >= link->nlanes && before < r; before++) {
-        if (same_port(&here[before], &here[r]) && same_port(&there[before], &there[r])) {
+        if (at == ep->nrails) {
             return false;
         }
+        link->rkey[r] = peer->rail[at].rkey;
     }
-    return path_between(&here[r], &there[r]) == needed;
-}
-
-/*
- * Connect all rails. A spare that does not connect, and a rail without a path, is given up. A lane
- * that does not connect counts as failed; another rail reports this when the peer is ready. Returns
- * 0, or an errno if no rail connects.
- */
-static int connect_rails(struct gpuring_net_link *link, enum path needed)
-{
-    int first = 0;
-
-    for (unsigned r = 0; r < link->nrails; r++) {
-        struct gpuring_verbs_rail *rail = &link->rail[r];
-        bool path = is_path(link, r, needed);
-        int error = path ? gpuring_verbs_rail_connect(link, rail) : ENOENT;
-
-        if (error != 0 && path && r < link->nlanes) {
-            rail->refused = error;
-            first = first != 0 ? first : error;
-        } else if (error != 0) {
-            gpuring_debug("%s: no path from device %s port %d to %s: %s", link->base.net->host,
-                          rail->port->adapter->name, rail->port->number, link->base.peer_name,
-                          path ? strerror(error) : "another network, or no path of its own");
-            gpuring_verbs_rail_release(link, rail);
-        }
-    }
-    return gpuring_verbs_first_up(link) == NULL ? first : 0;
+    return true;
 }
 
 int gpuring_verbs_link_connect(struct gpuring_net_link *link, const void *process_handle,
@@ -267,67 +219,123 @@ int gpuring_verbs_link_connect(struct gpuring_net_link *link, const void *proces
                                const char *peer_name)
 {
     struct gpuring_net *net = gpuring_verbs_net(link);
-    enum path needed;
-    int error;
+    struct gpuring_verbs_endpoint *ep = link->endpoint;
+    struct gpuring_verbs_handle peer;
+    int status = GPURING_OK;
 
     (void) process_handle;
     (void) process_bytes;
-    if (bytes != handle_bytes(link->nrails)) {
+    if (bytes != handle_bytes(ep->nrails)) {
         gpuring_error("%s sent no handle of a verbs connection: does it run the same version of "
                       "coll/gpuring, with the same coll_gpuring_net?",
                       peer_name);
         return GPURING_ERR_PEER;
     }
-    memcpy(&link->peer, handle, bytes);
-    needed = match_rails(link);
-    if (needed == NO_PATH) {
-        gpuring_error("[rdma-networks] %s and %s have no ports on a common network for a "
-                      "connection (this host: device %s port %d): select ports that reach "
-                      "each other with coll_gpuring_verbs_hca",
-                      net->base.host, peer_name, link->rail[0].port->adapter->name,
-                      link->rail[0].port->number);
-        return GPURING_ERR_PEER;
-    }
+    memset(&peer, 0, sizeof peer);
+    memcpy(&peer, handle, bytes);
     snprintf(link->base.peer_name, sizeof link->base.peer_name, "%s", peer_name);
+    link->peer_number = VERBS_LOW(peer.number, VERBS_IMM_LINK_BITS);
+    memcpy(link->peer_slots, peer.slots, sizeof link->peer_slots);
     pthread_mutex_lock(&net->making);
-    error = connect_rails(link, needed);
+    if (!ep->connected) {
+        status = gpuring_verbs_endpoint_connect(ep, &peer, peer_name);
+    }
     pthread_mutex_unlock(&net->making);
+    if (status == GPURING_OK && !find_keys(link, &peer)) {
+        gpuring_error("%s sent the handle of another verbs connection", peer_name);
+        status = GPURING_ERR_PEER;
+    }
     gpuring_gate_enter(net->base.gate);
     link->connected = true;
     gpuring_gate_leave(net->base.gate);
-    if (error != 0) {
-        gpuring_error("%s cannot connect device %s port %d through verbs to %s: %s; do the "
-                      "ports reach each other? coll_gpuring_verbs_hca selects ports",
-                      net->base.host, link->rail[0].port->adapter->name, link->rail[0].port->number,
-                      peer_name, strerror(error));
-        return GPURING_ERR_NET;
-    }
-    return GPURING_OK;
+    return status;
 }
 
-/* Send BYE, so that the peer does not mistake silence for a failure. */
+/* Choose the rails that carry BYE: those that the link has used. */
+static void choose_bye(struct gpuring_net_link *link)
+{
+    struct gpuring_verbs_endpoint *ep = link->endpoint;
+
+    for (unsigned r = 0; r < ep->nrails; r++) {
+        if (ep->rail[r].state == GPURING_VERBS_UP && (link->used >> r & 1) != 0) {
+            link->bye |= 1u << r;
+        }
+    }
+    if (link->bye == 0) {
+        link->bye = 1u << gpuring_verbs_rail_number(ep, gpuring_verbs_first_up(ep));
+    }
+}
+
+/* Post BYE on each chosen rail once, as far as there is room. Returns true if the peer has received
+ * all of them. */
+static bool say_bye(struct gpuring_net_link *link)
+{
+    struct gpuring_verbs_endpoint *ep = link->endpoint;
+    bool received = true;
+
+    for (unsigned r = 0; r < ep->nrails; r++) {
+        struct gpuring_verbs_rail *rail = &ep->rail[r];
+        bool chosen = (link->bye >> r & 1) != 0;
+
+        if (chosen && link->bye_at[r] == 0 &&
+            gpuring_verbs_post_control(ep, rail, GPURING_VERBS_BYE, link->peer_number, 0,
+                                       link->bye) == GPURING_OK) {
+            link->bye_at[r] = rail->sq_posted;
+        }
+        received =
+            received && (!chosen || (link->bye_at[r] > 0 && rail->sq_done >= link->bye_at[r]));
+    }
+    return received;
+}
+
+/* Forget the BYE of rails that have failed. */
+static void forget_bye(struct gpuring_net_link *link)
+{
+    for (unsigned r = 0; r < link->endpoint->nrails; r++) {
+        if (link->endpoint->rail[r].state != GPURING_VERBS_UP) {
+            link->bye &= ~(1u << r);
+            link->bye_at[r] = 0;
+        }
+    }
+}
+
+/* Send BYE when all slots of the link have completed. A peer that has closed its end only needs it
+ * to free its memory, so do not wait until it is received. */
 int gpuring_verbs_link_leave(struct gpuring_net_link *link)
 {
-    struct gpuring_verbs_rail *up = gpuring_verbs_first_up(link);
+    struct gpuring_verbs_endpoint *ep = link->endpoint;
 
-    if (!link->ready || link->base.status != GPURING_OK || link->peer_closed || up == NULL) {
+    if (!link->ready || ep->failed || gpuring_verbs_first_up(ep) == NULL) {
         return GPURING_OK;
     }
-    if (link->bye != NULL && link->bye->state == GPURING_VERBS_UP) {
-        return link->bye->sq_done == link->bye->sq_posted ? GPURING_OK : GPURING_AGAIN;
+    forget_bye(link);
+    if (link->bye == 0 && link->in_flight == 0) {
+        choose_bye(link);
     }
-    if (gpuring_verbs_post_control(link, up, GPURING_VERBS_BYE, 0, 0, 0) == GPURING_OK) {
-        link->bye = up; /* otherwise there was no room, or the rail failed */
+    return link->bye != 0 && (say_bye(link) || link->peer_closed) ? GPURING_OK : GPURING_AGAIN;
+}
+
+void gpuring_verbs_link_heard_bye(struct gpuring_net_link *link)
+{
+    const struct gpuring_verbs_endpoint *ep = link->endpoint;
+    bool all = link->peer_bye != 0;
+
+    for (unsigned r = 0; r < ep->nrails; r++) {
+        if ((link->peer_bye >> r & 1) != 0 && (link->peer_bye_seen >> r & 1) == 0) {
+            all = all && (ep->rail[r].state == GPURING_VERBS_DOWN ||
+                          ep->rail[r].state == GPURING_VERBS_UNUSED);
+        }
     }
-    return GPURING_AGAIN;
+    link->peer_closed = link->peer_closed || all;
 }
 
 bool gpuring_verbs_link_whole(struct gpuring_net_link *link)
 {
+    const struct gpuring_verbs_endpoint *ep = link->endpoint;
     bool whole = !link->peer_closed;
 
-    for (unsigned r = 0; r < link->nrails; r++) {
-        whole = whole && !gpuring_verbs_has_failed(&link->rail[r]);
+    for (unsigned r = 0; r < ep->nrails; r++) {
+        whole = whole && !gpuring_verbs_has_failed(&ep->rail[r]);
     }
     return whole;
 }
