@@ -143,7 +143,10 @@ static int component_close(void)
         (void) gpuring_network_stop();
     } else {
         gpuring_stage_buffers_close();
-        gpuring_network_close();
+        if (gpuring_network_stop()) {
+            gpuring_transport_unlink();
+            gpuring_network_close();
+        }
         gpuring_transport_finish(UNMAP_MS);
         gpuring_process_close();
         gpuring_local_topology_close();

@@ -66,6 +66,7 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/transport/line_test.c \
     mca/coll_gpuring/transport/probe.c \
     mca/coll_gpuring/transport/region.c \
+    mca/coll_gpuring/transport/lingering.c \
     mca/coll_gpuring/transport/remote.c \
     mca/coll_gpuring/transport/tables.c \
     mca/coll_gpuring/transport/transport.c \

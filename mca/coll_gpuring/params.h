@@ -160,9 +160,6 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
     INT(verbs_spares, 1, 5, SHARED, 0, 3,                                                          \
         "Number of other ports of the host to which a verbs connection can fail over; 0: it "      \
         "fails with its port")                                                                     \
-    INT(verbs_qp_limit, 1024, 5, LOCAL, 0, 1000000,                                                \
-        "Number of verbs queue pairs of a process from which on its new communicators between "    \
-        "nodes use messages of MPI, only with coll_gpuring_net=auto; 0: no limit")                 \
     INT(verbs_gid_index, -1, 5, LOCAL, -1, 255,                                                    \
         "Index of the GID (ibv_devinfo -v) that verbs connections use on every port; -1: the "     \
         "best one for RoCE v2, IPv4 first")                                                        \

@@ -80,6 +80,7 @@ static int query_device(struct ibv_context *context, struct ibv_device_attr *att
     memset(attr, 0, sizeof *attr);
     attr->phys_port_cnt = (uint8_t) fake_device_of(context)->ports;
     attr->max_cqe = 32767;
+    attr->max_qp_wr = fake.max_wr;
     attr->vendor_id = fake_device_of(context)->vendor;
     return 0;
 }
@@ -360,8 +361,9 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr
         return NULL;
     }
     LOCK;
-    qp = make(sizeof *qp, FAILS(create_qp));
+    qp = make(sizeof *qp, FAILS(create_qp) || (fake.limit > 0 && fake.nqps >= fake.limit));
     if (qp != NULL) {
+        fake.nqps++;
         qp->qp = (struct ibv_qp){.context = pd->context,
                                  .pd = pd,
                                  .send_cq = attr->send_cq,
@@ -434,6 +436,8 @@ static int destroy_qp(struct ibv_qp *qp)
             held = &gone->next;
         }
     }
+    fake_forget(qp);
+    fake.nqps--;
     free(((struct fake_qp *) qp)->receive_id);
     UNLOCK;
     return unmake(qp);
@@ -477,7 +481,9 @@ void fake_verbs_reset(const struct fake_device *devices, int ndevices,
     fake.ndevices = ndevices;
     memset(fake.pulled, 0, sizeof fake.pulled);
     memset(fake.mute, 0, sizeof fake.mute);
-    fake.gpu = fake.lazy = false;
+    fake.gpu = fake.lazy = fake.retry = false;
+    fake.limit = fake.nqps = fake.not_ready = 0;
+    fake.max_wr = 0;
     fake.on_gpu = NULL;
     fake.copy = NULL;
     fake.making = NULL;
@@ -568,28 +574,6 @@ void fake_verbs_event(int device, enum ibv_event_type type)
 unsigned fake_verbs_kills(void)
 {
     return locked(&fake.kills);
-}
-
-int fake_verbs_objects(void)
-{
-    int objects;
-
-    LOCK;
-    objects = fake.objects;
-    UNLOCK;
-    return objects;
-}
-
-unsigned fake_verbs_sends(unsigned *reported, unsigned *inlined)
-{
-    unsigned sends;
-
-    LOCK;
-    sends = fake.sends;
-    *reported = fake.reported;
-    *inlined = fake.inlined;
-    UNLOCK;
-    return sends;
 }
 
 unsigned fake_verbs_violations(void)

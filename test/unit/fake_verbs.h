@@ -88,6 +88,15 @@ unsigned fake_verbs_dmabufs(void);
 unsigned fake_verbs_relaxed(void);
 unsigned fake_verbs_reads(void);
 
+/* Return the number of existing queue pairs. Let devices refuse further ones from a number on. */
+unsigned fake_verbs_queue_pairs(void);
+void fake_verbs_limit(unsigned queue_pairs);
+/* Limit the queues of queue pairs that are created in nets opened from now on. */
+void fake_verbs_queues(int entries);
+/* Let sends wait until the peer has a receive, as devices do that retry without limit. Return the
+ * number of sends that had to wait since the reset. */
+void fake_verbs_retry(void);
+unsigned fake_verbs_not_ready(void);
 /* Return the number of existing objects: contexts, protection domains, channels, queues, queue
  * pairs, registrations. */
 int fake_verbs_objects(void);

@@ -52,15 +52,45 @@ static void push_status(struct fake_qp *qp, uint64_t wr_id, enum ibv_wc_status s
     push(qp->qp.send_cq, &wc);
 }
 
-/* Move a queue pair to the error state, and return all its receives with an error. */
+static void resume_peers(int device, uint32_t number);
+
+static struct held_send *take_waiting(struct fake_qp *qp)
+{
+    struct held_send *first = qp->waiting;
+
+    qp->waiting = first != NULL ? first->next : NULL;
+    return first;
+}
+
+/* Move a queue pair to the error state, and return its receives and waiting sends with an error. */
 void fake_enter_error(struct fake_qp *qp)
 {
+    struct held_send *waiting;
+
     qp->state = IBV_QPS_ERR;
+    while ((waiting = take_waiting(qp)) != NULL) {
+        if (!fake.mute[device_of(qp)]) {
+            push_status(qp, waiting->wr.wr_id, IBV_WC_WR_FLUSH_ERR, IBV_WC_RDMA_WRITE);
+        }
+        free(waiting);
+    }
     while (qp->receives > 0 && !fake.mute[device_of(qp)]) {
         push_status(qp, qp->receive_id[qp->first_receive], IBV_WC_WR_FLUSH_ERR, IBV_WC_RECV);
         qp->first_receive = (qp->first_receive + 1) % qp->receive_room;
         qp->receives--;
     }
+    resume_peers(device_of(qp), qp->qp.qp_num);
+}
+
+void fake_forget(const struct ibv_qp *qp)
+{
+    struct fake_qp *gone = (struct fake_qp *) qp;
+    struct held_send *waiting;
+
+    while ((waiting = take_waiting(gone)) != NULL) {
+        free(waiting);
+    }
+    resume_peers(device_of(gone), qp->qp_num);
 }
 
 static const struct fake_mr *find_mr(bool remote, uint32_t key, uint64_t address, uint32_t bytes)
@@ -196,19 +226,94 @@ static enum ibv_wc_status deliver(const struct fake_qp *from, const struct ibv_s
                    bytes > 0 ? (const void *) (uintptr_t) piece->addr : NULL, bytes);
 }
 
-/* Keep a send in flight for an unknown time. */
-static void hold(struct fake_qp *qp, const struct ibv_send_wr *wr)
+static struct held_send *keep(struct fake_qp *qp, const struct ibv_send_wr *wr)
 {
     struct held_send *held = calloc(1, sizeof *held);
 
-    *held = (struct held_send){
-        .next = fake.held, .qp = qp, .number = qp->qp.qp_num, .peer = qp->peer, .wr = *wr};
+    *held = (struct held_send){.qp = qp,
+                               .number = qp->qp.qp_num,
+                               .peer = qp->peer,
+                               .device = device_of(qp),
+                               .peer_device = qp->peer_device,
+                               .wr = *wr};
     held->wr.sg_list = NULL;
     if (wr->num_sge > 0 && wr->sg_list->length <= sizeof held->bytes) {
         held->length = wr->sg_list->length;
         move(held->bytes, (void *) (uintptr_t) wr->sg_list->addr, wr->sg_list->length);
     }
+    return held;
+}
+
+/* Keep a send in flight for an unknown time. */
+static void hold(struct fake_qp *qp, const struct ibv_send_wr *wr)
+{
+    struct held_send *held = keep(qp, wr);
+
+    held->next = fake.held;
     fake.held = held;
+}
+
+/* Return true if the peer has no receive for a send with this operation, but may post one. */
+static bool not_ready(const struct fake_qp *qp, enum ibv_wr_opcode opcode)
+{
+    const struct fake_qp *to = find_qp(qp->peer_device, qp->peer);
+
+    return opcode == IBV_WR_RDMA_WRITE_WITH_IMM && to != NULL && to->peer == qp->qp.qp_num &&
+           to->state >= IBV_QPS_RTR && to->state != IBV_QPS_ERR && to->receives == 0;
+}
+
+/* Return true if a send need not wait for others or for a receive. */
+static bool may_deliver(const struct fake_qp *qp, enum ibv_wr_opcode opcode)
+{
+    return !fake.retry || (qp->waiting == NULL && !not_ready(qp, opcode));
+}
+
+/* Let a send wait if it must. Returns false if it need not. */
+static bool wait_for_receive(struct fake_qp *qp, const struct ibv_send_wr *wr)
+{
+    struct held_send *waiting;
+
+    if (wr->opcode == IBV_WR_RDMA_READ || may_deliver(qp, wr->opcode)) {
+        return false;
+    }
+    waiting = keep(qp, wr);
+    fake.not_ready++;
+    if (qp->waiting == NULL) {
+        qp->waiting = waiting;
+    } else {
+        qp->last->next = waiting;
+    }
+    qp->last = waiting;
+    return true;
+}
+
+/* Deliver the waiting sends of a queue pair until one must wait again. */
+static void resume(struct fake_qp *qp)
+{
+    while (qp->waiting != NULL && !not_ready(qp, qp->waiting->wr.opcode)) {
+        struct held_send *first = take_waiting(qp);
+        enum ibv_wc_status status =
+            respond(device_of(qp), qp->qp.qp_num, find_qp(qp->peer_device, qp->peer), &first->wr,
+                    first->bytes, first->length);
+
+        if (status != IBV_WC_SUCCESS || (first->wr.send_flags & IBV_SEND_SIGNALED) != 0) {
+            push_status(qp, first->wr.wr_id, status, IBV_WC_RDMA_WRITE);
+        }
+        free(first);
+        if (status != IBV_WC_SUCCESS && qp->state != IBV_QPS_ERR) {
+            fake_enter_error(qp);
+        }
+    }
+}
+
+/* Resume the queue pairs whose peer is this one, after it got receives or can get none. */
+static void resume_peers(int device, uint32_t number)
+{
+    for (struct fake_qp *qp = fake.qps; qp != NULL; qp = qp->next) {
+        if (qp->waiting != NULL && qp->peer == number && qp->peer_device == device) {
+            resume(qp);
+        }
+    }
 }
 
 /* splitmix64 of a counter (Steele, Lea, Flood: Fast splittable pseudorandom number generators). */
@@ -281,7 +386,7 @@ int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
         status = IBV_WC_WR_FLUSH_ERR;
     } else if (FAILS(complete)) {
         status = fake.faults.status;
-        if (fake.faults.delivered) {
+        if (fake.faults.delivered && may_deliver(mine, wr->opcode)) {
             deliver(mine, wr);
         }
     } else if (fake.pulled[qp->context->device - fake.handle]) {
@@ -289,10 +394,13 @@ int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
         UNLOCK;
         return 0;
     } else if (wr->opcode != IBV_WR_RDMA_READ && (fate = doom(mine)) != 0) {
-        if (fate == 2) {
+        if (fate == 2 && may_deliver(mine, wr->opcode)) {
             deliver(mine, wr);
         }
         status = IBV_WC_RETRY_EXC_ERR;
+    } else if (wait_for_receive(mine, wr)) {
+        UNLOCK;
+        return 0;
     } else {
         status = deliver(mine, wr);
     }
@@ -323,6 +431,7 @@ int fake_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr
             mine->receive_id[at] = wr->wr_id;
         }
     }
+    resume_peers(device_of(mine), qp->qp_num);
     UNLOCK;
     return error;
 }
@@ -380,4 +489,67 @@ void fake_verbs_haunt(void)
         free(late);
     }
     UNLOCK;
+}
+
+int fake_verbs_objects(void)
+{
+    int objects;
+
+    LOCK;
+    objects = fake.objects;
+    UNLOCK;
+    return objects;
+}
+
+unsigned fake_verbs_sends(unsigned *reported, unsigned *inlined)
+{
+    unsigned sends;
+
+    LOCK;
+    sends = fake.sends;
+    *reported = fake.reported;
+    *inlined = fake.inlined;
+    UNLOCK;
+    return sends;
+}
+
+static unsigned locked(const unsigned *count)
+{
+    unsigned value;
+
+    LOCK;
+    value = *count;
+    UNLOCK;
+    return value;
+}
+
+unsigned fake_verbs_queue_pairs(void)
+{
+    return locked(&fake.nqps);
+}
+
+void fake_verbs_limit(unsigned queue_pairs)
+{
+    LOCK;
+    fake.limit = queue_pairs;
+    UNLOCK;
+}
+
+void fake_verbs_queues(int entries)
+{
+    LOCK;
+    fake.max_wr = entries;
+    UNLOCK;
+}
+
+void fake_verbs_retry(void)
+{
+    LOCK;
+    fake.retry = true;
+    UNLOCK;
+}
+
+unsigned fake_verbs_not_ready(void)
+{
+    return locked(&fake.not_ready);
 }

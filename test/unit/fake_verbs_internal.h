@@ -38,6 +38,7 @@ struct fake_qp {
     unsigned unreported; /* sends since the last reported one */
     uint64_t *receive_id;
     unsigned first_receive;
+    struct held_send *waiting, *last; /* sends that wait for a receive of the peer, in order */
 };
 
 struct fake_mr {
@@ -74,6 +75,10 @@ struct fake {
     struct held_send *held, *late;
     unsigned kills; /* by doom */
     void (*making)(void);
+    bool retry;           /* see fake_verbs_retry */
+    unsigned limit, nqps; /* queue pairs: largest number, and number */
+    int max_wr;           /* size of queues; 0: unlimited */
+    unsigned not_ready;
     bool gpu, peer_memory, dmabuf, lazy;
     int (*on_gpu)(const void *address);
     void (*copy)(void *to, const void *from, size_t bytes);
@@ -96,7 +101,9 @@ static inline const struct fake_device *fake_device_of(const struct ibv_context 
 }
 
 /* fake_verbs_data.c: the data path, as in the table of a device */
-void fake_enter_error(struct fake_qp *qp); /* under the lock */
+/* Both under the lock. fake_forget: the queue pair is destroyed. */
+void fake_enter_error(struct fake_qp *qp);
+void fake_forget(const struct ibv_qp *qp);
 int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int fake_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int fake_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);

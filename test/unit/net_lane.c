@@ -10,6 +10,8 @@
 
 #include "mca/coll_gpuring/util/status.h"
 
+uint64_t lane_process;
+
 static uint64_t mix(uint64_t z)
 {
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -33,6 +35,8 @@ int lane_end_create_in(struct lane_end *end, const struct gpuring_net_ops *ops,
     size_t counters = GPURING_PROTOCOL_COUNT *
                       (sizeof(struct gpuring_fifo_tail) + sizeof(struct gpuring_fifo_head));
     size_t slots_at = (counters + page - 1) / page * page;
+    static uint64_t processes = UINT64_C(1) << 32;
+    struct gpuring_net_peer peer = {.process = lane_process, .device = device};
     struct gpuring_net_memory memory;
     uint8_t *at;
 
@@ -68,7 +72,10 @@ int lane_end_create_in(struct lane_end *end, const struct gpuring_net_ops *ops,
     if (proxy != NULL) {
         gpuring_proxy_group_init(proxy, &end->group);
     }
-    return ops->link_create(net, device, direction, &memory, &end->link);
+    if (peer.process == 0) {
+        peer.process = __atomic_add_fetch(&processes, 1, __ATOMIC_RELAXED);
+    }
+    return ops->link_create(net, device, &peer, direction, &memory, &end->link);
 }
 
 int lane_end_connect(struct lane_end *end, const void *process_handle, size_t process_bytes,
@@ -118,13 +125,28 @@ int lane_connect(struct lane_end *sender, struct gpuring_net *sender_net, const 
     return status;
 }
 
-int lane_end_destroy(struct lane_end *end, double seconds)
+int lane_end_leave(struct lane_end *end, double seconds)
 {
-    int status = gpuring_proxy_remove(&end->group, seconds);
+    return gpuring_proxy_remove(&end->group, seconds);
+}
 
+bool lane_end_held(struct lane_end *end)
+{
+    return end->ops->link_holds != NULL && end->ops->link_holds(end->link);
+}
+
+void lane_end_close(struct lane_end *end)
+{
     end->ops->link_close(end->link);
     free(end->memory);
     memset(end, 0, sizeof *end);
+}
+
+int lane_end_destroy(struct lane_end *end, double seconds)
+{
+    int status = lane_end_leave(end, seconds);
+
+    lane_end_close(end);
     return status;
 }
 

@@ -34,6 +34,10 @@ struct lane_end {
     uint64_t step[GPURING_PROTOCOL_COUNT];
 };
 
+/* The process at the other end of ends that are created from now on, as far as the net knows; 0:
+ * each of them has its own. */
+extern uint64_t lane_process;
+
 /* Create an end. Return 0 or a negative status. The net must have been added to the proxy (NULL: no
  * proxy). */
 int lane_end_create(struct lane_end *end, const struct gpuring_net_ops *ops,
@@ -53,6 +57,11 @@ int lane_end_connect(struct lane_end *end, const void *process_handle, size_t pr
                      const void *handle, size_t bytes, const char *peer_name);
 /* Destroy an end. Return the result of gpuring_proxy_remove. */
 int lane_end_destroy(struct lane_end *end, double seconds);
+/* The same in steps. If other links share the connection, wait between the last two of them until
+ * the net no longer holds the link. */
+int lane_end_leave(struct lane_end *end, double seconds);
+bool lane_end_held(struct lane_end *end);
+void lane_end_close(struct lane_end *end);
 
 /* Return the pseudo-random size of the chunk of a step, from 0 to the slot's payload. */
 uint32_t lane_chunk_bytes(const struct lane_end *end, enum gpuring_protocol protocol,

@@ -128,6 +128,7 @@ static const struct gpuring_net_devices *mock_devices(const struct gpuring_net *
 }
 
 static int mock_link_create(struct gpuring_net *net, int device,
+                            const struct gpuring_net_peer *peer,
                             enum gpuring_net_direction direction,
                             const struct gpuring_net_memory *memory,
                             struct gpuring_net_link **result)
@@ -135,6 +136,7 @@ static int mock_link_create(struct gpuring_net *net, int device,
     struct gpuring_net_link *link;
     bool fail;
 
+    (void) peer;
     if (device != 0) {
         gpuring_error("the mock network has no device %d", device);
         return GPURING_ERR_ARG;

@@ -23,7 +23,7 @@ static struct gpuring_nic port(enum gpuring_nic_link link, const char *gid, cons
 /* The announcement of a rank. */
 struct rank {
     int node;
-    bool verbs, ucx, failed, limit;
+    bool verbs, ucx, failed;
     const struct gpuring_nic *nics;
     uint32_t nnics;
     const char *host;
@@ -42,8 +42,7 @@ static void announce(const struct rank *rank, struct gpuring_rank_info *rank_inf
     snprintf(rank_info->hostname, sizeof rank_info->hostname, "%s", rank->host);
     rank_info->capabilities = (rank->verbs ? GPURING_CAPABILITY_VERBS : 0) |
                               (rank->ucx ? GPURING_CAPABILITY_UCX : 0) |
-                              (rank->failed ? GPURING_CAPABILITY_RDMA_FAILED : 0) |
-                              (rank->limit ? GPURING_CAPABILITY_QP_LIMIT : 0);
+                              (rank->failed ? GPURING_CAPABILITY_RDMA_FAILED : 0);
     memcpy(rank_info->nics, rank->nics, rank->nnics * sizeof *rank->nics);
 }
 
@@ -107,7 +106,6 @@ static void expect(enum gpuring_param_net wish, const struct rank *ranks, int nr
         one_net = one_net && ranks[i].nnics < 2;
     }
     gpuring_net_choose(wish, &rank_infos, node, failed, &choice);
-    assert_int_equal(choice.limited, strstr(why, "[qp-limit]") != NULL);
     assert_int_equal(choice.one_net, one_net);
     assert_int_equal(choice.kind, kind);
     assert_int_equal(choice.spare, spare);
@@ -153,29 +151,6 @@ TEST(test_auto)
     ranks[3].nnics = 0;
     expect(GPURING_PARAM_NET_AUTO, ranks, 4, NULL, GPURING_PARAM_NET_MPI, false,
            "[no-verbs] rank 1 on a ");
-}
-
-/* Verbs is not used if one process has reached its limit of queue pairs. */
-TEST(test_limit)
-{
-    struct rank ranks[3];
-
-    fill();
-    for (int i = 0; i < 3; i++) {
-        ranks[i] = rank_of(i, &"abc"[i], ethernet, 2);
-    }
-    ranks[1].limit = true;
-    expect(GPURING_PARAM_NET_AUTO, ranks, 3, NULL, GPURING_PARAM_NET_MPI, false,
-           "[qp-limit] rank 1 on bc has as many queue pairs as its coll_gpuring_verbs_qp_limit");
-    expect(GPURING_PARAM_NET_VERBS, ranks, 3, NULL, GPURING_PARAM_NET_VERBS, false, "[net-asked]");
-    ranks[2].failed = true;
-    expect(GPURING_PARAM_NET_AUTO, ranks, 3, NULL, GPURING_PARAM_NET_MPI, false, "[rdma-failed]");
-    ranks[2].failed = false;
-    ranks[2].verbs = false; /* UCX shares its connections between communicators */
-    expect(GPURING_PARAM_NET_AUTO, ranks, 3, NULL, GPURING_PARAM_NET_UCX, true, "[no-verbs]");
-    ranks[1].limit = false;
-    ranks[2].verbs = true;
-    expect(GPURING_PARAM_NET_AUTO, ranks, 3, NULL, GPURING_PARAM_NET_VERBS, true, "rxe0:1");
 }
 
 /* With ports of different networks, pairs on different nodes count, wherever they are in the

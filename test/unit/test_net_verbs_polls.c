@@ -170,7 +170,7 @@ static void send_all_slots(struct hand *hand)
     for (uint64_t step = 0; step < WORLD_NSLOTS; step++) {
         post(hand, 0, GPURING_PROTOCOL_SIMPLE, step);
     }
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 60; i++) {
         poll_net(hand, 0, 1);
         poll_net(hand, 1, 1);
     }
@@ -274,7 +274,7 @@ static void test_few_queues(void **state)
     {
         queues++;
     }
-    assert_in_range(queues, 1, 4);
+    assert_in_range(queues, 1, 8); /* of one endpoint for each link */
     close_all(&hand);
 }
 

@@ -159,27 +159,3 @@ TEST_WITH(NULL, clear_all, test_limit)
     put(0, KEY, 1, 0);
     assert_int_equal(gpuring_pool_count(&pools[0]), 0);
 }
-
-static bool is_odd(const struct gpuring_pooled *pooled)
-{
-    return pooled->identity % 2 != 0;
-}
-
-/* Destroy the oldest of the connections that hold scarce resources, and keep the others. */
-TEST_WITH(NULL, clear_all, test_give_up)
-{
-    struct gpuring_pooled *offer;
-
-    for (uint32_t i = 1; i <= 5; i++) {
-        put(0, KEY + i, i, 8);
-    }
-    assert_true(gpuring_pool_give_up(&pools[0], is_odd));
-    assert_null(gpuring_pool_take(&pools[0], KEY + 1));
-    offer = gpuring_pool_take(&pools[0], KEY + 3);
-    assert_non_null(offer);
-    free(offer);
-    assert_true(gpuring_pool_give_up(&pools[0], is_odd));
-    assert_false(gpuring_pool_give_up(&pools[0], is_odd));
-    assert_int_equal(gpuring_pool_count(&pools[0]), 2);
-    assert_int_equal(destroyed, 2);
-}

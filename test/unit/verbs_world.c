@@ -83,6 +83,7 @@ int clear_log(void **state)
     pthread_mutex_lock(&log_mutex);
     log_text[0] = warnings[0] = '\0';
     world_slot_bytes = WORLD_SLOT_BYTES;
+    lane_process = 0;
     pthread_mutex_unlock(&log_mutex);
     gpuring_log_set(keep_log, GPURING_LOG_INFO);
     return 0;
@@ -102,6 +103,7 @@ void world_open_in(struct world *world, int ndevices, int nlinks,
     struct gpuring_net_config config = given != NULL ? *given : world_defaults;
 
     memset(world, 0, sizeof *world);
+    world->gpu = gpu;
     for (int i = 0; i < 2; i++) {
         config.local_host = i == 0 ? "host0" : "host1";
         config.gate = waits.gate = &gates[i];
@@ -126,6 +128,69 @@ void world_open_in(struct world *world, int ndevices, int nlinks,
     }
 }
 
+int world_link_open(struct world *world, int n)
+{
+    struct lane_end *send = &world->send[n], *recv = &world->recv[n];
+
+    for (int attempts = 1;; attempts++) {
+        uint8_t handles[2][GPURING_NET_HANDLE_BYTES];
+        size_t bytes[2];
+        int sent, received;
+
+        assert_int_equal(lane_end_create_in(send, &gpuring_net_verbs, world->net[0], 0,
+                                            world->proxy[0], GPURING_NET_SEND, WORLD_NSLOTS,
+                                            world_slot_bytes, world->gpu),
+                         GPURING_OK);
+        assert_int_equal(lane_end_create_in(recv, &gpuring_net_verbs, world->net[1], 0,
+                                            world->proxy[1], GPURING_NET_RECV, WORLD_NSLOTS,
+                                            world_slot_bytes, world->gpu),
+                         GPURING_OK);
+        bytes[0] = gpuring_net_verbs.link_handle(send->link, handles[0]);
+        bytes[1] = gpuring_net_verbs.link_handle(recv->link, handles[1]);
+        sent = lane_end_connect(send, NULL, 0, handles[1], bytes[1], "rank 1 on host1");
+        received = lane_end_connect(recv, NULL, 0, handles[0], bytes[0], "rank 0 on host0");
+        if (sent == GPURING_OK && received == GPURING_OK) {
+            gpuring_net_verbs.link_ready(send->link);
+            gpuring_net_verbs.link_ready(recv->link);
+            return attempts;
+        }
+        assert_true(sent == GPURING_ERR_STALE || received == GPURING_ERR_STALE);
+        assert_true(attempts < 8);
+        lane_end_destroy(send, 10);
+        lane_end_destroy(recv, 10);
+    }
+}
+
+void world_link_close(struct world *world, int n)
+{
+    const time_t deadline = time(NULL) + LANE_DEADLINE_SECONDS;
+    const struct timespec nap = {.tv_nsec = 100000};
+    struct lane_end *ends[] = {&world->send[n], &world->recv[n]};
+
+    for (int i = 0; i < 2; i++) {
+        lane_end_leave(ends[i], 0.001); /* the other end follows */
+    }
+    for (int i = 0; i < 2; i++) {
+        while (lane_end_held(ends[i])) {
+            if (time(NULL) > deadline) {
+                const struct gpuring_net_link *link = ends[i]->link;
+
+                fail_msg("end %d is held: BYE on %x, received %d; peer's on %x, received on %x; %u "
+                         "slots in flight; recovering %d; rails %d %d %d %d",
+                         i, link->bye, link->peer_knows, link->peer_bye, link->peer_bye_seen,
+                         link->in_flight, link->endpoint->recovering, link->endpoint->rail[0].state,
+                         link->endpoint->rail[1].state, link->endpoint->rail[2].state,
+                         link->endpoint->rail[3].state);
+            }
+            lane_end_held(ends[1 - i]); /* it also has to leave */
+            nanosleep(&nap, NULL);
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        lane_end_close(ends[i]);
+    }
+}
+
 void world_close(struct world *world)
 {
     for (int i = 0; i < world->nlinks; i++) {
@@ -134,7 +199,6 @@ void world_close(struct world *world)
     }
     for (int i = 0; i < 2; i++) {
         assert_int_equal(gpuring_proxy_destroy(world->proxy[i], 5), GPURING_OK);
-        assert_int_equal(gpuring_net_verbs.queue_pairs(world->net[i]), 0);
         gpuring_net_verbs.close(world->net[i]);
     }
     assert_int_equal(fake_verbs_objects(), 0);

@@ -42,6 +42,7 @@ extern uint64_t world_slot_bytes; /* of links opened from now on; WORLD_SLOT_BYT
 struct world {
     struct gpuring_net *net[2];
     struct gpuring_proxy *proxy[2];
+    const struct gpuring_device_nic *gpu; /* the slots are in GPU memory; NULL: they are not */
     struct lane_end send[WORLD_LINKS], recv[WORLD_LINKS];
     int nlinks;
 };
@@ -55,6 +56,11 @@ void world_open_in(struct world *world, int ndevices, int nlinks,
                    const struct gpuring_net_config *config, const struct gpuring_device_nic *gpu);
 /* Close everything. Check that nothing is leaked, and that the devices have seen no violation. */
 void world_close(struct world *world);
+/* Open or close link n on device 0, as one communicator of several. Closing waits until both ends
+ * know of it. Links that share an endpoint must be closed with this function before world_close.
+ * world_link_open returns the number of attempts that GPURING_ERR_STALE took. */
+int world_link_open(struct world *world, int n);
+void world_link_close(struct world *world, int n);
 
 /* Transfer `count` chunks over a link. *sent and *received are the statuses of its ends. */
 void world_transfer(struct world *world, int link, enum gpuring_protocol protocol, int count,
@@ -91,7 +97,7 @@ void until_logged(struct world *world, const char *text);
 bool log_has(const char *text);
 /* Return how often the warnings have a text. */
 unsigned log_warnings(const char *text);
-/* For cmocka's setup of a test. Also resets world_slot_bytes. */
+/* For cmocka's setup of a test. Also resets world_slot_bytes and lane_process. */
 int clear_log(void **state);
 
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Count the queue pairs of communicators that exist at the same time, with coll_gpuring_net=auto:
+ * Count the queue pairs of communicators that exist at the same time:
  *
- *   crowd COUNT LIMIT    LIMIT: the value of coll_gpuring_verbs_qp_limit, 0: none
+ *   crowd COUNT
  *
  * COUNT duplicates of MPI_COMM_WORLD run two small allreduces each. Then they are freed, and
- * another communicator is made. The ranks are on separate nodes and count their own queue pairs.
+ * another communicator is made. The ranks are on separate nodes and count their own queue pairs,
+ * whose number must not change after the first communicator.
  */
 #include "test/mpi/harness.h"
 
@@ -14,8 +15,6 @@
 #include <stdlib.h>
 
 #include "test/wire/exists.h"
-
-#define PER_COMMUNICATOR 4 /* queue pairs to each peer */
 
 /* Return this process's share of the memory that it uses, in KiB, or -1. */
 static long memory(void)
@@ -54,9 +53,9 @@ static MPI_Comm make(const char *name, int turn, bool *right)
 
 int main(int argc, char **argv)
 {
-    int count = argc > 1 ? atoi(argv[1]) : 1, limit = argc > 2 ? atoi(argv[2]) : 0;
+    int count = argc > 1 ? atoi(argv[1]) : 1;
     MPI_Comm *comms = calloc((size_t) count, sizeof *comms), other;
-    struct wire_exists alive, later;
+    struct wire_exists first = {0}, alive, later;
     long long reused;
     long before, after;
     bool right = true;
@@ -71,6 +70,7 @@ int main(int argc, char **argv)
     begin = MPI_Wtime();
     for (int i = 0; i < count; i++) {
         comms[i] = make("one of many", i, &right);
+        first = i == 0 ? wire_exists() : first;
     }
     made = MPI_Wtime() - begin;
     for (int i = 0; i < count; i++) {
@@ -79,12 +79,10 @@ int main(int argc, char **argv)
     alive = wire_exists();
     after = memory();
     harness_check(right, "%d communicators: right results", count);
-    harness_check(alive.queue_pairs > 0 &&
-                      alive.queue_pairs <=
-                          (limit > 0 ? limit + PER_COMMUNICATOR - 1 : count * PER_COMMUNICATOR),
-                  "%d communicators: the number of queue pairs is limited", count);
+    harness_check(alive.queue_pairs > 0 && alive.queue_pairs == first.queue_pairs,
+                  "%d communicators: as many queue pairs as the first one", count);
 
-    /* Check that the connections of a freed communicator are used again, also at the limit. */
+    /* Check that the connections of a freed communicator are used again. */
     reused = harness_pvar("coll_gpuring_reused");
     MPI_Comm_free(&comms[count - 1]);
     comms[count - 1] = make("one of many", count, &right);
@@ -96,8 +94,8 @@ int main(int argc, char **argv)
     }
     other = make("after the others", 1, &right);
     later = wire_exists();
-    harness_check(right && later.queue_pairs > 0,
-                  "a communicator after the others: right results by verbs");
+    harness_check(right && later.queue_pairs == first.queue_pairs,
+                  "a communicator after the others: right results, the same queue pairs");
     if (harness_rank == 0) {
         printf("# %d communicators made in %.1f s: %d queue pairs, %ld KiB more memory, %ld KiB "
                "registered; after these: %d queue pairs\n",

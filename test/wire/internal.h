@@ -85,7 +85,7 @@ struct wire {
 struct wire_settings {
     struct wire *wire; /* NULL: no file */
     int host, devices;
-    bool infiniband, no_data, no_open, fails;
+    bool infiniband, no_data, no_open, few_pairs, fails;
     double ns_per_byte;
     uint64_t latency, flight, fails_after;
     int notifier; /* socket */

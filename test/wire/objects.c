@@ -155,6 +155,7 @@ static void read_settings(void)
     wire_here.flight = (uint64_t) setting("GPURING_WIRE_FLIGHT", 0) % WIRE_FLIGHT;
     wire_here.no_data = setting("GPURING_WIRE_DATA", 1) == 0;
     wire_here.no_open = fault != NULL && strcmp(fault, "no-open") == 0;
+    wire_here.few_pairs = fault != NULL && strcmp(fault, "few-pairs") == 0;
     wire_here.fails = fault != NULL && strcmp(fault, "down") == 0;
     wire_here.fails_after = (uint64_t) setting("GPURING_WIRE_FAULT_AFTER", 100);
     wire_here.notifier = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -460,6 +461,12 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
     uint32_t number;
 
     wire_lock();
+    if (wire_here.few_pairs && wire->host[wire_here.host].counts.queue_pairs > 0) {
+        wire_unlock();
+        free(own);
+        errno = ENOMEM;
+        return NULL;
+    }
     do {
         number = wire->next_qp = (wire->next_qp + 1) % (1u << 24);
     } while (number == 0 || wire->qp[number % WIRE_QPS].number != 0);

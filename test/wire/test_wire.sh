@@ -81,6 +81,12 @@ over_wire 60 2 n2 OMPI_MCA_coll_gpuring_net=auto OMPI_MCA_coll_gpuring_algorithm
 adopt_as_one "net=auto, one host cannot open its device"
 check "net=auto: the log says what is missing" says '\[rdma-unusable\] .*/dev/infiniband'
 check "net=auto: mpi, and the log names the host" says '\[network\] mpi .*\[(no-rdma-port|rdma-failed)\]'
+over_wire 60 2 n2 GPURING_WIRE_DEVICES=2 OMPI_MCA_coll_gpuring_net=auto OMPI_MCA_coll_gpuring_algorithm=direct \
+    "$top_srcdir/test/mpi/first_rank.sh" GPURING_WIRE_FAULT few-pairs none "$programs/matrix" -n 1,1000 -f 40 -s
+adopt_as_one "net=auto, one host has no queue pair for the spare"
+check "net=auto: the log names the device without queue pairs" \
+    says '\[no-queue-pair\] .* device wire1 port 1: Cannot allocate memory'
+check "net=auto: mpi, because RDMA did not connect" says '\[network\] mpi .*\[rdma-failed\]'
 
 # A rank may leave MPI for longer than the first chunks may take, 2 s with this time limit.
 attempt=1
@@ -113,15 +119,9 @@ for after in 10 24 38; do
     check "the port failed after $after messages" says '\[verbs-failover\] .* device wire0 port 1 failed'
 done
 
-# Communicators beyond the limit of queue pairs use messages of MPI, until others are freed.
-over_wire 60 2 n2 OMPI_MCA_coll_gpuring_net=auto OMPI_MCA_coll_gpuring_verbs_qp_limit=20 \
-    OMPI_MCA_coll_gpuring_algorithm=direct OMPI_MCA_coll_gpuring_connect_after=0 \
-    "$top_builddir/test/wire/crowd" 30 20
-adopt "communicators at the limit of queue pairs"
-check "each process says once that it is at its limit" \
-    test "$(grep -c '\[qp-limit\] this process has 2[0-9]* queue pairs' "$work/out")" -eq 2
-check "a communicator beyond the limit uses mpi" says '\[serves\] .*one of many.*transport mpi'
-check "one that is made later uses verbs" says '\[serves\] .*after the others.*transport verbs'
+# All communicators of two processes use the same queue pairs.
+over_wire 120 2 n2 OMPI_MCA_coll_gpuring_connect_after=0 "$top_builddir/test/wire/crowd" 100
+adopt "many communicators"
 
 # Slots in GPU memory. The stand-in driver provides the GPUs. Reads of the stand-in device flush.
 if [ -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then

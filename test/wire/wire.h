@@ -11,6 +11,9 @@
  * send completes one more latency later. No processor works in the meantime: all times are known
  * when the message is posted, and a completion can be polled from its time on.
  *
+ * A send is refused, as by a full queue, while the peer has no receive for it (a device would
+ * retry).
+ *
  * The poster copies the bytes to the peer (process_vm_writev). A program that measures
  * turns this off with gpuring_wire_data when its ranks are connected; results of calls are wrong
  * then.
@@ -26,8 +29,9 @@
  *   GPURING_WIRE_SLOWER    factor for all times of the wire (default: 1), which makes processors
  *                          and memory faster in comparison
  *   GPURING_WIRE_DATA      0: do not copy data
- *   GPURING_WIRE_FAULT     no-open: devices cannot be opened; down: port wire0 of the first host
- *                          goes down after GPURING_WIRE_FAULT_AFTER messages with data
+ *   GPURING_WIRE_FAULT     no-open: devices cannot be opened; few-pairs: a host has one queue pair
+ *                          at most; down: port wire0 of the first host goes down after
+ *                          GPURING_WIRE_FAULT_AFTER messages with data
  */
 #ifndef TEST_WIRE_WIRE_H
 #define TEST_WIRE_WIRE_H
@@ -43,6 +47,7 @@ struct gpuring_wire_counts {
     uint64_t busy, idle;       /* of the ports, between their first and last bytes */
     uint64_t flight;           /* sum of the times from the post of a message to its completion */
     uint64_t span;             /* from the first post to the last completion */
+    uint64_t not_ready;        /* sends that were refused because the peer had no receive */
     uint64_t polls, empty;     /* of this process */
     uint64_t queue_pairs;      /* that exist now */
     uint64_t registered;       /* bytes of memory that are registered now */

@@ -11,10 +11,10 @@
  * creates a transport.
  *
  * On GPUs, each set is connected separately, because slots take GPU memory. The same holds for
- * verbs, where connections take queue pairs, and all slots are pinned when they are registered. In
- * all other cases a slot takes memory only once its pages are touched, so all sets are connected
- * together. The exceptions are direct between many ranks, because connecting it takes long, and the
- * set of alltoalls by node, which few communicators need.
+ * verbs, where all slots are pinned when they are registered. In all other cases a slot takes
+ * memory only once its pages are touched, so all sets are connected together. The exceptions are
+ * direct between many ranks, because connecting it takes long, and the set of alltoalls by node,
+ * which few communicators need.
  */
 #ifndef GPURING_ENGINE_ENGINE_H
 #define GPURING_ENGINE_ENGINE_H
@@ -233,8 +233,6 @@ void gpuring_engine_publish(const struct gpuring_engine *engine, enum gpuring_ac
  * gpuring_engine_usable: Return true if no operation is running, the engine has no operations in a
  * stream, the GPU is not lost, and all transports are reusable.
  *
- * gpuring_engine_has_queue_pairs: Return true if connections of the engine use queue pairs.
- *
  * gpuring_engine_rest: Called when the communicator is freed, with the numbers of its calls and
  * votes (transport.h). The next communicator continues to count from there.
  *
@@ -244,7 +242,6 @@ void gpuring_engine_publish(const struct gpuring_engine *engine, enum gpuring_ac
  * connections and have run the same operations with them.
  */
 bool gpuring_engine_usable(const struct gpuring_engine *engine);
-bool gpuring_engine_has_queue_pairs(const struct gpuring_engine *engine);
 void gpuring_engine_rest(struct gpuring_engine *engine, uint64_t calls, uint64_t votes);
 void gpuring_engine_resume(const struct gpuring_engine *engine, struct ompi_communicator_t *comm,
                            int track);

@@ -92,18 +92,6 @@ bool gpuring_engine_usable(const struct gpuring_engine *engine)
     return usable;
 }
 
-bool gpuring_engine_has_queue_pairs(const struct gpuring_engine *engine)
-{
-    struct gpuring_transport *transport;
-    bool has = false;
-
-    GPURING_ENGINE_EACH(i, transport, engine)
-    {
-        has = has || gpuring_transport_has_queue_pairs(transport);
-    }
-    return has;
-}
-
 void gpuring_engine_publish(const struct gpuring_engine *engine, enum gpuring_activity activity)
 {
     struct gpuring_transport *transport;

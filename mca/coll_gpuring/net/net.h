@@ -44,6 +44,12 @@ struct gpuring_net_link; /* one direction of one connection */
 
 #define GPURING_NET_HANDLE_BYTES 512 /* largest per-link handle */
 
+/* The other end of a link. */
+struct gpuring_net_peer {
+    uint64_t process; /* a number that no other process of the job has */
+    int device;       /* index of the device that it uses */
+};
+
 struct gpuring_net_device {
     char name[64];       /* "mlx5_0", "eth0" */
     char pci_bus_id[16]; /* empty if virtual */
@@ -143,9 +149,12 @@ struct gpuring_net_ops {
      * process_handle returns the part that all links of a process share and that is sent once per
      * process (NULL: nothing). *bytes is the room before the call and the bytes used after it.
      * link_handle returns the number of bytes. The memory must exist until link_close.
+     * link_connect returns GPURING_ERR_STALE if both ends must create new links, because they
+     * belong to different connections of the two processes. New links then use a new one.
      */
     int (*process_handle)(struct gpuring_net *net, void *handle, size_t *bytes);
-    int (*link_create)(struct gpuring_net *net, int device, enum gpuring_net_direction direction,
+    int (*link_create)(struct gpuring_net *net, int device, const struct gpuring_net_peer *peer,
+                       enum gpuring_net_direction direction,
                        const struct gpuring_net_memory *memory, struct gpuring_net_link **link);
     size_t (*link_handle)(const struct gpuring_net_link *link, void *handle);
     int (*link_connect)(struct gpuring_net_link *link, const void *process_handle,
@@ -167,7 +176,8 @@ struct gpuring_net_ops {
      * Gate. NULL if the net posts none. */
     bool (*link_withdraw)(struct gpuring_net_link *link);
     /* Return true if the net may still access the link's memory after link_close, so that it must
-     * not be freed. Called after link_leave, before link_close. Gate. NULL: never. */
+     * not be freed. Called after link_leave, before link_close. If the net remains open, keep the
+     * link and its memory, and call this function again later. NULL: never. */
     bool (*link_holds)(struct gpuring_net_link *link);
     /* Return false if another communicator should not use the link while nothing is posted: its
      * peer has closed it, one of its ports has failed, or a message holds its communicator. Gate.
@@ -219,9 +229,6 @@ struct gpuring_net_ops {
      * work (-1: there is none). Returns GPURING_AGAIN if poll has work already. NULL: there is no
      * descriptor. */
     int (*arm)(struct gpuring_net *net, int *fd);
-    /* Return the number of queue pairs of the net's links. Any thread, without the gate. NULL: the
-     * net has no queue pairs. */
-    unsigned (*queue_pairs)(const struct gpuring_net *net);
 };
 
 /* Messages of MPI (net/mpi/mpi_net.c). A net of this kind belongs to one communicator. */

@@ -40,12 +40,10 @@ enum gpuring_capability {
     GPURING_CAPABILITY_FILE = 8,  /* the topology is from a file */
     /* RDMA has failed to connect an earlier communicator of the process. */
     GPURING_CAPABILITY_RDMA_FAILED = 16,
-    /* The process has as many queue pairs as coll_gpuring_verbs_qp_limit permits. */
-    GPURING_CAPABILITY_QP_LIMIT = 32,
     /* All RDMA devices of the host are emulated by its processors. */
-    GPURING_CAPABILITY_RDMA_EMULATED = 64,
+    GPURING_CAPABILITY_RDMA_EMULATED = 32,
     /* The call that connects the ranks needs more than the short slots of small calls. */
-    GPURING_CAPABILITY_LARGE_CALL = 128,
+    GPURING_CAPABILITY_LARGE_CALL = 64,
 };
 
 /* Ports of a rank that it announces, each on another network; it does not announce further ones. */

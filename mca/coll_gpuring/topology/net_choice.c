@@ -103,23 +103,6 @@ static bool verbs_possible(const struct gpuring_gathered *rank_infos, const int 
     return true;
 }
 
-/* Return true if some rank has its limit of queue pairs. why: which one. */
-static bool at_limit(const struct gpuring_gathered *rank_infos, char *why, size_t size)
-{
-    for (int i = 0; i < rank_infos->nranks; i++) {
-        const struct gpuring_rank_info *rank_info = gpuring_rank_info_of(rank_infos, i);
-
-        if ((rank_info->capabilities & GPURING_CAPABILITY_QP_LIMIT) != 0) {
-            snprintf(why, size,
-                     "[qp-limit] rank %d on %s has as many queue pairs as its "
-                     "coll_gpuring_verbs_qp_limit permits",
-                     i, rank_info->hostname);
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool ucx_possible(const struct gpuring_gathered *rank_infos, char *why, size_t size)
 {
     for (int i = 0; i < rank_infos->nranks; i++) {
@@ -184,8 +167,7 @@ void gpuring_net_choose(enum gpuring_param_net wish, const struct gpuring_gather
         snprintf(choice->why, sizeof choice->why,
                  "[rdma-failed] RDMA did not connect the ranks: %s", failed);
     } else if (verbs_possible(rank_infos, node, choice->why, sizeof choice->why)) {
-        choice->limited = at_limit(rank_infos, choice->why, sizeof choice->why);
-        choice->kind = choice->limited ? GPURING_PARAM_NET_MPI : GPURING_PARAM_NET_VERBS;
+        choice->kind = GPURING_PARAM_NET_VERBS;
     } else {
         choice->kind =
             ucx_reaches(rank_infos, node) ? GPURING_PARAM_NET_UCX : GPURING_PARAM_NET_MPI;

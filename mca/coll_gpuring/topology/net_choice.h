@@ -15,7 +15,6 @@
 struct gpuring_net_choice {
     enum gpuring_param_net kind; /* not AUTO after gpuring_net_choose */
     bool spare;                  /* mpi can be used if this net fails to connect the ranks */
-    bool limited;  /* mpi, instead of verbs, because a process has its limit of queue pairs */
     bool one_net;  /* no rank has ports on several networks, so any two ports connect */
     char why[512]; /* for the log */
 };

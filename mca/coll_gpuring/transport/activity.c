@@ -114,11 +114,6 @@ bool gpuring_transport_by_mpi(const struct gpuring_transport *transport)
     return transport->nremote > 0 && transport->config.net_ops == &gpuring_net_mpi;
 }
 
-bool gpuring_transport_has_queue_pairs(const struct gpuring_transport *transport)
-{
-    return transport->nremote > 0 && transport->config.net_ops->queue_pairs != NULL;
-}
-
 void gpuring_transport_begin(struct gpuring_transport *transport, bool driven)
 {
     if (transport->nremote > 0) {

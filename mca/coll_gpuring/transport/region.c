@@ -108,6 +108,7 @@ void gpuring_transport_finish(unsigned int milliseconds)
     long naps = (long) milliseconds * (1000000L / NAP_NS);
     struct kept *kept;
 
+    gpuring_linger_finish();
     gpuring_region_look();
     for (; !gpuring_list_empty(&all) && naps > 0; naps--) {
         (void) nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);

@@ -34,10 +34,11 @@ static void choose_device(const struct gpuring_transport *transport, struct gpur
     const struct gpuring_transport_config *config = &transport->config;
     const struct gpuring_plan *plan = transport->ends[conn->plan].plan;
 
+    conn->net_peer.process = (uint64_t) conn->peer + 1;
     if (conn->remote && config->net_device != NULL) {
         conn->net_device = config->net_device(config->net_device_context, plan->algorithm,
                                               conn->peer, gpuring_plan_channel(plan, conn->key),
-                                              conn->direction, &conn->may_direct);
+                                              conn->direction, &conn->may_direct, &conn->net_peer);
         conn->may_direct = conn->may_direct && able(config);
     }
 }
@@ -181,8 +182,8 @@ static int create_end(struct gpuring_transport *transport, struct gpuring_conn *
                                           .head = gpuring_block_head(block, p)};
         }
     }
-    return config->net_ops->link_create(config->net, conn->net_device, conn->direction, &memory,
-                                        &conn->link);
+    return config->net_ops->link_create(config->net, conn->net_device, &conn->net_peer,
+                                        conn->direction, &memory, &conn->link);
 }
 
 int gpuring_remote_create(struct gpuring_transport *transport)
@@ -200,7 +201,8 @@ int gpuring_remote_create(struct gpuring_transport *transport)
         return GPURING_ERR_UNSUPPORTED;
     }
     gpuring_proxy_group_init(config->proxy, &transport->group);
-    status = create_slots(transport);
+    status = gpuring_linger_prepare(transport);
+    status = status == GPURING_OK ? create_slots(transport) : status;
     if (status != GPURING_OK) {
         return status;
     }
@@ -402,44 +404,55 @@ void gpuring_remote_abort(struct gpuring_transport *transport, int status)
     }
 }
 
-/* Close the links. Returns false if the net may still access their memory. */
-static bool close_links(struct gpuring_transport *transport)
+/* Return true if the net may still access memory of the links. */
+static bool links_hold(const struct gpuring_transport *transport)
 {
     const struct gpuring_net_ops *ops = transport->config.net_ops;
-    bool all = true;
+    bool hold = false;
 
+    if (transport->nremote == 0 || ops->link_holds == NULL) {
+        return false;
+    }
     for (uint32_t i = 0; i < transport->nconns; i++) {
         struct gpuring_net_link *link = transport->conns[i].link;
 
-        if (link == NULL) {
-            continue;
-        }
-        if (ops->link_holds != NULL) {
-            struct gpuring_gate *gate = gpuring_proxy_gate(transport->config.proxy);
+        hold = (link != NULL && ops->link_holds(link)) || hold;
+    }
+    return hold;
+}
 
-            gpuring_gate_enter(gate);
-            all = !ops->link_holds(link) && all;
-            gpuring_gate_leave(gate);
+static void close_links(struct gpuring_transport *transport)
+{
+    for (uint32_t i = 0; i < transport->nconns; i++) {
+        if (transport->conns[i].link != NULL) {
+            transport->config.net_ops->link_close(transport->conns[i].link);
         }
-        ops->link_close(link);
         transport->conns[i].link = NULL;
         transport->conns[i].failed = GPURING_OK;
     }
-    return all;
 }
 
 void gpuring_transport_leave(struct gpuring_transport *transport)
 {
     const struct gpuring_transport_config *config = &transport->config;
-    bool closed;
+    bool hold;
 
     gpuring_transport_unkeep(transport, true);
     gpuring_proxy_remove(&transport->group, REMOVE_SECONDS);
-    closed = close_links(transport);
-    free_direct(transport);
-    if (transport->net_region != NULL && closed) {
-        config->device_ops->free_pinned(config->device, transport->net_region);
+    hold = links_hold(transport);
+    if (hold && !config->own_net) {
+        gpuring_linger_add(transport);
+    } else {
+        close_links(transport);
+        if (!hold) {
+            free_direct(transport);
+        }
+        if (transport->net_region != NULL && !hold) {
+            config->device_ops->free_pinned(config->device, transport->net_region);
+        }
     }
+    free(transport->lingering);
+    transport->lingering = NULL;
     transport->net_region = NULL;
     transport->net_region_bytes = 0;
     transport->nremote = 0;

@@ -219,6 +219,7 @@ int gpuring_transport_create(const struct gpuring_transport_config *config,
         return GPURING_ERR_NOMEM;
     }
     gpuring_region_look();
+    (void) gpuring_linger_look();
     created->config = *config;
     created->nplans = nplans;
     snprintf(created->hostname, sizeof created->hostname, "%s", config->hostname);
@@ -385,6 +386,7 @@ void gpuring_transport_destroy(struct gpuring_transport *transport)
     }
     gpuring_region_give_back(transport);
     gpuring_region_look();
+    (void) gpuring_linger_look();
     if (transport->page != NULL) {
         gpuring_device_host.free(transport->host, transport->page);
     }

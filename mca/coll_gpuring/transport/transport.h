@@ -57,9 +57,11 @@ struct gpuring_transport_config {
     bool own_net; /* the transport closes the net and destroys the proxy, even if create fails */
     /* Return the index of the net's device for a connection with this rank and channel of the plan.
      * Set *direct if that device may access the GPU's memory directly, to send from it or to
-     * receive into it. Called during create only. NULL: device 0, without direct access. */
+     * receive into it, and *end to the rank's process and device. Called during create only. NULL:
+     * device 0 at both ends, without direct access. */
     int (*net_device)(void *context, enum gpuring_algorithm algorithm, int peer, uint32_t channel,
-                      enum gpuring_net_direction direction, bool *direct);
+                      enum gpuring_net_direction direction, bool *direct,
+                      struct gpuring_net_peer *end);
     void *net_device_context;
     uint32_t ll128_plans;        /* bits 1 << plan: calls may use LL128 between GPUs */
     struct gpuring_proxy *proxy; /* needed with net_ops */
@@ -164,6 +166,10 @@ void gpuring_transport_use(struct gpuring_transport *transport, int plan, uint32
 int gpuring_transport_add(struct gpuring_transport *transport, const struct gpuring_plan *more,
                           int base, int *plan);
 void gpuring_transport_remove(struct gpuring_transport *transport, int plan);
+
+/* Close the links that were kept because the net might have accessed their memory. Call after the
+ * proxy was destroyed, before the nets are closed. gpuring_transport_finish frees the memory. */
+void gpuring_transport_unlink(void);
 
 /* Describe the other end for messages: "rank 3 (host b, pid 17) by shared memory". */
 void gpuring_transport_peer_text(const struct gpuring_transport *transport, int plan, uint32_t lane,
@@ -317,7 +323,6 @@ bool gpuring_transport_remote(const struct gpuring_transport *transport);
 bool gpuring_transport_only_remote(const struct gpuring_transport *transport);
 /* Return true if the network progresses only when MPI does. */
 bool gpuring_transport_by_mpi(const struct gpuring_transport *transport);
-bool gpuring_transport_has_queue_pairs(const struct gpuring_transport *transport);
 
 /* Bytes of device and host memory that this transport holds (shown at verbose 1). */
 uint64_t gpuring_transport_memory(const struct gpuring_transport *transport);
@@ -336,7 +341,8 @@ void gpuring_transport_leave(struct gpuring_transport *transport);
 void gpuring_transport_destroy(struct gpuring_transport *transport);
 
 /* Wait until peers have unmapped the memory of destroyed transports, at most for this time, and
- * free it. Call this before the device is closed, when no other thread uses a transport. */
+ * free it. Call this after the nets were closed and before the device is closed, when no other
+ * thread uses a transport. */
 void gpuring_transport_finish(unsigned int milliseconds);
 
 #endif

@@ -93,6 +93,7 @@ struct gpuring_conn {
 
     /* Remote connections only: */
     int net_device;
+    struct gpuring_net_peer net_peer;
     bool may_direct; /* the NIC may be able to access the device's memory */
     uint8_t *direct; /* its slots in the direct region; NULL: they are in its block */
     struct gpuring_net_link *link;
@@ -173,7 +174,8 @@ struct gpuring_transport {
     struct gpuring_line_test *line_test; /* NULL unless the test is running */
     uint8_t *net_region;
     size_t net_region_bytes;
-    uint8_t *direct_region; /* NULL: all slots are in the net region */
+    uint8_t *direct_region;              /* NULL: all slots are in the net region */
+    struct gpuring_lingering *lingering; /* for gpuring_linger_add; NULL: no links, or added */
     size_t direct_bytes;
     uint32_t ndirect;                     /* ends with slots in direct_region */
     struct gpuring_device_nic direct_nic; /* during create only */
@@ -250,6 +252,15 @@ void gpuring_region_mapped(struct gpuring_status_page *page, int change);
 void gpuring_region_give_back(struct gpuring_transport *transport);
 /* Free regions that are no longer mapped by any peer. */
 void gpuring_region_look(void);
+
+/* lingering.c: allocate what gpuring_linger_add needs. Returns 0 or GPURING_ERR_NOMEM. */
+int gpuring_linger_prepare(struct gpuring_transport *transport);
+/* Keep the links and the memory of a transport until the net no longer accesses it. */
+void gpuring_linger_add(struct gpuring_transport *transport);
+/* Close links that the net no longer holds, and free their memory. Returns true if none is left. */
+bool gpuring_linger_look(void);
+/* Free the memory of links that gpuring_transport_unlink has closed. */
+void gpuring_linger_finish(void);
 
 /* peer.c: connections inside the node */
 struct gpuring_peer *gpuring_peer_find(const struct gpuring_transport *transport, int rank);

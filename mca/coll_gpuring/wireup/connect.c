@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "mca/coll_gpuring/compat.h"
 #include "mca/coll_gpuring/net/cores.h"
 #include "mca/coll_gpuring/process.h"
+#include "mca/coll_gpuring/topology/identity.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup/plans.h"
@@ -138,8 +140,7 @@ int gpuring_wireup_engine(mca_coll_gpuring_module_t *module, struct gpuring_wire
     if (status != GPURING_OK) {
         return status;
     }
-    wireup->engine->key =
-        wireup->net.limited ? gpuring_reuse_limited_key(wireup->key) : wireup->key;
+    wireup->engine->key = wireup->key;
     status = find_tuning(wireup->engine);
     if (status != GPURING_OK) {
         return status;
@@ -156,15 +157,24 @@ int gpuring_wireup_engine(mca_coll_gpuring_module_t *module, struct gpuring_wire
     return status;
 }
 
+/* A rank's block of the gathering of devices: from it, all ranks compute which of its devices it
+ * uses for a connection. */
+struct device_block {
+    uint64_t process; /* random */
+    struct gpuring_channel_nics channels;
+    struct gpuring_nic_turns turns; /* used if no topology has NICs; otherwise ndevices is 0 */
+};
+
 /* The devices of the net that carry the connections, and those that may access GPU memory directly.
  * The transport gets them through device_of_channel. */
 struct devices {
-    struct gpuring_channel_nics channels;
     bool one_net; /* true: exchanges may use each rank's own device; false: the channels' devices */
     const struct gpuring_nic_select *routes;
     const struct gpuring_net_devices *all;
     const struct gpuring_node_map *map;
-    struct gpuring_nic_turns turns; /* used if no topology has NICs; otherwise ndevices is 0 */
+    const struct gpuring_gathered *blocks; /* of all ranks; without blocks: not gathered */
+    struct device_block own;
+    int rank;
 };
 
 /* Return the number of earlier ranks of the same node. */
@@ -178,33 +188,50 @@ static int local_of(const struct gpuring_node_map *map, int rank)
     return at - first;
 }
 
+/* Return the device that the rank of the block uses for a connection with `peer`. */
+static int device_of(const struct devices *found, const struct device_block *block,
+                     enum gpuring_algorithm algorithm, int peer, uint32_t channel, int way)
+{
+    bool exchange =
+        algorithm == GPURING_ALGORITHM_DIRECT || algorithm == GPURING_ALGORITHM_TWO_SHOT;
+
+    channel %= GPURING_MAX_CHANNELS;
+    return block->turns.ndevices > 0
+               ? gpuring_nic_turns_device(&block->turns, local_of(found->map, peer), channel)
+           : algorithm == GPURING_ALGORITHM_TREE ? block->channels.tree[channel][way]
+           : found->one_net && exchange          ? block->channels.own[way]
+                                                 : block->channels.ring[channel][way];
+}
+
 /* Return the device of a connection (gpuring_transport_config). If the device is not in the
  * topology, its distance from the GPU is unknown. */
 static int device_of_channel(void *context, enum gpuring_algorithm algorithm, int peer,
-                             uint32_t channel, enum gpuring_net_direction direction, bool *direct)
+                             uint32_t channel, enum gpuring_net_direction direction, bool *direct,
+                             struct gpuring_net_peer *end)
 {
     const struct devices *found = context;
-    int way = direction == GPURING_NET_SEND ? GPURING_NIC_OUT : GPURING_NIC_IN, device;
+    bool sends = direction == GPURING_NET_SEND;
+    int way = sends ? GPURING_NIC_OUT : GPURING_NIC_IN;
+    int device = device_of(found, &found->own, algorithm, peer, channel, way);
 
-    channel %= GPURING_MAX_CHANNELS;
-    device = found->turns.ndevices > 0
-                 ? gpuring_nic_turns_device(&found->turns, local_of(found->map, peer), channel)
-             : algorithm == GPURING_ALGORITHM_TREE ? found->channels.tree[channel][way]
-             : found->one_net && (algorithm == GPURING_ALGORITHM_DIRECT ||
-                                  algorithm == GPURING_ALGORITHM_TWO_SHOT)
-                 ? found->channels.own[way]
-                 : found->channels.ring[channel][way];
     *direct = device < found->all->count &&
               gpuring_nic_select_direct(found->routes, &found->all->device[device], way,
                                         gpuring_params.gdr_level == GPURING_PARAM_LEVEL_SYS);
+    if (found->blocks->blocks != NULL) {
+        const struct device_block *block = gpuring_gathered_block(found->blocks, peer);
+
+        end->process = block->process;
+        end->device = device_of(found, block, algorithm, found->rank, channel,
+                                sends ? GPURING_NIC_IN : GPURING_NIC_OUT);
+    }
     return device;
 }
 
 /* Let the ranks of the node use the devices in turn, because no topology assigns them. */
-static int take_turns(const struct gpuring_wireup *wireup, int rank, struct devices *found)
+static int take_turns(const struct gpuring_wireup *wireup, struct devices *found)
 {
     struct gpuring_node_ranks ranks =
-        gpuring_node_ranks_of(&wireup->survey.rank_infos, &wireup->survey.map, rank);
+        gpuring_node_ranks_of(&wireup->survey.rank_infos, &wireup->survey.map, found->rank);
     cpu_set_t *cores = calloc((size_t) ranks.count, sizeof *cores);
 
     if (cores == NULL) {
@@ -214,14 +241,15 @@ static int take_turns(const struct gpuring_wireup *wireup, int rank, struct devi
     for (int i = 0; i <= ranks.self; i++) {
         gpuring_cores_add_process(&cores[i], (pid_t) gpuring_node_ranks_rank_info(&ranks, i)->pid);
     }
-    gpuring_nic_turns_find("/sys", found->all, cores, ranks.self, found->one_net, &found->turns);
+    gpuring_nic_turns_find("/sys", found->all, cores, ranks.self, found->one_net,
+                           &found->own.turns);
     free(cores);
     return GPURING_OK;
 }
 
-/* Fill in *found, and let the config query it. The config must have its rank and its net. */
-static int find_devices(const struct gpuring_wireup *wireup, struct devices *found,
-                        struct gpuring_transport_config *config)
+/* Find the devices of this rank. The config has the rank and its net. */
+static int find_devices(const struct gpuring_wireup *wireup,
+                        const struct gpuring_transport_config *config, struct devices *found)
 {
     const struct gpuring_channels *channels = &wireup->survey.channels;
     const struct gpuring_nic_select *routes = &wireup->survey.local.nics;
@@ -229,18 +257,47 @@ static int find_devices(const struct gpuring_wireup *wireup, struct devices *fou
     *found = (struct devices){.one_net = wireup->net.one_net,
                               .routes = routes,
                               .all = config->net_ops->devices(config->net),
-                              .map = &wireup->survey.map};
-    config->net_device = device_of_channel;
-    config->net_device_context = found;
+                              .map = &wireup->survey.map,
+                              .blocks = &wireup->devices,
+                              .rank = config->rank};
     if (found->all->count == 0) {
         return GPURING_OK; /* MPI chooses */
     }
     if (!channels->engine || routes->nnics == 0) {
-        return take_turns(wireup, config->rank, found);
+        return take_turns(wireup, found);
     }
     gpuring_channels_nics(channels, config->rank, routes, found->all->device, found->all->count,
-                          &found->channels);
+                          &found->own.channels);
     return GPURING_OK;
+}
+
+static uint64_t process_number;
+
+static void choose_process_number(void)
+{
+    uint64_t random[2];
+
+    gpuring_identity_unique(random);
+    process_number = random[0];
+}
+
+int gpuring_wireup_send_devices(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    struct gpuring_transport_config config = {.rank = module->rank};
+    struct device_block *block = gpuring_oob_gather(module->oob, sizeof *block);
+    struct devices found;
+    int status = gpuring_network_open(module, wireup, &config);
+
+    if (status == GPURING_OK) {
+        status = find_devices(wireup, &config, &found);
+    }
+    if (status == GPURING_OK && block != NULL) {
+        pthread_once(&once, choose_process_number);
+        *block = found.own;
+        block->process = process_number;
+    }
+    return status;
 }
 
 static bool may_map(void *local, int local_rank)
@@ -297,7 +354,9 @@ int gpuring_wireup_transport(mca_coll_gpuring_module_t *module, struct gpuring_w
         if (status != GPURING_OK) {
             return status;
         }
-        status = find_devices(wireup, &devices, &config);
+        status = find_devices(wireup, &config, &devices);
+        config.net_device = device_of_channel;
+        config.net_device_context = &devices;
         config.try_seconds = try_seconds(&wireup->net);
     }
     if (status == GPURING_OK) {

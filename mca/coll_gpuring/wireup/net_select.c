@@ -253,18 +253,6 @@ int gpuring_network_prove(struct gpuring_nic *nics, int count)
     return usable;
 }
 
-bool gpuring_network_at_limit(unsigned *queue_pairs)
-{
-    const struct gpuring_net_base *net;
-
-    pthread_mutex_lock(&gpuring_process.lock);
-    net = networks[GPURING_PARAM_NET_VERBS].net;
-    *queue_pairs = net != NULL ? net->ops->queue_pairs((const struct gpuring_net *) net) : 0;
-    pthread_mutex_unlock(&gpuring_process.lock);
-    return gpuring_params.verbs_qp_limit > 0 &&
-           *queue_pairs >= (unsigned) gpuring_params.verbs_qp_limit;
-}
-
 /* Open a net of messages and its proxy, which only this communicator uses. */
 static int open_messages(const mca_coll_gpuring_module_t *module,
                          const struct gpuring_wireup *wireup,

@@ -68,26 +68,6 @@ struct gpuring_pooled *gpuring_pool_take(struct gpuring_pool *pool, uint64_t key
     return pooled;
 }
 
-bool gpuring_pool_give_up(struct gpuring_pool *pool,
-                          bool (*which)(const struct gpuring_pooled *pooled))
-{
-    struct gpuring_pooled *entry, *found = NULL;
-
-    pthread_mutex_lock(&pool->lock);
-    GPURING_LIST_EACH(entry, &pool->all, struct gpuring_pooled, node)
-    {
-        found = found == NULL && which(entry) ? entry : found;
-    }
-    if (found != NULL) {
-        remove_entry(pool, found);
-    }
-    pthread_mutex_unlock(&pool->lock);
-    if (found != NULL) {
-        pool->destroy(found);
-    }
-    return found != NULL;
-}
-
 void gpuring_pool_clear(struct gpuring_pool *pool)
 {
     shrink(pool, 0);

@@ -58,11 +58,6 @@ void gpuring_pool_put(struct gpuring_pool *pool, struct gpuring_pooled *pooled, 
  * that no longer work. */
 struct gpuring_pooled *gpuring_pool_take(struct gpuring_pool *pool, uint64_t key);
 
-/* Destroy the oldest connections for which `which` returns true. Returns false if there are none.
- */
-bool gpuring_pool_give_up(struct gpuring_pool *pool,
-                          bool (*which)(const struct gpuring_pooled *pooled));
-
 /* Destroy all connections of the pool. */
 void gpuring_pool_clear(struct gpuring_pool *pool);
 

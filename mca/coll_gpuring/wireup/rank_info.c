@@ -67,7 +67,6 @@ static int rank_info_fill(struct ompi_communicator_t *comm, struct gpuring_rank_
     rank_info->capabilities |= gpuring_local_topology_of_gpus() ? GPURING_CAPABILITY_GRAPH : 0;
     rank_info->capabilities |= view.from_file ? GPURING_CAPABILITY_FILE : 0;
     rank_info->capabilities |= gpuring_network_has_failed() ? GPURING_CAPABILITY_RDMA_FAILED : 0;
-    rank_info->capabilities |= gpuring_reuse_at_limit(comm) ? GPURING_CAPABILITY_QP_LIMIT : 0;
     gpuring_identity_unique(rank_info->id);
     gpuring_identity_hostname(rank_info->hostname, sizeof rank_info->hostname);
     gpuring_params_shared(rank_info->shared);

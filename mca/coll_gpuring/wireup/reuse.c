@@ -42,47 +42,11 @@ static uint64_t key_of(const mca_coll_gpuring_module_t *module)
     return gpuring_hash_bytes(hash, shared, sizeof shared);
 }
 
-static bool has_queue_pairs(const struct gpuring_pooled *pooled)
-{
-    return gpuring_engine_has_queue_pairs(pooled->engine);
-}
-
-bool gpuring_reuse_at_limit(struct ompi_communicator_t *comm)
-{
-    static bool said; /* atomic */
-    unsigned queue_pairs;
-
-    if (!gpuring_ranks_may_leave_node(comm)) {
-        return false;
-    }
-    while (gpuring_network_at_limit(&queue_pairs)) {
-        if (!gpuring_pool_give_up(&pool, has_queue_pairs)) {
-            if (!__atomic_exchange_n(&said, true, __ATOMIC_RELAXED)) {
-                gpuring_info("[qp-limit] this process has %u queue pairs, the limit "
-                             "(coll_gpuring_verbs_qp_limit) is %d: further communicators between "
-                             "nodes use messages of MPI until others are freed",
-                             queue_pairs, gpuring_params.verbs_qp_limit);
-            }
-            return true;
-        }
-        count_pooled();
-    }
-    return false;
-}
-
-uint64_t gpuring_reuse_limited_key(uint64_t key)
-{
-    return gpuring_hash_number(key, GPURING_CAPABILITY_QP_LIMIT);
-}
-
 int gpuring_reuse_offer(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     wireup->key = key_of(module);
     /* An engine for operations in a stream of the application must not have run others before. */
     wireup->offer = module->stream == NULL ? gpuring_pool_take(&pool, wireup->key) : NULL;
-    if (wireup->offer == NULL && module->stream == NULL && gpuring_reuse_at_limit(module->comm)) {
-        wireup->offer = gpuring_pool_take(&pool, gpuring_reuse_limited_key(wireup->key));
-    }
     count_pooled();
     gpuring_oob_agree(module->oob, gpuring_pool_word(wireup->offer));
     return GPURING_OK;

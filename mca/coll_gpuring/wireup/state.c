@@ -25,6 +25,7 @@ void gpuring_wireup_free(struct gpuring_wireup *wireup)
         return;
     }
     gpuring_survey_fini(&wireup->survey);
+    gpuring_gathered_clear(&wireup->devices);
     gpuring_wireup_drop(wireup);
     free(wireup);
 }

@@ -31,8 +31,10 @@ struct gpuring_wireup {
                                      none */
     bool cleared;                 /* all ranks have cleared their pools, because one lacked
                                      memory */
+    unsigned repeated;            /* times that the ranks connected again: GPURING_ERR_STALE */
     bool again;                   /* the ranks connect once more, after a failure */
     struct gpuring_survey survey;
+    struct gpuring_gathered devices;     /* of the net verbs, of all ranks; see connect.c */
     struct gpuring_net_choice net;       /* the chosen net, if there are several nodes or parts
                                             of nodes */
     struct gpuring_engine *engine;       /* passes to the module at the end; if `late`, it is the
@@ -67,12 +69,6 @@ struct gpuring_wireup *gpuring_reuse_wireup(struct gpuring_wireup *wireup);
 void gpuring_reuse_withdraw(struct gpuring_wireup *wireup);
 /* Destroy the connections that this process keeps, because a rank is out of memory. */
 void gpuring_reuse_make_room(int rank);
-/* Return true if a new communicator should use no queue pairs, because the process has its limit of
- * them, although it has given up the ones that it keeps of freed communicators. Logs this once. */
-bool gpuring_reuse_at_limit(struct ompi_communicator_t *comm);
-/* Return the key with which connections that avoid queue pairs are kept. They are offered only as
- * long as the process is at its limit, so that later communicators use the faster net again. */
-uint64_t gpuring_reuse_limited_key(uint64_t key);
 /* Return true if this process keeps connections. */
 bool gpuring_reuse_possible(void);
 
@@ -105,10 +101,6 @@ bool gpuring_ranks_may_leave_node(struct ompi_communicator_t *comm);
 /* Keep those of `count` ports that can make reliable connections, and return their number. The
  * first call of the process opens the net verbs for this, unless coll_gpuring_net excludes it. */
 int gpuring_network_prove(struct gpuring_nic *nics, int count);
-
-/* Return true if the process has as many queue pairs as coll_gpuring_verbs_qp_limit permits.
- * *queue_pairs: their number. */
-bool gpuring_network_at_limit(unsigned *queue_pairs);
 
 /*
  * Choose the net for a communicator with ranks on several nodes: the one that coll_gpuring_net
@@ -154,6 +146,9 @@ int gpuring_probes_take_arrived(mca_coll_gpuring_module_t *module, struct gpurin
 int gpuring_probes_take_tested(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
 
 /* ---- connect.c: from the channels to connections ---- */
+
+/* Begin the gathering of the devices with which the ranks use the net verbs. Opens the net. */
+int gpuring_wireup_send_devices(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
 
 /* Create the engine with the plans and FIFO sizes of this rank, without connections. */
 int gpuring_wireup_engine(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);

@@ -45,6 +45,14 @@ static bool several_nodes(const struct gpuring_wireup *wireup)
     return wireup->survey.map.nnodes > 1;
 }
 
+/* Return true if the ranks must gather their devices, because queue pairs are shared by all
+ * connections between the same processes and devices. */
+static bool shares_queue_pairs(const struct gpuring_wireup *wireup)
+{
+    return several_nodes(wireup) && wireup->net.kind == GPURING_PARAM_NET_VERBS &&
+           wireup->devices.blocks == NULL;
+}
+
 static bool is_late(const struct gpuring_wireup *wireup)
 {
     return wireup->late;
@@ -151,14 +159,34 @@ static int take_calls(mca_coll_gpuring_module_t *module, struct gpuring_wireup *
     return status;
 }
 
-/* Create the channels, the plans and this rank's ends of the connections. */
+/* Create the channels, unless they exist. From now on another net may replace this one. */
+static void prepare_channels(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+{
+    module->oob->mark = MARK_CONNECTING | (gpuring_reuse_possible() ? MARK_KEEPS : 0);
+    if (!wireup->late && wireup->survey.channels.map == NULL) {
+        gpuring_survey_connect(&wireup->survey);
+    }
+}
+
+static int send_devices(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+{
+    prepare_channels(module, wireup);
+    return gpuring_wireup_send_devices(module, wireup);
+}
+
+static int take_devices(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+{
+    wireup->devices = gpuring_oob_take(module->oob);
+    return GPURING_OK;
+}
+
+/* Create the plans and this rank's ends of the connections. */
 static int prepare_connections(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     int status = GPURING_OK;
 
-    module->oob->mark = MARK_CONNECTING | (gpuring_reuse_possible() ? MARK_KEEPS : 0);
+    prepare_channels(module, wireup);
     if (!wireup->late) {
-        gpuring_survey_connect(&wireup->survey);
         if (writes_dumps(module) && gpuring_param_given(gpuring_params.graph_dump_file)) {
             gpuring_channels_dump(&wireup->survey.channels);
         }
@@ -196,6 +224,8 @@ enum travels { GATHERING, AGREEMENT, CONNECT_INFOS, FIRST_CHUNKS, LINE_TEST };
       "wire-up, AllGather 2 (channels)")                                                           \
     X(CALLS, GATHERING, is_late, send_call, take_calls, "wire-up, comparison of calls")            \
     X(CLEARED, AGREEMENT, cleared, NULL, NULL, "wire-up, agreement after freeing memory")          \
+    X(DEVICES, GATHERING, shares_queue_pairs, send_devices, take_devices,                          \
+      "wire-up, devices of the ranks")                                                             \
     X(READY, AGREEMENT, NULL, prepare_connections, NULL, "wire-up, agreement before connecting")   \
     X(HANDLES, CONNECT_INFOS, NULL, NULL, gpuring_wireup_connect,                                  \
       "wire-up, handles to and from neighbours")                                                   \
@@ -307,6 +337,7 @@ void gpuring_wireup_start(mca_coll_gpuring_module_t *module, const struct gpurin
     wireup->engine = module->engine;
     wireup->large = gpuring_call_bytes(call) > GPURING_ENGINE_SHORT_BYTES;
     module->oob->mark = 0;
+    wireup->repeated = 0;
     if (wireup->late) {
         wireup->sets = gpuring_engine_together(wireup->engine, call->choice.set);
         wireup->made = call->made;
@@ -370,11 +401,22 @@ static bool has_spare(const struct gpuring_wireup *wireup, const struct gpuring_
 static int undivide_nodes(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     if (wireup->survey.whole.nranks == 0) {
-        return STAGE_READY;
+        return STAGE_DEVICES;
     }
     gpuring_survey_undivide(&wireup->survey);
     module->oob->mark = 0;
     return STAGE_CHANNELS;
+}
+
+/* Destroy what a wire-up has made since the stage DEVICES. */
+static void undo(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+{
+    gpuring_connect_infos_free(module->oob);
+    gpuring_wireup_drop(wireup);
+    if (!wireup->late) {
+        gpuring_channels_fini(&wireup->survey.channels);
+        gpuring_gathered_clear(&wireup->devices);
+    }
 }
 
 /* Connect the ranks through the other network, or within whole nodes, because all ranks know that
@@ -385,15 +427,13 @@ static int use_spare(mca_coll_gpuring_module_t *module, struct gpuring_wireup *w
 {
     bool connected = wireup->stage >= STAGE_TRY; /* the same on all ranks */
     bool again = connected && failure->status == GPURING_ERR_TIMEOUT && !wireup->again;
-    int status = GPURING_OK, stage = STAGE_READY;
+    int status = GPURING_OK, stage = STAGE_DEVICES;
     char why[160];
 
     snprintf(why, sizeof why, "rank %d on %s reports: %s", failure->rank,
              gpuring_rank_info_of(&wireup->survey.rank_infos, failure->rank)->hostname,
              gpuring_status_text(failure->status));
-    gpuring_connect_infos_free(module->oob);
-    gpuring_wireup_drop(wireup);
-    gpuring_channels_fini(&wireup->survey.channels);
+    undo(module, wireup);
     if (!again) {
         if (wireup->net.spare) {
             gpuring_network_fail(failure->status, connected);
@@ -409,6 +449,27 @@ static int use_spare(mca_coll_gpuring_module_t *module, struct gpuring_wireup *w
     return status == GPURING_OK ? stage_begin(module, wireup, stage) : status;
 }
 
+/* Both ends of a connection need new queue pairs if one end has lost its own. Each repetition
+ * replaces those of one end at least, unless other threads wire up communicators of the same
+ * processes, or ports fail, at the same time. */
+#define MOST_REPEATED 8
+
+/* Return true if queue pairs of two ranks did not belong together. */
+static bool may_repeat(const struct gpuring_wireup *wireup, const struct gpuring_failure *failure)
+{
+    return failure->status == GPURING_ERR_STALE && wireup->repeated < MOST_REPEATED;
+}
+
+static int connect_again(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup,
+                         const struct gpuring_failure *failure)
+{
+    gpuring_debug("all ranks connect again, because rank %d reports: %s", failure->rank,
+                  gpuring_status_text(failure->status));
+    undo(module, wireup);
+    wireup->repeated++;
+    return stage_begin(module, wireup, STAGE_DEVICES);
+}
+
 /* Return true if a rank is out of memory, and all ranks together can free some: the connections
  * that it keeps in its pool, which its peers have mapped. */
 static bool may_clear(const struct gpuring_failure *failure)
@@ -421,11 +482,7 @@ static int clear(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireu
                  const struct gpuring_failure *failure)
 {
     gpuring_reuse_make_room(failure->rank);
-    gpuring_connect_infos_free(module->oob);
-    gpuring_wireup_drop(wireup);
-    if (!wireup->late) {
-        gpuring_channels_fini(&wireup->survey.channels);
-    }
+    undo(module, wireup);
     wireup->cleared = true;
     return stage_begin(module, wireup, STAGE_CLEARED);
 }
@@ -439,12 +496,15 @@ static void stage_next(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
     const struct gpuring_failure failure = gpuring_oob_failure(module->oob);
     int status = GPURING_OK;
 
-    if (failure.status != GPURING_OK && !may_clear(&failure) && !has_spare(wireup, &failure)) {
+    if (failure.status != GPURING_OK && !may_clear(&failure) && !may_repeat(wireup, &failure) &&
+        !has_spare(wireup, &failure)) {
         give_up(module, &failure);
         return;
     }
     if (may_clear(&failure)) {
         status = clear(module, wireup, &failure);
+    } else if (may_repeat(wireup, &failure)) {
+        status = connect_again(module, wireup, &failure);
     } else if (failure.status != GPURING_OK) {
         status = use_spare(module, wireup, &failure);
     } else if (!gpuring_oob_troubled(module->oob)) {

@@ -92,7 +92,7 @@ static void free_link(struct gpuring_net_link *link)
     free(link);
 }
 
-static int mpi_link_create(struct gpuring_net *net, int device,
+static int mpi_link_create(struct gpuring_net *net, int device, const struct gpuring_net_peer *peer,
                            enum gpuring_net_direction direction,
                            const struct gpuring_net_memory *memory,
                            struct gpuring_net_link **result)
@@ -101,6 +101,7 @@ static int mpi_link_create(struct gpuring_net *net, int device,
     int status = link != NULL ? GPURING_OK : GPURING_ERR_NOMEM;
 
     (void) device;
+    (void) peer;
     for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT && status == GPURING_OK; p++) {
         link->ring[p].messages = calloc(memory->ring[p].nslots + 1, sizeof *link->ring[p].messages);
         status = link->ring[p].messages != NULL ? GPURING_OK : GPURING_ERR_NOMEM;
@@ -425,7 +426,13 @@ static bool mpi_link_withdraw(struct gpuring_net_link *link)
 
 static bool mpi_link_holds(struct gpuring_net_link *link)
 {
-    return !cancel_all(link);
+    struct gpuring_gate *gate = link->base.net->gate;
+    bool held;
+
+    gpuring_gate_enter(gate);
+    held = !cancel_all(link);
+    gpuring_gate_leave(gate);
+    return held;
 }
 
 static void mpi_attach(struct gpuring_net *net, struct ompi_communicator_t *comm, int track)

@@ -128,6 +128,7 @@ static inline struct gpuring_net *gpuring_ucx_net(const struct gpuring_net_link 
 /* Close all endpoints. Failed endpoints are closed by force. Stop waiting after 1 s in total. */
 void gpuring_ucx_peers_close(struct gpuring_net *net);
 int gpuring_ucx_link_create(struct gpuring_net *net, int device,
+                            const struct gpuring_net_peer *peer,
                             enum gpuring_net_direction direction,
                             const struct gpuring_net_memory *memory,
                             struct gpuring_net_link **link);

@@ -190,6 +190,7 @@ static bool make_ops(struct gpuring_net_link *link, const struct gpuring_net_mem
 }
 
 int gpuring_ucx_link_create(struct gpuring_net *net, int device,
+                            const struct gpuring_net_peer *peer,
                             enum gpuring_net_direction direction,
                             const struct gpuring_net_memory *memory,
                             struct gpuring_net_link **result)
@@ -197,6 +198,7 @@ int gpuring_ucx_link_create(struct gpuring_net *net, int device,
     struct gpuring_net_link *link = calloc(1, sizeof *link);
     int status;
 
+    (void) peer;
     (void) device; /* UCX chooses how to stripe messages over its devices */
     if (link == NULL || !make_ops(link, memory)) {
         gpuring_error("out of memory for a UCX connection");
@@ -258,13 +260,24 @@ int gpuring_ucx_link_leave(struct gpuring_net_link *link)
 
 /* Fail the link, so that no further message is received into its memory. Other links share the
  * endpoint, so close it by force only if it has failed. */
-bool gpuring_ucx_link_holds(struct gpuring_net_link *link)
+static bool is_held(struct gpuring_net_link *link)
 {
     gpuring_ucx_link_fail(link, GPURING_ERR_ABORTED, "this process has closed it");
     if (link->busy > 0 && link->peer->status != GPURING_OK) {
         peer_drop(link->peer);
     }
     return link->busy > 0;
+}
+
+bool gpuring_ucx_link_holds(struct gpuring_net_link *link)
+{
+    struct gpuring_gate *gate = link->base.net->gate;
+    bool held;
+
+    gpuring_gate_enter(gate);
+    held = is_held(link);
+    gpuring_gate_leave(gate);
+    return held;
 }
 
 /* If operations are in flight, they complete when the peer makes progress, and the last one frees
@@ -278,7 +291,7 @@ void gpuring_ucx_link_close(struct gpuring_net_link *link)
     }
     net = gpuring_ucx_net(link);
     gpuring_gate_enter(net->base.gate);
-    link->closed = gpuring_ucx_link_holds(link);
+    link->closed = is_held(link);
     gpuring_net_base_remove(&link->base);
     if (link->closed) {
         gpuring_info("a connection to %s is closed with transfers in flight: its memory is not "

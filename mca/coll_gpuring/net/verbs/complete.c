@@ -103,7 +103,7 @@ static void control_arrived(struct gpuring_verbs_endpoint *ep, struct gpuring_ve
     if (kind == GPURING_VERBS_ABORT && link != NULL) {
         snprintf(why, sizeof why, "the peer has given up: %s", gpuring_status_text(-(int) number));
         gpuring_verbs_link_fail(link, on, GPURING_ERR_ABORTED, why, "see its output");
-        link->aborts = false; /* the peer knows */
+        link->aborts = 0; /* the peer knows */
     } else if (kind == GPURING_VERBS_ARRIVED && link != NULL && !late &&
                protocol < GPURING_PROTOCOL_COUNT) {
         arrived_reported(link, protocol, number);
@@ -137,7 +137,9 @@ static void link_message(struct gpuring_net_link *link, struct gpuring_verbs_rai
     if (head && number == ep->heard_on && link->base.pair != NULL) {
         pair_head_arrived(link->base.pair, protocol, imm);
     }
-    data_arrived(link, rail, protocol, imm, wc->byte_len);
+    if (!link->left) { /* otherwise the peer may repeat a slot, because this end reports no more */
+        data_arrived(link, rail, protocol, imm, wc->byte_len);
+    }
 }
 
 static void message_arrived(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail,
@@ -146,9 +148,10 @@ static void message_arrived(struct gpuring_verbs_endpoint *ep, struct gpuring_ve
     uint32_t imm = ntohl(wc->imm_data), number = VERBS_LOW(imm, VERBS_IMM_LINK_BITS);
     struct gpuring_net_link *link = number < ep->nlinks ? ep->links[number] : NULL;
 
+    link = link != NULL && link->connected ? link : NULL;
     if (imm >> 30 == VERBS_IMM_CONTROL) {
         control_arrived(ep, rail, link, imm);
-    } else if (link != NULL && link->connected) {
+    } else if (link != NULL) {
         link_message(link, rail, wc, imm);
     } else {
         gpuring_verbs_endpoint_fail(ep, rail, GPURING_ERR_DATA, "a message for no link arrived",

@@ -10,22 +10,18 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* Choose the sizes of the queues, which must have room for everything that may be in flight. A slot
- * may need two sends. */
-static void choose_room(struct gpuring_verbs_endpoint *ep, const struct gpuring_net_memory *memory,
-                        unsigned rails)
+static unsigned room(unsigned wanted, int most)
 {
-    unsigned steps = 0, large = 0;
+    return most > 0 && (unsigned) most < wanted ? (unsigned) most : wanted;
+}
 
-    for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-        const struct gpuring_net_ring *ring = &memory->ring[p];
-
-        steps += ring->slots != NULL ? ring->nslots : 0;
-        large += ring->slots != NULL && ring->slot_bytes >= GPURING_VERBS_BLOCK ? ring->nslots : 0;
-    }
-    ep->repost_at = steps + GPURING_VERBS_CONTROL(rails);
-    ep->send_room = ep->repost_at + large;
-    ep->receive_room = ep->repost_at + ep->repost_at / 4; /* reposted in batches */
+/* Choose the sizes of the queues. They do not depend on the number of links, because queue pairs
+ * cannot be resized: a full send queue delays a post, and a lack of receives delays the peer. */
+static void choose_room(struct gpuring_verbs_endpoint *ep, const struct ibv_device_attr *attr)
+{
+    ep->send_room = room(GPURING_VERBS_SENDS, attr->max_qp_wr);
+    ep->receive_room = room(GPURING_VERBS_RECEIVES, attr->max_qp_wr);
+    ep->repost_at = ep->receive_room - ep->receive_room / 8; /* in batches */
     ep->cq_room = ep->send_room + ep->receive_room + 1;
 }
 
@@ -50,60 +46,18 @@ static int table_add(struct gpuring_net *net, struct gpuring_verbs_endpoint *ep)
     }
     table[i] = ep;
     ep->index = i;
+    ep->id = ++net->created_endpoints;
     return GPURING_OK;
 }
 
-/* Create the lanes on the device's own port, then one spare on each of the next ports. A host with
- * fewer ports has several rails on one port. Spares that turn out not to be separate paths are
- * given up when the peer's ports are known. */
-static int create_rails(struct gpuring_verbs_endpoint *ep, int device,
-                        const struct gpuring_net_memory *memory)
+bool gpuring_verbs_endpoint_whole(const struct gpuring_verbs_endpoint *ep)
 {
-    struct gpuring_net *net = ep->net;
-    unsigned qps = net->config.verbs_qps > 0 ? (unsigned) net->config.verbs_qps : 1;
-    unsigned rails = qps + (unsigned) net->config.verbs_spares;
-    int status = GPURING_OK;
+    bool whole = !ep->retired && !ep->failed;
 
-    choose_room(ep, memory, rails);
-    ep->nlanes = qps;
-    while (status == GPURING_OK && ep->nrails < rails) {
-        unsigned spare = ep->nrails < qps ? 0 : ep->nrails - qps + 1;
-        unsigned port = ((unsigned) device + spare) % (unsigned) net->devices.count;
-        struct gpuring_verbs_rail *rail = &ep->rail[ep->nrails++];
-
-        status = gpuring_verbs_rail_create(ep, rail, &net->ports[port]);
-        if (status == GPURING_OK) {
-            ep->mine[ep->nrails - 1] = gpuring_verbs_rail_address(rail);
-        }
+    for (unsigned r = 0; r < ep->nrails; r++) {
+        whole = whole && !gpuring_verbs_has_failed(&ep->rail[r]);
     }
-    return status;
-}
-
-int gpuring_verbs_endpoint_create(struct gpuring_net *net, int device,
-                                  const struct gpuring_net_memory *memory,
-                                  struct gpuring_verbs_endpoint **endpoint)
-{
-    struct gpuring_verbs_endpoint *ep = calloc(1, sizeof *ep);
-    int status = ep != NULL ? GPURING_OK : GPURING_ERR_NOMEM;
-
-    if (status == GPURING_OK) {
-        ep->net = net;
-        gpuring_gate_enter(net->base.gate);
-        status = table_add(net, ep);
-        gpuring_gate_leave(net->base.gate);
-    }
-    if (status != GPURING_OK) {
-        gpuring_error("out of memory for a verbs connection");
-        free(ep);
-        return status;
-    }
-    status = create_rails(ep, device, memory);
-    if (status != GPURING_OK) {
-        gpuring_verbs_endpoint_release(ep);
-        return status;
-    }
-    *endpoint = ep;
-    return GPURING_OK;
+    return whole;
 }
 
 void gpuring_verbs_endpoint_release(struct gpuring_verbs_endpoint *ep)
@@ -119,6 +73,164 @@ void gpuring_verbs_endpoint_release(struct gpuring_verbs_endpoint *ep)
     }
     free(ep->links);
     free(ep);
+}
+
+static bool has_links(const struct gpuring_verbs_endpoint *ep)
+{
+    const struct gpuring_net_link *link;
+
+    VERBS_EACH_LINK(ep, link)
+    {
+        return true;
+    }
+    return false;
+}
+
+/* Release endpoints without links, except one: those that new links would not use, or all. Returns
+ * true if there were any. */
+static bool give_up(struct gpuring_net *net, const struct gpuring_verbs_endpoint *except, bool all)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < net->nendpoints; i++) { /* only a thread with `making` changes it */
+        struct gpuring_verbs_endpoint *ep = net->endpoint[i];
+        bool unused;
+
+        if (ep != NULL && ep != except) {
+            gpuring_gate_enter(net->base.gate);
+            unused = !has_links(ep) && (all || !gpuring_verbs_endpoint_whole(ep));
+            gpuring_gate_leave(net->base.gate);
+            if (unused) {
+                gpuring_verbs_endpoint_release(ep);
+                any = true;
+            }
+        }
+    }
+    return any;
+}
+
+/* Create a rail. If the device has no more queue pairs, give up those of other endpoints that no
+ * link uses. */
+static int create_rail(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail,
+                       struct gpuring_verbs_port *port)
+{
+    int status = gpuring_verbs_rail_create(ep, rail, port);
+
+    while (status == GPURING_AGAIN && give_up(ep->net, ep, true)) {
+        gpuring_verbs_rail_release(ep, rail);
+        status = gpuring_verbs_rail_create(ep, rail, port);
+    }
+    if (status == GPURING_AGAIN) {
+        gpuring_error("[no-queue-pair] %s cannot create a queue pair on device %s port %d: %s; "
+                      "with coll_gpuring_net=auto the ranks use another network",
+                      ep->net->base.host, port->adapter->name, port->number, strerror(ENOMEM));
+        return GPURING_ERR_NOMEM;
+    }
+    return status;
+}
+
+/* Create the lanes on the device's own port, then one spare on each of the next ports. A host with
+ * fewer ports has several rails on one port. Spares that turn out not to be separate paths are
+ * given up when the peer's ports are known. */
+static int create_rails(struct gpuring_verbs_endpoint *ep)
+{
+    struct gpuring_net *net = ep->net;
+    unsigned qps = net->config.verbs_qps > 0 ? (unsigned) net->config.verbs_qps : 1;
+    unsigned rails = qps + (unsigned) net->config.verbs_spares;
+    int status = GPURING_OK;
+
+    choose_room(ep, &net->ports[ep->device].adapter->attr);
+    ep->nlanes = qps;
+    while (status == GPURING_OK && ep->nrails < rails) {
+        unsigned spare = ep->nrails < qps ? 0 : ep->nrails - qps + 1;
+        unsigned port = ((unsigned) ep->device + spare) % (unsigned) net->devices.count;
+        struct gpuring_verbs_rail *rail = &ep->rail[ep->nrails++];
+
+        status = create_rail(ep, rail, &net->ports[port]);
+        if (status == GPURING_OK) {
+            ep->mine[ep->nrails - 1] = gpuring_verbs_rail_address(rail);
+        }
+    }
+    return status;
+}
+
+static int endpoint_create(struct gpuring_net *net, int device, const struct gpuring_net_peer *peer,
+                           struct gpuring_verbs_endpoint **endpoint)
+{
+    struct gpuring_verbs_endpoint *ep = calloc(1, sizeof *ep);
+    int status = ep != NULL ? GPURING_OK : GPURING_ERR_NOMEM;
+
+    if (status == GPURING_OK) {
+        *ep = (struct gpuring_verbs_endpoint){.net = net, .key = *peer, .device = device};
+        gpuring_gate_enter(net->base.gate);
+        status = table_add(net, ep);
+        gpuring_gate_leave(net->base.gate);
+    }
+    if (status != GPURING_OK) {
+        gpuring_error("out of memory for a verbs connection");
+        free(ep);
+        return status;
+    }
+    status = create_rails(ep);
+    if (status != GPURING_OK) {
+        gpuring_verbs_endpoint_release(ep);
+        return status;
+    }
+    *endpoint = ep;
+    return GPURING_OK;
+}
+
+static struct gpuring_verbs_endpoint *find(struct gpuring_net *net, int device,
+                                           const struct gpuring_net_peer *peer)
+{
+    struct gpuring_verbs_endpoint *ep, *found = NULL;
+
+    gpuring_gate_enter(net->base.gate);
+    VERBS_EACH_ENDPOINT(net, ep)
+    {
+        if (ep->device == device && ep->key.process == peer->process &&
+            ep->key.device == peer->device && gpuring_verbs_endpoint_whole(ep) &&
+            (found == NULL || ep->id > found->id)) {
+            found = ep;
+        }
+    }
+    gpuring_gate_leave(net->base.gate);
+    return found;
+}
+
+int gpuring_verbs_endpoint_get(struct gpuring_net *net, int device,
+                               const struct gpuring_net_peer *peer,
+                               struct gpuring_verbs_endpoint **endpoint)
+{
+    *endpoint = find(net, device, peer);
+    if (*endpoint != NULL) {
+        return GPURING_OK;
+    }
+    (void) give_up(net, NULL, false); /* rails of unused endpoints may have failed */
+    return endpoint_create(net, device, peer, endpoint);
+}
+
+void gpuring_verbs_endpoint_put(struct gpuring_verbs_endpoint *ep)
+{
+    struct gpuring_net *net = ep->net;
+    bool used;
+
+    gpuring_gate_enter(net->base.gate);
+    used = gpuring_verbs_endpoint_whole(ep) || has_links(ep);
+    gpuring_gate_leave(net->base.gate);
+    if (!used) {
+        gpuring_verbs_endpoint_release(ep);
+    }
+}
+
+bool gpuring_verbs_endpoint_stop(struct gpuring_verbs_endpoint *ep)
+{
+    bool stopped = true;
+
+    for (unsigned r = 0; r < ep->nrails; r++) {
+        stopped = gpuring_verbs_rail_stop(ep, &ep->rail[r]) && stopped;
+    }
+    return stopped;
 }
 
 enum path { NO_PATH, ROUTED, SAME_NETWORK };
@@ -263,8 +375,8 @@ static int connect_rails(struct gpuring_verbs_endpoint *ep, enum path needed)
     return gpuring_verbs_first_up(ep) == NULL ? first : 0;
 }
 
-int gpuring_verbs_endpoint_connect(struct gpuring_verbs_endpoint *ep,
-                                   const struct gpuring_verbs_handle *peer, const char *peer_name)
+static int connect_endpoint(struct gpuring_verbs_endpoint *ep,
+                            const struct gpuring_verbs_handle *peer, const char *peer_name)
 {
     struct gpuring_net *net = ep->net;
     enum path needed;
@@ -284,6 +396,8 @@ int gpuring_verbs_endpoint_connect(struct gpuring_verbs_endpoint *ep,
     error = connect_rails(ep, needed);
     gpuring_gate_enter(net->base.gate);
     ep->connected = true;
+    ep->peer_id = peer->endpoint;
+    ep->retired = error != 0;
     gpuring_gate_leave(net->base.gate);
     if (error != 0) {
         gpuring_error("%s cannot connect device %s port %d through verbs to %s: %s; do the "
@@ -293,4 +407,37 @@ int gpuring_verbs_endpoint_connect(struct gpuring_verbs_endpoint *ep,
         return GPURING_ERR_NET;
     }
     return GPURING_OK;
+}
+
+/*
+ * Return true if the handle and this end do not belong together. Either of them may be outdated,
+ * because links of several communicators are created while endpoints fail. Numbers of endpoints
+ * grow, so the end that knows an older endpoint of the other one retires its own. The ends then use
+ * new endpoints, or one of them does and the next wire-up retires the other one.
+ */
+static bool is_stale(struct gpuring_verbs_endpoint *ep, const struct gpuring_verbs_handle *peer)
+{
+    bool connected = ep->peer_id != 0, peer_connected = peer->peer_endpoint != 0;
+
+    if ((!connected || ep->peer_id == peer->endpoint) &&
+        (!peer_connected || peer->peer_endpoint == ep->id)) {
+        return connected && !gpuring_verbs_endpoint_whole(ep);
+    }
+    ep->retired =
+        ep->retired || (connected && ep->peer_id <= peer->endpoint) || peer->peer_endpoint > ep->id;
+    return true;
+}
+
+int gpuring_verbs_endpoint_connect(struct gpuring_verbs_endpoint *ep,
+                                   const struct gpuring_verbs_handle *peer, const char *peer_name)
+{
+    bool stale;
+
+    gpuring_gate_enter(ep->net->base.gate);
+    stale = is_stale(ep, peer);
+    gpuring_gate_leave(ep->net->base.gate);
+    if (stale) {
+        return GPURING_ERR_STALE;
+    }
+    return ep->connected ? GPURING_OK : connect_endpoint(ep, peer, peer_name);
 }

@@ -94,13 +94,14 @@ static int report_link(struct gpuring_net_link *link, struct gpuring_verbs_rail 
 {
     int status = GPURING_OK;
 
-    if (link->base.direction != GPURING_NET_RECV || !link->connected || link->bye != 0) {
+    if (link->base.direction != GPURING_NET_RECV || !link->connected || link->left) {
         return GPURING_OK;
     }
     for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT && status == GPURING_OK; p++) {
         const struct gpuring_net_count *count = &link->base.count[p];
 
         if (count->done > 0 || count->early != 0) {
+            link->used |= 1u << gpuring_verbs_rail_number(link->endpoint, on);
             status = gpuring_verbs_post_control(link->endpoint, on, GPURING_VERBS_ARRIVED,
                                                 link->peer_number, p, arrived_count(count));
         }
@@ -207,7 +208,7 @@ static bool go_on(struct gpuring_verbs_endpoint *ep, unsigned r, uint64_t now)
          * cannot access memory. */
         if (lost->flush_qp != NULL) {
             gpuring_verbs_flush_failed(ep, lost);
-        } else if (gpuring_verbs_rail_destroy_qp(ep, lost) == 0) {
+        } else if (gpuring_verbs_rail_destroy_qp(lost) == 0) {
             rail_down(ep, lost);
         } else {
             gpuring_verbs_endpoint_fail(ep, lost, GPURING_ERR_NET,
@@ -245,30 +246,54 @@ static void give_up(struct gpuring_verbs_endpoint *ep)
     }
 }
 
-/* Notify the peer of links that have failed for a reason that the peer does not know. */
-static void abort_links(const struct gpuring_verbs_endpoint *ep)
+/* Notify the peer of links that have failed for a reason that the peer does not know. Returns true
+ * when this is done. */
+static bool abort_links(const struct gpuring_verbs_endpoint *ep)
 {
     struct gpuring_net_link *link;
+    bool done = true;
 
     VERBS_EACH_LINK(ep, link)
     {
-        if (link->aborts) {
-            link->aborts = false;
-            gpuring_verbs_abort(link, link->base.status);
+        done = gpuring_verbs_say_abort(link) && done;
+    }
+    return done;
+}
+
+/* Return true if the peer has got the reports about all failed rails, or will not use them. */
+static bool all_reported(const struct gpuring_verbs_endpoint *ep)
+{
+    bool all = true;
+
+    for (unsigned r = 0; r < ep->nrails && ep->ready; r++) {
+        all = all && (!gpuring_verbs_has_failed(&ep->rail[r]) || ep->rail[r].reported_all);
+    }
+    return all;
+}
+
+void gpuring_verbs_forget_sends(struct gpuring_net_link *link)
+{
+    struct gpuring_verbs_endpoint *ep = link->endpoint;
+
+    for (unsigned r = 0; r < ep->nrails && link->in_flight > 0; r++) {
+        struct gpuring_verbs_rail *rail = &ep->rail[r];
+
+        for (uint64_t n = rail->sq_done; n < rail->sq_posted; n++) {
+            struct gpuring_verbs_sent *sent = &rail->sent[n % ep->send_room];
+
+            sent->link = sent->link == link ? NULL : sent->link;
         }
     }
 }
 
 static void recover_endpoint(struct gpuring_verbs_endpoint *ep, uint64_t now)
 {
-    bool done = true, over;
-
-    abort_links(ep);
+    bool done = abort_links(ep), over;
 
     for (unsigned r = 0; r < ep->nrails && !ep->failed; r++) {
         done = (!gpuring_verbs_has_failed(&ep->rail[r]) || go_on(ep, r, now)) && done;
     }
-    over = ep->failed || !gpuring_verbs_in_use(ep);
+    over = ep->failed || (all_reported(ep) && !gpuring_verbs_in_use(ep));
     if (over) {
         give_up(ep);
     }

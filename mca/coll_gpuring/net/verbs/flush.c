@@ -43,16 +43,36 @@ static int start_flush(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_r
     rail->flush_busy = error == 0;
     if (error == 0) {
         rail->flushing = rail->landed_count;
+        rail->flush_link = link;
     }
     return error;
 }
 
+/* Return a link of the endpoint whose memory a flush may read, or NULL if no link needs flushes. */
+static const struct gpuring_net_link *flushed_link(const struct gpuring_verbs_endpoint *ep)
+{
+    const struct gpuring_net_link *link;
+
+    VERBS_EACH_LINK(ep, link)
+    {
+        if (link->connected && !link->closing && link->flushes) {
+            return link;
+        }
+    }
+    return NULL;
+}
+
+/* Flush all slots that have landed. Any link's memory serves, because all of it is in one GPU. */
 static void flush_landed(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail)
 {
-    const struct gpuring_net_link *link =
-        rail->landed[(rail->landed_count - 1) % rail->landed_room].link;
-    int error = start_flush(ep, rail, link);
+    const struct gpuring_net_link *link = flushed_link(ep);
+    int error;
 
+    if (link == NULL) { /* all of them are about to be closed, so no lane reads the slots */
+        rail->flushed = rail->flushing = rail->landed_count;
+        return;
+    }
+    error = start_flush(ep, rail, link);
     if (error != 0) {
         gpuring_verbs_rail_fail(ep, rail, strerror(error), REMEDY);
     }
@@ -63,20 +83,6 @@ void gpuring_verbs_flush_failed(struct gpuring_verbs_endpoint *ep,
 {
     gpuring_verbs_endpoint_fail(ep, rail, GPURING_ERR_NET,
                                 "what had arrived in GPU memory could not be flushed", REMEDY);
-}
-
-/* Return a link of the endpoint whose arrivals need a flush, or NULL. */
-static const struct gpuring_net_link *flushed_link(const struct gpuring_verbs_endpoint *ep)
-{
-    const struct gpuring_net_link *link;
-
-    VERBS_EACH_LINK(ep, link)
-    {
-        if (link->flushes) {
-            return link;
-        }
-    }
-    return NULL;
 }
 
 bool gpuring_verbs_flush_last(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail)
@@ -111,13 +117,39 @@ void gpuring_verbs_flushed(struct gpuring_verbs_endpoint *ep, struct gpuring_ver
         const struct gpuring_verbs_landed *landed =
             &rail->landed[rail->flushed++ % rail->landed_room];
 
-        if (landed->link != NULL) {
-            gpuring_net_base_done(&landed->link->base, landed->protocol, landed->step);
-        }
+        gpuring_net_base_done(&landed->link->base, landed->protocol, landed->step);
     }
     if (rail->landed_count > rail->flushing && rail->state == GPURING_VERBS_UP) {
         flush_landed(ep, rail);
     }
+}
+
+bool gpuring_verbs_flush_pending(const struct gpuring_net_link *link)
+{
+    const struct gpuring_verbs_endpoint *ep = link->endpoint;
+
+    for (unsigned r = 0; r < ep->nrails && link->flushes; r++) {
+        const struct gpuring_verbs_rail *rail = &ep->rail[r];
+
+        for (uint64_t n = rail->flushed; n < rail->landed_count; n++) {
+            if (rail->landed[n % rail->landed_room].link == link) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+bool gpuring_verbs_flush_reads(const struct gpuring_net_link *link)
+{
+    const struct gpuring_verbs_endpoint *ep = link->endpoint;
+
+    for (unsigned r = 0; r < ep->nrails && link->flushes; r++) {
+        if (ep->rail[r].flush_busy && ep->rail[r].flush_link == link) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void gpuring_verbs_flush_forget(struct gpuring_net_link *link)
@@ -126,11 +158,17 @@ void gpuring_verbs_flush_forget(struct gpuring_net_link *link)
 
     for (unsigned r = 0; r < ep->nrails && link->flushes; r++) {
         struct gpuring_verbs_rail *rail = &ep->rail[r];
+        uint64_t to = rail->flushed, flushing = to;
 
         for (uint64_t n = rail->flushed; n < rail->landed_count; n++) {
-            struct gpuring_verbs_landed *landed = &rail->landed[n % rail->landed_room];
+            const struct gpuring_verbs_landed landed = rail->landed[n % rail->landed_room];
 
-            landed->link = landed->link == link ? NULL : landed->link;
+            if (landed.link != link) {
+                rail->landed[to++ % rail->landed_room] = landed;
+                flushing += n < rail->flushing;
+            }
         }
+        rail->flushing = flushing;
+        rail->landed_count = to;
     }
 }

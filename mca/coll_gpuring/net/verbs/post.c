@@ -219,7 +219,7 @@ int gpuring_verbs_post(struct gpuring_net_link *link, enum gpuring_protocol prot
     if (link->base.status != GPURING_OK) {
         return link->base.status;
     }
-    if (rail == NULL) {
+    if (rail == NULL || link->left) {
         return GPURING_AGAIN;
     }
     if (rail == gpuring_verbs_first_up(ep)) {
@@ -260,7 +260,7 @@ int gpuring_verbs_credit(struct gpuring_net_link *link, enum gpuring_protocol pr
     struct gpuring_verbs_rail *rail = gpuring_verbs_first_up(link->endpoint);
     int status = link->base.status;
 
-    if (status == GPURING_OK && !link->peer_closed && rail != NULL) {
+    if (status == GPURING_OK && !link->peer_closed && !link->left && rail != NULL) {
         status = gpuring_verbs_post_credit(link, rail, protocol, head);
     }
     return status;
@@ -277,15 +277,26 @@ int gpuring_verbs_post_control(struct gpuring_verbs_endpoint *ep, struct gpuring
                       true);
 }
 
-void gpuring_verbs_abort(struct gpuring_net_link *link, int status)
+bool gpuring_verbs_say_abort(struct gpuring_net_link *link)
 {
     struct gpuring_verbs_rail *on = gpuring_verbs_first_up(link->endpoint);
 
-    if (link->ready && !link->peer_closed && on != NULL) {
-        /* If there is no room for the message, the peer detects the failure by its timeout. */
+    if (link->aborts != 0 && link->ready && !link->peer_closed && !link->left && on != NULL) {
         link->used |= 1u << gpuring_verbs_rail_number(link->endpoint, on);
-        gpuring_verbs_post_control(link->endpoint, on, GPURING_VERBS_ABORT, link->peer_number, 0,
-                                   (uint64_t) -status);
+        if (gpuring_verbs_post_control(link->endpoint, on, GPURING_VERBS_ABORT, link->peer_number,
+                                       0, (uint64_t) -link->aborts) == GPURING_AGAIN) {
+            return false;
+        }
+    }
+    link->aborts = 0;
+    return true;
+}
+
+void gpuring_verbs_abort(struct gpuring_net_link *link, int status)
+{
+    link->aborts = status;
+    if (!gpuring_verbs_say_abort(link)) {
+        gpuring_verbs_start_recovery(link->endpoint);
     }
 }
 
@@ -294,9 +305,9 @@ void gpuring_verbs_probe(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs
     post_empty(ep, rail, IBV_WR_RDMA_WRITE, 0, true);
 }
 
-static void probe_rails(struct gpuring_verbs_endpoint *ep, uint64_t now, bool slept)
+void gpuring_verbs_probe_endpoint(struct gpuring_verbs_endpoint *ep, uint64_t now, bool slept)
 {
-    for (unsigned r = 0; r < ep->nrails; r++) {
+    for (unsigned r = 0; r < ep->nrails && ep->ready && !ep->failed; r++) {
         struct gpuring_verbs_rail *rail = &ep->rail[r];
 
         if (rail->state != GPURING_VERBS_UP ||
@@ -318,8 +329,8 @@ void gpuring_verbs_probe_idle(struct gpuring_net *net, uint64_t now, bool slept)
 
     VERBS_EACH_ENDPOINT(net, ep)
     {
-        if (ep->ready && !ep->failed && gpuring_verbs_in_use(ep)) {
-            probe_rails(ep, now, slept);
+        if (gpuring_verbs_in_use(ep)) {
+            gpuring_verbs_probe_endpoint(ep, now, slept);
         }
     }
 }

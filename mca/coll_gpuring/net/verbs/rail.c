@@ -19,13 +19,6 @@ static int rail_error(const struct gpuring_verbs_endpoint *ep,
     return error == ENOMEM ? GPURING_ERR_NOMEM : GPURING_ERR_NET;
 }
 
-/* Count queue pairs. Only gpuring_net_ops.queue_pairs reads the number, for a decision that need
- * not be exact: relaxed, no partner. */
-static void count_qps(struct gpuring_net *net, int more)
-{
-    __atomic_fetch_add(&net->queue_pairs, (unsigned) more, __ATOMIC_RELAXED);
-}
-
 /* Create a queue pair. The amount of inline data that a device supports, possibly none, is only
  * known from refused attempts. */
 static int create_qp(const struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail)
@@ -45,9 +38,8 @@ static int create_qp(const struct gpuring_verbs_endpoint *ep, struct gpuring_ver
         inlined = inlined > 16 ? inlined / 2 : 0;
     } while (rail->qp == NULL && errno == EINVAL && attr.cap.max_inline_data > 0);
     if (rail->qp == NULL) {
-        return rail_error(ep, rail, "create a queue pair", errno);
+        return errno == ENOMEM ? GPURING_AGAIN : rail_error(ep, rail, "create a queue pair", errno);
     }
-    count_qps(ep->net, 1);
     rail->max_inline = attr.cap.max_inline_data;
     return GPURING_OK;
 }
@@ -194,18 +186,22 @@ static int create_flush_qp(struct gpuring_verbs_endpoint *ep, struct gpuring_ver
         }
         return rail_error(ep, rail, "prepare for flushing GPU memory", error);
     }
-    count_qps(ep->net, 1);
     gpuring_gate_enter(ep->net->base.gate);
     rail->flush_qp = qp;
     gpuring_gate_leave(ep->net->base.gate);
     return GPURING_OK;
 }
 
-int gpuring_verbs_rail_flushes(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail)
+/* Make room for the arrivals of all links that the endpoint's table has room for. */
+static int make_landed_room(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail)
 {
-    unsigned room = rail->landed_room + GPURING_PROTOCOL_COUNT * GPURING_VERBS_MAX_SLOTS;
-    struct gpuring_verbs_landed *landed = calloc(room, sizeof(*landed)), *old = rail->landed;
+    unsigned room = ep->nlinks * GPURING_PROTOCOL_COUNT * GPURING_VERBS_MAX_SLOTS;
+    struct gpuring_verbs_landed *landed, *old = rail->landed;
 
+    if (room <= rail->landed_room) {
+        return GPURING_OK;
+    }
+    landed = calloc(room, sizeof(*landed));
     if (landed == NULL) {
         gpuring_error("out of memory for a verbs connection");
         return GPURING_ERR_NOMEM;
@@ -218,7 +214,14 @@ int gpuring_verbs_rail_flushes(struct gpuring_verbs_endpoint *ep, struct gpuring
     rail->landed_room = room;
     gpuring_gate_leave(ep->net->base.gate);
     free(old);
-    return rail->flush_qp == NULL ? create_flush_qp(ep, rail) : GPURING_OK;
+    return GPURING_OK;
+}
+
+int gpuring_verbs_rail_flushes(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail)
+{
+    int status = make_landed_room(ep, rail);
+
+    return status == GPURING_OK && rail->flush_qp == NULL ? create_flush_qp(ep, rail) : status;
 }
 
 int gpuring_verbs_rail_create(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail,
@@ -262,24 +265,46 @@ int gpuring_verbs_rail_connect(struct gpuring_verbs_endpoint *ep, struct gpuring
     return error;
 }
 
-int gpuring_verbs_rail_destroy_qp(struct gpuring_verbs_endpoint *ep,
-                                  struct gpuring_verbs_rail *rail)
+int gpuring_verbs_rail_destroy_qp(struct gpuring_verbs_rail *rail)
 {
     int error = rail->qp != NULL ? gpuring_verbs.destroy_qp(rail->qp) : 0;
 
-    if (error == 0) {
-        count_qps(ep->net, rail->qp != NULL ? -1 : 0);
-        rail->qp = NULL;
-    }
+    rail->qp = error == 0 ? NULL : rail->qp;
     return error;
+}
+
+/* Destroy a queue pair without the gate, because this takes long. */
+static bool destroy_outside(struct gpuring_gate *gate, struct ibv_qp **at)
+{
+    struct ibv_qp *qp;
+    int error;
+
+    gpuring_gate_enter(gate);
+    qp = *at;
+    *at = NULL;
+    gpuring_gate_leave(gate);
+    error = qp != NULL ? gpuring_verbs.destroy_qp(qp) : 0;
+    if (error != 0) {
+        gpuring_gate_enter(gate);
+        *at = qp;
+        gpuring_gate_leave(gate);
+    }
+    return error == 0;
+}
+
+bool gpuring_verbs_rail_stop(const struct gpuring_verbs_endpoint *ep,
+                             struct gpuring_verbs_rail *rail)
+{
+    bool stopped = destroy_outside(ep->net->base.gate, &rail->qp);
+
+    return destroy_outside(ep->net->base.gate, &rail->flush_qp) && stopped;
 }
 
 void gpuring_verbs_rail_release(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail)
 {
-    gpuring_verbs_rail_destroy_qp(ep, rail);
+    gpuring_verbs_rail_destroy_qp(rail);
     if (rail->flush_qp != NULL) {
         gpuring_verbs.destroy_qp(rail->flush_qp);
-        count_qps(ep->net, -1);
     }
     if (rail->cq != NULL) {
         gpuring_verbs_cq_put(ep->net, rail->cq, ep->cq_room);

@@ -20,6 +20,11 @@
 static void verbs_close(struct gpuring_net *net)
 {
     gpuring_verbs_events(net); /* report recent failures, which may be why the process ends */
+    for (uint32_t i = 0; i < net->nendpoints; i++) {
+        if (net->endpoint[i] != NULL) {
+            gpuring_verbs_endpoint_release(net->endpoint[i]);
+        }
+    }
     gpuring_verbs_forget(net);
     if (net->epoll >= 0) {
         close(net->epoll);
@@ -136,11 +141,6 @@ static int verbs_arm(struct gpuring_net *net, int *fd)
     return status;
 }
 
-static unsigned verbs_queue_pairs(const struct gpuring_net *net)
-{
-    return __atomic_load_n(&net->queue_pairs, __ATOMIC_RELAXED); /* see count_qps */
-}
-
 const struct gpuring_net_ops gpuring_net_verbs = {
     .name = "verbs",
     .carries_credit = true,
@@ -155,6 +155,7 @@ const struct gpuring_net_ops gpuring_net_verbs = {
     .link_ready = gpuring_verbs_ready,
     .link_leave = gpuring_verbs_link_leave,
     .link_whole = gpuring_verbs_link_whole,
+    .link_holds = gpuring_verbs_link_holds,
     .link_close = gpuring_verbs_link_close,
     .link_abort = gpuring_verbs_abort,
     .post = gpuring_verbs_post,
@@ -162,5 +163,4 @@ const struct gpuring_net_ops gpuring_net_verbs = {
     .poll = verbs_poll,
     .quiet = verbs_quiet,
     .arm = verbs_arm,
-    .queue_pairs = verbs_queue_pairs,
 };

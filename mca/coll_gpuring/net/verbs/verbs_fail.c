@@ -94,6 +94,20 @@ bool gpuring_verbs_in_use(const struct gpuring_verbs_endpoint *ep)
     return false;
 }
 
+void gpuring_verbs_link_heard_bye(struct gpuring_net_link *link)
+{
+    const struct gpuring_verbs_endpoint *ep = link->endpoint;
+    bool all = link->peer_bye != 0;
+
+    for (unsigned r = 0; r < ep->nrails; r++) {
+        if ((link->peer_bye >> r & 1) != 0 && (link->peer_bye_seen >> r & 1) == 0) {
+            all = all && (ep->rail[r].state == GPURING_VERBS_DOWN ||
+                          ep->rail[r].state == GPURING_VERBS_UNUSED);
+        }
+    }
+    link->peer_closed = link->peer_closed || all;
+}
+
 /* Stop answering the peer's probes and sends, so that it detects the failure as well. */
 static void stop_answering(const struct gpuring_verbs_endpoint *ep,
                            const struct gpuring_verbs_rail *rail)
@@ -121,7 +135,7 @@ void gpuring_verbs_link_fail(struct gpuring_net_link *link, const struct gpuring
 {
     if (link->base.status == GPURING_OK) {
         set_failed(link, rail, status, what, remedy);
-        link->aborts = true;
+        link->aborts = status;
         gpuring_verbs_start_recovery(link->endpoint);
     }
 }

@@ -10,14 +10,20 @@
  * that those of equal number are on one network, and give up rails without a counterpart
  * (net/verbs/endpoint.c).
  *
- * Links use the rails of their endpoint. Each end numbers its links, and a message names the link
- * by its number at the receiver.
+ * The links of all communicators between two processes use the rails of the endpoint of their
+ * devices. Each end numbers its links, and a message names the link by its number at the receiver.
+ * An endpoint exists until the net is closed, or until a device has no more queue pairs and no link
+ * uses the endpoint. When one of its rails has failed, its links stay, but later ones use a new
+ * endpoint, so that they use a port again that was down for some time.
  *
  * A slot is sent as one RDMA WRITE WITH IMMEDIATE from the sender's slot to the receiver's slot. On
  * InfiniBand, networks with adaptive routing spread the packets of plain WRITEs only, so a larger
  * slot is sent as a WRITE of all its whole blocks and a WRITE WITH IMMEDIATE of the rest, which may
  * be empty. The responder executes both in order. A credit is a WRITE WITH IMMEDIATE without data,
- * in the other direction. Each immediate consumes a receive.
+ * in the other direction. Each immediate consumes a receive. A queue pair has a fixed number of
+ * them. If messages have used all, the peer's device repeats its next one until this process polls,
+ * which posts them again. Therefore a process that is stopped looks like a slow one here. Only
+ * the time limit of calls, or the hang report, detects it.
  *
  *   immediate value   31     30 29  28 27      25     22 21   18 17     14 13    0
  *     data            | protocol | has head |  head    | step   | blocks  | link  |
@@ -45,8 +51,13 @@
  * The end of a link: BYE is the last message that an end sends for a link. The end posts it when
  * its slots have completed, on each rail that it has used for the link, and BYE contains the set of
  * these rails. When all of them have delivered BYE or have failed, nothing more can be received for
- * the link. Only then, and when its own slots have completed, its number and memory may be used for
- * something else (link_holds). Empty messages write to a page of the peer that stays registered.
+ * the link. An end closes its link, so that its number and memory may be used for something else,
+ * only when this is true and its own BYE has been received (link_holds). If the rail with a BYE
+ * fails, the end cannot know whether the peer has received it, and repeats it. By then, the peer
+ * may have closed its link and given the number to another one. Therefore an end never repeats a
+ * BYE after it has connected another link with the same number, and no link is connected after a
+ * rail has failed (GPURING_ERR_STALE). Empty messages write to a page of the peer that stays
+ * registered.
  *
  * Failover (net/verbs/failover.c): the end that detects a failed rail puts its queue pair into the
  * error state and processes the completions of everything that has arrived. From then on nothing in
@@ -129,11 +140,11 @@ int gpuring_verbs_load(void);
 #define GPURING_VERBS_RNR_TIMER  12 /* 0.64 ms; table 45 of the InfiniBand specification */
 #define GPURING_VERBS_INLINE     256
 #define GPURING_VERBS_CQ_ENTRIES 4096
+#define GPURING_VERBS_SENDS      192 /* of a rail, if the device allows it */
+#define GPURING_VERBS_RECEIVES   320
 #define GPURING_VERBS_MAX_QPS    4 /* lanes of a link */
 #define GPURING_VERBS_MAX_SPARES 3
 #define GPURING_VERBS_MAX_RAILS  (GPURING_VERBS_MAX_QPS + GPURING_VERBS_MAX_SPARES)
-/* Operations of a rail for messages other than slots and credits. */
-#define GPURING_VERBS_CONTROL(rails) (4 + (rails) * (2 * GPURING_PROTOCOL_COUNT + 1))
 /* Maximum number of slots of a ring. ARRIVED has one bit for each. */
 #define GPURING_VERBS_MAX_SLOTS 8
 /* Slots from this size on are sent in two operations on InfiniBand. This is NCCL's default
@@ -216,6 +227,7 @@ struct gpuring_verbs_address {
 };
 struct gpuring_verbs_handle {
     uint64_t slots[GPURING_PROTOCOL_COUNT]; /* addresses */
+    uint64_t endpoint, peer_endpoint;       /* ids of this end's, and of the other end's or 0 */
     uint32_t number;                        /* of the link at this end */
     struct gpuring_verbs_address rail[GPURING_VERBS_MAX_RAILS];
 };
@@ -257,7 +269,8 @@ struct gpuring_verbs_rail {
     unsigned landed_room;
     uint64_t landed_count, flushing, flushed;
     bool flush_busy;
-    bool flush_last; /* the flush after the rail's failure is done */
+    const struct gpuring_net_link *flush_link; /* whose memory the read in progress reads */
+    bool flush_last;                           /* the flush after the rail's failure is done */
 };
 
 struct gpuring_verbs_endpoint {
@@ -266,6 +279,10 @@ struct gpuring_verbs_endpoint {
     unsigned nlanes, nrails; /* lanes come first */
     struct gpuring_verbs_rail rail[GPURING_VERBS_MAX_RAILS];
     struct gpuring_verbs_address mine[GPURING_VERBS_MAX_RAILS], peer[GPURING_VERBS_MAX_RAILS];
+    struct gpuring_net_peer key; /* the peer's process and device */
+    int device;                  /* index of this end's */
+    bool retired;                /* new links must not use it */
+    uint64_t id, peer_id;        /* numbers of both ends in their processes; 0: not connected */
     unsigned send_room, receive_room; /* of each rail, in operations */
     unsigned repost_at;               /* receives that are left when more are posted */
     unsigned cq_room;                 /* both, and a flush */
@@ -294,8 +311,11 @@ struct gpuring_net_link {
     bool on_gpu, flushes; /* the slots are in GPU memory, and arrivals need a flush */
     bool connected;       /* the gate guards the link, no longer `making` */
     bool ready;           /* the peer is connected as well */
-    bool aborts;          /* it has failed, and the peer must be notified */
-    unsigned bye;         /* rails that carry our BYE; 0: none yet, or they have failed */
+    int aborts;           /* status of which the peer must be notified; 0: none */
+    bool left;            /* BYE was posted or will be, so nothing else may be posted */
+    bool peer_knows;      /* the peer has received BYE, or even used the link's number again */
+    bool closing; /* link_holds has returned false, or will when no flush reads the memory */
+    unsigned bye; /* rails that carry our BYE; 0: none yet, or they have failed */
     uint64_t bye_at[GPURING_VERBS_MAX_RAILS]; /* sq_posted after it; 0: it must be posted */
     unsigned peer_bye;                        /* rails whose BYE the peer has announced */
     unsigned peer_bye_seen;                   /* those that have delivered it */
@@ -310,12 +330,12 @@ struct gpuring_net {
     struct gpuring_net_devices devices; /* one per port, in the same order */
     struct gpuring_verbs_endpoint **endpoint; /* NULL: free entry */
     uint32_t nendpoints;
+    uint64_t created_endpoints;
     int epoll; /* all completion channels */
     pthread_mutex_t making;
-    uint64_t watched_ns;  /* time of the last check of idle rails */
-    unsigned unwatched;   /* empty polls until the clock is read for the next one */
-    unsigned recovering;  /* number of endpoints that are recovering */
-    unsigned queue_pairs; /* of all endpoints; changed with `making` or the gate; atomic */
+    uint64_t watched_ns; /* time of the last check of idle rails */
+    unsigned unwatched;  /* empty polls until the clock is read for the next one */
+    unsigned recovering; /* number of endpoints that are recovering */
 };
 
 /* Loop over all endpoints of a net, and over all links of an endpoint. */
@@ -386,18 +406,27 @@ int gpuring_verbs_discover(struct gpuring_net *net);
 void gpuring_verbs_forget(struct gpuring_net *net);
 
 /* net/verbs/endpoint.c: the life of an endpoint. Call with `making`. */
-/* Create an endpoint from a device, and its rails. */
-int gpuring_verbs_endpoint_create(struct gpuring_net *net, int device,
-                                  const struct gpuring_net_memory *memory,
-                                  struct gpuring_verbs_endpoint **endpoint);
-/* Connect with the peer's endpoint that the handle describes. */
+/* Return the endpoint between two devices, which is created if there is none without failed rails.
+ */
+int gpuring_verbs_endpoint_get(struct gpuring_net *net, int device,
+                               const struct gpuring_net_peer *peer,
+                               struct gpuring_verbs_endpoint **endpoint);
+/* Connect with the peer's endpoint that the handle describes, unless it is connected. Returns
+ * GPURING_ERR_STALE if either end is connected with another one, or if a rail has failed. */
 int gpuring_verbs_endpoint_connect(struct gpuring_verbs_endpoint *ep,
                                    const struct gpuring_verbs_handle *peer, const char *peer_name);
-/* Release an endpoint without links. */
+/* Return true if new links may use the endpoint. Gate. */
+bool gpuring_verbs_endpoint_whole(const struct gpuring_verbs_endpoint *ep);
+/* Release the endpoint if new links would not use it and it has no links. */
+void gpuring_verbs_endpoint_put(struct gpuring_verbs_endpoint *ep);
+/* Destroy the queue pairs of a failed endpoint, so that its device no longer accesses memory.
+ * Returns false if the device refuses this. */
+bool gpuring_verbs_endpoint_stop(struct gpuring_verbs_endpoint *ep);
 void gpuring_verbs_endpoint_release(struct gpuring_verbs_endpoint *ep);
 
 /* net/verbs/verbs_link.c: the life of a link */
 int gpuring_verbs_link_create(struct gpuring_net *net, int device,
+                              const struct gpuring_net_peer *peer,
                               enum gpuring_net_direction direction,
                               const struct gpuring_net_memory *memory,
                               struct gpuring_net_link **link);
@@ -407,9 +436,8 @@ int gpuring_verbs_link_connect(struct gpuring_net_link *link, const void *proces
                                const char *peer_name);
 int gpuring_verbs_link_leave(struct gpuring_net_link *link);
 bool gpuring_verbs_link_whole(struct gpuring_net_link *link);
+bool gpuring_verbs_link_holds(struct gpuring_net_link *link);
 void gpuring_verbs_link_close(struct gpuring_net_link *link);
-/* Find out whether the peer has closed the link, after a BYE has arrived or a rail has failed. */
-void gpuring_verbs_link_heard_bye(struct gpuring_net_link *link);
 
 /* net/verbs/memory.c: registration, completion queues. Call get and put with `making`. */
 int gpuring_verbs_mr_get(struct gpuring_net *net, struct gpuring_verbs_adapter *adapter,
@@ -424,10 +452,11 @@ int gpuring_verbs_device_memory(struct gpuring_net *net, int device,
                                 const struct gpuring_net_memory *memory);
 
 /* net/verbs/rail.c: the life of a queue pair. If create fails, rail_release releases the objects
- * that were created before. */
+ * that were created before. Create returns GPURING_AGAIN, without a message, if the device has no
+ * more queue pairs. */
 int gpuring_verbs_rail_create(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail,
                               struct gpuring_verbs_port *port);
-/* Let another link flush its arrivals. */
+/* Prepare to flush the arrivals of another link. */
 int gpuring_verbs_rail_flushes(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail);
 /* Return the address that the peer connects the rail with. */
 struct gpuring_verbs_address gpuring_verbs_rail_address(const struct gpuring_verbs_rail *rail);
@@ -438,18 +467,25 @@ int gpuring_verbs_port_prove(const struct gpuring_net *net, const struct gpuring
 int gpuring_verbs_rail_connect(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail);
 void gpuring_verbs_rail_release(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail);
 /* Destroy the queue pair that carries slots. Returns 0 or an errno. */
-int gpuring_verbs_rail_destroy_qp(struct gpuring_verbs_endpoint *ep,
-                                  struct gpuring_verbs_rail *rail);
+int gpuring_verbs_rail_destroy_qp(struct gpuring_verbs_rail *rail);
+/* Destroy all queue pairs of a rail. Takes the gate, but not while it destroys them. Returns false
+ * if the device refuses this. */
+bool gpuring_verbs_rail_stop(const struct gpuring_verbs_endpoint *ep,
+                             struct gpuring_verbs_rail *rail);
 
 /* net/verbs/post.c: posting */
 int gpuring_verbs_post(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t step,
                        uint32_t bytes, bool more, uint64_t head);
 int gpuring_verbs_credit(struct gpuring_net_link *link, enum gpuring_protocol protocol,
                          uint64_t head);
-/* Report to the peer that this end of the link gives up. */
+/* Report to the peer that this end of the link gives up, now or when there is room. */
 void gpuring_verbs_abort(struct gpuring_net_link *link, int status);
+/* Post the report if it is due. Returns false if there is no room. */
+bool gpuring_verbs_say_abort(struct gpuring_net_link *link);
 /* Probe idle rails. slept: the net was not polled for a while, so silence proves nothing. */
 void gpuring_verbs_probe_idle(struct gpuring_net *net, uint64_t now, bool slept);
+/* Probe the idle rails of one endpoint. */
+void gpuring_verbs_probe_endpoint(struct gpuring_verbs_endpoint *ep, uint64_t now, bool slept);
 /* Send an empty message with a completion. */
 void gpuring_verbs_probe(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail);
 /* Repeat a slot, or post a credit or a control message. Returns as the net's post. */
@@ -489,6 +525,11 @@ bool gpuring_verbs_flush_last(struct gpuring_verbs_endpoint *ep, struct gpuring_
  * arrived. */
 void gpuring_verbs_flush_failed(struct gpuring_verbs_endpoint *ep,
                                 const struct gpuring_verbs_rail *rail);
+/* Return true if arrivals of the link have not been flushed, so that they may still be on their way
+ * to its memory. */
+bool gpuring_verbs_flush_pending(const struct gpuring_net_link *link);
+/* Return true if a flush reads memory of the link. */
+bool gpuring_verbs_flush_reads(const struct gpuring_net_link *link);
 /* Forget the arrivals of a link that is closed. */
 void gpuring_verbs_flush_forget(struct gpuring_net_link *link);
 
@@ -497,6 +538,8 @@ void gpuring_verbs_flush_forget(struct gpuring_net_link *link);
 struct gpuring_verbs_rail *gpuring_verbs_first_up(struct gpuring_verbs_endpoint *ep);
 /* Return true if a link is connected and the peer has not closed it. */
 bool gpuring_verbs_in_use(const struct gpuring_verbs_endpoint *ep);
+/* Find out whether the peer has closed the link, after a BYE has arrived or a rail has failed. */
+void gpuring_verbs_link_heard_bye(struct gpuring_net_link *link);
 /* Mark a rail as failed for the given reason. The endpoint continues on another rail, or fails. */
 void gpuring_verbs_rail_fail(struct gpuring_verbs_endpoint *ep, struct gpuring_verbs_rail *rail,
                              const char *what, const char *remedy);
@@ -523,6 +566,8 @@ void gpuring_verbs_peer_lost(struct gpuring_verbs_endpoint *ep, struct gpuring_v
 /* The net's link_ready. Lanes that did not connect now count as failed, because the peer is ready
  * to receive the report. */
 void gpuring_verbs_ready(struct gpuring_net_link *link);
+/* Take the sends of a link that is closed out of the logs. They may still be in flight. */
+void gpuring_verbs_forget_sends(struct gpuring_net_link *link);
 /* Advance the recovery of all endpoints that are recovering. */
 void gpuring_verbs_recover(struct gpuring_net *net);
 

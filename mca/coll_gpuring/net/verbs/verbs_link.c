@@ -7,12 +7,14 @@
 #include <string.h>
 
 #include "mca/coll_gpuring/net/verbs/verbs_internal.h"
+#include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
 #define MOST_LINKS (1u << VERBS_IMM_LINK_BITS)
 
-/* Give the link a number, and add it to its endpoint. Gate. */
+/* Give the link a number, and add it to its endpoint. If there is none left, retire the endpoint
+ * and return GPURING_ERR_STALE, so that all ranks connect with new ones. Gate. */
 static int take_number(struct gpuring_net_link *link)
 {
     struct gpuring_verbs_endpoint *ep = link->endpoint;
@@ -23,9 +25,8 @@ static int take_number(struct gpuring_net_link *link)
         number++;
     }
     if (number == MOST_LINKS) {
-        gpuring_error("%s has %u verbs connections with one process, which is the limit",
-                      ep->net->base.host, MOST_LINKS);
-        return GPURING_ERR_UNSUPPORTED;
+        ep->retired = true;
+        return GPURING_ERR_STALE;
     }
     if (number == count) {
         count = count > 0 ? 2 * count : 2;
@@ -54,10 +55,11 @@ static void link_release(struct gpuring_net_link *link)
     if (ep != NULL && link->number < ep->nlinks && ep->links[link->number] == link) {
         ep->links[link->number] = NULL;
         gpuring_verbs_flush_forget(link);
+        gpuring_verbs_forget_sends(link);
     }
     gpuring_gate_leave(net->base.gate);
     if (ep != NULL) {
-        gpuring_verbs_endpoint_release(ep);
+        gpuring_verbs_endpoint_put(ep);
     }
     for (unsigned r = 0; r < GPURING_VERBS_MAX_RAILS; r++) {
         if (link->mr[r] != NULL) {
@@ -97,6 +99,8 @@ static void fill_handle(struct gpuring_net_link *link)
     for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
         handle->slots[p] = (uint64_t) (uintptr_t) link->base.count[p].memory.slots;
     }
+    handle->endpoint = ep->id;
+    handle->peer_endpoint = ep->peer_id;
     handle->number = link->number;
     for (unsigned r = 0; r < ep->nrails; r++) {
         handle->rail[r] = ep->mine[r];
@@ -118,10 +122,10 @@ static void choose_blocks(struct gpuring_net_link *link)
 }
 
 static int link_build(struct gpuring_net_link *link, int device,
-                      const struct gpuring_net_memory *memory)
+                      const struct gpuring_net_peer *peer, const struct gpuring_net_memory *memory)
 {
     struct gpuring_net *net = gpuring_verbs_net(link);
-    int status = gpuring_verbs_endpoint_create(net, device, memory, &link->endpoint);
+    int status = gpuring_verbs_endpoint_get(net, device, peer, &link->endpoint);
 
     if (status == GPURING_OK) {
         gpuring_gate_enter(net->base.gate);
@@ -139,6 +143,7 @@ static int link_build(struct gpuring_net_link *link, int device,
 }
 
 int gpuring_verbs_link_create(struct gpuring_net *net, int device,
+                              const struct gpuring_net_peer *peer,
                               enum gpuring_net_direction direction,
                               const struct gpuring_net_memory *memory,
                               struct gpuring_net_link **result)
@@ -170,7 +175,7 @@ int gpuring_verbs_link_create(struct gpuring_net *net, int device,
         free(link);
         goto out;
     }
-    status = link_build(link, device, memory);
+    status = link_build(link, device, peer, memory);
     if (status != GPURING_OK) {
         link_release(link);
         goto out;
@@ -214,6 +219,25 @@ static bool find_keys(struct gpuring_net_link *link, const struct gpuring_verbs_
     return true;
 }
 
+/* Let messages refer to a link, unless a rail of its endpoint has failed in the meantime. The peer
+ * has given its number to the link, so it has closed earlier links with this number. Gate. */
+static int begin_use(struct gpuring_net_link *link)
+{
+    struct gpuring_verbs_endpoint *ep = link->endpoint;
+    struct gpuring_net_link *other;
+
+    if (!gpuring_verbs_endpoint_whole(ep)) {
+        return GPURING_ERR_STALE;
+    }
+    VERBS_EACH_LINK(ep, other)
+    {
+        other->peer_knows =
+            other->peer_knows || (other->connected && other->peer_number == link->peer_number);
+    }
+    link->connected = true;
+    return GPURING_OK;
+}
+
 int gpuring_verbs_link_connect(struct gpuring_net_link *link, const void *process_handle,
                                size_t process_bytes, const void *handle, size_t bytes,
                                const char *peer_name)
@@ -221,7 +245,7 @@ int gpuring_verbs_link_connect(struct gpuring_net_link *link, const void *proces
     struct gpuring_net *net = gpuring_verbs_net(link);
     struct gpuring_verbs_endpoint *ep = link->endpoint;
     struct gpuring_verbs_handle peer;
-    int status = GPURING_OK;
+    int status;
 
     (void) process_handle;
     (void) process_bytes;
@@ -237,16 +261,16 @@ int gpuring_verbs_link_connect(struct gpuring_net_link *link, const void *proces
     link->peer_number = VERBS_LOW(peer.number, VERBS_IMM_LINK_BITS);
     memcpy(link->peer_slots, peer.slots, sizeof link->peer_slots);
     pthread_mutex_lock(&net->making);
-    if (!ep->connected) {
-        status = gpuring_verbs_endpoint_connect(ep, &peer, peer_name);
-    }
+    status = gpuring_verbs_endpoint_connect(ep, &peer, peer_name);
     pthread_mutex_unlock(&net->making);
     if (status == GPURING_OK && !find_keys(link, &peer)) {
         gpuring_error("%s sent the handle of another verbs connection", peer_name);
         status = GPURING_ERR_PEER;
     }
     gpuring_gate_enter(net->base.gate);
-    link->connected = true;
+    if (status == GPURING_OK) {
+        status = begin_use(link);
+    }
     gpuring_gate_leave(net->base.gate);
     return status;
 }
@@ -256,6 +280,7 @@ static void choose_bye(struct gpuring_net_link *link)
 {
     struct gpuring_verbs_endpoint *ep = link->endpoint;
 
+    link->left = true;
     for (unsigned r = 0; r < ep->nrails; r++) {
         if (ep->rail[r].state == GPURING_VERBS_UP && (link->used >> r & 1) != 0) {
             link->bye |= 1u << r;
@@ -299,8 +324,36 @@ static void forget_bye(struct gpuring_net_link *link)
     }
 }
 
-/* Send BYE when all slots of the link have completed. A peer that has closed its end only needs it
- * to free its memory, so do not wait until it is received. */
+/* Return true if the peer receives nothing more on rails that have failed. */
+static bool all_settled(const struct gpuring_verbs_endpoint *ep)
+{
+    for (unsigned r = 0; r < ep->nrails; r++) {
+        if (gpuring_verbs_has_failed(&ep->rail[r]) && !ep->rail[r].peer_reported) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Post BYE if all slots of the link have completed. Returns true if the peer has received it. */
+static bool leave_link(struct gpuring_net_link *link)
+{
+    const struct gpuring_verbs_endpoint *ep = link->endpoint;
+
+    forget_bye(link);
+    if (link->peer_knows) {
+        return true;
+    }
+    if (link->bye == 0 && link->in_flight == 0 && all_settled(ep) &&
+        gpuring_verbs_say_abort(link) && !ep->failed) {
+        choose_bye(link);
+    }
+    link->peer_knows = link->bye != 0 && say_bye(link);
+    return link->peer_knows;
+}
+
+/* A peer that has closed its end only needs BYE to free its memory, so do not wait until it is
+ * received. */
 int gpuring_verbs_link_leave(struct gpuring_net_link *link)
 {
     struct gpuring_verbs_endpoint *ep = link->endpoint;
@@ -308,25 +361,46 @@ int gpuring_verbs_link_leave(struct gpuring_net_link *link)
     if (!link->ready || ep->failed || gpuring_verbs_first_up(ep) == NULL) {
         return GPURING_OK;
     }
-    forget_bye(link);
-    if (link->bye == 0 && link->in_flight == 0) {
-        choose_bye(link);
-    }
-    return link->bye != 0 && (say_bye(link) || link->peer_closed) ? GPURING_OK : GPURING_AGAIN;
+    return leave_link(link) || link->peer_closed ? GPURING_OK : GPURING_AGAIN;
 }
 
-void gpuring_verbs_link_heard_bye(struct gpuring_net_link *link)
+/* Return true if the peer or a flush may still access the link's memory, or if the peer does not
+ * know yet that this end has closed the link. Gate. */
+static bool is_held(struct gpuring_net_link *link)
 {
-    const struct gpuring_verbs_endpoint *ep = link->endpoint;
-    bool all = link->peer_bye != 0;
+    if (link->ready && !link->closing) {
+        bool known = leave_link(link);
 
-    for (unsigned r = 0; r < ep->nrails; r++) {
-        if ((link->peer_bye >> r & 1) != 0 && (link->peer_bye_seen >> r & 1) == 0) {
-            all = all && (ep->rail[r].state == GPURING_VERBS_DOWN ||
-                          ep->rail[r].state == GPURING_VERBS_UNUSED);
-        }
+        link->closing = known && link->in_flight == 0 && link->peer_closed &&
+                        !gpuring_verbs_flush_pending(link);
     }
-    link->peer_closed = link->peer_closed || all;
+    link->closing = link->closing || !link->ready;
+    return !link->closing || gpuring_verbs_flush_reads(link);
+}
+
+bool gpuring_verbs_link_holds(struct gpuring_net_link *link)
+{
+    struct gpuring_net *net = gpuring_verbs_net(link);
+    struct gpuring_verbs_endpoint *ep = link->endpoint;
+    bool failed, held;
+
+    gpuring_gate_enter(net->base.gate);
+    /* The proxy sleeps while no operation runs, so nothing else may poll the net or probe the peer.
+     */
+    (void) gpuring_verbs_completions(net);
+    gpuring_verbs_recover(net);
+    failed = ep->failed;
+    held = !failed && is_held(link);
+    if (held) {
+        gpuring_verbs_probe_endpoint(ep, gpuring_now_ns(), false);
+    }
+    gpuring_gate_leave(net->base.gate);
+    if (failed) {
+        pthread_mutex_lock(&net->making);
+        held = !gpuring_verbs_endpoint_stop(ep);
+        pthread_mutex_unlock(&net->making);
+    }
+    return held;
 }
 
 bool gpuring_verbs_link_whole(struct gpuring_net_link *link)
