@@ -128,14 +128,17 @@ test_unit_libunit_la_SOURCES = \
 if GPURING_HAVE_VERBS
 unit_tests += \
     test/unit/test_net_verbs \
+    test/unit/test_net_verbs_bye \
     test/unit/test_net_verbs_failover \
     test/unit/test_net_verbs_gdr \
     test/unit/test_net_verbs_polls \
-    test/unit/test_net_verbs_ports
+    test/unit/test_net_verbs_ports \
+    test/unit/test_net_verbs_share
 thread_tests += \
     test/unit/test_net_verbs \
     test/unit/test_net_verbs_failover \
-    test/unit/test_net_verbs_gdr
+    test/unit/test_net_verbs_gdr \
+    test/unit/test_net_verbs_share
 test_unit_libunit_la_SOURCES += \
     test/unit/fake_verbs.c \
     test/unit/fake_verbs.h \
