@@ -176,7 +176,7 @@ static long launches(void)
  */
 static void late(void)
 {
-    enum { BYTES = 300000, ROUNDS = 10 };
+    enum { BYTES = 300000, ROUNDS = 7, KERNEL_MS = 400 };
     long long before = by_kernels();
     long launched;
     void *context;
@@ -193,7 +193,7 @@ static void late(void)
         fill(gpu, harness_rank, -round);
         MPI_Barrier(MPI_COMM_WORLD);
         if (sends) {
-            kernel(0, gpu, gpu_too, BYTES, 100);
+            kernel(0, gpu, gpu_too, BYTES, KERNEL_MS);
             MPI_Send(gpu, BYTES, MPI_BYTE, other, 1, MPI_COMM_WORLD);
         } else {
             MPI_Recv(gpu, BYTES, MPI_BYTE, other, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);

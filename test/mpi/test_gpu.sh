@@ -193,8 +193,10 @@ unset OMPI_MCA_coll_gpuring_linger
 use_gpus 1
 export OMPI_MCA_coll_gpuring_linger=400
 for ranks in 2 3; do
-    mpi 120 $ranks linger 1000 some
-    adopt "$ranks ranks, kernels that linger"
+    mpi 120 $ranks linger 1000 any
+    adopt "$ranks ranks, kernels that linger for 400 us"
+    GPURING_STANDIN_LINGER=250 mpi 120 $ranks linger 100 some
+    adopt "$ranks ranks, kernels that linger for 100 ms"
 done
 mpi 120 4 n2 linger 100 none
 adopt "kernels do not linger between nodes"

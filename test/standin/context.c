@@ -137,6 +137,11 @@ int standin_turn_us(void)
     return setting("GPURING_STANDIN_TURN_US", 0);
 }
 
+int standin_linger(void)
+{
+    return setting("GPURING_STANDIN_LINGER", 1);
+}
+
 static bool exists(const struct CUctx_st *context)
 {
     bool active;

@@ -17,6 +17,8 @@
  *                                 GPURING_STANDIN_EXCLUSIVE)
  *   GPURING_STANDIN_TURN_US=US    delay each copy of one row and less than 32 KiB to a GPU by US
  *                                 microseconds, like a GPU that is shared without MPS
+ *   GPURING_STANDIN_LINGER=N      kernels linger N times as long as requested (default 1), because
+ *                                 the threads of a busy machine often wait for longer
  *   CUDA_VISIBLE_DEVICES=LIST     numbers, or the names that nvidia-smi prints: GPU-... or MIG-...
  *   GPURING_STANDIN_FAULTS=LIST   faults, separated by commas:
  *       SYMBOL=N[:CODE[:sticky]]
@@ -249,6 +251,7 @@ enum {
 };
 int standin_gdr(void);
 int standin_turn_us(void);
+int standin_linger(void);
 int standin_gpus(void);         /* number of GPUs that this process sees */
 int standin_number(int device); /* index of the device among all GPUs, equal in all processes */
 bool standin_reach(int gpu,

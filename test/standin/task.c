@@ -198,7 +198,7 @@ static bool take_command(struct gpuring_work *work, bool *leaves)
  * then makes no further access. */
 static bool lingers(struct gpuring_work *work)
 {
-    uint64_t end = now_ns() + work->linger;
+    uint64_t end = now_ns() + work->linger * (uint64_t) standin_linger();
     bool leaves;
 
     do {
