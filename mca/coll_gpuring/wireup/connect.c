@@ -2,6 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "mca/coll_gpuring/compat.h"
 #include "mca/coll_gpuring/net/cores.h"
@@ -355,6 +356,10 @@ int gpuring_wireup_transport(mca_coll_gpuring_module_t *module, struct gpuring_w
             return status;
         }
         status = find_devices(wireup, &config, &devices);
+        if (wireup->devices.blocks != NULL) { /* the cores of the ranks may be others by now */
+            memcpy(&devices.own, gpuring_gathered_block(&wireup->devices, module->rank),
+                   sizeof devices.own);
+        }
         config.net_device = device_of_channel;
         config.net_device_context = &devices;
         config.try_seconds = try_seconds(&wireup->net);
