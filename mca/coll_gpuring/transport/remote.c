@@ -410,7 +410,7 @@ static bool links_hold(const struct gpuring_transport *transport)
     const struct gpuring_net_ops *ops = transport->config.net_ops;
     bool hold = false;
 
-    if (transport->nremote == 0 || ops->link_holds == NULL) {
+    if (transport->nremote == 0 || ops == NULL || ops->link_holds == NULL) {
         return false;
     }
     for (uint32_t i = 0; i < transport->nconns; i++) {
