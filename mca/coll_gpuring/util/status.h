@@ -26,7 +26,7 @@
     X(COUNTS, 15, "the ranks gave different counts to one call")                              \
     X(CALLS, 16, "the ranks made different calls")                                            \
     X(CONTEXT, 17, "the CUDA context of GPU buffers was destroyed")                           \
-    X(STALE, 18, "connections do not belong together") /* the ranks connect once more */
+    X(STALE, 18, "verbs queue pairs failed during connecting") /* the ranks connect once more */
 
 enum gpuring_status {
     GPURING_AGAIN = 1, /* not an error: nothing more can be done now, call again */
