@@ -127,7 +127,7 @@ static int component_open(void)
     return OMPI_SUCCESS;
 }
 
-#define UNMAP_MS 2000 /* peers reach this point at about the same time */
+#define PEERS_MS 2000 /* peers reach this point at about the same time */
 
 /* Open MPI has already destroyed the modules of communicators that the program has leaked, unless a
  * request still holds one of them. */
@@ -144,10 +144,10 @@ static int component_close(void)
     } else {
         gpuring_stage_buffers_close();
         if (gpuring_network_stop()) {
-            gpuring_transport_unlink();
+            gpuring_transport_unlink(PEERS_MS);
             gpuring_network_close();
         }
-        gpuring_transport_finish(UNMAP_MS);
+        gpuring_transport_finish(PEERS_MS);
         gpuring_process_close();
         gpuring_local_topology_close();
     }

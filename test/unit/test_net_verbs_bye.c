@@ -13,7 +13,7 @@
 #include "mca/coll_gpuring/util/status.h"
 #include "test/unit/verbs_world.h"
 
-#define ENDS 4
+#define ENDS 8
 
 /* Two processes with the ends of links. Process 0 sends. */
 struct pair {
@@ -24,13 +24,14 @@ struct pair {
 
 static struct gpuring_gate gates[2] = {GPURING_GATE_INIT, GPURING_GATE_INIT};
 
-static void pair_open(struct pair *pair, int spares, int entries)
+static void pair_open_on(struct pair *pair, const struct fake_device *devices, int spares,
+                         int entries)
 {
     struct gpuring_net_config config = world_defaults;
 
     memset(pair, 0, sizeof *pair);
     lane_process = 1;
-    fake_verbs_reset(world_paths[0], 1 + spares, &world_no_faults);
+    fake_verbs_reset(devices, 1 + spares, &world_no_faults);
     fake_verbs_queues(entries);
     fake_verbs_retry();
     config.verbs_qps = 1;
@@ -41,13 +42,24 @@ static void pair_open(struct pair *pair, int spares, int entries)
     }
 }
 
-static void make(struct pair *pair, int process, int n)
+static void pair_open(struct pair *pair, int spares, int entries)
+{
+    pair_open_on(pair, world_paths[0], spares, entries);
+}
+
+static void make_on(struct pair *pair, int process, int n, int device)
 {
     assert_int_equal(lane_end_create(&pair->end[process][n], &gpuring_net_verbs, pair->net[process],
-                                     0, NULL, process == 0 ? GPURING_NET_SEND : GPURING_NET_RECV,
+                                     device, NULL,
+                                     process == 0 ? GPURING_NET_SEND : GPURING_NET_RECV,
                                      WORLD_NSLOTS, WORLD_SLOT_BYTES),
                      GPURING_OK);
     pair->open[process][n] = true;
+}
+
+static void make(struct pair *pair, int process, int n)
+{
+    make_on(pair, process, n, 0);
 }
 
 /* Connect one end with the handle of the other one. */
@@ -238,7 +250,7 @@ static void test_last_message(void **state)
     pair_open(&pair, 0, 0);
     link_up(&pair, 0);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(leave(&pair, i, 0), GPURING_AGAIN);
+        assert_int_equal(leave(&pair, i, 0), GPURING_OK);
     }
     before = fake_verbs_sends(&reported, &inlined);
     assert_int_equal(post(&pair, 0, 0), GPURING_AGAIN);
@@ -251,6 +263,92 @@ static void test_last_message(void **state)
     assert_int_equal(after, before);
     poll_both(&pair);
     assert_int_equal(pair.end[0][0].link->base.status, GPURING_OK);
+    pair_close(&pair);
+}
+
+/* A process leaves more links than its queue has room for messages, while the peer does not poll.
+ * It does not wait, and all ends become free when the peer polls again. */
+static void test_leave_without_peer(void **state)
+{
+    struct pair pair;
+
+    pair_open(&pair, 0, 4);
+    for (int n = 0; n < ENDS; n++) {
+        link_up(&pair, n);
+    }
+    for (int n = 0; n < ENDS; n++) {
+        assert_int_equal(leave(&pair, 0, n), GPURING_OK);
+        assert_true(holds(&pair, 0, n));
+    }
+    for (int i = 0; i < 20; i++) {
+        for (int n = 0; n < ENDS; n++) {
+            (void) holds(&pair, i % 2, n);
+        }
+        poll_both(&pair);
+    }
+    for (int n = 0; n < ENDS; n++) {
+        assert_false(holds(&pair, 0, n));
+        assert_false(holds(&pair, 1, n));
+    }
+    pair_close(&pair);
+}
+
+/* The ends of an endpoint connect with handles of different links, the second of which was made
+ * when one end was connected. Rails of equal number must nevertheless belong together. */
+static void test_order_of_rails(void **state)
+{
+    struct fake_device devices[] = {world_infiniband, world_infiniband, world_infiniband};
+    static const char *const names[] = {"ib0", "ib1", "ib2"};
+    const struct gpuring_verbs_endpoint *ep[2];
+    struct pair pair;
+
+    for (int i = 0; i < 3; i++) { /* two on one network */
+        devices[i].name = names[i];
+        devices[i].ports = 1;
+        devices[i].gid[0][7] = (uint8_t) (1 + (i + 1) / 2);
+        devices[i].gid[0][15] = (uint8_t) (1 + i);
+    }
+    pair_open_on(&pair, devices, 2, 0);
+    for (int n = 0; n < 2; n++) {
+        for (int i = 0; i < 2; i++) {
+            make_on(&pair, i, n, 1 - i);
+        }
+        assert_int_equal(join(&pair, n, n), GPURING_OK);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(join(&pair, 1 - i, i), GPURING_OK);
+        ep[i] = pair.end[i][0].link->endpoint;
+        assert_ptr_equal(ep[i], pair.end[i][1].link->endpoint);
+    }
+    for (unsigned r = 0; r < ep[0]->nrails; r++) {
+        assert_int_equal(ep[0]->mine[r].qpn, ep[1]->peer[r].qpn);
+        assert_int_equal(ep[1]->mine[r].qpn, ep[0]->peer[r].qpn);
+    }
+    pair_close(&pair);
+}
+
+/* A chunk arrives before this end has learned that the peer is ready, and this end is closed
+ * without ever learning it. The peer gets a BYE, so that its memory becomes free. */
+static void test_never_ready(void **state)
+{
+    struct pair pair;
+
+    pair_open(&pair, 0, 0);
+    for (int i = 0; i < 2; i++) {
+        make(&pair, i, 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(join(&pair, i, 0), GPURING_OK);
+    }
+    gpuring_net_verbs.link_ready(pair.end[0][0].link);
+    assert_int_equal(post(&pair, 0, 0), GPURING_OK);
+    poll_both(&pair);
+    assert_true(holds(&pair, 1, 0));
+    assert_true(holds(&pair, 0, 0));
+    poll_both(&pair);
+    for (int i = 0; i < 2; i++) {
+        assert_false(holds(&pair, i, 0));
+    }
     pair_close(&pair);
 }
 
@@ -390,6 +488,9 @@ int main(void)
         cmocka_unit_test_setup(test_both_know, clear_log),
         cmocka_unit_test_setup(test_repeated_bye, clear_log),
         cmocka_unit_test_setup(test_last_message, clear_log),
+        cmocka_unit_test_setup(test_leave_without_peer, clear_log),
+        cmocka_unit_test_setup(test_order_of_rails, clear_log),
+        cmocka_unit_test_setup(test_never_ready, clear_log),
         cmocka_unit_test_setup(test_abort_waits, clear_log),
         cmocka_unit_test_setup(test_peer_dies, clear_log),
         cmocka_unit_test_setup(test_full_endpoint, clear_log),

@@ -9,11 +9,14 @@
  */
 #include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "mca/coll_gpuring/transport/transport_internal.h"
 #include "mca/coll_gpuring/util/list.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
+
+#define NAP_NS 100000L
 
 struct gpuring_lingering {
     struct gpuring_list node;
@@ -125,10 +128,14 @@ bool gpuring_linger_look(void)
     return none;
 }
 
-void gpuring_transport_unlink(void)
+void gpuring_transport_unlink(unsigned int milliseconds)
 {
+    long naps = (long) milliseconds * (1000000L / NAP_NS);
     struct gpuring_lingering *lingering;
 
+    while (!gpuring_linger_look() && naps-- > 0) {
+        (void) nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+    }
     GPURING_LIST_EACH(lingering, &all, struct gpuring_lingering, node)
     {
         close_links(lingering);

@@ -167,9 +167,10 @@ int gpuring_transport_add(struct gpuring_transport *transport, const struct gpur
                           int base, int *plan);
 void gpuring_transport_remove(struct gpuring_transport *transport, int plan);
 
-/* Close the links that were kept because the net might have accessed their memory. Call after the
- * proxy was destroyed, before the nets are closed. gpuring_transport_finish frees the memory. */
-void gpuring_transport_unlink(void);
+/* Close the links that were kept because the net might have accessed their memory. Wait for their
+ * peers for a time, so that the good-byes of both ends are received. Call after the proxy was
+ * destroyed, before the nets are closed. gpuring_transport_finish frees the memory. */
+void gpuring_transport_unlink(unsigned int milliseconds);
 
 /* Describe the other end for messages: "rank 3 (host b, pid 17) by shared memory". */
 void gpuring_transport_peer_text(const struct gpuring_transport *transport, int plan, uint32_t lane,

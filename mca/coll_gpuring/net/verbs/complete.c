@@ -152,6 +152,9 @@ static void message_arrived(struct gpuring_verbs_endpoint *ep, struct gpuring_ve
     if (imm >> 30 == VERBS_IMM_CONTROL) {
         control_arrived(ep, rail, link, imm);
     } else if (link != NULL) {
+        if (!link->ready) { /* link_ready was not called yet */
+            gpuring_verbs_peer_is_ready(link);
+        }
         link_message(link, rail, wc, imm);
     } else {
         gpuring_verbs_endpoint_fail(ep, rail, GPURING_ERR_DATA, "a message for no link arrived",

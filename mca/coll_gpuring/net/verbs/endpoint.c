@@ -148,7 +148,8 @@ static int create_rails(struct gpuring_verbs_endpoint *ep)
 
         status = create_rail(ep, rail, &net->ports[port]);
         if (status == GPURING_OK) {
-            ep->mine[ep->nrails - 1] = gpuring_verbs_rail_address(rail);
+            rail->place = ep->nrails - 1;
+            ep->mine[rail->place] = gpuring_verbs_rail_address(rail);
         }
     }
     return status;
@@ -310,8 +311,9 @@ static void swap_rails(struct gpuring_verbs_endpoint *ep, unsigned a, unsigned b
 
 /*
  * Match the rails of both ends: exchange their places so that rails of equal number have the best
- * path. Both ends compute the same from both handles. Further lanes, which share the port of lane
- * 0, keep their places. Returns the kind of path that all rails must have.
+ * path. Both ends compute the same from the lists of both handles, which never change. Further
+ * lanes, which share the port of lane 0, keep their places. Returns the kind of path that all rails
+ * must have.
  */
 static enum path match_rails(struct gpuring_verbs_endpoint *ep)
 {

@@ -17,7 +17,7 @@
 
 static void fail_refused(struct gpuring_verbs_endpoint *ep)
 {
-    for (unsigned r = 0; r < ep->nlanes; r++) {
+    for (unsigned r = 0; r < ep->nlanes && !ep->failed; r++) {
         struct gpuring_verbs_rail *rail = &ep->rail[r];
 
         if (rail->refused != 0) {
@@ -30,18 +30,23 @@ static void fail_refused(struct gpuring_verbs_endpoint *ep)
     }
 }
 
-void gpuring_verbs_ready(struct gpuring_net_link *link)
+void gpuring_verbs_peer_is_ready(struct gpuring_net_link *link)
 {
     struct gpuring_verbs_endpoint *ep = link->endpoint;
     uint64_t now = gpuring_now_ns();
 
-    gpuring_gate_enter(link->base.net->gate);
     link->ready = true;
     for (unsigned r = 0; r < ep->nrails && !ep->ready; r++) {
         ep->rail[r].active_ns = now;
     }
     ep->ready = true;
     fail_refused(ep);
+}
+
+void gpuring_verbs_ready(struct gpuring_net_link *link)
+{
+    gpuring_gate_enter(link->base.net->gate);
+    gpuring_verbs_peer_is_ready(link);
     gpuring_gate_leave(link->base.net->gate);
 }
 

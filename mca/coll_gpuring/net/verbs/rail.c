@@ -311,5 +311,5 @@ void gpuring_verbs_rail_release(struct gpuring_verbs_endpoint *ep, struct gpurin
     }
     free(rail->sent);
     free(rail->landed);
-    *rail = (struct gpuring_verbs_rail){.port = rail->port};
+    *rail = (struct gpuring_verbs_rail){.place = rail->place, .port = rail->port};
 }

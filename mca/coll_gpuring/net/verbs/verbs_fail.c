@@ -19,9 +19,7 @@
  * user. Errors of the peer or of memory would occur on any path. For statuses that are not in the
  * table, because they belong to unused operations or are unknown, another path is tried.
  */
-#define PEER_GONE                                                                   \
-    "the peer's memory or queue pair is gone: its process has failed or freed the " \
-    "communicator; see its output"
+#define PEER_GONE "the peer's memory or queue pair is gone: its process has failed; see its output"
 #define OUR_MEMORY \
     "memory of this process was unmapped under a transfer, or this is a bug: please report it"
 #define BAD_DEVICE \
@@ -207,6 +205,20 @@ static unsigned others_on(const struct gpuring_net *net, const struct gpuring_ve
     return count > 0 ? count - 1 : 0;
 }
 
+/* Return the name of the peer in a communicator that uses the endpoint now, if there is one. */
+static const char *peer_of(const struct gpuring_verbs_endpoint *ep)
+{
+    const struct gpuring_net_link *link;
+
+    VERBS_EACH_LINK(ep, link)
+    {
+        if (link->connected && !link->peer_closed) {
+            return link->base.peer_name;
+        }
+    }
+    return ep->peer_name;
+}
+
 /* Log that an endpoint continues on another port. When a port fails, all of its endpoints fail over
  * within a short time, and only the first one is a warning. */
 static void log_failover(const struct gpuring_verbs_endpoint *ep,
@@ -229,7 +241,7 @@ static void log_failover(const struct gpuring_verbs_endpoint *ep,
     gpuring_log(first ? GPURING_LOG_WARN : GPURING_LOG_DEBUG,
                 "[verbs-failover] verbs connection from %s to %s: device %s port %d failed: %s; "
                 "%s; it continues on device %s port %d%s",
-                ep->net->base.host, ep->peer_name, port->adapter->name, port->number, what, remedy,
+                ep->net->base.host, peer_of(ep), port->adapter->name, port->number, what, remedy,
                 other->port->adapter->name, other->port->number, further);
     *last = rail->failed_ns;
 }

@@ -242,6 +242,7 @@ enum gpuring_verbs_rail_state {
 
 struct gpuring_verbs_rail {
     enum gpuring_verbs_rail_state state;
+    unsigned place; /* among the rails when they were created */
     struct gpuring_verbs_port *port;
     struct gpuring_verbs_cq *cq;
     struct ibv_qp *qp;
@@ -566,6 +567,8 @@ void gpuring_verbs_peer_lost(struct gpuring_verbs_endpoint *ep, struct gpuring_v
 /* The net's link_ready. Lanes that did not connect now count as failed, because the peer is ready
  * to receive the report. */
 void gpuring_verbs_ready(struct gpuring_net_link *link);
+/* The same when a slot or a credit of the link has arrived. Gate. */
+void gpuring_verbs_peer_is_ready(struct gpuring_net_link *link);
 /* Take the sends of a link that is closed out of the logs. They may still be in flight. */
 void gpuring_verbs_forget_sends(struct gpuring_net_link *link);
 /* Advance the recovery of all endpoints that are recovering. */

@@ -91,6 +91,8 @@ static int reach_memory(struct gpuring_net_link *link, const struct gpuring_net_
 }
 
 /* Fill in the handle of this end. */
+/* Rails are listed in the order of their creation. The peer may not be connected yet although this
+ * end is, and it must match the same lists as this end has (match_rails). */
 static void fill_handle(struct gpuring_net_link *link)
 {
     const struct gpuring_verbs_endpoint *ep = link->endpoint;
@@ -103,8 +105,10 @@ static void fill_handle(struct gpuring_net_link *link)
     handle->peer_endpoint = ep->peer_id;
     handle->number = link->number;
     for (unsigned r = 0; r < ep->nrails; r++) {
-        handle->rail[r] = ep->mine[r];
-        handle->rail[r].rkey = link->mr[r] != NULL ? link->mr[r]->mr->rkey : 0;
+        unsigned place = ep->rail[r].place;
+
+        handle->rail[place] = ep->mine[r];
+        handle->rail[place].rkey = link->mr[r] != NULL ? link->mr[r]->mr->rkey : 0;
     }
 }
 
@@ -352,8 +356,8 @@ static bool leave_link(struct gpuring_net_link *link)
     return link->peer_knows;
 }
 
-/* A peer that has closed its end only needs BYE to free its memory, so do not wait until it is
- * received. */
+/* Wait until BYE can be posted, but not until the peer has received it, because the peer may be
+ * outside MPI for long, without receives for any further message. link_holds does the rest. */
 int gpuring_verbs_link_leave(struct gpuring_net_link *link)
 {
     struct gpuring_verbs_endpoint *ep = link->endpoint;
@@ -361,7 +365,7 @@ int gpuring_verbs_link_leave(struct gpuring_net_link *link)
     if (!link->ready || ep->failed || gpuring_verbs_first_up(ep) == NULL) {
         return GPURING_OK;
     }
-    return leave_link(link) || link->peer_closed ? GPURING_OK : GPURING_AGAIN;
+    return leave_link(link) || link->left ? GPURING_OK : GPURING_AGAIN;
 }
 
 /* Return true if the peer or a flush may still access the link's memory, or if the peer does not
