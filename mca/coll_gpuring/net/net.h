@@ -166,9 +166,10 @@ struct gpuring_net_ops {
      */
     void (*link_ready)(struct gpuring_net_link *link);
     /*
-     * Notify the peer that this end will be closed in good order, and complete all posts. Nothing
-     * may be posted afterwards. Returns 0 when this is done or impossible. Returns GPURING_AGAIN if
-     * the caller must call again after the net was polled. Gate. NULL if there is nothing to do.
+     * Complete all posts, and notify the peer that this end will be closed in good order, without
+     * waiting until it has been notified. Nothing may be posted afterwards. Returns 0 when this is
+     * done or impossible. Returns GPURING_AGAIN if the caller must call again after the net was
+     * polled. Gate. NULL if there is nothing to do.
      */
     int (*link_leave)(struct gpuring_net_link *link);
     /* Withdraw posted receives for which nothing has arrived, because each of them holds the
