@@ -496,19 +496,17 @@ static void stage_next(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
     const struct gpuring_failure failure = gpuring_oob_failure(module->oob);
     int status = GPURING_OK;
 
-    if (failure.status != GPURING_OK && !may_clear(&failure) && !may_repeat(wireup, &failure) &&
-        !has_spare(wireup, &failure)) {
-        give_up(module, &failure);
-        return;
-    }
-    if (may_clear(&failure)) {
+    if (failure.status == GPURING_OK) {
+        status = gpuring_oob_troubled(module->oob) ? GPURING_OK : stage_end(module, wireup);
+    } else if (may_clear(&failure)) {
         status = clear(module, wireup, &failure);
     } else if (may_repeat(wireup, &failure)) {
         status = connect_again(module, wireup, &failure);
-    } else if (failure.status != GPURING_OK) {
+    } else if (has_spare(wireup, &failure)) {
         status = use_spare(module, wireup, &failure);
-    } else if (!gpuring_oob_troubled(module->oob)) {
-        status = stage_end(module, wireup);
+    } else {
+        give_up(module, &failure);
+        return;
     }
     if (status != GPURING_OK) {
         fail(module, status);
