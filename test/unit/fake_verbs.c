@@ -521,29 +521,19 @@ void fake_verbs_gpu_memory(int (*on_gpu)(const void *address),
     UNLOCK;
 }
 
-static unsigned locked(const unsigned *count)
-{
-    unsigned value;
-
-    LOCK;
-    value = *count;
-    UNLOCK;
-    return value;
-}
-
 unsigned fake_verbs_dmabufs(void)
 {
-    return locked(&fake.dmabufs);
+    return fake_count(&fake.dmabufs);
 }
 
 unsigned fake_verbs_relaxed(void)
 {
-    return locked(&fake.relaxed);
+    return fake_count(&fake.relaxed);
 }
 
 unsigned fake_verbs_reads(void)
 {
-    return locked(&fake.reads);
+    return fake_count(&fake.reads);
 }
 
 void fake_verbs_mute(int device)
@@ -573,10 +563,10 @@ void fake_verbs_event(int device, enum ibv_event_type type)
 
 unsigned fake_verbs_kills(void)
 {
-    return locked(&fake.kills);
+    return fake_count(&fake.kills);
 }
 
 unsigned fake_verbs_violations(void)
 {
-    return locked(&fake.violations);
+    return fake_count(&fake.violations);
 }

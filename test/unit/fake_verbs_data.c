@@ -513,19 +513,9 @@ unsigned fake_verbs_sends(unsigned *reported, unsigned *inlined)
     return sends;
 }
 
-static unsigned locked(const unsigned *count)
-{
-    unsigned value;
-
-    LOCK;
-    value = *count;
-    UNLOCK;
-    return value;
-}
-
 unsigned fake_verbs_queue_pairs(void)
 {
-    return locked(&fake.nqps);
+    return fake_count(&fake.nqps);
 }
 
 void fake_verbs_limit(unsigned queue_pairs)
@@ -551,5 +541,5 @@ void fake_verbs_retry(void)
 
 unsigned fake_verbs_not_ready(void)
 {
-    return locked(&fake.not_ready);
+    return fake_count(&fake.not_ready);
 }

@@ -100,6 +100,16 @@ static inline const struct fake_device *fake_device_of(const struct ibv_context 
     return &fake.device[context->device - fake.handle];
 }
 
+static inline unsigned fake_count(const unsigned *count)
+{
+    unsigned value;
+
+    LOCK;
+    value = *count;
+    UNLOCK;
+    return value;
+}
+
 /* fake_verbs_data.c: the data path, as in the table of a device */
 /* Both under the lock. fake_forget: the queue pair is destroyed. */
 void fake_enter_error(struct fake_qp *qp);
