@@ -16,8 +16,6 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define NAP_NS 100000L
-
 struct gpuring_lingering {
     struct gpuring_list node;
     const struct gpuring_net_ops *net_ops;
@@ -130,11 +128,11 @@ bool gpuring_linger_look(void)
 
 void gpuring_transport_unlink(unsigned int milliseconds)
 {
-    long naps = (long) milliseconds * (1000000L / NAP_NS);
+    long naps = (long) milliseconds * (1000000L / GPURING_NAP_NS);
     struct gpuring_lingering *lingering;
 
     while (!gpuring_linger_look() && naps-- > 0) {
-        (void) nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+        (void) nanosleep(&(struct timespec){.tv_nsec = GPURING_NAP_NS}, NULL);
     }
     GPURING_LIST_EACH(lingering, &all, struct gpuring_lingering, node)
     {

@@ -14,8 +14,6 @@
 #include "mca/coll_gpuring/transport/transport_internal.h"
 #include "mca/coll_gpuring/util/list.h"
 
-#define NAP_NS 100000L
-
 struct kept {
     struct gpuring_list node;
     const struct gpuring_device_ops *ops;
@@ -105,13 +103,13 @@ void gpuring_region_look(void)
 
 void gpuring_transport_finish(unsigned int milliseconds)
 {
-    long naps = (long) milliseconds * (1000000L / NAP_NS);
+    long naps = (long) milliseconds * (1000000L / GPURING_NAP_NS);
     struct kept *kept;
 
     gpuring_linger_finish();
     gpuring_region_look();
     for (; !gpuring_list_empty(&all) && naps > 0; naps--) {
-        (void) nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+        (void) nanosleep(&(struct timespec){.tv_nsec = GPURING_NAP_NS}, NULL);
         gpuring_region_look();
     }
     /* The importing process has died or hangs. The end of this process frees the memory. */

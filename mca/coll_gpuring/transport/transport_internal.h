@@ -253,6 +253,8 @@ void gpuring_region_give_back(struct gpuring_transport *transport);
 /* Free regions that are no longer mapped by any peer. */
 void gpuring_region_look(void);
 
+#define GPURING_NAP_NS 100000L /* between two checks of what peers still use, at the end of MPI */
+
 /* lingering.c: allocate what gpuring_linger_add needs. Returns 0 or GPURING_ERR_NOMEM. */
 int gpuring_linger_prepare(struct gpuring_transport *transport);
 /* Keep the links and the memory of a transport until the net no longer accesses it. */
