@@ -25,19 +25,18 @@ void gpuring_net_base_destroy(struct gpuring_net_base *net)
     free(net->links);
 }
 
-static int table_grow(struct gpuring_net_base *net)
+void *gpuring_net_grow(void *table, uint32_t *count, uint32_t first)
 {
-    uint32_t count = net->nlinks > 0 ? net->nlinks * 2 : 16;
-    struct gpuring_net_base_link **links = realloc(net->links, count * sizeof(*links));
+    uint32_t grown_count = *count > 0 ? *count * 2 : first;
+    void **grown = realloc(table, grown_count * sizeof(*grown));
 
-    if (links == NULL) {
+    if (grown == NULL) {
         gpuring_error("out of memory for network connections");
-        return GPURING_ERR_NOMEM;
+        return NULL;
     }
-    memset(links + net->nlinks, 0, (count - net->nlinks) * sizeof(*links));
-    net->links = links;
-    net->nlinks = count;
-    return GPURING_OK;
+    memset(grown + *count, 0, (grown_count - *count) * sizeof(*grown));
+    *count = grown_count;
+    return grown;
 }
 
 int gpuring_net_base_add(struct gpuring_net_base *net, struct gpuring_net_base_link *link,
@@ -45,16 +44,17 @@ int gpuring_net_base_add(struct gpuring_net_base *net, struct gpuring_net_base_l
                          const struct gpuring_net_memory *memory)
 {
     uint32_t i = 0;
-    int status;
 
     while (i < net->nlinks && net->links[i] != NULL) {
         i++;
     }
     if (i == net->nlinks) {
-        status = table_grow(net);
-        if (status != GPURING_OK) {
-            return status;
+        struct gpuring_net_base_link **links = gpuring_net_grow(net->links, &net->nlinks, 16);
+
+        if (links == NULL) {
+            return GPURING_ERR_NOMEM;
         }
+        net->links = links;
     }
     net->links[i] = link;
     link->id = ++net->created << 32 | i;

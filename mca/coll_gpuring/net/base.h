@@ -60,6 +60,11 @@ void gpuring_net_base_init(struct gpuring_net_base *net, const struct gpuring_ne
                            const struct gpuring_net_config *config);
 void gpuring_net_base_destroy(struct gpuring_net_base *net);
 
+/* Return a table of pointers with twice as many entries as before, or `first` if it had none. The
+ * new entries are NULL. *count: their number. If memory is out, report that and return NULL; the
+ * table then remains as it is. */
+void *gpuring_net_grow(void *table, uint32_t *count, uint32_t first);
+
 /* Give the link an id and an entry in the table. Returns 0 or GPURING_ERR_NOMEM. */
 int gpuring_net_base_add(struct gpuring_net_base *net, struct gpuring_net_base_link *link,
                          enum gpuring_net_direction direction,

@@ -28,23 +28,21 @@ static void choose_room(struct gpuring_verbs_endpoint *ep, const struct ibv_devi
 /* Give the endpoint an entry in the table. Gate. */
 static int table_add(struct gpuring_net *net, struct gpuring_verbs_endpoint *ep)
 {
-    uint32_t i = 0, count = net->nendpoints;
-    struct gpuring_verbs_endpoint **table = net->endpoint;
+    uint32_t i = 0;
 
-    while (i < count && table[i] != NULL) {
+    while (i < net->nendpoints && net->endpoint[i] != NULL) {
         i++;
     }
-    if (i == count) {
-        count = count > 0 ? 2 * count : 16;
-        table = realloc(table, count * sizeof(*table));
+    if (i == net->nendpoints) {
+        struct gpuring_verbs_endpoint **table =
+            gpuring_net_grow(net->endpoint, &net->nendpoints, 16);
+
         if (table == NULL) {
             return GPURING_ERR_NOMEM;
         }
-        memset(table + i, 0, (count - i) * sizeof(*table));
         net->endpoint = table;
-        net->nendpoints = count;
     }
-    table[i] = ep;
+    net->endpoint[i] = ep;
     ep->index = i;
     ep->id = ++net->created_endpoints;
     return GPURING_OK;
@@ -159,16 +157,17 @@ static int endpoint_create(struct gpuring_net *net, int device, const struct gpu
                            struct gpuring_verbs_endpoint **endpoint)
 {
     struct gpuring_verbs_endpoint *ep = calloc(1, sizeof *ep);
-    int status = ep != NULL ? GPURING_OK : GPURING_ERR_NOMEM;
+    int status;
 
-    if (status == GPURING_OK) {
-        *ep = (struct gpuring_verbs_endpoint){.net = net, .key = *peer, .device = device};
-        gpuring_gate_enter(net->base.gate);
-        status = table_add(net, ep);
-        gpuring_gate_leave(net->base.gate);
-    }
-    if (status != GPURING_OK) {
+    if (ep == NULL) {
         gpuring_error("out of memory for a verbs connection");
+        return GPURING_ERR_NOMEM;
+    }
+    *ep = (struct gpuring_verbs_endpoint){.net = net, .key = *peer, .device = device};
+    gpuring_gate_enter(net->base.gate);
+    status = table_add(net, ep);
+    gpuring_gate_leave(net->base.gate);
+    if (status != GPURING_OK) {
         free(ep);
         return status;
     }

@@ -290,7 +290,7 @@ struct gpuring_verbs_endpoint {
     unsigned turn;                    /* lane for the next slot */
     unsigned heard_on; /* number of the last rail on which a head or a control message arrived */
     struct gpuring_net_link **links; /* by number; NULL: free */
-    unsigned nlinks;
+    uint32_t nlinks;
     char peer_name[128];
     bool connected;  /* the gate guards the endpoint, no longer `making` */
     bool ready;      /* the peer is connected as well */

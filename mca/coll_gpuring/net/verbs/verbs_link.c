@@ -18,28 +18,24 @@
 static int take_number(struct gpuring_net_link *link)
 {
     struct gpuring_verbs_endpoint *ep = link->endpoint;
-    struct gpuring_net_link **links = ep->links;
-    unsigned number = 0, count = ep->nlinks;
+    unsigned number = 0;
 
-    while (number < count && links[number] != NULL) {
+    while (number < ep->nlinks && ep->links[number] != NULL) {
         number++;
     }
     if (number == MOST_LINKS) {
         ep->retired = true;
         return GPURING_ERR_STALE;
     }
-    if (number == count) {
-        count = count > 0 ? 2 * count : 2;
-        links = realloc(links, count * sizeof(*links));
+    if (number == ep->nlinks) {
+        struct gpuring_net_link **links = gpuring_net_grow(ep->links, &ep->nlinks, 2);
+
         if (links == NULL) {
-            gpuring_error("out of memory for a verbs connection");
             return GPURING_ERR_NOMEM;
         }
-        memset(links + number, 0, (count - number) * sizeof(*links));
         ep->links = links;
-        ep->nlinks = count;
     }
-    links[number] = link;
+    ep->links[number] = link;
     link->number = number;
     return GPURING_OK;
 }
