@@ -23,14 +23,12 @@ void gpuring_proxy_begin(struct gpuring_proxy_group *group, bool driven)
 
     /* Partner: gpuring_proxy_withdraw. */
     __atomic_fetch_add(&group->running, 1, __ATOMIC_SEQ_CST);
-    if (!driven) {
+    if (!driven && gpuring_proxy_has_thread(proxy)) {
         gpuring_gate_enter(proxy->config.gate);
         group->assisted++;
         gpuring_proxy_set_at_work(group, true);
         gpuring_gate_leave(proxy->config.gate);
-        if (gpuring_proxy_has_thread(proxy)) {
-            bell_call(proxy, false);
-        }
+        bell_call(proxy, false);
     }
 }
 
@@ -119,7 +117,7 @@ static void end_group(struct gpuring_proxy_group *group, unsigned ended)
         (outstanding && gpuring_proxy_group_pending(group, true)) || gpuring_proxy_nets_busy(proxy);
     gpuring_proxy_set_at_work(group, outstanding || group->assisted > 0);
     gpuring_gate_leave(proxy->config.gate);
-    if ((outstanding || unsent) && gpuring_proxy_has_thread(proxy)) {
+    if (outstanding || unsent) {
         bell_call(proxy, !unsent);
         gpuring_proxy_bell_end(proxy);
     }
@@ -146,15 +144,16 @@ void gpuring_proxy_reused(struct gpuring_proxy_group *group)
 
 void gpuring_proxy_end(struct gpuring_proxy_group *group, bool driven)
 {
-    /* Without a thread, a driven operation ends when all is sent. */
-    if (!driven || gpuring_proxy_has_thread(group->proxy)) {
+    bool thread = gpuring_proxy_has_thread(group->proxy);
+
+    if (thread) { /* without a thread, an operation ends when all is sent */
         end_group(group, driven ? 0 : 1);
     }
     __atomic_fetch_sub(&group->running, 1, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&group->freed, __ATOMIC_SEQ_CST)) {
         gpuring_proxy_rest(group);
     }
-    if (!driven) {
+    if (!driven && thread) {
         gpuring_proxy_bell_end(group->proxy);
     }
 }

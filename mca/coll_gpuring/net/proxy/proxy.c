@@ -377,7 +377,7 @@ int gpuring_proxy_remove(struct gpuring_proxy_group *group, double seconds)
         }
         gpuring_gate_enter(proxy->config.gate);
         if (proxy->config.progress != NULL) {
-            gpuring_proxy_pass(proxy, NULL);
+            gpuring_proxy_pass(proxy, group);
         }
         now = gpuring_now_ns();
     }
