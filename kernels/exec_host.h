@@ -204,8 +204,7 @@ EXEC_FN int host_wait_sends(struct exec *x, const struct exec_piece *piece)
     return EXEC_OK;
 }
 
-/* Return true if the lane chooses where a piece is received, and stores this address in the head
- * (fifo.h). */
+/* Return true if the lane chooses where a piece is received (fifo.h). */
 EXEC_FN int host_wants(const struct gpuring_fifo_end *recv, uint64_t used)
 {
     return EXEC_PROTOCOL == GPURING_PROTOCOL_SIMPLE && used > GPURING_FIFO_WANTED &&
@@ -232,7 +231,7 @@ EXEC_FN int host_wait_recv(struct exec *x, const struct exec_piece *piece, uint3
     struct gpuring_fifo_end *recv = &x->lane->recvs[ref];
     int result;
 
-    if (host_wants(recv, used) && recv->head->wanted != recv->step + 1) {
+    if (recv->local == GPURING_FIFO_NET_ANY && recv->head->wanted != recv->step + 1) {
         recv->head->to = host_wanted_at(x, piece, recv);
         recv->head->room = used;
         exec_store_release(&recv->head->wanted, recv->step + 1); /* partner: the net, which polls

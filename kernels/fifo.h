@@ -66,9 +66,9 @@
  * The sending lane may store the address of a chunk in the slot instead of the chunk, and
  * GPURING_FIFO_ADDRESS in size[]. The chunk must not change before the head has passed the slot.
  *
- * A chunk of more than GPURING_FIFO_WANTED bytes is received only when the receiving lane wants it,
- * at the address that the lane has stored in its head (`to`). The lane wants one chunk at a time,
- * the next one. Both ends know the size from the call.
+ * The receiving lane stores in its head which chunk it waits for, the next one. A chunk of Simple
+ * of more than GPURING_FIFO_WANTED bytes is received only then, at the address that the lane has
+ * stored in its head (`to`). Both ends know the size from the call.
  */
 #define GPURING_FIFO_ADDRESS 0x80000000u
 /* MPI over TCP sends messages of up to this number of bytes eagerly, by default. */
@@ -93,9 +93,9 @@ struct gpuring_fifo_head { /* in the sender's memory (network: also a local one 
     uint64_t head;
     /* Only at the receiver of GPURING_FIFO_NET_ANY. The lane writes these, `wanted` last
      * (release). */
-    uint64_t wanted; /* 1 + the step that the lane wants */
+    uint64_t wanted; /* 1 + the step that the lane wants, or the last one that it wanted */
     uint8_t *to;
-    uint64_t room; /* bytes */
+    uint64_t room; /* bytes of the chunk, with flags */
     uint8_t pad0[GPURING_CACHE_LINE - 32];
 };
 

@@ -69,28 +69,17 @@ static void module_abandon(mca_coll_gpuring_module_t *module)
 OBJ_CLASS_INSTANCE(mca_coll_gpuring_module_t, mca_coll_base_module_t, module_construct,
                    module_destruct);
 
-static void note_freed(mca_coll_gpuring_module_t *module)
-{
-    struct gpuring_engine *engine;
-
-    /* Partner: complete() in wireup/wireup.c. Either this thread sees the engine, or the thread in
-     * complete() sees `freed`. */
-    __atomic_store_n(&module->freed, true, __ATOMIC_SEQ_CST);
-    engine = __atomic_load_n(&module->engine, __ATOMIC_SEQ_CST);
-    if (engine != NULL) {
-        gpuring_engine_freed(engine);
-    }
-}
-
 void gpuring_module_freed(void *self)
 {
     mca_coll_gpuring_module_t *module = self;
+    struct gpuring_engine *engine;
 
-    note_freed(module);
-    for (int i = 0; i < GPURING_TRACKS; i++) {
-        if (module->serve->tracks.all[i] != NULL) {
-            note_freed(module->serve->tracks.all[i]);
-        }
+    /* Partner: complete() in wireup/wireup.c. Either this thread sees the engine, or the thread in
+     * complete() sees `unposts`. */
+    __atomic_store_n(&module->unposts, true, __ATOMIC_SEQ_CST);
+    engine = __atomic_load_n(&module->engine, __ATOMIC_SEQ_CST);
+    if (engine != NULL) {
+        gpuring_engine_unpost(engine);
     }
     gpuring_module_leave(module);
 }
@@ -213,6 +202,7 @@ static mca_coll_gpuring_module_t *track_new(mca_coll_gpuring_module_t *owner)
 
     if (track != NULL) {
         track->owner = owner;
+        track->unposts = true;
     }
     return track;
 }

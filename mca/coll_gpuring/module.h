@@ -76,7 +76,8 @@ struct mca_coll_gpuring_module_t {
     bool enabled;
     bool released;  /* resources were released early, by gpuring_module_freed */
     bool watches;   /* gpuring_module_watch_free was called */
-    bool freed;     /* MPI_Comm_free was called; atomic */
+    bool unposts;   /* receives are posted only during operations, because MPI_Comm_free was called,
+                       or because it is a track; atomic */
     unsigned users; /* see gpuring_module_leave */
     struct gpuring_previous previous;
     uint64_t calls;          /* number of calls so far of the functions that it may serve */

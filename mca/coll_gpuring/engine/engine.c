@@ -560,7 +560,7 @@ void gpuring_engine_own(struct gpuring_engine *engine, struct gpuring_transport 
     }
     engine->first = engine->operation + 1;
     engine->transports[engine->ntransports] = transport;
-    /* Partners: gpuring_engine_freed, gpuring_engine_lacks. */
+    /* Partners: gpuring_engine_unpost, gpuring_engine_lacks. */
     __atomic_store_n(&engine->ntransports, engine->ntransports + 1, __ATOMIC_RELEASE);
     __atomic_store_n(&engine->connected, connected, __ATOMIC_RELEASE);
 }

@@ -213,7 +213,7 @@ static inline void gpuring_engine_forget(struct gpuring_engine *engine)
 int gpuring_engine_health(const struct gpuring_engine *engine, char *text, size_t size);
 void gpuring_engine_abort(const struct gpuring_engine *engine, int status);
 int gpuring_engine_aborted(const struct gpuring_engine *engine);
-void gpuring_engine_freed(const struct gpuring_engine *engine);
+void gpuring_engine_unpost(const struct gpuring_engine *engine);
 
 /* After gpuring_engine_abort: wait until the network no longer accesses the buffers of the failed
  * call, but at most 2 s, because a peer may not take part. */

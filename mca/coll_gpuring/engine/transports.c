@@ -67,13 +67,13 @@ int gpuring_engine_aborted(const struct gpuring_engine *engine)
     return -(int) why;
 }
 
-void gpuring_engine_freed(const struct gpuring_engine *engine)
+void gpuring_engine_unpost(const struct gpuring_engine *engine)
 {
     /* Partner: gpuring_engine_own. */
     int count = __atomic_load_n(&engine->ntransports, __ATOMIC_ACQUIRE);
 
     for (int i = 0; i < count; i++) {
-        gpuring_transport_freed(engine->transports[i]);
+        gpuring_transport_unpost(engine->transports[i]);
     }
 }
 

@@ -175,10 +175,10 @@ bool gpuring_transport_settle(struct gpuring_transport *transport, bool late)
     return transport->nremote == 0 || gpuring_proxy_settle(&transport->group, late);
 }
 
-void gpuring_transport_freed(struct gpuring_transport *transport)
+void gpuring_transport_unpost(struct gpuring_transport *transport)
 {
     /* Only these nets hold the communicator. The connections of others may be closed meanwhile. */
     if (transport->nremote > 0 && transport->config.net_ops->link_withdraw != NULL) {
-        gpuring_proxy_freed(&transport->group);
+        gpuring_proxy_unpost(&transport->group);
     }
 }

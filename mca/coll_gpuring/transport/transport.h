@@ -314,8 +314,9 @@ uint64_t gpuring_transport_moved(const struct gpuring_transport *transport);
  * thread will send it. Progresses the network. */
 bool gpuring_transport_unsent(struct gpuring_transport *transport);
 
-/* Called when the communicator was freed, so that no message of the network holds it any longer. */
-void gpuring_transport_freed(struct gpuring_transport *transport);
+/* From now on, the network has posted receives only during operations, because each of them holds
+ * the communicator, and MPI compares its messages with them. */
+void gpuring_transport_unpost(struct gpuring_transport *transport);
 
 /* Return true if any connection is between nodes. */
 bool gpuring_transport_remote(const struct gpuring_transport *transport);

@@ -269,10 +269,10 @@ static void wireup_complete(mca_coll_gpuring_module_t *module, struct gpuring_wi
         wireup->transport = NULL;
     }
     /* Partners: the readers in serve.h, and gpuring_module_freed for the order of engine and
-     * `freed`. */
+     * `unposts`. */
     __atomic_store_n(&module->engine, wireup->engine, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&module->freed, __ATOMIC_SEQ_CST)) {
-        gpuring_engine_freed(wireup->engine);
+    if (__atomic_load_n(&module->unposts, __ATOMIC_SEQ_CST)) {
+        gpuring_engine_unpost(wireup->engine);
     }
     wireup->engine = NULL;
     module->state = GPURING_STATE_READY;

@@ -20,9 +20,11 @@
  * has posted its receive, so that the sender cannot run further ahead. Unlike a credit, such a
  * message leaves nothing in flight that could arrive after MPI_Comm_free.
  *
- * Each receive that is posted holds the communicator. MPI_Comm_free therefore withdraws them
- * (gpuring_proxy_freed). The net may then continue on another communicator of the same ranks, since
- * a call leaves nothing in flight. Everything here runs under the gate.
+ * Each receive that is posted holds the communicator. MPI_Comm_free therefore withdraws them. The
+ * receives of tracks are withdrawn after each operation, because MPI compares all messages of the
+ * communicator with them, and tracks may be idle for long (gpuring_proxy_unpost). The net may then
+ * continue on another communicator of the same ranks, because a call leaves nothing in flight.
+ * Everything here runs under the gate.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +39,9 @@
 #define WINDOW       (2 << 20)
 #define WINDOW_SHORT 2048
 #define POSTED       4 /* receives per protocol of a link, at most */
+
+/* Look for the end of the connection after this number of looks. Most operations end before. */
+#define LOOKS_BEFORE_END 16
 
 /* The net leaves this tag and those above it to Open MPI: to its constants, and to non-blocking
  * collectives, which count down from about -30. */
@@ -220,6 +225,28 @@ static void look_at_sends(struct gpuring_net_link *link, unsigned p)
     }
 }
 
+/* Return true if the lane waits for the next slot. A kernel does not report this. */
+static bool is_wanted(const struct gpuring_net_link *link, unsigned p)
+{
+    const struct gpuring_net_count *count = &link->base.count[p];
+
+    /* Partner: the lane's release store, after `to` and `room`. */
+    return !link->any ||
+           __atomic_load_n(&count->memory.head->wanted, __ATOMIC_ACQUIRE) == count->done + 1;
+}
+
+/*
+ * Return the number of receives that should be posted. Those of a track are withdrawn when its
+ * operation ends. Most operations receive one slot, so another one is only posted when the lane
+ * waits for it, and several only after it has arrived.
+ */
+static uint64_t count_needed(const struct gpuring_net_link *link, unsigned p)
+{
+    uint64_t received = link->base.count[p].done - link->ring[p].begun;
+
+    return net_of(link)->track == 0 || received > 1 ? POSTED : received == 0 || is_wanted(link, p);
+}
+
 /* Post receives into free slots. Return true if the next slot has a receive. */
 static bool post_receives(struct gpuring_net_link *link, unsigned p)
 {
@@ -228,7 +255,7 @@ static bool post_receives(struct gpuring_net_link *link, unsigned p)
     struct ring *ring = &link->ring[p];
     /* Partner: the lane's release store of head after its last read of the slot. */
     uint64_t head = __atomic_load_n(&memory->head->head, __ATOMIC_ACQUIRE);
-    uint64_t end = count->done + POSTED;
+    uint64_t end = count->done + count_needed(link, p);
 
     end = end < head + memory->nslots ? end : head + memory->nslots;
     while (ring->started < end && link->base.status == GPURING_OK) {
@@ -241,8 +268,9 @@ static bool post_receives(struct gpuring_net_link *link, unsigned p)
     return ring->started > count->done && link->base.status == GPURING_OK;
 }
 
-/* Post the receive of the chunk that the lane wants. Return true if it is posted. */
-static bool post_wanted(struct gpuring_net_link *link)
+/* Post the receive of the chunk that the lane wants if it has at least `least` bytes. Return true
+ * if it is posted. */
+static bool post_wanted(struct gpuring_net_link *link, uint64_t least)
 {
     const struct gpuring_net_count *count = &link->base.count[GPURING_PROTOCOL_SIMPLE];
     const struct gpuring_fifo_head *head = count->memory.head;
@@ -250,8 +278,7 @@ static bool post_wanted(struct gpuring_net_link *link)
     if (link->want == count->done + 1) {
         return true;
     }
-    /* Partner: the lane's release store, after `to` and `room`. */
-    if (__atomic_load_n(&head->wanted, __ATOMIC_ACQUIRE) != count->done + 1) {
+    if (!is_wanted(link, GPURING_PROTOCOL_SIMPLE) || head->room < least) {
         return false;
     }
     link->want = count->done + 1;
@@ -269,7 +296,7 @@ static bool has_chunk(struct gpuring_net_link *link, const struct gpuring_messag
     if (message->bytes > 0) {
         return true;
     }
-    if (!post_wanted(link) ||
+    if (!post_wanted(link, 0) ||
         (link->wanted[0].request != NULL && !gpuring_mpi_net_finished(link, &link->wanted[0]))) {
         return false;
     }
@@ -295,7 +322,7 @@ static void look_at_receives(struct gpuring_net_link *link, unsigned p)
             return;
         }
         if (wants) {
-            (void) post_wanted(link);
+            (void) post_wanted(link, GPURING_FIFO_WANTED + 1);
         }
         if (message->request != NULL && !gpuring_mpi_net_finished(link, message)) {
             (void) post_receives(link, p);
@@ -322,7 +349,9 @@ static void mpi_look(struct gpuring_net_link *link, enum gpuring_protocol protoc
     if (link->left || link->base.status != GPURING_OK) {
         return;
     }
-    look_at_control(link);
+    if (link->in.message.request != NULL || ++link->looks > LOOKS_BEFORE_END) {
+        look_at_control(link);
+    }
     if (link->base.direction == GPURING_NET_SEND) {
         look_at_sends(link, protocol);
     } else {
@@ -406,6 +435,7 @@ static bool mpi_link_withdraw(struct gpuring_net_link *link)
     bool (*withdraw)(struct gpuring_message *) = net_of(link)->messages->withdraw;
     bool all = link->in.message.request == NULL || withdraw(&link->in.message);
 
+    link->looks = 0;
     for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
         const struct gpuring_net_count *count = &link->base.count[p];
         struct ring *ring = &link->ring[p];
@@ -420,6 +450,7 @@ static bool mpi_link_withdraw(struct gpuring_net_link *link)
             }
             ring->started--;
         }
+        ring->begun = count->done;
     }
     return all;
 }

@@ -24,6 +24,7 @@ struct control_message {
 struct ring {
     struct gpuring_message *messages;
     uint64_t started; /* receiving: receives were posted for the steps before it */
+    uint64_t begun;   /* receiving: steps that had arrived when the receives were last withdrawn */
     uint64_t window;  /* sending: bytes of the present window */
 };
 
@@ -36,7 +37,8 @@ struct gpuring_net_link {
     bool empty[2];     /* settling: nothing is left on tag 0, and on TAG_WANTED */
     struct ring ring[GPURING_PROTOCOL_COUNT];
     struct control_message in, abort;
-    bool any; /* the lane accesses host memory and may want chunks */
+    unsigned looks; /* since the receives were last withdrawn */
+    bool any;       /* the lane accesses host memory and may want chunks */
     /* Sending: the empty messages of steps, by step modulo nslots. Receiving: [0] has the chunk
      * that the lane wants. NULL unless `any`. */
     struct gpuring_message *wanted;

@@ -21,7 +21,7 @@ void gpuring_proxy_begin(struct gpuring_proxy_group *group, bool driven)
 {
     struct gpuring_proxy *proxy = group->proxy;
 
-    /* Partner: gpuring_proxy_withdraw. */
+    /* Partner: gpuring_proxy_withdraw_all. */
     __atomic_fetch_add(&group->running, 1, __ATOMIC_SEQ_CST);
     if (!driven && gpuring_proxy_has_thread(proxy)) {
         gpuring_gate_enter(proxy->config.gate);
@@ -126,20 +126,20 @@ static void end_group(struct gpuring_proxy_group *group, unsigned ended)
 void gpuring_proxy_rest(struct gpuring_proxy_group *group)
 {
     gpuring_gate_enter(group->proxy->config.gate);
-    gpuring_proxy_withdraw(group);
+    gpuring_proxy_withdraw_all(group, false);
     gpuring_gate_leave(group->proxy->config.gate);
 }
 
-void gpuring_proxy_freed(struct gpuring_proxy_group *group)
+void gpuring_proxy_unpost(struct gpuring_proxy_group *group)
 {
     /* Partner: gpuring_proxy_end. At least one of the two threads sees the other's store. */
-    __atomic_store_n(&group->freed, true, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&group->unposts, true, __ATOMIC_SEQ_CST);
     gpuring_proxy_rest(group);
 }
 
 void gpuring_proxy_reused(struct gpuring_proxy_group *group)
 {
-    __atomic_store_n(&group->freed, false, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&group->unposts, false, __ATOMIC_SEQ_CST);
 }
 
 void gpuring_proxy_end(struct gpuring_proxy_group *group, bool driven)
@@ -150,8 +150,10 @@ void gpuring_proxy_end(struct gpuring_proxy_group *group, bool driven)
         end_group(group, driven ? 0 : 1);
     }
     __atomic_fetch_sub(&group->running, 1, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&group->freed, __ATOMIC_SEQ_CST)) {
-        gpuring_proxy_rest(group);
+    if (__atomic_load_n(&group->unposts, __ATOMIC_SEQ_CST)) {
+        gpuring_gate_enter(group->proxy->config.gate);
+        gpuring_proxy_withdraw_all(group, true);
+        gpuring_gate_leave(group->proxy->config.gate);
     }
     if (!driven && thread) {
         gpuring_proxy_bell_end(group->proxy);

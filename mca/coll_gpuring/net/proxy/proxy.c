@@ -252,6 +252,9 @@ void gpuring_proxy_use(struct gpuring_net_link *used, uint32_t protocols)
         gpuring_list_prepend(&link->group->links, &link->node);
     } else {
         gpuring_list_append(&link->group->links, &link->node);
+        if (__atomic_load_n(&link->group->unposts, __ATOMIC_SEQ_CST)) {
+            gpuring_proxy_withdraw(link);
+        }
     }
     gpuring_gate_leave(link->net->gate);
 }

@@ -90,7 +90,7 @@ struct gpuring_proxy_group {
     struct gpuring_net_traffic traffic;
     uint64_t seen;    /* traffic.wakes at the last help */
     unsigned running; /* operations in progress; atomic */
-    bool freed;       /* atomic; see gpuring_proxy_freed */
+    bool unposts;     /* atomic; see gpuring_proxy_unpost */
     /* Under the gate: */
     unsigned assisted; /* operations in progress that the proxy's thread progresses */
     bool at_work;      /* the list that `node` is in */
@@ -145,11 +145,12 @@ bool gpuring_proxy_unsent(struct gpuring_proxy_group *group);
 void gpuring_proxy_rest(struct gpuring_proxy_group *group);
 
 /*
- * Called when the communicator is freed: from now on, nothing that the nets have posted holds the
- * communicator unless an operation is in progress. Operations may still begin.
+ * From now on, the nets have receives for links of the group only while an operation is in
+ * progress, because the communicator was freed, or because the group may be idle for long.
+ * Operations may still begin.
  */
-void gpuring_proxy_freed(struct gpuring_proxy_group *group);
-/* Undo gpuring_proxy_freed(), because another communicator uses the group. */
+void gpuring_proxy_unpost(struct gpuring_proxy_group *group);
+/* Undo gpuring_proxy_unpost(), because another communicator uses the group. */
 void gpuring_proxy_reused(struct gpuring_proxy_group *group);
 
 /*

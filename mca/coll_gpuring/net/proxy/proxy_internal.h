@@ -88,10 +88,11 @@ static inline bool gpuring_proxy_has_thread(const struct gpuring_proxy *proxy)
  */
 uint32_t gpuring_proxy_pending(const struct gpuring_net_base_link *link, bool posted);
 
-/* Withdraw the receives that the nets have posted for the group if no operation is in progress. If
- * the nets depend on MPI and the communicator was freed, also make the group idle, so that no
- * thread posts them again. */
-void gpuring_proxy_withdraw(struct gpuring_proxy_group *group);
+/* Withdraw the receives that the net has posted for a link. */
+void gpuring_proxy_withdraw(struct gpuring_net_base_link *link);
+/* Withdraw the receives of all links of the group, or of those in use, if no operation is in
+ * progress. */
+void gpuring_proxy_withdraw_all(struct gpuring_proxy_group *group, bool used);
 
 /* Return true if gpuring_proxy_pending() finds a protocol of any link of the group. */
 bool gpuring_proxy_group_pending(const struct gpuring_proxy_group *group, bool posted);

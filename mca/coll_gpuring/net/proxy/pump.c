@@ -163,20 +163,29 @@ uint32_t gpuring_proxy_pending(const struct gpuring_net_base_link *link, bool po
     return pending;
 }
 
-void gpuring_proxy_withdraw(struct gpuring_proxy_group *group)
+void gpuring_proxy_withdraw(struct gpuring_net_base_link *link)
+{
+    if (link->net->ops->link_withdraw != NULL) {
+        (void) link->net->ops->link_withdraw((struct gpuring_net_link *) link);
+    }
+}
+
+void gpuring_proxy_withdraw_all(struct gpuring_proxy_group *group, bool used)
 {
     struct gpuring_net_base_link *link;
 
+    /* Partners: gpuring_proxy_begin and gpuring_proxy_end. */
     if (__atomic_load_n(&group->running, __ATOMIC_SEQ_CST) != 0) {
         return;
     }
     GPURING_LIST_EACH(link, &group->links, struct gpuring_net_base_link, node)
     {
-        if (link->net->ops->link_withdraw != NULL) {
-            (void) link->net->ops->link_withdraw((struct gpuring_net_link *) link);
+        if (used && link->used == 0) {
+            break; /* links in use are first */
         }
+        gpuring_proxy_withdraw(link);
     }
-    if (group->proxy->config.progress != NULL && __atomic_load_n(&group->freed, __ATOMIC_SEQ_CST)) {
+    if (group->at_work && !gpuring_proxy_group_pending(group, false)) {
         gpuring_proxy_set_at_work(group, false); /* so that no thread posts them again */
     }
 }
@@ -278,6 +287,9 @@ int gpuring_proxy_pass(struct gpuring_proxy *proxy, const struct gpuring_proxy_g
         done += group != own ? pump_group(group, &bytes, &again) : 0;
         if (group->assisted == 0 && group != own && !gpuring_proxy_group_pending(group, false)) {
             gpuring_proxy_set_at_work(group, false);
+            if (__atomic_load_n(&group->unposts, __ATOMIC_SEQ_CST)) {
+                gpuring_proxy_withdraw_all(group, true);
+            }
         }
     }
     count_posts(proxy, bytes, again);
