@@ -20,7 +20,7 @@
              "coll_gpuring_algorithm, because staging is faster, because they pass too many "     \
              "ranks, or ranks that take turns on a GPU ([shared-gpu]), or, with "                 \
              "coll_gpuring_device=host, because they are persistent and have a root, or are "     \
-             "short blocking calls between two nodes of one rank each")                           \
+             "short blocking calls between nodes of one rank each")                               \
     X(UNKNOWN, "[no-vote] each rank may have its buffer on a GPU or not, and ranks that are not " \
                "connected ask for that in calls 1, 3, 7, 15 ... of a communicator only; or "      \
                "coll_gpuring_agree_size is 0, or coll_gpuring_algorithm is previous")             \

@@ -5,7 +5,7 @@
  * completed in different orders, mixed with blocking calls, while communicators are created.
  *
  *   nonblocking          on host memory, persistent calls with a root are left to another component
- *   nonblocking eager    and short blocking calls, too, as between two nodes of one rank each
+ *   nonblocking eager    and short blocking calls, too, as between nodes of one rank each
  *   nonblocking all      no calls are left
  *   nonblocking few      only few persistent calls, because the stand-in driver may be slow
  */

@@ -145,7 +145,7 @@ for descriptors in 34 38 42; do
 done
 
 # An algorithm that this communicator cannot have.
-OMPI_MCA_coll_gpuring_algorithm=two-shot OMPI_MCA_coll_gpuring_verbose=1 mpi 60 3 n3 matrix -n 100 -f 50 -s
+OMPI_MCA_coll_gpuring_algorithm=two-shot OMPI_MCA_coll_gpuring_verbose=1 mpi 60 3 n2 matrix -n 100 -f 50 -s
 check "an algorithm that is not offered: the log says so, once" \
     test "$(grep -c '\[not-offered\] coll_gpuring_algorithm=two-shot ' "$work/out")" -eq 1
 adopt_as_one "an algorithm that is not offered"

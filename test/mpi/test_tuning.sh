@@ -73,7 +73,7 @@ soak 3 1 -p
 
 # Rules for others, no file, and files that cannot be used.
 usual host 1
-OMPI_MCA_coll_gpuring_verbose=1 mpi 60 3 n3 tuning -i
+OMPI_MCA_coll_gpuring_verbose=1 mpi 60 3 n2 tuning -i
 check "a file without a rule for these: the log says so" says '\[no-rule\] '
 adopt_as_one "a file without a rule for these: all sizes are served"
 OMPI_MCA_coll_gpuring_tuning_file='' mpi 60 2 tuning -i

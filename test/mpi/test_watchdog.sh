@@ -31,7 +31,9 @@ check "a late rank: it says what that rank was last seen doing" says 'last opera
 lost_rank late 4 1
 lost_rank late 4 2
 lost_rank killed 3 1
+export OMPI_MCA_coll_gpuring_algorithm=direct # without it, small blocking calls are delegated
 lost_rank killed 3 3
+unset OMPI_MCA_coll_gpuring_algorithm
 lost_rank stopped 3 1
 # The rank is lost while connections of direct exchanges are made, which small vectors need.
 export OMPI_MCA_coll_gpuring_direct_ranks=2

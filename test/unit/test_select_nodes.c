@@ -325,7 +325,7 @@ TEST(forms_are_delegated_by_size)
                   [GPURING_COLLECTIVE_BCAST] = 1u << GPURING_ALGORITHM_DIRECT,
                   [GPURING_COLLECTIVE_REDUCE] = 1u << GPURING_ALGORITHM_DIRECT,
                   [GPURING_COLLECTIVE_ALLGATHER] = 1u << GPURING_ALGORITHM_DIRECT}};
-    enum { DIRECT = 1, PROTOCOL, FILE_RULE, ORDER, FOUR, SHARED, NODE, NET, GPU };
+    enum { DIRECT = 1, PROTOCOL, FILE_RULE, ORDER, FOUR, NINE, SHARED, NODE, NET, GPU };
     const struct {
         enum gpuring_collective collective;
         uint64_t bytes;
@@ -350,7 +350,9 @@ TEST(forms_are_delegated_by_size)
         {GPURING_COLLECTIVE_BCAST, 8, ORDER, true, true},
         {GPURING_COLLECTIVE_REDUCE, 8, ORDER, false, false},
         {GPURING_COLLECTIVE_ALLREDUCE, 8, ORDER, false, false},
-        {GPURING_COLLECTIVE_ALLREDUCE, 8, FOUR, false, false},
+        {GPURING_COLLECTIVE_ALLREDUCE, 8191, FOUR, true, false},
+        {GPURING_COLLECTIVE_ALLREDUCE, 8192, FOUR, false, false},
+        {GPURING_COLLECTIVE_ALLREDUCE, 8, NINE, false, false},
         {GPURING_COLLECTIVE_ALLREDUCE, 8, SHARED, false, false},
         {GPURING_COLLECTIVE_BCAST, 8, FOUR, false, true},
         {GPURING_COLLECTIVE_ALLREDUCE, 8, NODE, false, false},
@@ -369,8 +371,8 @@ TEST(forms_are_delegated_by_size)
         config.protocol = change == PROTOCOL ? (int) GPURING_PROTOCOL_SIMPLE : -1;
         config.tuning = change == FILE_RULE ? &tuning : NULL;
         config.in_order = change == ORDER;
-        config.nranks = change == FOUR || change == SHARED ? 4 : 2;
-        config.nnodes = change == NODE ? 1 : change == FOUR ? 4 : 2;
+        config.nranks = change == FOUR || change == SHARED ? 4 : change == NINE ? 9 : 2;
+        config.nnodes = change == NODE ? 1 : change == SHARED ? 2 : config.nranks;
         config.host = change != GPU;
         config.any_memory = change != NODE && change != NET && change != GPU;
         gpuring_select(&config, cases[i].collective, cases[i].bytes, 1, &choice);
