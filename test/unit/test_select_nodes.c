@@ -233,6 +233,40 @@ TEST(medium_vectors_are_doubled_in_stripes)
     }
 }
 
+/* Between nodes of one rank each, over messages of MPI, doubling is left where MPI would not send
+ * the vector eagerly, and trees are used up to larger vectors than with other networks. */
+TEST(trees_serve_medium_vectors_by_mpi)
+{
+    const enum gpuring_algorithm direct = GPURING_ALGORITHM_DIRECT, tree = GPURING_ALGORITHM_TREE,
+                                 ring = GPURING_ALGORITHM_RING;
+    const struct {
+        int nranks;
+        uint64_t bytes;
+        bool by_mpi;
+        enum gpuring_algorithm algorithm;
+    } cases[] = {
+        {3, 192 << 10, true, direct}, {3, (192 << 10) + 1, true, ring}, {4, 65408, true, direct},
+        {4, 65409, true, tree},       {4, 256 << 10, true, tree},       {4, 257 << 10, true, ring},
+        {4, 33 << 10, false, ring},   {8, 512 << 10, true, tree},       {8, 129 << 10, false, ring},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct gpuring_select_config config = {.algorithm = -1,
+                                               .protocol = -1,
+                                               .nranks = cases[i].nranks,
+                                               .nnodes = cases[i].nranks,
+                                               .host = true,
+                                               .doubling = true,
+                                               .any_memory = cases[i].by_mpi,
+                                               .plans[GPURING_COLLECTIVE_ALLREDUCE] =
+                                                   1u << direct | 1u << tree | 1u << ring};
+        struct gpuring_selection choice;
+
+        gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, cases[i].bytes, 1, &choice);
+        assert_int_equal(choice.algorithm, cases[i].algorithm);
+    }
+}
+
 /* Small blocks go by node if that saves enough messages, and blocks of any size if there is no
  * direct exchange. Blocks of unknown lengths never do. */
 TEST(small_blocks_go_by_node)

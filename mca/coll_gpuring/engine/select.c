@@ -34,12 +34,13 @@ static const uint64_t channel_bytes[GPURING_PROTOCOL_COUNT] = {[GPURING_PROTOCOL
 
 #define HALF_FOLDED 4 /* folding half of a vector takes as long as copying a quarter of it */
 
-#define RING_BYTES   (16 << 10)
-#define NODE_BYTES   (4 << 10)
-#define JOINED_BYTES (2 << 10)
-#define HOP_BYTES    (20 << 10)
-#define CHAIN_BYTES  (256 << 10)
-#define TREE_RANKS   5 /* with fewer ranks, a tree is at least as deep as a ring is long */
+#define RING_BYTES        (16 << 10)
+#define RING_BYTES_BY_MPI (64 << 10)
+#define NODE_BYTES        (4 << 10)
+#define JOINED_BYTES      (2 << 10)
+#define HOP_BYTES         (20 << 10)
+#define CHAIN_BYTES       (256 << 10)
+#define TREE_RANKS        5 /* with fewer ranks, a tree is at least as deep as a ring is long */
 
 static const struct limits *limits_of(const struct gpuring_select_config *config)
 {
@@ -195,8 +196,11 @@ static uint64_t direct_limit(const struct gpuring_select_config *config,
  * It is faster than a ring while a hop costs more than a chunk of V / n bytes. Between nodes of
  * hosts, the thread of a rank copies the whole vector in a tree. According to the model of
  * doc/results/scale.md, a tree then takes as long as a ring at about RING_BYTES for each rank, and
- * as long as two-shot at about NODE_BYTES for each node. A bcast is faster with trees than with a
- * chain there, except for more than CHAIN_BYTES for each rank if ranks have three children.
+ * as long as two-shot at about NODE_BYTES for each node. A hop by a message of MPI takes longer
+ * than one of the model, so between nodes of one rank each, trees are faster up to
+ * RING_BYTES_BY_MPI for each rank, as measured with TCP (doc/results/ucx.md). A bcast is faster
+ * with trees than with a chain there, except for more than CHAIN_BYTES for each rank if ranks have
+ * three children.
  */
 static uint64_t tree_limit(const struct gpuring_select_config *config,
                            const struct request *request)
@@ -205,8 +209,12 @@ static uint64_t tree_limit(const struct gpuring_select_config *config,
     bool nodewise = is_nodewise(config, request);
     bool allreduce = request->collective == GPURING_COLLECTIVE_ALLREDUCE;
     bool hosts = config->host && config->nnodes > 1 && allreduce;
+    bool by_mpi = hosts && config->any_memory && nodes == n;
     uint64_t length = nodewise ? nodes : n;
-    uint64_t hop = nodewise ? NODE_BYTES : hosts ? RING_BYTES : limits_of(config)->hop;
+    uint64_t hop = nodewise ? NODE_BYTES
+                   : by_mpi ? RING_BYTES_BY_MPI
+                   : hosts  ? RING_BYTES
+                            : limits_of(config)->hop;
 
     if (!exists(config, request, GPURING_ALGORITHM_RING)) {
         return UINT64_MAX;
@@ -214,7 +222,7 @@ static uint64_t tree_limit(const struct gpuring_select_config *config,
     if (request->collective == GPURING_COLLECTIVE_BCAST && passes_trees(config, request)) {
         return nodes < 4 || nodes == n ? UINT64_MAX : n * CHAIN_BYTES;
     }
-    return length >= TREE_RANKS &&
+    return length >= (by_mpi ? GPURING_SELECT_TREE_RANKS_BY_MPI : TREE_RANKS) &&
                    (allreduce || config->nnodes > 1 || n > GPURING_DIRECT_MAX_VECTOR_RANKS)
                ? length * (hop + 1) - 1
                : 0;

@@ -80,6 +80,10 @@ bool gpuring_select_leaves_persistent(const struct gpuring_select_config *config
 #define GPURING_SELECT_FAR_BYTES  (8 << 10) /* between nodes */
 #define GPURING_SELECT_NEAR_BYTES (2 << 10) /* in a node */
 
+/* The least number of ranks, each on a node of its own, for an allreduce with trees by messages of
+ * MPI. */
+#define GPURING_SELECT_TREE_RANKS_BY_MPI 4
+
 /* Return the number of ranks of the largest node if ranks are spread evenly. */
 static inline int gpuring_select_node_ranks(const struct gpuring_select_config *config)
 {

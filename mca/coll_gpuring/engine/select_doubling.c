@@ -13,6 +13,7 @@
  * TCP (doc/results/ucx.md). */
 #define LEADER_BYTES        (64 << 10)
 #define LEADER_BYTES_BY_MPI (192 << 10)
+#define ALONE_BYTES_BY_MPI  (192 << 10) /* the same between two or three nodes of one rank each */
 #define UNEQUAL_BYTES       (32 << 10) /* limit for nodes of different sizes, with several stripes */
 
 static uint64_t min_of(uint64_t a, uint64_t b)
@@ -47,6 +48,11 @@ uint64_t gpuring_select_doubling_limit(const struct gpuring_select_config *confi
     uint64_t stripes = most_stripes(config), hops = count_hops(config);
     uint64_t saved = 2 * (uint64_t) config->nnodes - 1 - hops, limit;
 
+    if (config->any_memory && config->nnodes == config->nranks) {
+        /* More ranks use trees for vectors that MPI does not send eagerly. */
+        return config->nranks < GPURING_SELECT_TREE_RANKS_BY_MPI ? ALONE_BYTES_BY_MPI
+                                                                 : GPURING_FIFO_WANTED;
+    }
     if (stripes <= 1) {
         return (uint64_t) (config->any_memory ? LEADER_BYTES_BY_MPI : LEADER_BYTES) /
                (1 + (uint64_t) gpuring_select_node_ranks(config));
