@@ -303,6 +303,41 @@ EXEC_FN void block_simple_wide(EXEC *x, const struct exec_piece *piece)
     }
 }
 
+/* Return the last `bytes` bytes of a buffer, less than a pack. */
+BLOCK_FN struct exec_pack block_load_rest(const uint8_t *p, uint64_t bytes)
+{
+    struct exec_pack pack;
+
+    pack.w[0] = block_load_bytes(p, bytes);
+    pack.w[1] = bytes > 8 ? block_load_bytes(p + 8, bytes - 8) : 0;
+    return pack;
+}
+
+/* Process the bytes after the last whole pack of mapped buffers, which end there. */
+EXEC_FN void block_mapped_rest(EXEC *x, const struct exec_piece *piece)
+{
+    uint64_t done = piece->bytes / 16 * 16, bytes = piece->bytes - done;
+    void *const *at = exec_list(x, x->slices)->at;
+    uint32_t n = piece->step->noperands;
+    struct exec_pack sum;
+
+    if (bytes == 0 || exec_thread(x) != 0) {
+        return;
+    }
+    sum = block_load_rest((const uint8_t *) at[0] + done, bytes);
+    BLOCK_ROLLED
+    for (uint32_t i = 1; i < n; i++) {
+        sum = exec_fold(x, sum, block_load_rest((const uint8_t *) at[i] + done, bytes));
+    }
+    BLOCK_ROLLED
+    for (uint32_t i = n; i <= n + piece->step->nsends; i++) { /* the output is the last one */
+        block_store_bytes((uint8_t *) at[i] + done, sum.w[0], bytes);
+        if (bytes > 8) {
+            block_store_bytes((uint8_t *) at[i] + done + 8, sum.w[1], bytes - 8);
+        }
+    }
+}
+
 EXEC_FN int block_simple(EXEC *x, const struct exec_piece *piece)
 {
     uint64_t input = (uintptr_t) x->work->input + piece->input;
@@ -316,7 +351,11 @@ EXEC_FN int block_simple(EXEC *x, const struct exec_piece *piece)
     } else if (aligned) {
         block_simple_fold(x, piece);
     }
-    block_simple_any(x, piece, aligned ? piece->bytes / 16 * 16 : 0);
+    if (exec_mapped(x)) {
+        block_mapped_rest(x, piece);
+    } else {
+        block_simple_any(x, piece, aligned ? piece->bytes / 16 * 16 : 0);
+    }
     return EXEC_OK;
 }
 

@@ -90,6 +90,8 @@ EXEC_FN int exec_data(EXEC *x, const struct exec_piece *piece);
 EXEC_FN int exec_run(EXEC *x, const struct exec_piece *piece);
 #define exec_serial(x)      0
 #define exec_each(x, piece) EXEC_OK
+#define exec_mapped(x)      (exec_overlaps(x) && (x)->work->mapped != nullptr)
+EXEC_FN int exec_signal(EXEC *x, const struct exec_piece *piece);
 EXEC_FN void exec_begin(EXEC *x);
 EXEC_FN void exec_end(EXEC *x);
 

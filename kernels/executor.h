@@ -30,6 +30,8 @@
  *   exec_run(x, piece)              waits, moves and posts: exec_in_turn or a faster equivalent;
  *                                   declared before this header
  *   exec_first_step(x)              first step of the next window; defined only if it may not be 0
+ *   exec_mapped(x)                  nonzero: exec_signal(x, piece), which is declared before this
+ *                                   header, runs a step with GPURING_STEP_EACH on mapped buffers
  *   exec_serial(x)                  nonzero: exec_each(x, piece), which is declared before this
  *                                   header, runs a step with GPURING_STEP_EACH peer by peer
  *   exec_barrier(x)                 barrier of all threads of the lane; orders memory accesses
@@ -59,6 +61,14 @@
 #define GPURING_EXECUTOR_H
 
 #include "kernels/work.h"
+
+#if !defined(exec_first_step)
+#define exec_first_step(x) 0
+#endif
+#if !defined(exec_mapped)
+#define exec_mapped(x)        0
+#define exec_signal(x, piece) EXEC_OK
+#endif
 
 enum exec_result {
     EXEC_OK,
@@ -489,7 +499,9 @@ EXEC_FN int exec_step_each(EXEC *x, struct exec_piece *piece, uint64_t chunk)
     piece->count = chunk;
     piece->bytes = chunk * x->type_size;
     piece->each = 1;
-    return exec_serial(x) ? exec_each(x, piece) : exec_step(x, piece);
+    return exec_mapped(x)   ? exec_signal(x, piece)
+           : exec_serial(x) ? exec_each(x, piece)
+                            : exec_step(x, piece);
 }
 
 /* Run the steps of one window, beginning with x->step. chunk: number of elements of a chunk.
@@ -533,10 +545,6 @@ EXEC_FN uint64_t exec_next_window(const EXEC *x, uint64_t *chunk)
     window = *chunk * nchunks;
     return window < x->rest ? window : x->rest;
 }
-
-#if !defined(exec_first_step)
-#define exec_first_step(x) 0
-#endif
 
 EXEC_FN uint32_t exec_windows(EXEC *x)
 {

@@ -41,9 +41,9 @@
 #define GPURING_LL_THREADS     128u
 
 #if defined(__cplusplus)
-static_assert(sizeof(struct gpuring_work) == 232, "a warp copies it, a word per thread");
+static_assert(sizeof(struct gpuring_work) == 240, "a warp copies it, a word per thread");
 #else
-_Static_assert(sizeof(struct gpuring_work) == 232, "a warp copies it, a word per thread");
+_Static_assert(sizeof(struct gpuring_work) == 240, "a warp copies it, a word per thread");
 #endif
 
 /* Return the number of threads of each block that runs this work. All lanes have the same number of

@@ -88,6 +88,22 @@ static __device__ __forceinline__ void block_tables(struct block_shared *shared,
 
 static_assert(BLOCK_CONNS <= EXEC_FIRST_SEND, "owners: threads of their own");
 
+static_assert(GPURING_MAPPED_MOST <= BLOCK_CONNS, "all connections are copied");
+
+/* Let the copies of the connections lead to the buffers of their peers instead of slots. `mapped`
+ * was loaded by this thread. Called after the copies have been stored. */
+static __device__ __forceinline__ void block_map(struct block_shared *shared,
+                                                 const struct gpuring_mapped *mapped)
+{
+    uint32_t i = threadIdx.x;
+
+    if (shared->work.mapped != nullptr && i < shared->lane.nrecvs) {
+        shared->recvs[i].slots = mapped->input;
+        shared->sends[i].slots = mapped->output;
+        shared->recvs[i].slot_bytes = shared->sends[i].slot_bytes = 0;
+    }
+}
+
 /* Copy the counters of connections back. Their owners do this. */
 static __device__ __forceinline__ void block_counters(const struct block_shared *shared)
 {
@@ -242,6 +258,7 @@ static __device__ __forceinline__ void block_report(struct block<R> *x,
 template <class R> static __device__ __forceinline__ void block_run(const struct gpuring_work *work)
 {
     __shared__ struct block_shared shared;
+    struct gpuring_mapped mapped = {};
     struct block<R> x;
     uint32_t status;
 
@@ -255,8 +272,15 @@ template <class R> static __device__ __forceinline__ void block_run(const struct
                             gpuring_begun(work->linger, block_clock()));
         }
     }
+    if (R::protocol == GPURING_PROTOCOL_SIMPLE && shared.work.mapped != nullptr &&
+        threadIdx.x < shared.lane.nrecvs) {
+        mapped = shared.work.mapped[threadIdx.x];
+    }
     block_tables(&shared, &shared.lane);
     __syncthreads();
+    if (R::protocol == GPURING_PROTOCOL_SIMPLE) {
+        block_map(&shared, &mapped);
+    }
     if (threadIdx.x == 0) {
         block_turn_to_copies(&shared);
     }

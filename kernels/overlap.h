@@ -42,9 +42,10 @@ EXEC_FN void exec_list_fill(EXEC *x, const struct exec_piece *piece)
     struct exec_list *list = exec_list(x, x->slices);
     uint32_t noperands = piece->step->noperands, nsends = piece->step->nsends;
     uint8_t *input = (uint8_t *) (uintptr_t) x->work->input, *output = (uint8_t *) x->work->output;
+    const uint64_t offset = exec_mapped(x) ? piece->input : 0; /* in the buffers of peers */
 
     for (uint32_t i = exec_own_send(x, piece, 0); i < nsends; i = exec_own_send(x, piece, i + 1)) {
-        list->at[noperands + i] = gpuring_fifo_slot(&x->lane->sends[piece->sends[i]]);
+        list->at[noperands + i] = gpuring_fifo_slot(&x->lane->sends[piece->sends[i]]) + offset;
         if (piece->each) {
             exec_list_peer(x, piece, i, input);
         }
@@ -52,9 +53,10 @@ EXEC_FN void exec_list_fill(EXEC *x, const struct exec_piece *piece)
     for (uint32_t i = exec_owner(x); i < noperands; i += exec_owners(x)) {
         uint32_t ref = piece->operands[i];
 
-        list->at[i] = ref == GPURING_REF_INPUT    ? input + piece->input
-                      : ref == GPURING_REF_OUTPUT ? output + piece->output
-                                                  : gpuring_fifo_slot(&x->lane->recvs[ref]);
+        list->at[i] = ref == GPURING_REF_INPUT ? input + piece->input
+                      : ref == GPURING_REF_OUTPUT
+                          ? output + piece->output
+                          : gpuring_fifo_slot(&x->lane->recvs[ref]) + offset;
         if (piece->each && nsends == 0) {
             exec_list_peer(x, piece, i, output);
         }
@@ -66,10 +68,11 @@ EXEC_FN void exec_list_fill(EXEC *x, const struct exec_piece *piece)
 }
 
 /* Advance to the next slots after a successful wait. In the next step, the connections may have
- * other owners. */
+ * other owners. On mapped buffers, sends have no slots and never wait for room. */
 EXEC_FN void exec_advance(EXEC *x, const struct exec_piece *piece)
 {
-    uint32_t noperands = piece->step->noperands, nsends = piece->step->nsends;
+    uint32_t noperands = piece->step->noperands;
+    uint32_t nsends = exec_mapped(x) ? 0 : piece->step->nsends;
 
     for (uint32_t i = exec_own_send(x, piece, 0); i < nsends; i = exec_own_send(x, piece, i + 1)) {
         x->lane->sends[piece->sends[i]].step += exec_has_data(x, piece, i) ? 1 : 0;
@@ -81,13 +84,22 @@ EXEC_FN void exec_advance(EXEC *x, const struct exec_piece *piece)
     exec_posted(x);
 }
 
+/*
+ * On mapped buffers, look at the abort word before the data is moved. A rank that has failed waits
+ * for a time in which each kernel moves its data or runs out of patience. A kernel that is launched
+ * later must not access the buffers of that rank. The load from the host's memory takes as long as
+ * a wait.
+ */
 EXEC_FN int exec_waits(EXEC *x, const struct exec_piece *piece)
 {
-    int result;
+    int aborted = exec_mapped(x) && exec_aborted(x), result;
 
     exec_progress(x);
     exec_list_fill(x, piece);
     result = exec_wait(x, piece);
+    if (exec_mapped(x) && result == EXEC_OK && !exec_agree(x, !aborted)) {
+        result = EXEC_WAIT;
+    }
     if (exec_owner(x) == 0) {
         exec_list(x, x->slices)->result = result;
     }
@@ -137,6 +149,79 @@ EXEC_FN int exec_posts(EXEC *x, const struct exec_piece *piece)
     }
     exec_arrive_ready(x, x->slices + 2);
     return result;
+}
+
+/* Return the bytes of chunk i of a step with GPURING_STEP_EACH, which one peer folds. */
+EXEC_FN uint32_t exec_chunk_bytes(const EXEC *x, const struct exec_piece *piece, uint32_t i)
+{
+    uint64_t first = gpuring_step_chunk(piece->step->chunk, i, x->lane->nchunks) * piece->count;
+    uint64_t rest = first < x->rest ? x->rest - first : 0;
+
+    return (uint32_t) ((rest < piece->count ? rest : piece->count) * x->type_size);
+}
+
+/* Let the peers read the input. */
+EXEC_FN void exec_allow_reads(EXEC *x, const struct exec_piece *piece)
+{
+    uint32_t nsends = piece->step->nsends;
+
+    for (uint32_t i = exec_own_send(x, piece, 0); i < nsends; i = exec_own_send(x, piece, i + 1)) {
+        exec_post_size(x, &x->lane->sends[piece->sends[i]], exec_chunk_bytes(x, piece, i));
+    }
+    exec_fence(x);
+    for (uint32_t i = exec_own_send(x, piece, 0); i < nsends; i = exec_own_send(x, piece, i + 1)) {
+        if (exec_chunk_bytes(x, piece, i) > 0) {
+            exec_post_send(x, &x->lane->sends[piece->sends[i]]);
+        }
+    }
+    exec_posted(x);
+}
+
+/* Wait until the peers have stored their chunks in the output. */
+EXEC_FN int exec_await_results(EXEC *x, const struct exec_piece *piece)
+{
+    uint32_t noperands = piece->step->noperands;
+    int result = EXEC_OK;
+
+    exec_progress(x);
+    for (uint32_t i = exec_own_recv(x, piece, 0); i < noperands && result == EXEC_OK;
+         i = exec_own_recv(x, piece, i + 1)) {
+        uint32_t bytes = exec_chunk_bytes(x, piece, i);
+
+        if (bytes > 0) {
+            result = exec_wait_recv(x, &x->lane->recvs[piece->operands[i]], bytes);
+        }
+        if (result != EXEC_OK) {
+            exec_note_wait(x, GPURING_WAIT_RECV, piece->operands[i]);
+        }
+    }
+    if (!exec_agree(x, result == EXEC_OK)) {
+        return EXEC_WAIT;
+    }
+    for (uint32_t i = exec_own_recv(x, piece, 0); i < noperands;
+         i = exec_own_recv(x, piece, i + 1)) {
+        x->lane->recvs[piece->operands[i]].step += exec_chunk_bytes(x, piece, i) > 0 ? 1 : 0;
+    }
+    exec_posted(x);
+    return EXEC_OK;
+}
+
+/* Run a step with GPURING_STEP_EACH on mapped buffers, which moves no data. Only the posting warp
+ * sends, while the others begin the next step. */
+EXEC_FN int exec_signal(EXEC *x, const struct exec_piece *piece)
+{
+    int done = 1;
+
+    if (piece->step->nsends > 0) {
+        if (exec_duty(x) == EXEC_POSTS) {
+            exec_allow_reads(x, piece);
+        }
+        return EXEC_OK;
+    }
+    if (exec_duty(x) == EXEC_WAITS) {
+        done = exec_await_results(x, piece) == EXEC_OK;
+    }
+    return exec_all(x, done) ? EXEC_OK : EXEC_WAIT;
 }
 
 EXEC_FN int exec_overlapped(EXEC *x, const struct exec_piece *piece)

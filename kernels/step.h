@@ -32,6 +32,12 @@
  * Chunk i is `chunk` + i modulo nchunks. An executor may wait for all peers of the step before it
  * moves any chunk.
  *
+ * If a rank has mapped the buffers of its peers (gpuring_work.mapped), slots carry no data:
+ *   a step with GPURING_STEP_EACH moves nothing. Sending means that the peer may read the input,
+ *     and receiving that the peer has stored its chunk in the output.
+ *   other steps read the chunk in the inputs of the peers, and store it in their outputs.
+ * This is only right for two-shot in a node, where one rank alone reads and stores each chunk.
+ *
  * A chunk that is empty in a window is skipped: no rank receives, folds, stores or sends it. Both
  * ends of a connection skip the same chunks, because they send and receive the same data (the
  * checker proves this) and the size of the data follows from the arguments of the call, which MPI

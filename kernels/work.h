@@ -156,6 +156,12 @@ struct gpuring_command {
     uint32_t left; /* in a cache line of its own, which the kernel writes */
 };
 
+/* The buffers of a peer, which this executor accesses directly. */
+struct gpuring_mapped {
+    uint8_t *input, *output;
+};
+#define GPURING_MAPPED_MOST 15 /* peers */
+
 /* One operation. It is also the only parameter of a kernel. */
 struct gpuring_work {
     const void *input; /* may be equal to the output (in place) */
@@ -183,7 +189,11 @@ struct gpuring_work {
                         without a command, see gpuring_begun */
     struct gpuring_command *command; /* NULL: it does not wait */
     struct gpuring_blocks in, out;   /* blocks of input and output, if there are any */
-    struct gpuring_lane first;       /* copy of lanes[0], which a kernel can read without a load */
+    /* The buffers of at most GPURING_MAPPED_MOST peers, in the order of the connections of a lane,
+     * or NULL. Only for Simple on a GPU and the plan of two-shot in a node, without slices; see
+     * step.h. All addresses are aligned to 16 bytes. */
+    const struct gpuring_mapped *mapped;
+    struct gpuring_lane first; /* copy of lanes[0], which a kernel can read without a load */
 };
 
 /*

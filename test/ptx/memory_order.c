@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * memory_order PTX [--seed N] [--cases N] [--protocol simple|ll|ll128] [--lines-any-order]
+ * memory_order PTX [--seed N] [--cases N] [--protocol simple|ll|ll128|mapped] [--lines-any-order]
  *
  * Run allreduces of several ranks with the kernels of a PTX file. The memory guarantees only the
  * order of PTX and the order that we assume of the hardware (ptx_weak.h). Each case draws protocol,
@@ -34,6 +34,7 @@ struct rank {
     struct ptx_fault fault;
     struct gpuring_work *parameters;
     uint64_t *input, *output;
+    struct gpuring_mapped *mapped; /* the buffers of its peers */
     uint32_t turn, calls, launches;
     enum stage stage; /* of its call; SEEN: the host knows that the kernel has left all lanes */
     bool running;     /* the machine runs */
@@ -110,6 +111,11 @@ static bool begin_call(uint32_t r)
     }
     fabric_work(&test.fabric, (int) r, GPURING_TYPE_UINT64, GPURING_OP_SUM, count, rank->input,
                 test.in_place ? rank->input : rank->output, test.patience);
+    if (test.mapped) {
+        test.fabric.ranks[r].work.mapped = rank->mapped;
+        test.fabric.ranks[r].work.chunk = 1 << 20;
+        test.fabric.ranks[r].work.slice = 0;
+    }
     rank->stage = STAGE_RUNS;
     rank->final = false;
     return true;
@@ -313,6 +319,7 @@ static void connect_ranks(bool any_order)
                               .parameters = order_alloc(sizeof *rank->parameters),
                               .input = order_alloc(test.most * 8),
                               .output = order_alloc(test.most * 8),
+                              .mapped = order_alloc(ORDER_RANKS * sizeof *rank->mapped),
                               .command = order_alloc(sizeof *rank->command)};
         assert_true(agent + test.plans.plans[r]->nlanes <= ORDER_BLOCKS);
         rank->launch = (struct ptx_launch){.kernel = kernel,
@@ -324,6 +331,14 @@ static void connect_ranks(bool any_order)
                                            .agent = agent,
                                            .host = order_host(r)};
         agent += test.plans.plans[r]->nlanes;
+    }
+    for (uint32_t r = 0; test.mapped && r < test.nranks; r++) {
+        for (uint32_t i = 0; i + 1 < test.nranks; i++) {
+            const struct rank *peer = &ranks[test.plans.plans[r]->sends[i].peer];
+
+            ranks[r].mapped[i] = (struct gpuring_mapped){
+                (uint8_t *) peer->input, (uint8_t *) (test.in_place ? peer->input : peer->output)};
+        }
     }
     options.bytes = used;
     weak = ptx_weak_create(&options);
@@ -383,7 +398,7 @@ static bool run_case(uint64_t seed, int protocol, bool any_order)
 
 int main(int argc, char **argv)
 {
-    static const char *const protocols[] = {"simple", "ll", "ll128"};
+    static const char *const protocols[] = {"simple", "ll", "ll128", "mapped"};
     uint64_t seed = 1, cases = 10;
     bool any_order = false;
     char why[400];
@@ -398,8 +413,8 @@ int main(int argc, char **argv)
             any_order = true;
         } else if (strcmp(argv[i], "--protocol") == 0 && i + 1 < argc) {
             i++;
-            for (protocol = 2; protocol >= 0 && strcmp(argv[i], protocols[protocol]) != 0;
-                 protocol--) {
+            for (protocol = ORDER_MAPPED;
+                 protocol >= 0 && strcmp(argv[i], protocols[protocol]) != 0; protocol--) {
             }
         } else {
             argc = 0;
@@ -407,7 +422,7 @@ int main(int argc, char **argv)
     }
     if (argc < 2) {
         fprintf(stderr, "usage: memory_order PTX [--seed N] [--cases N] "
-                        "[--protocol simple|ll|ll128] [--lines-any-order]\n");
+                        "[--protocol simple|ll|ll128|mapped] [--lines-any-order]\n");
         return 2;
     }
     program = ptx_program_read(argv[1], why, sizeof why);

@@ -25,6 +25,7 @@ struct order_case {
     enum gpuring_protocol protocol;
     uint32_t nranks, sharing; /* sharing: ranks per GPU */
     bool in_place;
+    bool mapped;  /* ranks access the buffers of their peers */
     bool lingers; /* kernels wait for a command: all calls have one shape */
     struct test_plans plans;
     struct fabric fabric;
@@ -50,7 +51,9 @@ static inline uint32_t order_proxy(uint32_t rank)
     return ORDER_BLOCKS + ORDER_RANKS + rank;
 }
 
-/* Draw a case and connect its ranks. If `protocol` is -1, it is drawn as well. */
+/* Draw a case and connect its ranks. If `protocol` is -1, it is drawn as well; ORDER_MAPPED: Simple
+ * on mapped buffers. */
+#define ORDER_MAPPED ((int) GPURING_PROTOCOL_COUNT)
 void order_draw(struct order_case *test, uint64_t seed, int protocol);
 void order_end(struct order_case *test);
 

@@ -119,22 +119,25 @@ void order_draw(struct order_case *test, uint64_t seed, int protocol)
     memset(test, 0, sizeof *test);
     state = seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
     test->seed = seed;
+    test->mapped = protocol == ORDER_MAPPED;
+    protocol = test->mapped ? (int) GPURING_PROTOCOL_SIMPLE : protocol;
     test->protocol = (enum gpuring_protocol)(protocol >= 0 ? protocol : (int) below(3));
-    algorithm = (enum gpuring_algorithm) below(GPURING_ALGORITHM_COUNT);
+    algorithm = test->mapped ? GPURING_ALGORITHM_TWO_SHOT
+                             : (enum gpuring_algorithm) below(GPURING_ALGORITHM_COUNT);
     test->nranks = (uint32_t) (2 + below(below(3) == 0 ? 7 : 3));
     nchannels = (uint32_t) (1 + below(2));
     test->sharing = below(3) == 0 ? test->nranks : 1;
-    network = test->sharing == 1 && below(3) == 0;
+    network = test->sharing == 1 && !test->mapped && below(3) == 0;
     test->in_place = below(2) == 0;
     test->patience = UINT64_C(1000) << 2 * below(6);
     draw_fabric(test, algorithm, nchannels, network);
     draw_linger(test);
     snprintf(test->text, sizeof test->text,
-             "%s, %s, %u ranks%s%s%s, %u channels, up to %llu elements%s, %u slots of %llu bytes",
+             "%s, %s, %u ranks%s%s%s%s, %u channels, up to %llu elements%s, %u slots of %llu bytes",
              protocols[test->protocol], algorithms[algorithm], test->nranks,
              test->sharing > 1 ? " on one GPU" : "", network ? " on two nodes" : "",
-             test->lingers ? ", kernels that linger" : "", nchannels,
-             (unsigned long long) test->most, test->in_place ? " in place" : "",
+             test->lingers ? ", kernels that linger" : "", test->mapped ? ", mapped buffers" : "",
+             nchannels, (unsigned long long) test->most, test->in_place ? " in place" : "",
              test->fabric.nslots, (unsigned long long) test->fabric.slot_bytes);
 }
 

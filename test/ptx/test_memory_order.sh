@@ -65,7 +65,7 @@ echo "# the kernels' PTX for sm_$target, GPURING_MEMORY_ORDER_SEED=$GPURING_MEMO
 awk '/^\.visible \.entry/ { skip = !/gpuring_(simple|ll|ll128)_sum_u64/ } !skip { print }' \
     "$ptx" >"$work/few.ptx"
 
-for protocol in simple ll ll128; do
+for protocol in simple ll ll128 mapped; do
     cases "$work/few.ptx" "$protocol" 20
     verdict $? "20 cases of $protocol"
 done
@@ -95,6 +95,10 @@ noticed "counters that are read without acquire" 'neither is ordered|from before
     '{ sub(/ld\.acquire\.sys/, "ld.relaxed.sys"); print }'
 noticed "counters that are written for one GPU" 'neither is ordered' simple \
     '{ sub(/st\.relaxed\.sys\.global\.u64/, "st.relaxed.gpu.global.u64"); print }'
+noticed "no fences" 'neither is ordered|from before the store' mapped \
+    '{ sub(/fence\.acq_rel\.sys/, "// fence"); print }'
+noticed "counters that are read without acquire" 'neither is ordered|from before the store' mapped \
+    '{ sub(/ld\.acquire\.sys/, "ld.relaxed.sys"); print }'
 noticed "the end of a kernel without a fence" 'the host of rank [0-9]+' ll \
     '{ sub(/fence\.acq_rel\.sys/, "// fence"); print }'
 noticed "commands to a kernel that lingers, read without acquire" \

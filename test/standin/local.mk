@@ -20,7 +20,9 @@ test_standin_libcuda_la_SOURCES = \
     test/standin/standin.h \
     test/standin/stream.c \
     test/standin/task.c \
-    test/standin/task.h
+    test/standin/task.h \
+    test/unit/block_threads.c \
+    test/unit/block_threads.h
 test_standin_libcuda_la_LDFLAGS = $(AM_LDFLAGS) -shared -version-info 1:0:0 -rpath /nowhere
 test_standin_libcuda_la_LIBADD = test/ptx/libptx.la libgpuring_kernels.la -lpthread
 

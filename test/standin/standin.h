@@ -3,7 +3,8 @@
 /*
  * The stand-in CUDA driver: a test double of libcuda.so.1 with exactly the entry points that
  * device/cuda/driver.h lists. Device memory is host memory, and threads run the host executor
- * instead of kernels. The library is never installed, and none of its results is a result of a GPU.
+ * instead of kernels, or for mapped buffers the block executor of the unit tests. The library is
+ * never installed, and none of its results is a result of a GPU.
  *
  * Environment:
  *   GPURING_STANDIN_GPUS=N        number of GPUs (default 1, at most 64)

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "kernels/work.h"
+#include "test/unit/block_threads.h"
 
 static _Atomic(long long) copied; /* bytes of all copies */
 
@@ -149,8 +150,15 @@ static void corrupt_result(const struct gpuring_work *work)
     }
 }
 
-/* Run a work on the host executor until it has ended or its patience is over. Like a kernel, read
- * the lanes' states only if the work is resumed. */
+/* Run all lanes until each has ended or waited for a short time. The host executor does not know
+ * mapped buffers, so the block executor runs such works, with one thread that moves data. */
+static int run_slice(struct gpuring_work *slice)
+{
+    return slice->mapped != NULL ? block_work_run(slice, 1) : gpuring_work_run_host(slice);
+}
+
+/* Run a work until it has ended or its patience is over. Like a kernel, read the lanes' states only
+ * if the work is resumed. */
 static void run_on_host(const struct gpuring_work *work)
 {
     bool endless = work->patience == GPURING_PATIENCE_ENDLESS;
@@ -162,7 +170,7 @@ static void run_on_host(const struct gpuring_work *work)
     for (uint32_t i = 0; i < work->nlanes && work->resumed == 0; i++) {
         work->states[i].status = GPURING_LANE_NEW;
     }
-    while ((status = gpuring_work_run_host(&slice)) > 0 && (endless || now_ns() < end)) {
+    while ((status = run_slice(&slice)) > 0 && (endless || now_ns() < end)) {
         sched_yield();
     }
     /* If one lane fails, the host executor does not run the others. A kernel does. */

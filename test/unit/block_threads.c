@@ -253,6 +253,8 @@ EXEC_FN int exec_data(EXEC *x, const struct exec_piece *piece);
 EXEC_FN int exec_run(EXEC *x, const struct exec_piece *piece);
 #define exec_serial(x)      0
 #define exec_each(x, piece) EXEC_OK
+#define exec_mapped(x)      (exec_overlaps(x) && (x)->work->mapped != NULL)
+EXEC_FN int exec_signal(EXEC *x, const struct exec_piece *piece);
 EXEC_FN void exec_begin(EXEC *x);
 EXEC_FN void exec_end(EXEC *x);
 
@@ -325,9 +327,45 @@ static void start(struct block_thread *threads, uint32_t all, pthread_t *ids)
     pthread_barrier_destroy(&shared->barrier);
 }
 
+/* Copies of a lane's connections, which lead to the buffers of its peers if these are mapped. */
+struct connections {
+    struct gpuring_lane lane;
+    struct gpuring_fifo_end recvs[GPURING_MAPPED_MOST], sends[GPURING_MAPPED_MOST];
+};
+
+static const struct gpuring_lane *map_lane(const struct gpuring_work *work, uint32_t lane,
+                                           struct connections *copies)
+{
+    const struct gpuring_lane *original = &work->lanes[lane];
+
+    if (work->mapped == NULL) {
+        return original;
+    }
+    copies->lane = *original;
+    copies->lane.recvs = copies->recvs;
+    copies->lane.sends = copies->sends;
+    for (uint32_t i = 0; i < original->nrecvs; i++) {
+        copies->recvs[i] = original->recvs[i];
+        copies->sends[i] = original->sends[i];
+        copies->recvs[i].slots = work->mapped[i].input;
+        copies->sends[i].slots = work->mapped[i].output;
+        copies->recvs[i].slot_bytes = copies->sends[i].slot_bytes = 0;
+    }
+    return &copies->lane;
+}
+
+static void keep_counters(struct gpuring_fifo_end *to, const struct gpuring_fifo_end *from)
+{
+    to->step = from->step;
+    to->posted = from->posted;
+    to->seen = from->seen;
+}
+
 /* Run one lane with nthreads threads that move data, like a thread block. */
 static int lane_run(struct gpuring_work *work, uint32_t lane, uint32_t nthreads)
 {
+    struct connections copies;
+    const struct gpuring_lane *mapped = map_lane(work, lane, &copies);
     uint64_t size = gpuring_type_info(work->type)->size;
     struct exec_list lists[EXEC_LISTS];
     struct block_shared shared = {.fold = gpuring_fold_find(work->type, work->op), .lists = lists};
@@ -338,7 +376,7 @@ static int lane_run(struct gpuring_work *work, uint32_t lane, uint32_t nthreads)
 
     for (uint32_t i = 0; i < all && status == GPURING_OK; i++) {
         threads[i] = (struct block_thread){.work = work,
-                                           .lane = &work->lanes[lane],
+                                           .lane = mapped,
                                            .home = &work->states[lane],
                                            .type_size = size,
                                            .line_bytes = gpuring_line_bytes(size),
@@ -351,6 +389,10 @@ static int lane_run(struct gpuring_work *work, uint32_t lane, uint32_t nthreads)
     }
     if (status == GPURING_OK) {
         start(threads, all, ids);
+    }
+    for (uint32_t i = 0; mapped == &copies.lane && i < mapped->nrecvs; i++) {
+        keep_counters(&work->lanes[lane].recvs[i], &copies.recvs[i]);
+        keep_counters(&work->lanes[lane].sends[i], &copies.sends[i]);
     }
     free(threads);
     free(ids);

@@ -22,7 +22,8 @@ struct buffers {
 static void buffers_create(struct buffers *buffers, const struct call *call, int rank)
 {
     size_t size = gpuring_type_info(call->type)->size, bytes = call->count * size;
-    size_t shift = (call->shift + (size_t) rank) % 16;
+    size_t shift = call->mapped ? 0 : (call->shift + (size_t) rank) % 16;
+    size_t other = call->mapped ? 0 : 15 - shift;
 
     for (int i = 0; i < 2; i++) {
         buffers->memory[i] = malloc(bytes + 16 + 2 * GUARD);
@@ -30,7 +31,7 @@ static void buffers_create(struct buffers *buffers, const struct call *call, int
         memset(buffers->memory[i], GUARD_BYTE, bytes + 16 + 2 * GUARD);
     }
     buffers->input = buffers->memory[0] + GUARD + shift;
-    buffers->output = call->in_place ? buffers->input : buffers->memory[1] + GUARD + 15 - shift;
+    buffers->output = call->in_place ? buffers->input : buffers->memory[1] + GUARD + other;
     for (uint64_t i = 0; i < call->count; i++) {
         reference_input(call->type, call->op, rank, i, buffers->input + i * size);
     }
@@ -69,6 +70,24 @@ static int buffers_check(const struct buffers *buffers, const struct call *call,
         }
     }
     return 0;
+}
+
+/* Let a rank access the buffers of its peers. The tables of all ranks are in `table`. */
+static void map_buffers(struct fabric *fabric, int rank, const struct buffers *buffers,
+                        struct gpuring_mapped *table)
+{
+    const struct gpuring_plan *plan = fabric->plans->plans[rank];
+    struct gpuring_mapped *own = table + rank * fabric->plans->nranks;
+
+    for (uint32_t i = 0; i < plan->lanes[0].nsends; i++) {
+        int peer = plan->sends[i].peer;
+
+        assert_int_equal(plan->recvs[i].peer, peer); /* both directions have the same order */
+        own[i] = (struct gpuring_mapped){buffers[peer].input, buffers[peer].output};
+    }
+    fabric->ranks[rank].work.mapped = own;
+    fabric->ranks[rank].work.chunk = UINT64_C(1) << 20;
+    fabric->ranks[rank].work.slice = 0;
 }
 
 /* Run ranks in turn, the last rank first, until all are done. Return 0 or the first error. */
@@ -129,12 +148,17 @@ void call_run(struct fabric *fabric, const struct call *call,
 {
     int nranks = fabric->plans->nranks, status, wrong = 0;
     struct buffers *buffers = calloc((size_t) nranks, sizeof *buffers);
+    struct gpuring_mapped *mapped = calloc((size_t) nranks * (size_t) nranks, sizeof *mapped);
 
     assert_non_null(buffers);
+    assert_non_null(mapped);
     for (int rank = 0; rank < nranks; rank++) {
         buffers_create(&buffers[rank], call, rank);
         fabric_work(fabric, rank, call->type, call->op, call->count, buffers[rank].input,
                     buffers[rank].output, patience);
+    }
+    for (int rank = 0; call->mapped && rank < nranks; rank++) {
+        map_buffers(fabric, rank, buffers, mapped);
     }
     status = run(fabric, executor);
     for (int rank = 0; rank < nranks; rank++) {
@@ -142,6 +166,7 @@ void call_run(struct fabric *fabric, const struct call *call,
         buffers_destroy(&buffers[rank]);
     }
     free(buffers);
+    free(mapped);
     if (status != GPURING_OK || wrong != 0) {
         fail_msg(
             "status %d, %d ranks wrong: algorithm %d, protocol %d, %d ranks, %s %s, count %llu, "

@@ -16,6 +16,7 @@ struct call {
     uint64_t count;
     int in_place;
     size_t shift; /* misalignment of buffers in bytes, which differs between ranks */
+    int mapped;   /* ranks access the buffers of their peers, which are aligned */
 };
 
 /* An executor: runs or resumes the work of one rank, as gpuring_work_run_host does. */

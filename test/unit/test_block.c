@@ -132,6 +132,39 @@ TEST(test_resume)
     }
 }
 
+/* Two-shot on mapped buffers. Slots of 128 bytes carry no data. Ranks run at the same time, or in
+ * turn with waits that give up immediately. */
+TEST(test_mapped)
+{
+    static const struct shape mapped[] = {{GPURING_ALGORITHM_TWO_SHOT, 2, 1},
+                                          {GPURING_ALGORITHM_TWO_SHOT, 3, 2},
+                                          {GPURING_ALGORITHM_TWO_SHOT, 8, 3}};
+    static const uint64_t counts[] = {1, 15, 16, 17, 255, 1000, 4096, 20011};
+
+    for (size_t shape = 0; shape < sizeof mapped / sizeof *mapped; shape++) {
+        struct test_plans plans;
+        struct fabric fabric;
+
+        test_plans_build(&plans, mapped[shape].algorithm, mapped[shape].nranks,
+                         mapped[shape].nchannels);
+        fabric_create(&fabric, &plans, GPURING_PROTOCOL_SIMPLE, 128, 2);
+        for (size_t t = 0; t < sizeof sizes / sizeof *sizes; t++) {
+            for (size_t i = 0; i < 2 * sizeof counts / sizeof *counts; i++) {
+                struct call call = {.type = sizes[t],
+                                    .op = GPURING_OP_SUM,
+                                    .count = counts[i / 2],
+                                    .in_place = i % 2 == 0,
+                                    .mapped = 1};
+
+                call_run(&fabric, &call, t % 2 == 0 ? call_run_threads : call_run_in_turn,
+                         i % 3 == 0 ? run_block3 : run_block8, t % 2 == 0 ? 200 : 1);
+            }
+        }
+        fabric_destroy(&fabric);
+        test_plans_free(&plans);
+    }
+}
+
 TEST(test_flag_wrap)
 {
     call_flag_wrap(run_block8);
@@ -153,6 +186,42 @@ TEST(test_abort)
         assert_int_equal(run_block8(&fabric.ranks[0].work), GPURING_ERR_ABORTED);
         fabric_destroy(&fabric);
     }
+    test_plans_free(&plans);
+}
+
+/* A rank that begins after an abort stores nothing into mapped buffers of others, although all of
+ * them have allowed it to read. */
+TEST(test_abort_mapped)
+{
+    enum { count = 1000, ranks = 3 };
+    static int32_t buffers[ranks][count] __attribute__((aligned(16)));
+    struct gpuring_mapped mapped[ranks][ranks - 1];
+    struct test_plans plans;
+    struct fabric fabric;
+
+    test_plans_build(&plans, GPURING_ALGORITHM_TWO_SHOT, ranks, 1);
+    fabric_create(&fabric, &plans, GPURING_PROTOCOL_SIMPLE, 128, 2);
+    for (int rank = ranks - 1; rank >= 0; rank--) {
+        struct gpuring_work *work = &fabric.ranks[rank].work;
+
+        fabric_work(&fabric, rank, GPURING_TYPE_INT32, GPURING_OP_SUM, count, buffers[rank],
+                    buffers[rank], 10);
+        for (int i = 0; i < ranks - 1; i++) {
+            void *peer = buffers[plans.plans[rank]->sends[i].peer];
+
+            mapped[rank][i] = (struct gpuring_mapped){peer, peer};
+        }
+        work->mapped = mapped[rank];
+        work->chunk = count;
+        buffers[rank][count - 1] = buffers[rank][0] = rank + 1;
+        *fabric.abort = rank == 0 ? 6 : 0;
+        assert_int_equal(run_block8(work), rank == 0 ? GPURING_ERR_ABORTED : GPURING_AGAIN);
+    }
+    for (int rank = 0; rank < ranks; rank++) {
+        assert_int_equal(buffers[rank][0], rank + 1);
+        assert_int_equal(buffers[rank][count - 1], rank + 1);
+    }
+    fabric_destroy(&fabric);
     test_plans_free(&plans);
 }
 

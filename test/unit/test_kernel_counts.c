@@ -39,6 +39,7 @@ static struct memory {
     uint16_t refs[2 * PEERS + 2];
     struct gpuring_lane lanes[2];
     struct gpuring_lane_state states[2];
+    struct gpuring_mapped mapped[FEW_PEERS];
     struct gpuring_work work;
 } memory __attribute__((aligned(128)));
 
@@ -492,8 +493,9 @@ static uint64_t count_path(const char *name, uint32_t protocol, uint32_t bytes)
     return counts.path;
 }
 
-/* Return the path of the first steps of a lane of two-shot. */
-static uint64_t count_two_shot(uint32_t protocol, uint32_t bytes, int steps)
+/* Return the path of the first steps of a lane of two-shot. mapped: it works on the buffers of its
+ * peers, which are those of this rank. */
+static uint64_t count_two_shot(uint32_t protocol, uint32_t bytes, int steps, bool mapped)
 {
     const uint16_t n = FEW_PEERS;
     uint64_t path;
@@ -511,9 +513,14 @@ static uint64_t count_two_shot(uint32_t protocol, uint32_t bytes, int steps)
     if (steps > 2) {
         add_step(1, GPURING_STEP_STORE | GPURING_STEP_EACH, 0, n, 0);
     }
-    path = count_path("two-shot", protocol, bytes);
+    for (int p = 0; p < npeers; p++) {
+        memory.mapped[p] =
+            (struct gpuring_mapped){(uint8_t *) memory.input, (uint8_t *) memory.output};
+    }
+    memory.work.mapped = mapped ? memory.mapped : NULL;
+    path = count_path(mapped ? "two-shot on mapped buffers" : "two-shot", protocol, bytes);
     for (uint32_t i = 0; i < memory.work.count; i++) {
-        bool stored = steps > 2 || (steps == 2 && i < bytes / 4);
+        bool stored = (steps > 2 && !mapped) || (steps >= 2 && i < bytes / 4);
 
         assert_true(memory.output[i] == (stored ? n + 1.0F : 0));
     }
@@ -543,9 +550,12 @@ TEST(test_path)
     for (uint32_t protocol = 0; protocol < GPURING_PROTOCOL_COUNT; protocol++) {
         for (uint32_t bytes = 128; bytes <= 8192; bytes *= 64) {
             for (int steps = 0; steps <= 3; steps++) {
-                uint64_t path = count_two_shot(protocol, bytes, steps);
+                uint64_t path = count_two_shot(protocol, bytes, steps, false);
 
                 assert_true(protocol != GPURING_PROTOCOL_SIMPLE || path < BUDGET_PATH_TWO_SHOT);
+                if (protocol == GPURING_PROTOCOL_SIMPLE && steps > 0) {
+                    assert_true(count_two_shot(protocol, bytes, steps, true) < path);
+                }
             }
             for (int folds = 0; folds <= 2; folds++) {
                 (void) count_others(protocol, bytes, folds);
