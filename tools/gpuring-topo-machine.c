@@ -266,6 +266,7 @@ static void job_complete(struct topo_machine *machine)
     uint32_t sms = pci_sms(&machine->costs, job->sm), found = job->ring.channels;
 
     job->collective = (enum pci_collective) machine->options->collective;
+    job->mapped = machine->options->mapped;
     if (sharing > 1) {
         pci_job_share(job, sharing);
     }

@@ -61,6 +61,7 @@ static void help_print(void)
         "  -C, --collective NAME  predict: allreduce (default), bcast, reduce, scan, exscan,\n"
         "                         allgather, reduce_scatter, alltoall, gather or scatter\n"
         "  -S, --sharing N        predict: N ranks on each GPU, with CUDA MPS\n"
+        "  -M, --mapped           predict: persistent allreduces on mapped buffers (two-shot)\n"
         "  -o, --output FILE      write there instead of standard output\n"
         "  -v, --verbose          report what was omitted or assumed\n"
         "  -h, --help             this text\n"
@@ -200,6 +201,7 @@ static const struct argument_option table[] = {
     {"containers", 'c', FLAG(containers)},
     {"collective", 'C', ARGUMENT_VALUE, 0, 0, 0},
     {"sharing", 'S', ARGUMENT_COUNT, AT(sharing), 1, SHARING_MAX},
+    {"mapped", 'M', FLAG(mapped)},
     {NULL, 0, ARGUMENT_OTHER, 0, 0, 0},
 };
 
@@ -266,6 +268,7 @@ static int options_match(const struct topo_options *options)
         {options->model != NULL, "--model", searching},
         {options->collective != PCI_COLLECTIVE_ALLREDUCE, "--collective", COMMAND(predict)},
         {options->sharing > 1, "--sharing", COMMAND(predict)},
+        {options->mapped, "--mapped", COMMAND(predict)},
     };
 
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {

@@ -37,6 +37,7 @@ struct topo_options {
     const char *sizes;  /* for predict, or NULL */
     int collective;     /* enum pci_collective, for predict */
     unsigned sharing;   /* for predict: ranks on each GPU */
+    bool mapped;        /* for predict: two-shot works on mapped buffers */
     const char *graph;  /* for simulate: file for the channels, or NULL */
     bool containers;    /* for simulate: each rank sees only its own GPU */
     int p2p_level;      /* a path class, -1: the default */

@@ -134,6 +134,31 @@ TEST(test_two_shot)
     assert_true(us(&costs, &job, TWO_SHOT, SIMPLE, 16 * MIB) < 100);
 }
 
+/* Mapped buffers save two moves of the data, and the instructions of two steps. The links still
+ * carry the same bytes. */
+TEST(test_mapped)
+{
+    struct pci_costs costs = costs_gpu();
+    struct pci_job job = switch_job(), mapped = job;
+    struct pci_parts parts;
+
+    mapped.mapped = true;
+    parts = parts_of(&costs, &mapped, TWO_SHOT, SIMPLE, MIB);
+    assert_string_equal(parts.limit, "links");
+    assert_true(parts.total < parts_of(&costs, &job, TWO_SHOT, SIMPLE, MIB).total - 1.5);
+    assert_close(us(&costs, &mapped, TWO_SHOT, LL, MIB), us(&costs, &job, TWO_SHOT, LL, MIB), 1e-9);
+    assert_true(us(&costs, &mapped, TWO_SHOT, SIMPLE, 8) > us(&costs, &job, DIRECT, LL, 8));
+    job =
+        (struct pci_job){.nodes = 1, .ranks = 1, .channels = 16, .sm = 90, .protocols = UINT32_MAX};
+    job.ring.channels = 1;
+    pci_job_share(&job, 4);
+    mapped = job;
+    mapped.mapped = true;
+    /* Within a GPU, a part of the accesses of its memory is saved. */
+    assert_true(us(&costs, &mapped, TWO_SHOT, SIMPLE, 64 * MIB) <
+                0.6 * us(&costs, &job, TWO_SHOT, SIMPLE, 64 * MIB));
+}
+
 /* As many channels as the links need on each GPU. */
 TEST(test_lanes)
 {

@@ -286,6 +286,12 @@ static int take_chosen(const struct pci_costs *costs, struct pci_chosen *chosen,
         gpu = (uint32_t) ranks->self;
         status = channels_of_ranks(ranks, gpus, &part->ring);
         status = status == 0 ? channels_of_ranks(ranks, gpus, &part->tree) : status;
+        if (ranks->count % gpus->count == 0) {
+            pci_job_share(&chosen->job, (uint32_t) (ranks->count / gpus->count));
+            set_lanes(ranks, map, chosen, &chosen->job);
+            gpuring_model_choice_mapped(costs, &chosen->job, gpuring_params.deterministic != 0,
+                                        &local->model);
+        }
     } else {
         set_lanes(ranks, map, chosen, &chosen->job);
         if (pci_ll128_ring_excluded(&chosen->job, toolkit())) {

@@ -40,16 +40,45 @@ static struct gpuring_model_entry best_of(const struct pci_costs *costs, const s
         .channels = (uint8_t) (best.channels < UINT8_MAX ? best.channels : 0)};
 }
 
+/* Return the algorithms that a collective may use. */
+static uint32_t allowed(enum gpuring_collective collective, bool in_order)
+{
+    bool ring = !in_order || !gpuring_collective_reduces(collective);
+
+    return ((1u << PCI_ALGORITHM_COUNT) - 1) & ~(ring ? 0 : 1u << PCI_ALGORITHM_RING);
+}
+
+/* Other GPUs are only accessed over NVLink, because reads over PCI Express were not measured. */
+void gpuring_model_choice_mapped(const struct pci_costs *costs, const struct pci_job *node,
+                                 bool in_order, struct gpuring_model_choice *choice)
+{
+    struct pci_job job = *node, mapped = *node;
+
+    job.collective = mapped.collective = PCI_COLLECTIVE_ALLREDUCE;
+    mapped.mapped = true;
+    if (!node->direct.nvlink && node->sharing < node->ranks) {
+        return;
+    }
+    for (int i = 0; i < GPURING_MODEL_CHOICE_SIZES; i++) {
+        uint64_t bytes = UINT64_C(1) << i;
+        struct pci_choice best;
+
+        choice->entry[PCI_COLLECTIVE_ALLREDUCE][i].mapped =
+            pci_predict_best(costs, &job, allowed(GPURING_COLLECTIVE_ALLREDUCE, in_order), bytes,
+                             &best) == 0 &&
+            pci_predict_us(costs, &mapped, PCI_ALGORITHM_TWO_SHOT, PCI_PROTOCOL_SIMPLE, bytes) <
+                best.us;
+    }
+}
+
 void gpuring_model_choice_find(const struct pci_costs *costs, const struct pci_job *node,
                                bool in_order, struct gpuring_model_choice *choice)
 {
-    const uint32_t all = (1u << PCI_ALGORITHM_COUNT) - 1;
     struct pci_job job = *node;
 
     memset(choice, 0, sizeof *choice);
     for (int c = 0; c < PCI_COLLECTIVE_COUNT; c++) {
-        bool ring = !in_order || !gpuring_collective_reduces((enum gpuring_collective) c);
-        uint32_t algorithms = all & ~(ring ? 0 : 1u << PCI_ALGORITHM_RING);
+        uint32_t algorithms = allowed((enum gpuring_collective) c, in_order);
 
         job.collective = (enum pci_collective) c;
         for (int i = 0; i < GPURING_MODEL_CHOICE_SIZES; i++) {
@@ -63,11 +92,12 @@ void gpuring_model_choice_find(const struct pci_costs *costs, const struct pci_j
             choice->ll128 |= (uint8_t) (1u << a);
         }
     }
+    gpuring_model_choice_mapped(costs, node, in_order, choice);
     choice->known = true;
 }
 
 _Static_assert(sizeof(struct gpuring_model_choice) ==
-                   2 + PCI_COLLECTIVE_COUNT * GPURING_MODEL_CHOICE_SIZES * 3,
+                   2 + PCI_COLLECTIVE_COUNT * GPURING_MODEL_CHOICE_SIZES * 4,
                "all of its bytes count");
 
 uint64_t gpuring_model_choice_fingerprint(const struct gpuring_model_choice *choice)

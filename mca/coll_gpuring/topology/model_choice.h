@@ -21,19 +21,37 @@ struct gpuring_model_entry {
     int8_t algorithm; /* enum gpuring_algorithm, -1: none */
     int8_t protocol;  /* enum gpuring_protocol, -1: none */
     uint8_t channels; /* of the plan to use; 0: as many as the number of bytes can fill */
+    uint8_t mapped;   /* 1: an allreduce on mapped buffers of all ranks is faster (mapping.h) */
 };
 
 struct gpuring_model_choice {
-    bool known;    /* the table is filled */
+    bool known;    /* all members are filled in; otherwise only `mapped` has a meaning */
     uint8_t ll128; /* bit 1 << enum gpuring_algorithm: its links keep 128-byte stores whole */
     struct gpuring_model_entry entry[PCI_COLLECTIVE_COUNT][GPURING_MODEL_CHOICE_SIZES];
 };
+
+/* Return the entry for a size. */
+static inline const struct gpuring_model_entry *gpuring_model_entry_of(
+    const struct gpuring_model_choice *choice, int collective, uint64_t bytes)
+{
+    int i = 0;
+
+    while (i < GPURING_MODEL_CHOICE_SIZES - 1 && (UINT64_C(1) << i) < bytes) {
+        i++;
+    }
+    return &choice->entry[collective][i];
+}
 
 /* Compute the choices for a job that describes the node. in_order: reductions must add in rank
  * order, so that they do not use the ring. The predictions for trees also hold for chains in rank
  * order, because trees inside a node are chains. */
 void gpuring_model_choice_find(const struct pci_costs *costs, const struct pci_job *node,
                                bool in_order, struct gpuring_model_choice *choice);
+
+/* Find only the sizes for which mapped buffers are faster. For ranks that share GPUs, for which the
+ * other predictions are not used. */
+void gpuring_model_choice_mapped(const struct pci_costs *costs, const struct pci_job *node,
+                                 bool in_order, struct gpuring_model_choice *choice);
 
 /* Return a fingerprint, which is equal for equal choices and never 0. */
 uint64_t gpuring_model_choice_fingerprint(const struct gpuring_model_choice *choice);

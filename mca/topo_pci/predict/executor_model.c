@@ -37,6 +37,7 @@ struct scene { /* the figures of a call */
     const double *gpu, *way, *executor;
     enum pci_protocol protocol;
     double slot; /* bytes of data in a slot, or in a slice if chunks have slices */
+    bool mapped; /* no slots: only steps that fold move data, between the buffers of all ranks */
 };
 
 static enum pci_capability capability_of(int sm)
@@ -260,6 +261,13 @@ static double step_wait(const struct scene *scene, const struct step *step)
 {
     const double *executor = scene->executor;
 
+    if (scene->mapped &&
+        step->peers > 0) { /* one warp only waits or posts, see kernels/overlap.h */
+        return step->sends > 0 ? executor[PCI_EXECUTOR_POST] +
+                                     executor[PCI_EXECUTOR_FENCES] * scene->way[PCI_WAY_FENCE]
+                               : executor[PCI_EXECUTOR_POLLS] * scene->gpu[PCI_GPU_L2] +
+                                     scene->gpu[PCI_GPU_BARRIER];
+    }
     return executor[PCI_EXECUTOR_STEP] * scene->gpu[PCI_GPU_BARRIER] + executor[PCI_EXECUTOR_WORK] +
            (step->peers > 0 ? executor[PCI_EXECUTOR_EACH] : 0) +
            executor[PCI_EXECUTOR_ITEM] * (step->operands + step->sends + step->stores) +
@@ -270,28 +278,32 @@ static double step_wait(const struct scene *scene, const struct step *step)
                             : 0);
 }
 
-static double step_chunks(const struct step *step)
+/* Return the number of chunks that a step moves. */
+static double step_chunks(const struct scene *scene, const struct step *step)
 {
-    return step->peers > 0 ? step->peers : 1;
+    return step->peers == 0 ? 1 : scene->mapped ? 0 : step->peers;
 }
 
 static double step_move(const struct scene *scene, const struct step *step, double chunk)
 {
     const double *executor = scene->executor;
-    double bytes = chunk * step_chunks(step);
+    double bytes = chunk * step_chunks(scene, step);
     bool wide = step->operands > 2;
     double batches = fmax(1, bytes / executor[wide ? PCI_EXECUTOR_NARROW : PCI_EXECUTOR_BATCH]);
     bool lines = step->hops > 0 && scene->protocol != PCI_PROTOCOL_SIMPLE;
+    double load = scene->gpu[lines ? PCI_GPU_L2 : PCI_GPU_LOAD] +
+                  (scene->mapped ? 2 * scene->way[PCI_WAY_STORE] : 0); /* to the peer and back */
     double round =
-        ceil(step->operands / executor[wide ? PCI_EXECUTOR_WIDE : PCI_EXECUTOR_OPERANDS]) *
-        scene->gpu[lines ? PCI_GPU_L2 : PCI_GPU_LOAD];
+        ceil(step->operands / executor[wide ? PCI_EXECUTOR_WIDE : PCI_EXECUTOR_OPERANDS]) * load;
 
     double loads = batches * (round + executor[PCI_EXECUTOR_ROUND] * scene->gpu[PCI_GPU_BARRIER]);
     double port = bytes * executor[PCI_EXECUTOR_EXPAND] *
                   (step->operands + step->sends + step->stores) /
                   (scene->gpu[PCI_GPU_PORT] * PCI_BYTES_PER_US);
 
-    return executor[PCI_EXECUTOR_AHEAD] > 0 ? fmax(loads, round + port) : loads + port;
+    return bytes == 0 && scene->mapped        ? 0
+           : executor[PCI_EXECUTOR_AHEAD] > 0 ? fmax(loads, round + port)
+                                              : loads + port;
 }
 
 /* Return the number of rings, of channels with two trees, or of stripes in a node's plan. */
@@ -323,6 +335,13 @@ static double slot_of(const struct pci_job *job, enum pci_algorithm algorithm,
                : bytes;
 }
 
+/* Return true if ranks work on the buffers of each other. */
+static bool is_mapped(const struct pci_job *job, enum pci_algorithm algorithm,
+                      enum pci_protocol protocol)
+{
+    return job->mapped && algorithm == PCI_ALGORITHM_TWO_SHOT && protocol == PCI_PROTOCOL_SIMPLE;
+}
+
 static struct scene scene_of(const struct pci_costs *costs, const struct pci_job *job,
                              enum pci_algorithm algorithm, enum pci_protocol protocol)
 {
@@ -337,7 +356,8 @@ static struct scene scene_of(const struct pci_costs *costs, const struct pci_job
                           .way = costs->way[way],
                           .executor = costs->executor[protocol],
                           .protocol = protocol,
-                          .slot = slot_of(job, algorithm, protocol, costs->executor[protocol])};
+                          .slot = slot_of(job, algorithm, protocol, costs->executor[protocol]),
+                          .mapped = is_mapped(job, algorithm, protocol)};
 }
 
 /* Time of blocks in us: wait and move in the first window, and the time of each later window. */
@@ -352,7 +372,8 @@ struct sums {
 static struct sums sums_of(const struct scene *scene, const struct shape *shape, double chunk)
 {
     double slice = fmax(chunk / scene->executor[PCI_EXECUTOR_SLICES], PCI_SLICE_LEAST);
-    double slices = fmax(1, ceil(chunk / fmin(slice, scene->slot))), first = 0;
+    double slices = scene->mapped ? 1 : fmax(1, ceil(chunk / fmin(slice, scene->slot)));
+    double first = 0;
     double store = scene->way[PCI_WAY_STORE];
     struct sums sums = {.wait = 0};
 
@@ -365,7 +386,7 @@ static struct sums sums_of(const struct scene *scene, const struct shape *shape,
                                  : step->times * (wait + move) + step->hops * store;
         first += step->times * move / slices;
         sums.touched +=
-            step->times * step_chunks(step) * (step->operands + step->sends + step->stores);
+            step->times * step_chunks(scene, step) * (step->operands + step->sends + step->stores);
     }
     sums.move = fmax(first, sums.later - sums.wait);
     /* Add the steps before the last rank begins, which are all alike. */
@@ -401,8 +422,8 @@ static void parts_of(const struct pci_costs *costs, const struct pci_job *job,
 {
     struct scene scene = scene_of(costs, job, algorithm, protocol);
     struct shape shape = shape_of(job, algorithm, channels, (double) bytes);
-    double chunk =
-        fmin(scene.slot * scene.executor[PCI_EXECUTOR_SLICES], shape.lane_bytes / shape.chunks);
+    double most = scene.mapped ? INFINITY : scene.slot * scene.executor[PCI_EXECUTOR_SLICES];
+    double chunk = fmin(most, shape.lane_bytes / shape.chunks);
     double windows = chunk > 0 ? fmax(1, shape.lane_bytes / (shape.chunks * chunk))
                                : 1; /* the last window may be shorter */
     struct sums sums = sums_of(&scene, &shape, chunk);

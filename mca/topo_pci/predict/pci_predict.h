@@ -247,6 +247,7 @@ struct pci_job {
         double algbw; /* if every GPU sends the vector to every other on one node */
         bool nvlink;
     } direct;           /* of both direct exchanges */
+    bool mapped;        /* two-shot with Simple works on the buffers of all ranks, without slots */
     uint32_t protocols; /* bit mask 1 << pci_protocol of the allowed ones */
 };
 
