@@ -129,6 +129,8 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/engine/call.h \
     mca/coll_gpuring/engine/engine.c \
     mca/coll_gpuring/engine/engine.h \
+    mca/coll_gpuring/engine/mapping.c \
+    mca/coll_gpuring/engine/mapping.h \
     mca/coll_gpuring/engine/operation.c \
     mca/coll_gpuring/engine/program.c \
     mca/coll_gpuring/engine/program.h \
@@ -136,6 +138,7 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/engine/select.c \
     mca/coll_gpuring/engine/select_doubling.c \
     mca/coll_gpuring/engine/select_forms.c \
+    mca/coll_gpuring/engine/select_mapped.c \
     mca/coll_gpuring/engine/select.h \
     mca/coll_gpuring/engine/tuning.c \
     mca/coll_gpuring/engine/transports.c \
@@ -237,6 +240,8 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/serve/execute_wait.c \
     mca/coll_gpuring/serve/mixed_memory.c \
     mca/coll_gpuring/serve/note.c \
+    mca/coll_gpuring/serve/offers.c \
+    mca/coll_gpuring/serve/offers.h \
     mca/coll_gpuring/serve/note.h \
     mca/coll_gpuring/serve/progress.c \
     mca/coll_gpuring/serve/serve.c \

@@ -112,6 +112,9 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
     INT(linger, 20, 5, LOCAL, 0, 1000,                                                             \
         "Microseconds that the kernel of a small call within a node waits for the next call, "     \
         "which then needs no launch; 0: it ends")                                                  \
+    INT(map_buffers, 1, 4, SHARED, 0, 1,                                                           \
+        "1: the GPUs of a node access each other's buffers in persistent allreduces if the cost "  \
+        "model predicts that this is faster; 0: data is sent through slots")                       \
     CHOICE(                                                                                        \
         default_stream, 0, 2, LOCAL, default_stream,                                               \
         "Work of the program on the CUDA default stream: wait (calls on GPU buffers follow it), "  \

@@ -24,6 +24,8 @@
     X(direct_messages, "Point-to-point messages received from another GPU's memory directly")    \
     X(kernel_messages, "Of the directly received messages, those that a kernel copied")          \
     X(chunked_messages, "Point-to-point messages received in chunks through host memory")        \
+    X(mapped_calls,                                                                              \
+      "Of the operations that coll/gpuring ran, those on mapped buffers of all ranks")           \
     X(bytes, "Bytes of the vectors of the operations that coll/gpuring ran")                     \
     GPURING_ALGORITHMS(GPURING_PVAR_OF_ALGORITHM, X)                                             \
     KERNELS_PROTOCOLS(GPURING_PVAR_OF_PROTOCOL, X)                                               \

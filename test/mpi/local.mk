@@ -45,6 +45,7 @@ mpi_test_programs = \
     test/mpi/leaked \
     test/mpi/linger \
     test/mpi/lost_rank \
+    test/mpi/mapped \
     test/mpi/matrix \
     test/mpi/memops \
     test/mpi/mixed \
@@ -113,6 +114,7 @@ test_mpi_late_driver_LDADD = $(mpi_test_libs)
 test_mpi_leaked_LDADD = $(mpi_test_libs)
 test_mpi_linger_LDADD = $(mpi_test_libs)
 test_mpi_lost_rank_LDADD = $(mpi_test_libs)
+test_mpi_mapped_LDADD = $(mpi_test_libs)
 test_mpi_matrix_LDADD = $(mpi_test_libs)
 test_mpi_memops_LDADD = $(mpi_test_libs)
 test_mpi_mixed_LDADD = $(mpi_test_libs)
@@ -161,6 +163,7 @@ mpi_test_scripts = \
     test/mpi/test_gpu_ptx.sh \
     test/mpi/test_hosts.sh \
     test/mpi/test_input.sh \
+    test/mpi/test_mapped.sh \
     test/mpi/test_matrix.sh \
     test/mpi/test_memops.sh \
     test/mpi/test_native.sh \

@@ -375,6 +375,35 @@ TEST(ll128_needs_a_topology_that_keeps_lines_whole)
     assert_int_equal(choice.protocol, GPURING_PROTOCOL_LL128);
 }
 
+/* Mapped buffers are used for the sizes of the cost model, if the user has not chosen. */
+TEST(mapped_buffers_by_the_model)
+{
+    struct gpuring_select_config config = config_of(4, 1);
+    struct gpuring_selection choice;
+
+    config.host = false;
+    for (int i = 18; i < GPURING_MODEL_CHOICE_SIZES; i++) {
+        config.model.entry[GPURING_COLLECTIVE_ALLREDUCE][i].mapped = 1;
+    }
+    assert_false(gpuring_select_maps(&config, GPURING_COLLECTIVE_ALLREDUCE, 1 << 20));
+    config.slot_bytes[GPURING_SET_MAPPED][GPURING_PROTOCOL_SIMPLE] = GPURING_CHUNK_ALIGN_BYTES;
+    config.channels[GPURING_SET_MAPPED] = 20;
+    assert_true(gpuring_select_maps(&config, GPURING_COLLECTIVE_ALLREDUCE, 1 << 20));
+    assert_true(gpuring_select_maps(&config, GPURING_COLLECTIVE_ALLREDUCE, (1 << 17) + 1));
+    assert_false(gpuring_select_maps(&config, GPURING_COLLECTIVE_ALLREDUCE, 1 << 17));
+    gpuring_select_mapped(&config, 128 << 10, 8, &choice);
+    assert_int_equal(choice.set, GPURING_SET_MAPPED);
+    assert_int_equal(choice.channels, 4); /* 8 KiB of each rank's part */
+    assert_int_equal(choice.chunk * 8, 1 << 30);
+    gpuring_select_mapped(&config, UINT64_C(1) << 40, 8, &choice);
+    assert_int_equal(choice.channels, 20);
+    config.algorithm = GPURING_ALGORITHM_RING;
+    assert_false(gpuring_select_maps(&config, GPURING_COLLECTIVE_ALLREDUCE, 1 << 20));
+    config.algorithm = -1;
+    config.protocol = GPURING_PROTOCOL_LL;
+    assert_false(gpuring_select_maps(&config, GPURING_COLLECTIVE_ALLREDUCE, 1 << 20));
+}
+
 /* On GPUs a block has little bandwidth. Even between few ranks, the blocks of a direct exchange are
  * too few for large vectors. Small vectors use only a few channels. */
 TEST(gpus_use_as_many_channels_as_a_size_fills)

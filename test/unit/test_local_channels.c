@@ -66,6 +66,8 @@ TEST(gpus_do_not_relay)
     assert_true(local.model.known);
     assert_int_equal(local.model.ll128 & ring, ring); /* over NVLink alone */
     assert_int_equal(local.model.ll128 & direct, 0);
+    assert_false(
+        gpuring_model_entry_of(&local.model, GPURING_COLLECTIVE_ALLREDUCE, 1 << 20)->mapped);
 }
 
 /* GPUs of two sockets, without NVLink. The search connects those under the same switches directly,

@@ -13,14 +13,16 @@ enum gpuring_asks {
     GPURING_ASKS_TURN,     /* not decided until the call is the next one */
     GPURING_ASKS_PAGES,    /* the ranks vote on their status pages */
     GPURING_ASKS_MESSAGES, /* the ranks agree by messages */
-    GPURING_ASKS_TRACK,    /* the ranks choose a track for a persistent call (serve/tracks.h) */
+    GPURING_ASKS_WORD,     /* persistent calls: the ranks combine words (serve/tracks.h) */
+    GPURING_ASKS_OFFERS,   /* persistent calls: they gather offers of buffers (serve/offers.h) */
 };
 
 struct gpuring_pending {
     enum gpuring_asks asks;
     /* Number of the call while this rank asks: among the votes if it asks PAGES, otherwise among
-     * all calls, or GPURING_AGREE_PERSISTENT. If it asks TRACK: its word, then the result. */
+     * all calls, or GPURING_AGREE_PERSISTENT. If it asks WORD: its word, then the result. */
     uint64_t vote;
+    struct gpuring_offers *offers; /* if this rank asks OFFERS, otherwise NULL */
     uint64_t number; /* number of the call on its communicator (mixed_memory.c); 0: not counted */
 };
 

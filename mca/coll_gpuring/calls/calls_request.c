@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/calls/calls.h"
+#include "mca/coll_gpuring/engine/mapping.h"
 #include "mca/coll_gpuring/util/status.h"
 
 /* The request of a non-blocking or persistent call. `item` performs the call if it is served, and
@@ -27,6 +28,7 @@ static int request_free(ompi_request_t **request)
         mca_coll_gpuring_module_t *owner = self->item.module->owner;
 
         gpuring_call_release(&self->item.call);
+        gpuring_mapping_free(self->item.call.mapping);
         gpuring_module_enter(owner);
         gpuring_track_leave(self->item.module);
         gpuring_module_leave(owner); /* a failed module is released if this was its last call */
@@ -180,18 +182,21 @@ static int nonblocking_call(const struct gpuring_description *d, struct gpuring_
     return request_started(d, call, pending, status, request);
 }
 
-/* Make the request of a persistent call that has a track. */
+/* Make the request of a persistent call that has a track. It owns the mapping. */
 static int persistent_call(const struct gpuring_description *d, struct gpuring_call *call,
-                           mca_coll_gpuring_module_t *track, ompi_request_t **request)
+                           mca_coll_gpuring_module_t *track, struct gpuring_mapping *mapping,
+                           ompi_request_t **request)
 {
     queued_request_t *self = queued_create(d, GPURING_STARTED, call);
 
     if (self == NULL) {
+        gpuring_mapping_free(mapping);
         gpuring_track_leave(track);
         gpuring_call_release(call);
         return MPI_ERR_NO_MEM;
     }
     self->item.module = track;
+    self->item.call.mapping = mapping;
     self->item.call.selected = false;        /* the track has its own connections */
     if (d->what == GPURING_STAGED_barrier) { /* barriers on different tracks run at the same time */
         self->item.call.output = &track->serve->barrier_byte;
@@ -226,7 +231,7 @@ int gpuring_call_delegate(struct gpuring_description *d, enum gpuring_reason rea
  * *reason to NONE, or to the reason that it cannot. Returns a gpuring_status. */
 static int decide_persistent(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
                              struct gpuring_pending *pending, enum gpuring_reason *reason,
-                             mca_coll_gpuring_module_t **track)
+                             mca_coll_gpuring_module_t **track, struct gpuring_mapping **mapping)
 {
     int status = gpuring_progress_call(module, call, pending, GPURING_PERSISTENT, reason);
 
@@ -234,7 +239,7 @@ static int decide_persistent(mca_coll_gpuring_module_t *module, const struct gpu
         return status;
     }
     module->agree.connected = true;
-    return gpuring_track_take(module, call, track, reason);
+    return gpuring_track_take(module, call, track, mapping, reason);
 }
 
 /* Return true if Open MPI itself may have made this non-blocking call. Such calls have no place in
@@ -260,6 +265,7 @@ static int call_request(struct gpuring_description *d, ompi_request_t **request)
     enum gpuring_reason reason =
         gpuring_eligible_any() ? GPURING_REASON_UNKNOWN : GPURING_REASON_NO_DRIVER;
     struct gpuring_call room = {.memory = NULL}, *call = &room;
+    struct gpuring_mapping *mapping;
     mca_coll_gpuring_module_t *track;
     struct gpuring_pending pending;
     int status = GPURING_OK;
@@ -276,9 +282,9 @@ static int call_request(struct gpuring_description *d, ompi_request_t **request)
         } else if (d->form == GPURING_NONBLOCKING) {
             return nonblocking_call(d, call, &pending, request);
         } else {
-            status = decide_persistent(module, call, &pending, &reason, &track);
+            status = decide_persistent(module, call, &pending, &reason, &track, &mapping);
             if (status == GPURING_OK && reason == GPURING_REASON_NONE) {
-                return persistent_call(d, call, track, request);
+                return persistent_call(d, call, track, mapping, request);
             }
         }
     }

@@ -133,11 +133,15 @@ struct gpuring_device_ops {
      * access. */
     int (*alloc)(struct gpuring_device *device, size_t bytes, void **pointer);
     void (*free)(struct gpuring_device *device, void *pointer);
+    /* Export memory from alloc, or an allocation of the application with memory of kind DEVICE.
+     * Importing a handle again returns the same pointer, which is unmapped by the last unimport. */
     int (*export)(struct gpuring_device *device, void *pointer,
                   struct gpuring_device_handle *handle);
     int (*import)(struct gpuring_device *device, const struct gpuring_device_handle *handle,
                   void **pointer);
     void (*unimport)(struct gpuring_device *device, void *pointer);
+    /* Only for GPUs. Find the beginning of the application's allocation that contains a buffer. */
+    int (*allocation)(struct gpuring_device *device, const void *buffer, void **base);
     /* Optional. Release descriptors, because the memory will not be imported again. */
     void (*unexport)(struct gpuring_device *device, void *pointer);
 

@@ -40,16 +40,19 @@ struct gpuring_call_memory {
  * verbs connects, it contains connections of direct for Simple with one stripe and short slots,
  * until longer calls need those of direct itself, which replace them. GPURING_SET_NODES is for
  * alltoalls by node, whose algorithm is called two-shot. GPURING_SET_DOUBLING is for allreduces by
- * doubling between nodes of hosts, whose algorithm is called direct.
+ * doubling between nodes of hosts, whose algorithm is called direct. GPURING_SET_MAPPED is for
+ * persistent allreduces on mapped buffers (mapping.h), whose algorithm is two-shot, and whose slots
+ * carry no data.
  */
 #define GPURING_SET_SMALL    ((int) GPURING_ALGORITHM_COUNT)
 #define GPURING_SET_NODES    (GPURING_SET_SMALL + 1)
 #define GPURING_SET_DOUBLING (GPURING_SET_NODES + 1)
-#define GPURING_SET_COUNT    (GPURING_SET_DOUBLING + 1)
+#define GPURING_SET_MAPPED   (GPURING_SET_DOUBLING + 1)
+#define GPURING_SET_COUNT    (GPURING_SET_MAPPED + 1)
 static inline enum gpuring_algorithm gpuring_set_algorithm(int set)
 {
     return set == GPURING_SET_SMALL || set == GPURING_SET_DOUBLING ? GPURING_ALGORITHM_DIRECT
-           : set == GPURING_SET_NODES                              ? GPURING_ALGORITHM_TWO_SHOT
+           : set == GPURING_SET_NODES || set == GPURING_SET_MAPPED ? GPURING_ALGORITHM_TWO_SHOT
                                                                    : (enum gpuring_algorithm) set;
 }
 
@@ -81,7 +84,9 @@ struct gpuring_call {
     uint32_t element_size; /* bytes */
     struct gpuring_call_buffer in, out;
     struct gpuring_call_memory *memory; /* NULL: none */
-    bool selected;                      /* `choice` is set */
+    /* Persistent: the mapped buffers of all ranks, which belong to the request; NULL: none. */
+    struct gpuring_mapping *mapping;
+    bool selected; /* `choice` is set */
     struct gpuring_selection choice;
     uint64_t made;  /* word that must be equal on all ranks, see serve/differ.h; 0: unknown */
     uint64_t shape; /* calls of a communicator with the same number differ only in addresses; 0:

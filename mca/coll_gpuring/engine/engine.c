@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mca/coll_gpuring/engine/mapping.h"
 #include "mca/coll_gpuring/engine/program.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -109,6 +110,7 @@ int gpuring_engine_plan(const struct gpuring_engine_config *config, int set,
     if (set == GPURING_SET_NODES) {
         input.exchange = eligible = has_exchange(&input);
     }
+    eligible = set == GPURING_SET_MAPPED ? gpuring_mapping_wanted(config) : eligible;
     return eligible ? gpuring_plan_build(algorithm, &input, plan) : GPURING_OK;
 }
 
@@ -370,6 +372,7 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
     offer_doubling(created,
                    config->one_by_one && config->select.nranks <= GPURING_DIRECT_MAX_VECTOR_RANKS);
     size_node_slots(created);
+    gpuring_mapping_enable(created);
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
         const struct gpuring_plan *plan = created->base[i].plan;
 

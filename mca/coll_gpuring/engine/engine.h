@@ -215,8 +215,9 @@ void gpuring_engine_abort(const struct gpuring_engine *engine, int status);
 int gpuring_engine_aborted(const struct gpuring_engine *engine);
 void gpuring_engine_unpost(const struct gpuring_engine *engine);
 
-/* After gpuring_engine_abort: wait until the network no longer accesses the buffers of the failed
- * call, but at most 2 s, because a peer may not take part. */
+/* After gpuring_engine_abort: wait until the network, and kernels of other ranks if they are
+ * mapped, no longer access the buffers of the failed call, but at most 2 s, because a peer may not
+ * take part. */
 void gpuring_engine_settle(const struct gpuring_engine *engine);
 
 void gpuring_engine_destroy(struct gpuring_engine *engine); /* NULL is allowed */

@@ -8,6 +8,7 @@
 #include "mca/coll_gpuring/engine/bounce.h"
 #include "mca/coll_gpuring/engine/call.h"
 #include "mca/coll_gpuring/engine/engine.h"
+#include "mca/coll_gpuring/engine/mapping.h"
 #include "mca/coll_gpuring/engine/program.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -151,6 +152,7 @@ static int operation_prepare(struct gpuring_engine *engine, const struct gpuring
 
     prepared->shape = 0;
     prepared->choice = *choice;
+    work->mapped = NULL;
     status = find_program(engine, call, root, &prepared->program);
     if (status == GPURING_OK) {
         status = gpuring_transport_bind(prepared->program->transport, prepared->program->index,
@@ -224,7 +226,8 @@ static int set_current(struct gpuring_engine *engine, const struct gpuring_call 
 
 /* Fill in the members of the work that each call sets: buffers that the executor can access, and
  * the states of the lanes. */
-static void fill_work(const struct gpuring_engine *engine, const void *input, void *output)
+static void fill_work(const struct gpuring_engine *engine, const struct gpuring_call *call,
+                      const void *input, void *output)
 {
     struct gpuring_work *work = &engine->current->work;
 
@@ -235,6 +238,7 @@ static void fill_work(const struct gpuring_engine *engine, const void *input, vo
     work->input = input;
     work->output = output;
     work->resumed = 0;
+    work->mapped = call->mapping != NULL ? gpuring_mapping_table(call->mapping) : NULL;
 }
 
 /* Announce the operation to the other ranks. */
@@ -315,7 +319,13 @@ int gpuring_operation_start(struct gpuring_engine *engine, const struct gpuring_
         status = find_buffers(engine, call, &input, &output);
     }
     if (status == GPURING_OK) {
-        fill_work(engine, input, output);
+        fill_work(engine, call, input, output);
+        if (call->mapping != NULL) {
+            /* A kernel on mapped buffers looks at the abort word before it stores into those of
+             * others, and a rank that has failed waits until no other rank is in an operation.
+             * Because of the fences, one sees the other. Partner: gpuring_engine_settle. */
+            __atomic_thread_fence(__ATOMIC_SEQ_CST);
+        }
         status = engine->device_ops->launch(engine->stream, &engine->current->work);
     }
     return status == GPURING_OK ? gpuring_operation_poll(engine, call) : status;
@@ -380,7 +390,7 @@ static int start_second(struct gpuring_engine *engine, const struct gpuring_call
 
     current->shape = 0; /* the next call begins with the first stage */
     if (status == GPURING_OK) {
-        fill_work(engine, output, output);
+        fill_work(engine, call, output, output);
         engine->polls = 0;
         current->program->used = engine->operation;
         status = engine->device_ops->launch(engine->stream, &current->work);
@@ -422,6 +432,8 @@ void gpuring_operation_fail(struct gpuring_engine *engine)
     if (engine->device_ops->kind != GPURING_DEVICE_HOST) {
         (void) engine->device_ops->synchronize(engine->stream);
     }
+    gpuring_engine_publish(engine, GPURING_ACTIVITY_FAILED); /* peers wait for this in
+                                                               gpuring_engine_settle */
     gpuring_engine_settle(engine);
     operation_end(engine, GPURING_ACTIVITY_FAILED);
 }

@@ -328,17 +328,13 @@ static const struct gpuring_model_entry *model_of(const struct gpuring_select_co
                                                   const struct request *request, bool direct)
 {
     enum gpuring_collective collective = request->collective;
-    int entry = 0;
 
     if (!config->model.known ||
         (config->nnodes > 1 && direct &&
          (collective != GPURING_COLLECTIVE_ALLREDUCE || config->in_order))) {
         return NULL;
     }
-    while (entry < GPURING_MODEL_CHOICE_SIZES - 1 && (UINT64_C(1) << entry) < request->all) {
-        entry++;
-    }
-    return &config->model.entry[collective][entry];
+    return gpuring_model_entry_of(&config->model, (int) collective, request->all);
 }
 
 /* List the rules: parameters, the tuning file, sizes at which other components are faster, the cost

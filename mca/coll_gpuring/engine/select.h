@@ -59,6 +59,13 @@ struct gpuring_select_config {
 void gpuring_select(const struct gpuring_select_config *config, enum gpuring_collective collective,
                     uint64_t count, uint32_t type_size, struct gpuring_selection *choice);
 
+/* Return true if an allreduce should run on mapped buffers, if all ranks can map them (mapping.h).
+ * Select how it then runs. */
+bool gpuring_select_maps(const struct gpuring_select_config *config,
+                         enum gpuring_collective collective, uint64_t bytes);
+void gpuring_select_mapped(const struct gpuring_select_config *config, uint64_t bytes,
+                           uint32_t type_size, struct gpuring_selection *choice);
+
 /*
  * Return the number of bytes, of all ranks' blocks together, below which a call with a root on GPU
  * memory is faster staged than served. Return 0 if staging is not faster at any size. agree_size:

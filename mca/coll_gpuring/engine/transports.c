@@ -40,6 +40,9 @@ static bool all_settled(const struct gpuring_engine *engine, bool late)
     {
         all = gpuring_transport_settle(transport, late) && all;
     }
+    if (engine->current->work.mapped != NULL) {
+        all = !gpuring_transport_peers_run(engine->current->program->transport) && all;
+    }
     return all;
 }
 
@@ -49,6 +52,7 @@ void gpuring_engine_settle(const struct gpuring_engine *engine)
     struct gpuring_backoff pause = {.looks = 0};
     bool late = false;
 
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* partner: gpuring_operation_start */
     while (!all_settled(engine, late) && !late) {
         gpuring_backoff(&pause, 0, false);
         late = gpuring_now_ns() >= deadline;

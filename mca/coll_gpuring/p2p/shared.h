@@ -9,7 +9,7 @@
  *
  * There are two places for slots: the sender's GPU, and host memory that both GPUs access. A
  * process allocates each of them once. It consists of buffers of two slots, and each message in
- * progress uses one buffer. Other processes map the memory once. The user's memory is never mapped,
+ * progress uses one buffer. Other processes map the memory once. Messages never map user memory,
  * because mapping and unmapping takes a driver some 2 ms (doc/hacking/p2p.md), because some kinds
  * of memory cannot be mapped, and because the owner must not free memory while others map it.
  *

@@ -25,12 +25,12 @@ static void log_first(const mca_coll_gpuring_module_t *module, const struct gpur
     gpuring_module_text(module, text, sizeof text);
     gpuring_transport_name(used, transport, sizeof transport);
     gpuring_info(
-        "[serves] coll/gpuring serves %s: first %s (%llu bytes) by algorithm %s, protocol %s; "
+        "[serves] coll/gpuring serves %s: first %s (%llu bytes) by algorithm %s, protocol %s%s; "
         "transport %s, %d node(s), %u channel(s), %.1f MiB for connections",
         text, call->name, (unsigned long long) gpuring_call_moves(call),
         gpuring_algorithm_text(choice->algorithm), gpuring_protocol_text(choice->protocol),
-        transport, engine->choice_config.nnodes,
-        rings > 0 ? rings : engine->choice_config.channels[choice->algorithm],
+        call->mapping != NULL ? ", on mapped buffers" : "", transport, engine->choice_config.nnodes,
+        rings > 0 && call->mapping == NULL ? rings : engine->choice_config.channels[choice->set],
         (double) gpuring_transport_memory(used) / (1 << 20));
 }
 
@@ -43,6 +43,7 @@ static void account_served(const mca_coll_gpuring_module_t *module, const struct
     gpuring_pvar_add(GPURING_PVAR_calls_ring + (int) choice->algorithm, 1);
     gpuring_pvar_add(GPURING_PVAR_calls_simple + (int) choice->protocol, 1);
     gpuring_pvar_add(GPURING_PVAR_bytes, gpuring_call_moves(call));
+    gpuring_pvar_add(GPURING_PVAR_mapped_calls, call->mapping != NULL);
     gpuring_pvar_add(GPURING_PVAR_resumed, engine->current->work.resumed);
     if (OPAL_UNLIKELY(engine->operation == engine->first)) {
         log_first(module, call);

@@ -6,31 +6,58 @@
 
 #include "mca/coll_gpuring/oob/oob.h"
 #include "mca/coll_gpuring/serve/differ.h"
+#include "mca/coll_gpuring/serve/offers.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup/wireup.h"
 
-/* Advance the agreement of the ranks on a call, or on the track of a persistent call. It is one
- * small exchange before the call. */
-static int agree_progress(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
+/* Begin an exchange of the ranks before a call, or before a persistent call is created. */
+static void exchange_begin(struct gpuring_oob *oob, struct gpuring_item *item)
 {
-    struct gpuring_oob *oob = module->oob;
-    bool on_track = item->pending.asks == GPURING_ASKS_TRACK;
+    gpuring_item_enter(item, GPURING_PHASE_AGREEING);
+    switch (item->pending.asks) {
+    case GPURING_ASKS_OFFERS:
+        gpuring_offers_send(oob, item->pending.offers);
+        break;
+    case GPURING_ASKS_WORD:
+        gpuring_oob_agree(oob, item->pending.vote);
+        break;
+    default:
+        gpuring_oob_agree(oob, gpuring_agree_word(&item->call));
+    }
+}
+
+/* Take the result of an exchange. */
+static void exchange_take(mca_coll_gpuring_module_t *module, struct gpuring_item *item,
+                          enum gpuring_asks asked)
+{
+    switch (asked) {
+    case GPURING_ASKS_OFFERS:
+        item->pending.offers->all = gpuring_oob_take(module->oob);
+        break;
+    case GPURING_ASKS_WORD:
+        item->pending.vote = module->oob->word;
+        break;
+    default:
+        item->reason = gpuring_agree_take(module, &item->pending, module->oob->word);
+    }
+}
+
+static int exchange_progress(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
+{
+    enum gpuring_asks asked = item->pending.asks;
     int status;
 
     if (item->phase < GPURING_PHASE_AGREEING) {
-        gpuring_item_enter(item, GPURING_PHASE_AGREEING);
-        gpuring_oob_agree(oob, on_track ? item->pending.vote : gpuring_agree_word(&item->call));
+        exchange_begin(module->oob, item);
     }
-    status = gpuring_oob_progress(oob);
+    status = gpuring_oob_progress(module->oob);
     if (status != GPURING_OK) {
         return status;
     }
     item->pending.asks = GPURING_ASKS_NOBODY;
-    status = gpuring_oob_failure(oob).status;
-    if (status == GPURING_OK && on_track) {
-        item->pending.vote = oob->word;
-    } else if (status == GPURING_OK) {
-        item->reason = gpuring_agree_take(module, &item->pending, oob->word);
+    status = gpuring_oob_failure(module->oob).status;
+    if (status == GPURING_OK) {
+        exchange_take(module, item, asked);
     }
     return status;
 }
@@ -41,8 +68,8 @@ static int prepare_item(mca_coll_gpuring_module_t *module, struct gpuring_item *
     if (item->pending.asks == GPURING_ASKS_PAGES) {
         return GPURING_AGAIN;
     }
-    if (item->pending.asks == GPURING_ASKS_MESSAGES || item->pending.asks == GPURING_ASKS_TRACK) {
-        return agree_progress(module, item);
+    if (item->pending.asks != GPURING_ASKS_NOBODY) {
+        return exchange_progress(module, item);
     }
     if (module->state != GPURING_STATE_WIRING) {
         /* It is UNWIRED, or the call needs late connections. */

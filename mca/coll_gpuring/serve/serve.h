@@ -227,8 +227,13 @@ static inline bool gpuring_serve_select(const struct mca_coll_gpuring_module_t *
     if (engine == NULL) {
         return call->selected;
     }
-    gpuring_select(&engine->choice_config, call->collective, call->count, call->element_size,
-                   &call->choice);
+    if (OPAL_UNLIKELY(call->mapping != NULL)) {
+        gpuring_select_mapped(&engine->choice_config, gpuring_call_bytes(call), call->element_size,
+                              &call->choice);
+    } else {
+        gpuring_select(&engine->choice_config, call->collective, call->count, call->element_size,
+                       &call->choice);
+    }
     call->selected = OPAL_LIKELY(!gpuring_engine_lacks(engine, call->choice.set));
     return true;
 }

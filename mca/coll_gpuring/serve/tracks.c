@@ -3,6 +3,7 @@
 #include "mca/coll_gpuring/serve/serve.h"
 
 #include "mca/coll_gpuring/oob/oob.h"
+#include "mca/coll_gpuring/serve/offers.h"
 #include "mca/coll_gpuring/util/status.h"
 
 /* The word with which a rank takes part in the agreement on a track: the bits of the tracks that it
@@ -35,7 +36,7 @@ static int choose(mca_coll_gpuring_module_t *module, const struct gpuring_call *
                   mca_coll_gpuring_module_t **track, enum gpuring_reason *reason)
 {
     struct gpuring_tracks *tracks = &module->serve->tracks;
-    struct gpuring_pending pending = {.asks = GPURING_ASKS_TRACK};
+    struct gpuring_pending pending = {.asks = GPURING_ASKS_WORD};
     int status, at;
 
     *track = NULL;
@@ -58,24 +59,52 @@ static int choose(mca_coll_gpuring_module_t *module, const struct gpuring_call *
     return GPURING_OK;
 }
 
-int gpuring_track_take(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
-                       mca_coll_gpuring_module_t **track, enum gpuring_reason *reason)
+/* Connect the track for a call. If that is not possible for mapped buffers, the call works without
+ * them. All ranks get the same result. */
+static int connect_track(mca_coll_gpuring_module_t *track, const struct gpuring_call *call,
+                         struct gpuring_mapping **mapping, enum gpuring_reason *reason)
 {
     struct gpuring_pending pending = {.asks = GPURING_ASKS_NOBODY};
     struct gpuring_call own = *call;
+    int status;
+
+    own.selected = false; /* the track has its own connections */
+    own.mapping = *mapping;
+    status = gpuring_progress_call(track, &own, &pending, GPURING_PERSISTENT, reason);
+    if (status == GPURING_OK && *reason == GPURING_REASON_DEAD && *mapping != NULL) {
+        gpuring_mapping_free(*mapping);
+        *mapping = own.mapping = NULL;
+        *reason = GPURING_REASON_NONE;
+        status = gpuring_progress_call(track, &own, &pending, GPURING_PERSISTENT, reason);
+    }
+    return status;
+}
+
+int gpuring_track_take(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
+                       mca_coll_gpuring_module_t **track, struct gpuring_mapping **mapping,
+                       enum gpuring_reason *reason)
+{
     int status = choose(module, call, track, reason);
 
+    *mapping = NULL;
     if (*track == NULL) {
         *reason = *reason == GPURING_REASON_NONE ? GPURING_REASON_TRACKS : *reason;
         return status;
     }
-    own.selected = false; /* the track has its own connections */
-    status = gpuring_progress_call(*track, &own, &pending, GPURING_PERSISTENT, reason);
-    if (status != GPURING_OK || *reason != GPURING_REASON_NONE) {
-        gpuring_track_leave(*track);
-        *track = NULL;
+    status = gpuring_offers_exchange(module, call, mapping);
+    if (status == GPURING_OK) {
+        status = connect_track(*track, call, mapping, reason);
     }
-    return status;
+    if (status != GPURING_OK || *reason != GPURING_REASON_NONE) {
+        gpuring_mapping_free(*mapping);
+        gpuring_track_leave(*track);
+        *mapping = NULL;
+        *track = NULL;
+        return status;
+    }
+    /* Earlier calls of this track, with or without a mapping, may have had the same shape. */
+    gpuring_engine_forget((*track)->engine);
+    return GPURING_OK;
 }
 
 void gpuring_track_leave(mca_coll_gpuring_module_t *track)

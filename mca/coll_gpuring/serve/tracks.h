@@ -33,6 +33,7 @@
 
 struct mca_coll_gpuring_module_t;
 struct gpuring_call;
+struct gpuring_mapping;
 
 struct gpuring_tracks {
     struct mca_coll_gpuring_module_t *all[GPURING_TRACKS]; /* NULL: not used so far */
@@ -41,12 +42,14 @@ struct gpuring_tracks {
 };
 
 /*
- * Give a track to a persistent call, and connect the ranks for this call. All ranks do so in the
- * same order. Sets *track to NULL and *reason to the reason for delegating the call if there is no
- * track. Returns a gpuring_status.
+ * Give a track to a persistent call, map its buffers if that makes it faster, and connect the ranks
+ * for it. All ranks do so in the same order. Sets *track, and *mapping as in offers.h. Sets *track
+ * to NULL and *reason to the reason for delegating the call if there is no track. Returns a
+ * gpuring_status.
  */
 int gpuring_track_take(struct mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
-                       struct mca_coll_gpuring_module_t **track, enum gpuring_reason *reason);
+                       struct mca_coll_gpuring_module_t **track, struct gpuring_mapping **mapping,
+                       enum gpuring_reason *reason);
 
 /* End the use of a track by a call that is not active. Any thread. */
 void gpuring_track_leave(struct mca_coll_gpuring_module_t *track);

@@ -40,7 +40,8 @@ static const char *messages_text(const struct gpuring_queue *queue)
 {
     const struct gpuring_item *item = gpuring_queue_next(queue);
 
-    if (item != NULL && item->pending.asks == GPURING_ASKS_TRACK) {
+    if (item != NULL &&
+        (item->pending.asks == GPURING_ASKS_WORD || item->pending.asks == GPURING_ASKS_OFFERS)) {
         return "the creation of a persistent call";
     }
     if (item != NULL && item->pending.asks == GPURING_ASKS_MESSAGES) {

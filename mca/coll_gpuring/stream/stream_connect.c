@@ -129,6 +129,9 @@ static int check_network(const struct gpuring_engine *engine)
     return GPURING_OK;
 }
 
+/* The sets that no call in a stream uses. */
+#define UNUSED_SETS (1u << GPURING_SET_NODES | 1u << GPURING_SET_MAPPED)
+
 /* Make all connections. All ranks take the same steps, so all get an error if one does. */
 static int wire_up_all(mca_coll_gpuring_module_t *module)
 {
@@ -141,7 +144,7 @@ static int wire_up_all(mca_coll_gpuring_module_t *module)
         status = check_engine(module);
     }
     while (status == GPURING_OK &&
-           (open = gpuring_engine_open_sets(module->engine) & ~(1u << GPURING_SET_NODES)) != 0) {
+           (open = gpuring_engine_open_sets(module->engine) & ~UNUSED_SETS) != 0) {
         status = wire_up(module, __builtin_ctz(open));
     }
     if (status == GPURING_OK && module->engine->unconnectable != 0) {

@@ -9,6 +9,7 @@
 #include <sched.h>
 
 #include "mca/coll_gpuring/transport/transport_internal.h"
+#include "mca/coll_gpuring/util/pid.h"
 
 /* Return the word of an operation, or 0 if the owner has not started it, or if the word may have
  * been replaced since. */
@@ -59,7 +60,8 @@ void gpuring_transport_publish(struct gpuring_transport *transport, uint64_t ope
 {
     /* This release pairs with word_at. */
     __atomic_store_n(&transport->page->operation, operation, __ATOMIC_RELEASE);
-    __atomic_store_n(&transport->page->activity, (uint32_t) activity, __ATOMIC_RELAXED);
+    /* This release pairs with gpuring_transport_peers_run. */
+    __atomic_store_n(&transport->page->activity, (uint32_t) activity, __ATOMIC_RELEASE);
     if (activity == GPURING_ACTIVITY_RUNNING && operation % OPERATIONS_PER_CORE == 1) {
         __atomic_store_n(&transport->page->core, (uint32_t) (sched_getcpu() + 1), __ATOMIC_RELAXED);
     }
@@ -86,6 +88,20 @@ bool gpuring_transport_shares_core(const struct gpuring_transport *transport)
         }
     }
     return false;
+}
+
+bool gpuring_transport_peers_run(const struct gpuring_transport *transport)
+{
+    bool run = false;
+
+    for (int i = 0; i < transport->npeers; i++) {
+        const struct gpuring_peer *peer = &transport->peers[i];
+
+        run = run || (peer->page != NULL && gpuring_pid_exists(peer->pid) &&
+                      __atomic_load_n(&peer->page->activity, __ATOMIC_ACQUIRE) ==
+                          GPURING_ACTIVITY_RUNNING);
+    }
+    return run;
 }
 
 const volatile uint32_t *gpuring_transport_abort_word(const struct gpuring_transport *transport)

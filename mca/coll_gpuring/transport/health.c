@@ -177,6 +177,18 @@ void gpuring_transport_peer_state(const struct gpuring_transport *transport, int
     }
 }
 
+bool gpuring_transport_maps_all(const struct gpuring_transport *transport)
+{
+    bool all = transport->npeers == transport->config.nranks - 1;
+
+    for (int i = 0; i < transport->npeers; i++) {
+        const struct gpuring_peer *peer = &transport->peers[i];
+
+        all = all && peer->region != NULL && !peer->host_fallback;
+    }
+    return all;
+}
+
 uint64_t gpuring_transport_memory(const struct gpuring_transport *transport)
 {
     return (uint64_t) transport->region_bytes * (transport->host_fallback_reached ? 2 : 1) +

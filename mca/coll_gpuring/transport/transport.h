@@ -279,6 +279,13 @@ enum gpuring_vote gpuring_transport_vote_poll(struct gpuring_transport *transpor
  */
 bool gpuring_transport_shares_core(const struct gpuring_transport *transport);
 
+/* Return true if a peer of this node is alive and in an operation. */
+bool gpuring_transport_peers_run(const struct gpuring_transport *transport);
+
+/* Return true if this rank and all other ranks have mapped the memory of each other, and access it
+ * directly. */
+bool gpuring_transport_maps_all(const struct gpuring_transport *transport);
+
 /* Describe a peer's last known activity, in operation *operation, or "unknown (it is on another
  * node)" and UINT64_MAX if it is not visible. */
 void gpuring_transport_peer_state(const struct gpuring_transport *transport, int peer,

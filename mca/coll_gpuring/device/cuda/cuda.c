@@ -330,6 +330,7 @@ const struct gpuring_device_ops gpuring_device_cuda = {
     .free = cuda_free,
     .export = gpuring_cuda_export,
     .import = gpuring_cuda_import,
+    .allocation = gpuring_cuda_allocation,
     .unimport = gpuring_cuda_unimport,
     .prepare = gpuring_cuda_prepare,
     .alloc_table = allocate_memory,

@@ -160,6 +160,7 @@ int gpuring_cuda_export(struct gpuring_device *device, void *pointer,
 int gpuring_cuda_import(struct gpuring_device *device, const struct gpuring_device_handle *handle,
                         void **pointer);
 void gpuring_cuda_unimport(struct gpuring_device *device, void *pointer);
+int gpuring_cuda_allocation(struct gpuring_device *device, const void *buffer, void **base);
 
 /* device/cuda/cuda_copy.c */
 int gpuring_cuda_stream_create(struct gpuring_device *device, struct gpuring_stream **stream);
