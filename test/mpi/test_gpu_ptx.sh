@@ -45,6 +45,13 @@ OMPI_MCA_coll_gpuring_algorithm=two-shot OMPI_MCA_coll_gpuring_verbose=1 mpi 120
 adopt_as_one "4 ranks on 2 nodes: alltoall by node"
 check "it is" says '\[serves\] .*first MPI_Alltoall .* algorithm two-shot'
 
+# Persistent allreduces on mapped buffers.
+use_gpus 3
+nvlink_topology 3
+mpi 120 3 mapped few
+adopt "3 ranks on mapped buffers"
+unset OMPI_MCA_coll_gpuring_topo_file
+
 # Kernels that linger. The seed also determines the speed of their clocks. On busy cores, a short time may
 # always be over before the next call.
 use_gpus 1
