@@ -294,7 +294,7 @@ programs() {
     done
     [ -z "$dry" ] ||
         compile standin/libcuda.so.1 -shared "$top"/test/standin/*.c "$top"/test/ptx/ptx_*.c \
-            "$plain"/core/*.o
+            "$top/test/unit/block_threads.c" "$plain"/core/*.o
 }
 
 # gpu_step NAME SECONDS TEXT COMMAND...: like step, but with the stand-in driver in a dry run.
@@ -474,7 +474,11 @@ correctness() {
     # Use small slots, so that vectors have several windows.
     OMPI_MCA_coll_gpuring_buffer_size=16k mpi_step native-2 300 \
         "2 ranks on one GPU: every collective in every form" 2 test/mpi/native -s 1 -f "$some" -m 20
+    mpi_step mapped-2 300 "2 ranks on one GPU: persistent allreduces, on mapped buffers if possible" 2 \
+        test/mpi/mapped any
     [ -z "$first" ] || return
+    mpi_step mapped-4 300 "4 ranks on one GPU: persistent allreduces, on mapped buffers if possible" 4 \
+        test/mpi/mapped any
     OMPI_MCA_coll_gpuring_buffer_size=16k mpi_step native-4 600 \
         "4 ranks on one GPU: every collective in every form" 4 test/mpi/native -s 1 -f "$some" -m 20
     OMPI_MCA_coll_gpuring_p2p_level=LOC mpi_step messages-chunks 300 \
@@ -515,6 +519,8 @@ several_gpus() {
     # shellcheck disable=SC2086
     mpi_step matrix-gpus 1800 "$gpus ranks on $gpus GPUs: types, operations, sizes" "$gpus" \
         test/mpi/matrix -n 1,1000,100003 $fraction -s
+    mpi_step mapped-gpus 300 "$gpus ranks on $gpus GPUs: persistent allreduces, on mapped buffers if possible" \
+        "$gpus" test/mpi/mapped any
 }
 
 # Test each library in separate processes. First check in one process, without MPI, that the library works
@@ -712,8 +718,20 @@ with_mpi() {
     fi
 }
 
+# Measure persistent allreduces on mapped buffers, and with data in slots.
+measure_mapped() {
+    for ranks in $numbers; do
+        for mapped in 1 0; do
+            OMPI_MCA_coll_gpuring_map_buffers=$mapped mpi_step "mapped-$mapped-$ranks" 120 \
+                "persistent allreduces with map_buffers=$mapped, $ranks ranks on one GPU, with MPS" "$ranks" \
+                tools/gpuring-perf -c allreduce_init -m cuda -b 64K -e 64M -f 4
+        done
+    done
+}
+
 measure_with_mps() {
     measure mps-small "8 bytes, with MPS" 8
+    measure_mapped
     # shellcheck disable=SC2086
     measure mps-large "large vectors against staging by hand, with MPS" $large
 }
@@ -771,6 +789,14 @@ write_report() {
         rows mps-small
         rows mps-large
     fi
+    for ranks in $numbers; do
+        for mapped in 1 0; do
+            log=$work/log/mapped-$mapped-$ranks
+            [ -s "$log" ] || continue
+            printf '\n## Persistent allreduces with map_buffers=%s, %s ranks on one GPU, with MPS\n\n' "$mapped" "$ranks"
+            grep -E '^(#| +[0-9]+ )' "$log" | sed 's/^/    /'
+        done
+    done
     printf '\n## Commands\n\n'
     for command in "$work"/log/*.command; do
         [ ! -e "$command" ] || sed -n 's/^+ /    /p' "$command"
