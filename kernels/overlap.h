@@ -196,7 +196,7 @@ EXEC_FN int exec_await_results(EXEC *x, const struct exec_piece *piece)
         }
     }
     if (!exec_agree(x, result == EXEC_OK)) {
-        return EXEC_WAIT;
+        return exec_agree(x, result != EXEC_CORRUPT) ? EXEC_WAIT : EXEC_CORRUPT;
     }
     for (uint32_t i = exec_own_recv(x, piece, 0); i < noperands;
          i = exec_own_recv(x, piece, i + 1)) {
@@ -210,7 +210,7 @@ EXEC_FN int exec_await_results(EXEC *x, const struct exec_piece *piece)
  * sends, while the others begin the next step. */
 EXEC_FN int exec_signal(EXEC *x, const struct exec_piece *piece)
 {
-    int done = 1;
+    int result = EXEC_OK;
 
     if (piece->step->nsends > 0) {
         if (exec_duty(x) == EXEC_POSTS) {
@@ -219,9 +219,12 @@ EXEC_FN int exec_signal(EXEC *x, const struct exec_piece *piece)
         return EXEC_OK;
     }
     if (exec_duty(x) == EXEC_WAITS) {
-        done = exec_await_results(x, piece) == EXEC_OK;
+        result = exec_await_results(x, piece);
     }
-    return exec_all(x, done) ? EXEC_OK : EXEC_WAIT;
+    if (exec_all(x, result == EXEC_OK)) {
+        return EXEC_OK;
+    }
+    return exec_all(x, result != EXEC_CORRUPT) ? EXEC_WAIT : EXEC_CORRUPT;
 }
 
 EXEC_FN int exec_overlapped(EXEC *x, const struct exec_piece *piece)

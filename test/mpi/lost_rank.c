@@ -136,6 +136,10 @@ static int differ(MPI_Comm comm, int *data, const char *how)
     code = bcast || (last && strcmp(how, "call") == 0)
                ? MPI_Bcast(data, count, MPI_INT, 0, comm)
                : MPI_Allreduce(MPI_IN_PLACE, data, count, MPI_INT, MPI_SUM, comm);
+    MPI_Error_string(code, text, &length);
+    if (code != MPI_SUCCESS && class_of(code) != MPI_ERR_TRUNCATE) {
+        printf("# rank %d: %s\n", harness_rank, text);
+    }
     if (strcmp(how, "call") == 0) {
         /* In host memory, the last rank takes the data of the first for that of its broadcast. */
         harness_check(code != MPI_SUCCESS || (last && getenv("GPURING_TEST_MEMORY") == NULL),

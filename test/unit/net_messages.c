@@ -14,6 +14,7 @@
 struct ompi_request_t {
     int from, to, tag;
     bool sent, complete, failed;
+    bool cancelling, cancelled;
     size_t bytes;
     uint8_t *data; /* of a receive, or of a large send */
     uint64_t *completed;
@@ -95,6 +96,11 @@ static int fake_finish(struct gpuring_message *message)
     if (!request->complete && !failed && !(request->sent && request->data == NULL)) {
         return GPURING_AGAIN;
     }
+    message->withdrawn = false;
+    if (request->cancelled) {
+        message->request = NULL;
+        return GPURING_AGAIN;
+    }
     message->bytes = request->bytes;
     message->request = NULL; /* the record stays, because its data may not be received yet */
     return failed ? GPURING_ERR_NET : GPURING_OK;
@@ -115,6 +121,10 @@ static bool fake_cancel(struct gpuring_message *message)
 
 static bool fake_withdraw(struct gpuring_message *message)
 {
+    if (!message->request->complete && net_messages.cancels_late) {
+        message->withdrawn = message->request->cancelling = true;
+        return false;
+    }
     return !message->request->complete && fake_cancel(message);
 }
 
@@ -138,6 +148,17 @@ void net_messages_complete(void)
 {
     for (int i = 0; i < RECORDS && records[i] != NULL; i++) {
         records[i]->complete = true;
+    }
+}
+
+void net_messages_cancel(void)
+{
+    for (int i = 0; i < RECORDS && records[i] != NULL; i++) {
+        if (records[i]->cancelling && !records[i]->complete) {
+            records[i]->complete = records[i]->cancelled = true;
+            ++*records[i]->completed;
+            net_messages.posted_receives--;
+        }
     }
 }
 

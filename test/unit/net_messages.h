@@ -20,6 +20,7 @@ struct ompi_communicator_t {
 extern struct net_messages {
     bool refuse, fail_next; /* the next start fails, or the next message */
     bool cancels;           /* receives can be cancelled */
+    bool cancels_late;      /* withdrawn receives are cancelled by net_messages_cancel */
     unsigned posted_receives, looks;
 } net_messages;
 
@@ -27,6 +28,8 @@ extern const struct gpuring_message_ops net_messages_ops;
 
 /* Let MPI complete all messages, as it does when a peer is lost. */
 void net_messages_complete(void);
+/* Cancel the receives that were withdrawn and have received nothing. */
+void net_messages_cancel(void);
 /* Forget all messages. */
 void net_messages_reset(void);
 

@@ -240,6 +240,55 @@ TEST_WITH(connect_ranks, close_ranks, test_freed)
     assert_true(next[0].started > 0 && next[1].started > 0);
 }
 
+/* While an operation is in progress, the links that it does not use are withdrawn. */
+TEST_WITH(connect_ranks, close_ranks, test_freed_while_running)
+{
+    struct gpuring_proxy_group *group = &ranks[1].end.group;
+
+    help(1);
+    gpuring_proxy_use(ranks[1].end.link, 0);
+    assert_true(net_messages.posted_receives > 1);
+    gpuring_proxy_unpost(group);
+    assert_int_equal(net_messages.posted_receives, 0);
+}
+
+/* MPI completes the cancellation of a receive during a later operation, before or after the next
+ * slots are sent. No slot is lost, repeated or exchanged. */
+TEST_WITH(connect_ranks, close_ranks, test_cancelled_late)
+{
+    struct gpuring_proxy_group *group = &ranks[1].end.group;
+
+    net_messages.cancels_late = true;
+    help_long(1); /* until the receive of the control message is posted, too */
+    gpuring_proxy_unpost(group);
+    gpuring_proxy_end(group, false);
+    for (uint64_t step = 0; step < 8 * NSLOTS; step += 2) {
+        gpuring_proxy_begin(group, false);
+        if (step % 8 == 0) {
+            net_messages_cancel();
+            help(1);
+        }
+        put(step, 16);
+        help(0);
+        help(1);
+        if (step % 8 == 2) {
+            net_messages_cancel();
+        }
+        put(step + 1, 16);
+        help(0);
+        help(1);
+        take(step, 16);
+        if (step % 8 == 4) {
+            net_messages_cancel();
+        }
+        help(1);
+        take(step + 1, 16);
+        help_long(1);
+        gpuring_proxy_end(group, false);
+    }
+    assert_int_equal(ranks[1].end.failed, 0);
+}
+
 /* A large slot belongs to MPI until the receiver takes part. */
 TEST_WITH(connect_ranks, close_ranks, test_large)
 {

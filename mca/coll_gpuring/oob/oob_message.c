@@ -39,29 +39,6 @@ static int message_start(struct ompi_communicator_t *comm, int tag, struct gpuri
     return GPURING_OK;
 }
 
-static int message_finish(struct gpuring_message *message)
-{
-    struct ompi_request_t *request = message->request;
-    int code;
-
-    if (!gpuring_request_done(request)) {
-        /* With fault tolerance, a request of a process that has died does not complete. */
-        return gpuring_compat_lost(message->comm, message->peer) == MPI_SUCCESS ? GPURING_AGAIN
-                                                                                : GPURING_ERR_NET;
-    }
-    code = request->req_status.MPI_ERROR;
-    if (!message->sent) {
-        message->bytes = code == MPI_ERR_TRUNCATE ? SIZE_MAX : request->req_status._ucount;
-    }
-    ompi_request_free(&message->request);
-    message->request = NULL;
-    if (code != MPI_SUCCESS && code != MPI_ERR_TRUNCATE) {
-        gpuring_error("MPI could not deliver an out-of-band message (code %d)", code);
-        return GPURING_ERR_NET;
-    }
-    return GPURING_OK;
-}
-
 static bool message_cancel(struct gpuring_message *message)
 {
     if (message->request == NULL) {
@@ -75,12 +52,43 @@ static bool message_cancel(struct gpuring_message *message)
     }
     ompi_request_free(&message->request);
     message->request = NULL;
+    message->withdrawn = false;
     return true;
 }
 
+static int message_finish(struct gpuring_message *message)
+{
+    struct ompi_request_t *request = message->request;
+    int code;
+
+    if (!gpuring_request_done(request)) {
+        /* With fault tolerance, a request of a process that has died does not complete. */
+        return gpuring_compat_lost(message->comm, message->peer) == MPI_SUCCESS ? GPURING_AGAIN
+                                                                                : GPURING_ERR_NET;
+    }
+    if (message->withdrawn && request->req_status._cancelled != 0) {
+        (void) message_cancel(message);
+        return GPURING_AGAIN;
+    }
+    message->withdrawn = false;
+    code = request->req_status.MPI_ERROR;
+    if (!message->sent) {
+        message->bytes = code == MPI_ERR_TRUNCATE ? SIZE_MAX : request->req_status._ucount;
+    }
+    ompi_request_free(&message->request);
+    message->request = NULL;
+    if (code != MPI_SUCCESS && code != MPI_ERR_TRUNCATE) {
+        gpuring_error("MPI could not deliver an out-of-band message (code %d)", code);
+        return GPURING_ERR_NET;
+    }
+    return GPURING_OK;
+}
+
+/* The PMLs ob1 and ucx cancel a receive immediately or never, the MTL ofi later. */
 static bool message_withdraw(struct gpuring_message *message)
 {
-    if (!REQUEST_COMPLETE(message->request)) {
+    if (!REQUEST_COMPLETE(message->request) && !message->withdrawn) {
+        message->withdrawn = true;
         ompi_request_cancel(message->request);
     }
     return REQUEST_COMPLETE(message->request) && message->request->req_status._cancelled != 0 &&

@@ -32,6 +32,8 @@ struct gpuring_message {
     int peer;
     bool sent;        /* true: this rank sends it; false: this rank receives it */
     bool synchronous; /* sent: it is complete only when the peer receives it */
+    bool withdrawn;   /* a receive: `withdraw` has returned false, so it may yet be cancelled */
+    int tag;
     void *data;
     size_t bytes;                   /* of a receive: the room, then the number of bytes received */
     struct ompi_request_t *request; /* NULL: not started, or complete */
@@ -48,14 +50,16 @@ struct gpuring_message_ops {
 
     /* Return GPURING_AGAIN while the message is in flight. When it is complete, return 0 or
      * GPURING_ERR_NET (logged). A message longer than the room also returns 0, with bytes ==
-     * SIZE_MAX. */
+     * SIZE_MAX. A receive that was cancelled after `withdraw` had returned false returns
+     * GPURING_AGAIN, with request == NULL. */
     int (*finish)(struct gpuring_message *message);
 
     /* Cancel the message. Returns false if the network may still use its memory. */
     bool (*cancel)(struct gpuring_message *message);
 
     /* Cancel a receive unless it has received a message, or has begun to. Returns true if it was
-     * cancelled. Net `mpi` only. */
+     * cancelled. Otherwise it may yet be cancelled, because some networks do this later. Net `mpi`
+     * only. */
     bool (*withdraw)(struct gpuring_message *message);
 
     /* Progress all messages of the process. The net `mpi` calls it without its gate. */

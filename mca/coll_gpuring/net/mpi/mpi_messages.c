@@ -33,6 +33,7 @@ int gpuring_mpi_net_start(struct gpuring_net_link *link, unsigned which,
     int tag = tag_at(net, message->sent ? link->peer_tags : own_tags(link), which);
 
     message->peer = link->peer;
+    message->tag = tag;
     message->completed = &net->completed;
     if (net->messages->start(net->comm, tag, message) != GPURING_OK) {
         gpuring_mpi_net_fail(link, GPURING_ERR_NET, "MPI refused a message");
@@ -40,9 +41,22 @@ int gpuring_mpi_net_start(struct gpuring_net_link *link, unsigned which,
     return link->base.status;
 }
 
+int gpuring_mpi_net_finish(struct gpuring_net_link *link, struct gpuring_message *message)
+{
+    struct gpuring_net *net = net_of(link);
+    int status = net->messages->finish(message);
+
+    if (status == GPURING_AGAIN && message->request == NULL) {
+        /* No later receive of this tag is posted, so the order is kept. */
+        status = net->messages->start(net->comm, message->tag, message);
+        status = status == GPURING_OK ? GPURING_AGAIN : status;
+    }
+    return status;
+}
+
 bool gpuring_mpi_net_finished(struct gpuring_net_link *link, struct gpuring_message *message)
 {
-    int status = net_of(link)->messages->finish(message);
+    int status = gpuring_mpi_net_finish(link, message);
 
     if (status != GPURING_OK && status != GPURING_AGAIN) {
         gpuring_mpi_net_fail(link, GPURING_ERR_NET, "MPI reported an error");

@@ -247,6 +247,15 @@ static uint64_t count_needed(const struct gpuring_net_link *link, unsigned p)
     return net_of(link)->track == 0 || received > 1 ? POSTED : received == 0 || is_wanted(link, p);
 }
 
+/* Return true if MPI may yet cancel the last receive. It is then posted again before any others. */
+static bool last_withdrawn(const struct ring *ring, const struct gpuring_net_count *count)
+{
+    const struct gpuring_message *last =
+        &ring->messages[(ring->started - 1) % count->memory.nslots];
+
+    return ring->started > count->done && last->request != NULL && last->withdrawn;
+}
+
 /* Post receives into free slots. Return true if the next slot has a receive. */
 static bool post_receives(struct gpuring_net_link *link, unsigned p)
 {
@@ -258,7 +267,7 @@ static bool post_receives(struct gpuring_net_link *link, unsigned p)
     uint64_t end = count->done + count_needed(link, p);
 
     end = end < head + memory->nslots ? end : head + memory->nslots;
-    while (ring->started < end && link->base.status == GPURING_OK) {
+    while (ring->started < end && link->base.status == GPURING_OK && !last_withdrawn(ring, count)) {
         uint64_t index = ring->started++ % memory->nslots;
 
         ring->messages[index] = (struct gpuring_message){

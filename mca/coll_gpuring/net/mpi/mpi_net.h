@@ -69,6 +69,9 @@ static inline int32_t own_tags(const struct gpuring_net_link *link)
 /* mpi_messages.c. start returns 0 or the link's status. If the message fails, the link fails. */
 int gpuring_mpi_net_start(struct gpuring_net_link *link, unsigned which,
                           struct gpuring_message *message);
+/* Return 0, GPURING_ERR_NET, or GPURING_AGAIN while the message is in flight. A receive that MPI
+ * has cancelled after the end of an earlier operation is posted again. */
+int gpuring_mpi_net_finish(struct gpuring_net_link *link, struct gpuring_message *message);
 /* Return true if the message has completed. If it has failed, the link fails. */
 bool gpuring_mpi_net_finished(struct gpuring_net_link *link, struct gpuring_message *message);
 void gpuring_mpi_net_fail(struct gpuring_net_link *link, int status, const char *why);

@@ -21,7 +21,7 @@
 /* Return true if the message is complete, or has failed. */
 static bool has_ended(struct gpuring_net_link *link, struct gpuring_message *message)
 {
-    return message->request == NULL || net_of(link)->messages->finish(message) != GPURING_AGAIN;
+    return message->request == NULL || gpuring_mpi_net_finish(link, message) != GPURING_AGAIN;
 }
 
 void gpuring_mpi_net_abort(struct gpuring_net_link *link, int status)

@@ -140,8 +140,8 @@ const char *gpuring_proxy_error(const struct gpuring_net_link *link);
  */
 bool gpuring_proxy_unsent(struct gpuring_proxy_group *group);
 
-/* Withdraw what the nets have posted for links of the group, unless an operation is in progress.
- * The next operation that uses a link posts it again. */
+/* Withdraw what the nets have posted for links of the group, except for links that an operation in
+ * progress uses. The next operation that uses a link posts it again. */
 void gpuring_proxy_rest(struct gpuring_proxy_group *group);
 
 /*

@@ -90,8 +90,8 @@ uint32_t gpuring_proxy_pending(const struct gpuring_net_base_link *link, bool po
 
 /* Withdraw the receives that the net has posted for a link. */
 void gpuring_proxy_withdraw(struct gpuring_net_base_link *link);
-/* Withdraw the receives of all links of the group, or of those in use, if no operation is in
- * progress. */
+/* Withdraw the receives of all links of the group, or only of those in use (`used`). While an
+ * operation is in progress, those in use keep them. */
 void gpuring_proxy_withdraw_all(struct gpuring_proxy_group *group, bool used);
 
 /* Return true if gpuring_proxy_pending() finds a protocol of any link of the group. */

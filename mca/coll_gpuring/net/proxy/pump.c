@@ -173,19 +173,19 @@ void gpuring_proxy_withdraw(struct gpuring_net_base_link *link)
 void gpuring_proxy_withdraw_all(struct gpuring_proxy_group *group, bool used)
 {
     struct gpuring_net_base_link *link;
-
     /* Partners: gpuring_proxy_begin and gpuring_proxy_end. */
-    if (__atomic_load_n(&group->running, __ATOMIC_SEQ_CST) != 0) {
-        return;
-    }
+    bool running = __atomic_load_n(&group->running, __ATOMIC_SEQ_CST) != 0;
+
     GPURING_LIST_EACH(link, &group->links, struct gpuring_net_base_link, node)
     {
-        if (used && link->used == 0) {
+        if (used && (link->used == 0 || running)) {
             break; /* links in use are first */
         }
-        gpuring_proxy_withdraw(link);
+        if (link->used == 0 || !running) {
+            gpuring_proxy_withdraw(link);
+        }
     }
-    if (group->at_work && !gpuring_proxy_group_pending(group, false)) {
+    if (!running && group->at_work && !gpuring_proxy_group_pending(group, false)) {
         gpuring_proxy_set_at_work(group, false); /* so that no thread posts them again */
     }
 }
