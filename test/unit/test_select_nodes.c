@@ -415,3 +415,34 @@ TEST(forms_are_delegated_by_size)
         assert_int_equal(choice.persistent_delegated, cases[i].persistent);
     }
 }
+
+/* Chunks are short, or as long as possible where all connections are between nodes. */
+TEST(test_chunks)
+{
+    static const struct {
+        int nranks;
+        uint64_t bytes, chunk;
+    } cases[] = {{2, 65408, 65408},
+                 {2, 191 << 10, 65408},
+                 {2, 192 << 10, 1 << 20},
+                 {2, 8 << 20, 1 << 20},
+                 {4, 8 << 20, 65408}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct gpuring_select_config config = {
+            .algorithm = -1,
+            .protocol = -1,
+            .nranks = cases[i].nranks,
+            .nnodes = 2,
+            .host = true,
+            .plans[GPURING_COLLECTIVE_ALLREDUCE] = 1u << GPURING_ALGORITHM_DIRECT,
+            .channels[GPURING_ALGORITHM_DIRECT] = 1,
+            .slot_bytes[GPURING_ALGORITHM_DIRECT][GPURING_PROTOCOL_SIMPLE] = 1 << 20,
+            .any_memory = true,
+        };
+        struct gpuring_selection choice;
+
+        gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, cases[i].bytes / 4, 4, &choice);
+        assert_int_equal(choice.chunk * 4, cases[i].chunk);
+    }
+}
