@@ -16,8 +16,8 @@ void gpuring_module_fail(mca_coll_gpuring_module_t *module, int status)
     if (module->state == GPURING_STATE_FAILED) {
         return;
     }
-    if (ready && status == GPURING_ERR_ABORTED) {
-        int why = gpuring_engine_aborted(module->engine);
+    if (status == GPURING_ERR_ABORTED && gpuring_module_known(module) != NULL) {
+        int why = gpuring_engine_aborted(gpuring_module_known(module));
 
         status = why != 0 ? why : status; /* the reason of the rank that aborted first */
     }
@@ -29,6 +29,11 @@ void gpuring_module_fail(mca_coll_gpuring_module_t *module, int status)
     if (ready) {
         gpuring_operation_fail(module->engine);
     }
+}
+
+const struct gpuring_engine *gpuring_module_known(const mca_coll_gpuring_module_t *module)
+{
+    return module->engine != NULL ? module->engine : module->owner->engine;
 }
 
 void gpuring_module_text(const mca_coll_gpuring_module_t *module, char *text, size_t size)
