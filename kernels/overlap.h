@@ -151,7 +151,8 @@ EXEC_FN int exec_posts(EXEC *x, const struct exec_piece *piece)
     return result;
 }
 
-/* Return the bytes of chunk i of a step with GPURING_STEP_EACH, which one peer folds. */
+/* Return the bytes of chunk i of a step with GPURING_STEP_EACH, which one peer folds. Unlike
+ * exec_peer_of, it is the whole chunk and not a slice, because nothing passes through slots. */
 EXEC_FN uint32_t exec_chunk_bytes(const EXEC *x, const struct exec_piece *piece, uint32_t i)
 {
     uint64_t first = gpuring_step_chunk(piece->step->chunk, i, x->lane->nchunks) * piece->count;

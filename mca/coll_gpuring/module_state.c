@@ -16,8 +16,8 @@ void gpuring_module_fail(mca_coll_gpuring_module_t *module, int status)
     if (module->state == GPURING_STATE_FAILED) {
         return;
     }
-    if (status == GPURING_ERR_ABORTED && gpuring_module_known(module) != NULL) {
-        int why = gpuring_engine_aborted(gpuring_module_known(module));
+    if (status == GPURING_ERR_ABORTED && gpuring_module_connected(module) != NULL) {
+        int why = gpuring_engine_aborted(gpuring_module_connected(module));
 
         status = why != 0 ? why : status; /* the reason of the rank that aborted first */
     }
@@ -31,7 +31,7 @@ void gpuring_module_fail(mca_coll_gpuring_module_t *module, int status)
     }
 }
 
-const struct gpuring_engine *gpuring_module_known(const mca_coll_gpuring_module_t *module)
+const struct gpuring_engine *gpuring_module_connected(const mca_coll_gpuring_module_t *module)
 {
     return module->engine != NULL ? module->engine : module->owner->engine;
 }

@@ -35,9 +35,10 @@ enum gpuring_state {
  * return the reason of the rank that aborted first. */
 void gpuring_module_fail(struct mca_coll_gpuring_module_t *module, int status);
 
-/* Return the engine that knows the state of the other ranks: that of the owner while a track is
- * being connected. NULL: none yet. */
-const struct gpuring_engine *gpuring_module_known(const struct mca_coll_gpuring_module_t *module);
+/* Return the engine whose connections show the state of the other ranks: the module's own, or that
+ * of its owner while a track is being connected. NULL: none yet. */
+const struct gpuring_engine *gpuring_module_connected(
+    const struct mca_coll_gpuring_module_t *module);
 
 /* Write "communicator MPI_COMM_WORLD (0), rank 2 of 4". Of a track: "communicator MPI_COMM_WORLD
  * (0), persistent call 1, rank 2 of 4". There must be room for 128 characters. */

@@ -39,13 +39,16 @@ int gpuring_offers_exchange(mca_coll_gpuring_module_t *module, const struct gpur
         gpuring_gathered_clear(&offers.all);
     }
     agrees.vote = *mapping == NULL;
-    if (!run_exchange(module, call, &agrees, &status) || agrees.vote != 0) {
+    if (run_exchange(module, call, &agrees, &status) && agrees.vote == 0) {
+        return GPURING_OK;
+    }
+    gpuring_mapping_free(*mapping);
+    *mapping = NULL;
+    if (status == GPURING_OK) {
         gpuring_info("[unmapped] a persistent allreduce works without mapped buffers, because %s; "
                      "they must be contiguous, aligned to 16 bytes, and from cudaMalloc",
                      offers.own.able ? "not all ranks could map those of all others"
                                      : "those of this rank cannot be mapped");
-        gpuring_mapping_free(*mapping);
-        *mapping = NULL;
     }
     return status;
 }

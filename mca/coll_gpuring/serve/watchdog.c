@@ -142,7 +142,7 @@ static void hint_at_memory(mca_coll_gpuring_module_t *module)
  * Returns 0 or the error. */
 static int look_at_peers(mca_coll_gpuring_module_t *module)
 {
-    const struct gpuring_engine *engine = gpuring_module_known(module);
+    const struct gpuring_engine *engine = gpuring_module_connected(module);
     char why[512];
     int status = engine != NULL ? gpuring_engine_health(engine, why, sizeof why) : GPURING_OK;
 

@@ -33,7 +33,7 @@ struct gpuring_message {
     bool sent;        /* true: this rank sends it; false: this rank receives it */
     bool synchronous; /* sent: it is complete only when the peer receives it */
     bool withdrawn;   /* a receive: `withdraw` has returned false, so it may yet be cancelled */
-    int tag;
+    int tag;          /* net `mpi` only: the tag with which a receive is started again */
     void *data;
     size_t bytes;                   /* of a receive: the room, then the number of bytes received */
     struct ompi_request_t *request; /* NULL: not started, or complete */

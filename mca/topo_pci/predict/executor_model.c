@@ -261,8 +261,8 @@ static double step_wait(const struct scene *scene, const struct step *step)
 {
     const double *executor = scene->executor;
 
-    if (scene->mapped &&
-        step->peers > 0) { /* one warp only waits or posts, see kernels/overlap.h */
+    /* On mapped buffers, one warp only waits or posts here (exec_signal in kernels/overlap.h). */
+    if (scene->mapped && step->peers > 0) {
         return step->sends > 0 ? executor[PCI_EXECUTOR_POST] +
                                      executor[PCI_EXECUTOR_FENCES] * scene->way[PCI_WAY_FENCE]
                                : executor[PCI_EXECUTOR_POLLS] * scene->gpu[PCI_GPU_L2] +
