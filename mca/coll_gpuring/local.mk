@@ -179,6 +179,7 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/wireup/pool.c \
     mca/coll_gpuring/wireup/pool.h \
     mca/coll_gpuring/wireup/survey.c \
+    mca/coll_gpuring/wireup/survey_share.c \
     mca/coll_gpuring/wireup/survey.h
 
 # The component.

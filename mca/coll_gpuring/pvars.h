@@ -35,6 +35,7 @@
     X(torn_peers,                                                                                \
       "Ranks whose lines of LL128 were received torn, so that it is not used with them")         \
     X(wireups, "Communicators and persistent calls that were wired up")                          \
+    X(gathered, "Of these, those whose ranks gathered where they are and what they can")         \
     X(reused, "Communicators and persistent calls that use the connections of a freed "          \
               "communicator")
 

@@ -23,9 +23,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define COMMS  6
-#define WINDOW 6   /* maximum calls in flight */
-#define MOST   900 /* maximum elements */
+#define COMMS    6
+#define WINDOW   6   /* maximum calls in flight */
+#define MOST     900 /* maximum elements */
+#define TOGETHER 6
 
 struct place {
     MPI_Comm comm; /* MPI_COMM_NULL: none, or this rank is not in it */
@@ -465,6 +466,39 @@ static bool free_early(int count, void *data)
     return right;
 }
 
+/* Duplicates that exist at the same time have separate connections, but their ranks gather nothing:
+ * they use what earlier communicators have gathered. */
+static void together(void *in, void *out)
+{
+    long long wireups = 0, gathered = 0;
+    MPI_Comm comms[TOGETHER];
+    bool right = true;
+
+    for (int i = 0; i < 2 * TOGETHER; i++) {
+        MPI_Comm *comm = &comms[i < TOGETHER ? i : 2 * TOGETHER - 1 - i];
+        int number = i + harness_rank, sum = 0;
+
+        if (i == 1) { /* the first one uses the connections of a freed communicator */
+            wireups = harness_pvar("coll_gpuring_wireups");
+            gathered = harness_pvar("coll_gpuring_gathered");
+        }
+        if (i < TOGETHER) {
+            MPI_Comm_dup(MPI_COMM_WORLD, comm);
+        }
+        harness_write(in, &number, sizeof number);
+        MPI_Allreduce(in, out, 1, MPI_INT, MPI_SUM, *comm);
+        harness_read(&sum, out, sizeof sum);
+        right = right && sum == harness_size * i + harness_size * (harness_size - 1) / 2;
+        if (i >= TOGETHER) {
+            MPI_Comm_free(comm);
+        }
+    }
+    harness_check(right, "%d duplicates at the same time", TOGETHER);
+    harness_check(harness_pvar("coll_gpuring_wireups") - wireups == TOGETHER - 1 &&
+                      harness_pvar("coll_gpuring_gathered") == gathered,
+                  "they are connected without gathering anything");
+}
+
 static void duplicates(int count)
 {
     long long reused, wireups;
@@ -496,6 +530,7 @@ static void duplicates(int count)
         harness_check(right && mallinfo2().uordblks < memory + (64 << 10),
                       "%d duplicates are freed before their calls end", count);
     }
+    together(in, out);
     leave_request(in, out);
     harness_free(in);
     harness_free(out);

@@ -17,7 +17,7 @@ static int checks;
 static MPI_Comm verdicts; /* copy of MPI_COMM_WORLD for the messages of harness_check */
 
 /* Handles of the variables, from the start to the end: Open MPI counts from their allocation. */
-#define PVARS 17
+#define PVARS 18
 static struct {
     char name[64];
     MPI_T_pvar_handle handle;
@@ -31,7 +31,7 @@ static void open_pvars(void)
         "calls",           "fallbacks",       "staged",           "bytes",       "calls_ring",
         "calls_tree",      "calls_direct",    "net_bytes",        "net_retries", "wireups",
         "staged_messages", "direct_messages", "chunked_messages", "resumed",     "reused",
-        "kernel_messages", "mapped_calls"};
+        "kernel_messages", "mapped_calls",    "gathered"};
     int provided, index, count;
 
     if (MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS ||

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The pool of connections of freed communicators: which engines ranks offer, use and destroy. */
+/* The pool of connections of freed communicators: which engines ranks offer, use and destroy.
+ * Surveys that communicators of the same processes share. */
 #include "test/unit/unit.h"
 
 #include <stdlib.h>
 
 #include "mca/coll_gpuring/wireup/pool.h"
+#include "mca/coll_gpuring/wireup/survey.h"
 
 #define RANKS 3
 #define KEY   7
@@ -48,7 +50,7 @@ static uint32_t offer_all(uint64_t key)
     for (int rank = 0; rank < RANKS; rank++) {
         struct gpuring_pooled *offer = gpuring_pool_take(&pools[rank], key);
 
-        word |= gpuring_pool_word(offer);
+        word |= offer != NULL ? gpuring_pool_word(offer->identity) : GPURING_POOL_NOTHING;
         if (offer != NULL) {
             identity = offer->identity;
             destroy(offer);
@@ -158,4 +160,85 @@ TEST_WITH(NULL, clear_all, test_limit)
     free(offer);
     put(0, KEY, 1, 0);
     assert_int_equal(gpuring_pool_count(&pools[0]), 0);
+}
+
+/* Create a survey of one rank, which must be released once. */
+static struct gpuring_survey *make_survey(uint64_t key, uint64_t own, uint64_t id)
+{
+    struct gpuring_survey *survey = gpuring_survey_create();
+    struct gpuring_rank_info *rank_info = calloc(1, sizeof *rank_info);
+
+    assert_non_null(survey);
+    assert_non_null(rank_info);
+    rank_info->id[0] = rank_info->id[1] = id;
+    survey->rank_infos = (struct gpuring_gathered){
+        .nranks = 1, .bytes = sizeof *rank_info, .blocks = (uint8_t *) rank_info};
+    survey->key = key;
+    survey->own = own;
+    return survey;
+}
+
+/* Find a survey and end its use. Returns the number of the offer, or 0. */
+static uint32_t offer_survey(uint64_t key, uint64_t own, const struct gpuring_survey *expected)
+{
+    uint32_t offer = 0;
+    struct gpuring_survey *found = gpuring_survey_find(key, own, &offer);
+
+    assert_ptr_equal(found, expected);
+    gpuring_survey_release(found);
+    return offer;
+}
+
+TEST(test_survey_is_offered_while_it_is_used)
+{
+    struct gpuring_survey *survey = make_survey(KEY, 1, 1), *other;
+    uint32_t offer;
+
+    offer_survey(KEY, 1, NULL); /* it is not complete */
+    gpuring_survey_share(survey);
+    assert_int_equal(offer_survey(KEY, 1, survey), 1);
+    offer_survey(KEY + 1, 1, NULL);
+    offer_survey(KEY, 2, NULL); /* this rank has changed */
+    assert_int_equal(offer_survey(KEY, 1, survey), 2);
+    other = gpuring_survey_find(KEY, 1, &offer);
+    gpuring_survey_release(survey); /* the communicator that made it is freed */
+    assert_int_equal(offer_survey(KEY, 1, other), 4);
+    gpuring_survey_release(other);
+    offer_survey(KEY, 1, NULL);
+    gpuring_survey_release(NULL);
+}
+
+TEST(test_the_newest_survey_is_offered)
+{
+    struct gpuring_survey *first = make_survey(KEY, 1, 1), *second = make_survey(KEY, 1, 2);
+
+    gpuring_survey_share(first);
+    gpuring_survey_share(second);
+    assert_int_equal(offer_survey(KEY, 1, second), 1);
+    gpuring_survey_release(second);
+    assert_int_equal(offer_survey(KEY, 1, first), 1);
+    gpuring_survey_release(first);
+}
+
+/* Wire-ups have different ids if their surveys differ, or the numbers of their offers. */
+TEST(test_ids_of_surveys)
+{
+    struct gpuring_survey *same[] = {make_survey(KEY, 1, 1), make_survey(KEY, 2, 1)};
+    struct gpuring_survey *differs = make_survey(KEY, 1, 2);
+    uint64_t id[3][2];
+
+    for (uint32_t offer = 1; offer < MANY; offer++) {
+        gpuring_survey_id(same[0], offer, id[0]);
+        gpuring_survey_id(same[1], offer, id[1]);
+        assert_memory_equal(id[0], id[1], sizeof id[0]);
+        gpuring_survey_id(same[1], offer + 1, id[1]);
+        gpuring_survey_id(differs, offer, id[2]);
+        for (int i = 1; i < 3; i++) {
+            assert_int_not_equal(id[0][0], id[i][0]);
+            assert_int_not_equal((uint32_t) id[0][0], (uint32_t) id[i][0]); /* the offered word */
+        }
+    }
+    gpuring_survey_release(same[0]);
+    gpuring_survey_release(same[1]);
+    gpuring_survey_release(differs);
 }

@@ -128,12 +128,12 @@ int gpuring_wireup_engine(mca_coll_gpuring_module_t *module, struct gpuring_wire
 {
     struct gpuring_channel positions[GPURING_MAX_CHANNELS];
     struct gpuring_engine_config config =
-        gpuring_plans_config(&wireup->survey.channels, &wireup->survey.facts,
+        gpuring_plans_config(&wireup->survey->channels, &wireup->survey->facts,
                              &gpuring_process.tuning, module->rank, positions);
-    int status = gpuring_plans_order(&wireup->survey.channels, &config.order);
+    int status = gpuring_plans_order(&wireup->survey->channels, &config.order);
 
     config.one_by_one =
-        wireup->survey.map.nnodes > 1 && wireup->net.kind == GPURING_PARAM_NET_VERBS;
+        wireup->survey->map.nnodes > 1 && wireup->net.kind == GPURING_PARAM_NET_VERBS;
     if (status == GPURING_OK) {
         status = gpuring_engine_create(&config, gpuring_process.device_ops, gpuring_process.device,
                                        &wireup->engine);
@@ -152,7 +152,7 @@ int gpuring_wireup_engine(mca_coll_gpuring_module_t *module, struct gpuring_wire
         if (gpuring_params.check == GPURING_PARAM_CHECK_PLANS &&
             wireup->engine->base[i].plan != NULL) {
             status =
-                check_set(i, &wireup->survey.channels, &wireup->survey.facts, config.one_by_one);
+                check_set(i, &wireup->survey->channels, &wireup->survey->facts, config.one_by_one);
         }
     }
     return status;
@@ -232,7 +232,7 @@ static int device_of_channel(void *context, enum gpuring_algorithm algorithm, in
 static int take_turns(const struct gpuring_wireup *wireup, struct devices *found)
 {
     struct gpuring_node_ranks ranks =
-        gpuring_node_ranks_of(&wireup->survey.rank_infos, &wireup->survey.map, found->rank);
+        gpuring_node_ranks_of(&wireup->survey->rank_infos, &wireup->survey->map, found->rank);
     cpu_set_t *cores = calloc((size_t) ranks.count, sizeof *cores);
 
     if (cores == NULL) {
@@ -252,14 +252,14 @@ static int take_turns(const struct gpuring_wireup *wireup, struct devices *found
 static int find_devices(const struct gpuring_wireup *wireup,
                         const struct gpuring_transport_config *config, struct devices *found)
 {
-    const struct gpuring_channels *channels = &wireup->survey.channels;
-    const struct gpuring_nic_select *routes = &wireup->survey.local.nics;
+    const struct gpuring_channels *channels = &wireup->survey->channels;
+    const struct gpuring_nic_select *routes = &wireup->survey->local.nics;
 
     *found = (struct devices){.one_net = wireup->net.one_net,
                               .routes = routes,
                               .all = config->net_ops->devices(config->net),
-                              .map = &wireup->survey.map,
-                              .blocks = &wireup->devices,
+                              .map = &wireup->survey->map,
+                              .blocks = &wireup->survey->devices,
                               .rank = config->rank};
     if (found->all->count == 0) {
         return GPURING_OK; /* MPI chooses */
@@ -342,22 +342,23 @@ int gpuring_wireup_transport(mca_coll_gpuring_module_t *module, struct gpuring_w
     struct gpuring_transport_config config = {
         .rank = module->rank,
         .nranks = module->nranks,
-        .node = wireup->survey.map.node,
-        .hostname = gpuring_rank_info_of(&wireup->survey.rank_infos, module->rank)->hostname,
+        .node = wireup->survey->map.node,
+        .hostname = gpuring_rank_info_of(&wireup->survey->rank_infos, module->rank)->hostname,
         .unique_id = {wireup->id[0], wireup->id[1] + gpuring_wireup_number(wireup)},
         .may_map = may_map,
-        .may_map_context = &wireup->survey.local,
+        .may_map_context = &wireup->survey->local,
     };
     int status = GPURING_OK;
 
-    if (wireup->survey.map.nnodes > 1) {
+    if (wireup->survey->map.nnodes > 1) {
         status = gpuring_network_open(module, wireup, &config);
         if (status != GPURING_OK) {
             return status;
         }
         status = find_devices(wireup, &config, &devices);
-        if (wireup->devices.blocks != NULL) { /* the cores of the ranks may be others by now */
-            memcpy(&devices.own, gpuring_gathered_block(&wireup->devices, module->rank),
+        if (wireup->survey->devices.blocks !=
+            NULL) { /* the cores of the ranks may be others by now */
+            memcpy(&devices.own, gpuring_gathered_block(&wireup->survey->devices, module->rank),
                    sizeof devices.own);
         }
         config.net_device = device_of_channel;

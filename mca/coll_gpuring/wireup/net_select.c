@@ -76,8 +76,9 @@ bool gpuring_network_has_failed(void)
 bool gpuring_network_inside(const struct gpuring_wireup *wireup, int rank)
 {
     struct gpuring_node_ranks ranks =
-        gpuring_node_ranks_of(&wireup->survey.rank_infos, &wireup->survey.map, rank);
-    struct gpuring_gathered own = {.nranks = ranks.count, .bytes = wireup->survey.rank_infos.bytes};
+        gpuring_node_ranks_of(&wireup->survey->rank_infos, &wireup->survey->map, rank);
+    struct gpuring_gathered own = {.nranks = ranks.count,
+                                   .bytes = wireup->survey->rank_infos.bytes};
     struct gpuring_net_choice choice = {.kind = GPURING_PARAM_NET_NONE};
     int *node = malloc((size_t) ranks.count * sizeof *node);
 
@@ -102,8 +103,11 @@ int gpuring_network_choose(struct gpuring_wireup *wireup, int rank, const char *
 #undef NAME
     struct gpuring_net_choice *choice = &wireup->net;
 
-    gpuring_net_choose(gpuring_params.net, &wireup->survey.rank_infos, wireup->survey.map.node, why,
-                       choice);
+    if (wireup->survey->map.nnodes == 1) {
+        return GPURING_OK;
+    }
+    gpuring_net_choose(gpuring_params.net, &wireup->survey->rank_infos, wireup->survey->map.node,
+                       why, choice);
     if (choice->kind == GPURING_PARAM_NET_NONE) {
         if (rank == 0) {
             gpuring_error(
@@ -149,7 +153,7 @@ static void find_near(const struct gpuring_net_devices *devices, cpu_set_t *near
 static int start_proxy(const struct gpuring_wireup *wireup, int rank,
                        const struct gpuring_net_devices *devices)
 {
-    const int *node = wireup->survey.map.node;
+    const int *node = wireup->survey->map.node;
     struct gpuring_proxy_config config = {.gate = &gate,
                                           .counts = &gpuring_process.net_counts,
                                           .cores = gpuring_params.proxy_cpu,
@@ -157,10 +161,10 @@ static int start_proxy(const struct gpuring_wireup *wireup, int rank,
                                           .yield_us = gpuring_params.proxy_yield};
 
     CPU_ZERO(&config.taken);
-    for (int i = 0; i < wireup->survey.rank_infos.nranks; i++) {
+    for (int i = 0; i < wireup->survey->rank_infos.nranks; i++) {
         if (node[i] == node[rank]) {
             gpuring_cores_add_process(
-                &config.taken, (pid_t) gpuring_rank_info_of(&wireup->survey.rank_infos, i)->pid);
+                &config.taken, (pid_t) gpuring_rank_info_of(&wireup->survey->rank_infos, i)->pid);
         }
     }
     find_near(devices, &config.near);
@@ -298,7 +302,7 @@ int gpuring_network_open(const mca_coll_gpuring_module_t *module,
         return open_messages(module, wireup, transport);
     }
     pthread_mutex_lock(&gpuring_process.lock);
-    status = open_net(wireup->net.kind, wireup->survey.rank_infos.nranks);
+    status = open_net(wireup->net.kind, wireup->survey->rank_infos.nranks);
     status = status == GPURING_OK ? drive_net(wireup, module->rank) : status;
     transport->net = (struct gpuring_net *) networks[wireup->net.kind].net;
     transport->proxy = gpuring_process.proxy;

@@ -73,9 +73,9 @@ void gpuring_pool_clear(struct gpuring_pool *pool)
     shrink(pool, 0);
 }
 
-uint64_t gpuring_pool_word(const struct gpuring_pooled *offer)
+uint64_t gpuring_pool_word(uint32_t identity)
 {
-    return offer == NULL ? UINT64_MAX : (uint64_t) offer->identity << 32 | ~offer->identity;
+    return (uint64_t) identity << 32 | ~identity;
 }
 
 bool gpuring_pool_agreed(uint64_t word)

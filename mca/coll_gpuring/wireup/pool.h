@@ -31,7 +31,7 @@ struct gpuring_pooled {
     uint64_t key;      /* of the processes in their order, and of the parameters */
     uint32_t identity; /* of these connections and their state; equal on all of their ranks */
     struct gpuring_engine *engine;
-    struct gpuring_wireup *wireup; /* for late connections, or NULL */
+    struct gpuring_wireup *wireup; /* for late connections */
 };
 
 struct gpuring_pool {
@@ -67,12 +67,14 @@ static inline unsigned gpuring_pool_count(const struct gpuring_pool *pool)
 }
 
 /*
- * gpuring_pool_word returns the word with which a rank offers connections (NULL: none).
- * gpuring_pool_agreed returns true if the bitwise OR of the words of all ranks means that all offer
- * the same connections. A word consists of an identity and its complement: if two identities differ
- * in a bit, the OR has this bit in both halves.
+ * gpuring_pool_word returns the word with which a rank offers connections, or something else with
+ * an identity; GPURING_POOL_NOTHING is that of a rank that offers nothing. gpuring_pool_agreed
+ * returns true if the bitwise OR of the words of all ranks means that all offer the same. A word
+ * consists of an identity and its complement: if two identities differ in a bit, the OR has this
+ * bit in both halves.
  */
-uint64_t gpuring_pool_word(const struct gpuring_pooled *offer);
+#define GPURING_POOL_NOTHING UINT64_MAX
+uint64_t gpuring_pool_word(uint32_t identity);
 bool gpuring_pool_agreed(uint64_t word);
 
 #endif

@@ -2,10 +2,13 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "mca/coll_gpuring/process.h"
+#include "mca/coll_gpuring/pvars.h"
 #include "mca/coll_gpuring/topology/identity.h"
+#include "mca/coll_gpuring/util/hash.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup/state.h"
@@ -48,7 +51,9 @@ static bool is_emulated(const struct gpuring_rank_info *rank_info)
     return rank_info->nnics > 0 && kind == EMULATED;
 }
 
-static int rank_info_fill(struct ompi_communicator_t *comm, struct gpuring_rank_info *rank_info)
+/* Fill in this rank's block, without its id. */
+static int rank_info_fill(const mca_coll_gpuring_module_t *module,
+                          const struct gpuring_wireup *wireup, struct gpuring_rank_info *rank_info)
 {
     struct gpuring_local_topology view;
     int status;
@@ -67,25 +72,39 @@ static int rank_info_fill(struct ompi_communicator_t *comm, struct gpuring_rank_
     rank_info->capabilities |= gpuring_local_topology_of_gpus() ? GPURING_CAPABILITY_GRAPH : 0;
     rank_info->capabilities |= view.from_file ? GPURING_CAPABILITY_FILE : 0;
     rank_info->capabilities |= gpuring_network_has_failed() ? GPURING_CAPABILITY_RDMA_FAILED : 0;
-    gpuring_identity_unique(rank_info->id);
+    rank_info->capabilities |= wireup->large ? GPURING_CAPABILITY_LARGE_CALL : 0;
     gpuring_identity_hostname(rank_info->hostname, sizeof rank_info->hostname);
     gpuring_params_shared(rank_info->shared);
-    status = fill_nics(comm, rank_info);
+    status = fill_nics(module->comm, rank_info);
     rank_info->capabilities |= is_emulated(rank_info) ? GPURING_CAPABILITY_RDMA_EMULATED : 0;
     return status != GPURING_OK
                ? status
                : gpuring_process.device_ops->identity(gpuring_process.device, &rank_info->device);
 }
 
+int gpuring_rank_info_hash(const mca_coll_gpuring_module_t *module,
+                           const struct gpuring_wireup *wireup, uint64_t *hash)
+{
+    struct gpuring_rank_info rank_info;
+    int status = rank_info_fill(module, wireup, &rank_info);
+
+    *hash = gpuring_hash_bytes(GPURING_HASH_START, &rank_info, sizeof rank_info);
+    return status;
+}
+
 int gpuring_rank_info_send(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     struct gpuring_rank_info *rank_info = gpuring_oob_gather(module->oob, sizeof *rank_info);
+    int status;
 
-    int status = rank_info != NULL ? rank_info_fill(module->comm, rank_info) : GPURING_OK;
-
-    if (rank_info != NULL && wireup->large) {
-        rank_info->capabilities |= GPURING_CAPABILITY_LARGE_CALL;
+    wireup->survey = gpuring_survey_create();
+    if (rank_info == NULL || wireup->survey == NULL) {
+        return GPURING_ERR_NOMEM;
     }
+    status = rank_info_fill(module, wireup, rank_info);
+    wireup->survey->key = wireup->key;
+    wireup->survey->own = gpuring_hash_bytes(GPURING_HASH_START, rank_info, sizeof *rank_info);
+    gpuring_identity_unique(rank_info->id);
     return status;
 }
 
@@ -132,8 +151,8 @@ static void report_disagreement(const mca_coll_gpuring_module_t *module,
     }
 }
 
-int gpuring_rank_info_compare(const mca_coll_gpuring_module_t *module,
-                              const struct gpuring_gathered *rank_infos)
+static int compare(const mca_coll_gpuring_module_t *module,
+                   const struct gpuring_gathered *rank_infos)
 {
     int rank = 0, parameter = -1;
     enum gpuring_disagreement what = gpuring_node_map_compare(rank_infos, &rank, &parameter);
@@ -148,7 +167,7 @@ int gpuring_rank_info_compare(const mca_coll_gpuring_module_t *module,
 int gpuring_views_prepare(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     struct gpuring_node_ranks ranks =
-        gpuring_node_ranks_of(&wireup->survey.rank_infos, &wireup->survey.map, module->rank);
+        gpuring_node_ranks_of(&wireup->survey->rank_infos, &wireup->survey->map, module->rank);
     uint64_t mine = gpuring_node_ranks_rank_info(&ranks, ranks.self)->view;
     struct gpuring_local_topology own;
     int status = GPURING_OK;
@@ -191,11 +210,11 @@ static struct gpuring_local_topology view_from(const struct gpuring_oob *oob, in
     return (struct gpuring_local_topology){.bytes = 0};
 }
 
-int gpuring_views_unite(const mca_coll_gpuring_module_t *module,
-                        const struct gpuring_wireup *wireup, struct pci_doc **doc, bool *from_file)
+static int unite_views(const mca_coll_gpuring_module_t *module, const struct gpuring_wireup *wireup,
+                       struct pci_doc **doc, bool *from_file)
 {
     struct gpuring_node_ranks ranks =
-        gpuring_node_ranks_of(&wireup->survey.rank_infos, &wireup->survey.map, module->rank);
+        gpuring_node_ranks_of(&wireup->survey->rank_infos, &wireup->survey->map, module->rank);
     uint64_t mine = gpuring_node_ranks_rank_info(&ranks, ranks.self)->view;
     struct gpuring_local_topology *seen = malloc((size_t) ranks.count * sizeof *seen), own;
     int status;
@@ -213,4 +232,50 @@ int gpuring_views_unite(const mca_coll_gpuring_module_t *module,
     status = gpuring_node_topology_unite(&ranks, seen, doc, from_file);
     free(seen);
     return status;
+}
+
+bool gpuring_views_differ(const struct gpuring_wireup *wireup)
+{
+    return gpuring_node_topology_differ(&wireup->survey->rank_infos, &wireup->survey->map);
+}
+
+int gpuring_views_take(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+{
+    struct pci_doc *doc;
+    bool from_file, parts;
+    int status = unite_views(module, wireup, &doc, &from_file);
+
+    if (status != GPURING_OK) {
+        return status;
+    }
+    gpuring_connect_infos_free(module->oob);
+    if (gpuring_wireup_writes_dumps(module) && doc != NULL &&
+        gpuring_param_given(gpuring_params.topo_dump_file)) {
+        gpuring_local_channels_dump(doc);
+    }
+    parts = doc != NULL && gpuring_survey_has_topology(wireup->survey) &&
+            gpuring_network_inside(wireup, module->rank);
+    gpuring_survey_local(wireup->survey, module->rank, doc, from_file, PCI_PEER_OK, parts);
+    pci_doc_free(doc);
+    return GPURING_OK;
+}
+
+int gpuring_rank_info_take(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+{
+    int status;
+
+    wireup->survey->rank_infos = gpuring_oob_take(module->oob);
+    status = compare(module, &wireup->survey->rank_infos);
+    if (status != GPURING_OK) {
+        return status;
+    }
+    memcpy(wireup->id, gpuring_rank_info_of(&wireup->survey->rank_infos, 0)->id, sizeof wireup->id);
+    gpuring_pvar_add(GPURING_PVAR_gathered, 1);
+    status = gpuring_survey_nodes(wireup->survey);
+    if (status == GPURING_OK) {
+        status = gpuring_network_choose(wireup, module->rank, NULL);
+    }
+    return status != GPURING_OK || gpuring_views_differ(wireup)
+               ? status
+               : gpuring_views_take(module, wireup);
 }

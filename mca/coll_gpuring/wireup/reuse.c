@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Connections of freed communicators in the process's pool (wireup/pool.h). */
+/* What a communicator takes over from earlier ones of the same processes: the connections of a
+ * freed one, which are in the process's pool (wireup/pool.h), or the survey of any
+ * (wireup/survey.h). */
 #include <stdlib.h>
 
 #include "mca/coll_gpuring/process.h"
@@ -42,27 +44,56 @@ static uint64_t key_of(const mca_coll_gpuring_module_t *module)
     return gpuring_hash_bytes(hash, shared, sizeof shared);
 }
 
+/* Find a survey to offer. Returns its word. */
+static uint64_t offer_survey(const mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+{
+    uint64_t own;
+    uint32_t offer;
+
+    if (gpuring_rank_info_hash(module, wireup, &own) == GPURING_OK) {
+        wireup->survey = gpuring_survey_find(wireup->key, own, &offer);
+    }
+    if (wireup->survey == NULL) {
+        return GPURING_POOL_NOTHING;
+    }
+    gpuring_survey_id(wireup->survey, offer, wireup->id);
+    return gpuring_pool_word((uint32_t) wireup->id[0]);
+}
+
 int gpuring_reuse_offer(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     wireup->key = key_of(module);
     /* An engine for operations in a stream of the application must not have run others before. */
     wireup->offer = module->stream == NULL ? gpuring_pool_take(&pool, wireup->key) : NULL;
     count_pooled();
-    gpuring_oob_agree(module->oob, gpuring_pool_word(wireup->offer));
+    gpuring_oob_agree(module->oob, wireup->offer != NULL
+                                       ? gpuring_pool_word(wireup->offer->identity)
+                                       : offer_survey(module, wireup));
     return GPURING_OK;
 }
 
 int gpuring_reuse_take(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
-    if (gpuring_pool_agreed(module->oob->word)) {
+    if (!gpuring_pool_agreed(module->oob->word)) {
+        gpuring_reuse_withdraw(wireup);
+        gpuring_reuse_forget(wireup);
+    } else if (wireup->offer == NULL) {
+        wireup->known = true;
+        return gpuring_network_choose(wireup, module->rank, NULL);
+    } else {
         wireup->engine = wireup->offer->engine;
         wireup->offer->engine = NULL;
         gpuring_engine_resume(wireup->engine, module->comm, module->oob->track);
         gpuring_pvar_add(GPURING_PVAR_reused, 1);
-    } else {
-        gpuring_reuse_withdraw(wireup);
     }
     return GPURING_OK;
+}
+
+void gpuring_reuse_forget(struct gpuring_wireup *wireup)
+{
+    gpuring_survey_release(wireup->survey);
+    wireup->survey = NULL;
+    wireup->known = false;
 }
 
 struct gpuring_wireup *gpuring_reuse_wireup(struct gpuring_wireup *wireup)

@@ -24,8 +24,7 @@ void gpuring_wireup_free(struct gpuring_wireup *wireup)
     if (wireup == NULL) {
         return;
     }
-    gpuring_survey_fini(&wireup->survey);
-    gpuring_gathered_clear(&wireup->devices);
     gpuring_wireup_drop(wireup);
+    gpuring_survey_release(wireup->survey);
     free(wireup);
 }

@@ -11,6 +11,7 @@
 #include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/net/base.h"
 #include "mca/coll_gpuring/oob/oob.h"
+#include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/topology/net_choice.h"
 #include "mca/coll_gpuring/topology/node_topology.h"
 #include "mca/coll_gpuring/wireup/survey.h"
@@ -24,8 +25,8 @@ struct gpuring_wireup {
     uint32_t sets;   /* bits 1 << set of the sets that it connects; set when there is an engine */
     uint64_t made;   /* word that describes the call that begins the wire-up; equal on all ranks */
     gpuring_wireup_differs *differs;
-    const void *buffer; /* a buffer of the first call, on this rank's GPU if it has one */
-    uint64_t id[2];
+    const void *buffer;           /* a buffer of the first call, on this rank's GPU if it has one */
+    uint64_t id[2];               /* of rank 0 in AllGather 1, or of the offer of the survey */
     uint64_t key;                 /* of the communicator, see pool.h */
     struct gpuring_pooled *offer; /* connections that may be used instead of a wire-up; NULL:
                                      none */
@@ -33,8 +34,8 @@ struct gpuring_wireup {
                                      memory */
     unsigned repeated;            /* times that the ranks connected again: GPURING_ERR_STALE */
     bool again;                   /* the ranks connect once more, after a failure */
-    struct gpuring_survey survey;
-    struct gpuring_gathered devices;     /* of the net verbs, of all ranks; see connect.c */
+    struct gpuring_survey *survey;       /* NULL before this rank offers or makes one */
+    bool known;                          /* all ranks use a shared survey (survey.h) */
     struct gpuring_net_choice net;       /* the chosen net, if there are several nodes or parts
                                             of nodes */
     struct gpuring_engine *engine;       /* passes to the module at the end; if `late`, it is the
@@ -49,22 +50,30 @@ static inline uint32_t gpuring_wireup_number(const struct gpuring_wireup *wireup
     return wireup->late ? 1 + (uint32_t) __builtin_ctz(wireup->sets) : 0;
 }
 
+/* Return true on the one process that writes the dump files. */
+static inline bool gpuring_wireup_writes_dumps(const mca_coll_gpuring_module_t *module)
+{
+    return module->rank == 0 && gpuring_process.world_rank == 0;
+}
+
 /* ---- state.c ---- */
 
 /* Destroy the connections, and the engine unless the module owns it. */
 void gpuring_wireup_drop(struct gpuring_wireup *wireup);
 void gpuring_wireup_free(struct gpuring_wireup *wireup); /* NULL is allowed */
 
-/* ---- reuse.c: connections of freed communicators ---- */
+/* ---- reuse.c: connections of freed communicators, and surveys of all communicators ---- */
 
-/* Begin an agreement on the connections that this rank offers, which may be none. */
+/* Begin an agreement on what this rank offers: connections, or else a survey, or nothing. */
 int gpuring_reuse_offer(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
 /* End the agreement. If all ranks offer the same connections, wireup->offer remains, and
- * wireup->engine has the connections. */
+ * wireup->engine has the connections. If all offer the same survey, it is known. */
 int gpuring_reuse_take(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
 /* End the offer that a communicator has taken. Return the wire-up that can make its late
- * connections, or NULL. */
+ * connections. */
 struct gpuring_wireup *gpuring_reuse_wireup(struct gpuring_wireup *wireup);
+/* End the use of the survey, so that the ranks make a new one. */
+void gpuring_reuse_forget(struct gpuring_wireup *wireup);
 /* Destroy the offer, if there is one. */
 void gpuring_reuse_withdraw(struct gpuring_wireup *wireup);
 /* Destroy the connections that this process keeps, because a rank is out of memory. */
@@ -74,24 +83,28 @@ bool gpuring_reuse_possible(void);
 
 /* ---- rank_info.c: reports of the ranks about themselves and their nodes ---- */
 
-/* Begin AllGather 1. */
+/* Compute the hash of the block that this rank contributes to AllGather 1, without its id. */
+int gpuring_rank_info_hash(const mca_coll_gpuring_module_t *module,
+                           const struct gpuring_wireup *wireup, uint64_t *hash);
+
+/* Begin AllGather 1 and a survey. */
 int gpuring_rank_info_send(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
 
-/* Compare the blocks of AllGather 1. Returns GPURING_ERR_DISAGREE on all ranks if any two differ.
- * The two ranks concerned log the difference. */
-int gpuring_rank_info_compare(const mca_coll_gpuring_module_t *module,
-                              const struct gpuring_gathered *rank_infos);
+/*
+ * Take the blocks of AllGather 1, find the nodes and choose the net. If the views of the ranks are
+ * equal, also find the channels of this node. Returns GPURING_ERR_DISAGREE on all ranks if any two
+ * blocks contradict each other. The two ranks concerned log the difference.
+ */
+int gpuring_rank_info_take(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
 
 /*
- * Prepare this rank's connect infos with views of its node (node_topology.h). Each view is sent
- * once to each rank that does not have it.
+ * Views of a node (node_topology.h). If they differ, gpuring_views_prepare prepares this rank's
+ * connect infos, so that each view is sent once to each rank that does not have it.
+ * gpuring_views_take unites them and finds the channels of this node.
  */
+bool gpuring_views_differ(const struct gpuring_wireup *wireup);
 int gpuring_views_prepare(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
-
-/* Unite the views of the node, which the connect infos contain if they differ, into one document.
- * Returns as gpuring_node_topology_unite. */
-int gpuring_views_unite(const mca_coll_gpuring_module_t *module,
-                        const struct gpuring_wireup *wireup, struct pci_doc **doc, bool *from_file);
+int gpuring_views_take(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
 
 /* ---- net_select.c: the process's networks ---- */
 
@@ -103,8 +116,8 @@ bool gpuring_ranks_may_leave_node(struct ompi_communicator_t *comm);
 int gpuring_network_prove(struct gpuring_nic *nics, int count);
 
 /*
- * Choose the net for a communicator with ranks on several nodes: the one that coll_gpuring_net
- * selects, or the best one. All ranks choose the same. why: the reason why the net that was chosen
+ * Choose the net, if the ranks are on several nodes: the one that coll_gpuring_net selects, or the
+ * best one. All ranks choose the same. why: the reason why the net that was chosen
  * before has failed, or NULL. Rank 0 logs the choice. Returns GPURING_ERR_UNSUPPORTED (logged by
  * rank 0) if no network connects the ranks.
  */

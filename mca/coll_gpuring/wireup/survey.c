@@ -55,6 +55,7 @@ int gpuring_survey_divide(struct gpuring_survey *survey, struct gpuring_gathered
 
 void gpuring_survey_undivide(struct gpuring_survey *survey)
 {
+    gpuring_channels_fini(&survey->channels);
     gpuring_node_map_clear(&survey->map);
     survey->map = survey->whole;
     survey->whole = (struct gpuring_node_map){.nranks = 0};
@@ -76,4 +77,5 @@ void gpuring_survey_fini(struct gpuring_survey *survey)
     gpuring_node_map_clear(&survey->map);
     gpuring_node_map_clear(&survey->whole);
     gpuring_gathered_clear(&survey->rank_infos);
+    gpuring_gathered_clear(&survey->devices);
 }

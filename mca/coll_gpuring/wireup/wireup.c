@@ -20,14 +20,9 @@
 
 /* ---- Conditions of the stages. All ranks get the same answers ---- */
 
-static bool views_differ(const struct gpuring_wireup *wireup)
-{
-    return gpuring_node_topology_differ(&wireup->survey.rank_infos, &wireup->survey.map);
-}
-
 static bool all_have_topology(const struct gpuring_wireup *wireup)
 {
-    return gpuring_survey_has_topology(&wireup->survey);
+    return gpuring_survey_has_topology(wireup->survey);
 }
 
 static bool probes_peers(const struct gpuring_wireup *wireup)
@@ -42,7 +37,7 @@ static bool tests_lines(const struct gpuring_wireup *wireup)
 
 static bool several_nodes(const struct gpuring_wireup *wireup)
 {
-    return wireup->survey.map.nnodes > 1;
+    return wireup->survey->map.nnodes > 1;
 }
 
 /* Return true if the ranks must gather their devices, because queue pairs are shared by all
@@ -50,7 +45,7 @@ static bool several_nodes(const struct gpuring_wireup *wireup)
 static bool shares_queue_pairs(const struct gpuring_wireup *wireup)
 {
     return several_nodes(wireup) && wireup->net.kind == GPURING_PARAM_NET_VERBS &&
-           wireup->devices.blocks == NULL;
+           wireup->survey->devices.blocks == NULL;
 }
 
 static bool is_late(const struct gpuring_wireup *wireup)
@@ -66,59 +61,12 @@ static bool cleared(const struct gpuring_wireup *wireup)
 /* ---- Actions of the stages before and after their messages. They return 0, or the status with
  * which this rank cannot continue ---- */
 
-/* Return true on the one process that writes the dump files. */
-static bool writes_dumps(const mca_coll_gpuring_module_t *module)
-{
-    return module->rank == 0 && gpuring_process.world_rank == 0;
-}
-
-/* Find the channels of this node from its views. */
-static int take_views(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
-{
-    struct pci_doc *doc;
-    bool from_file, parts;
-    int status = gpuring_views_unite(module, wireup, &doc, &from_file);
-
-    if (status != GPURING_OK) {
-        return status;
-    }
-    gpuring_connect_infos_free(module->oob);
-    if (writes_dumps(module) && doc != NULL && gpuring_param_given(gpuring_params.topo_dump_file)) {
-        gpuring_local_channels_dump(doc);
-    }
-    parts =
-        doc != NULL && all_have_topology(wireup) && gpuring_network_inside(wireup, module->rank);
-    gpuring_survey_local(&wireup->survey, module->rank, doc, from_file, PCI_PEER_OK, parts);
-    pci_doc_free(doc);
-    return GPURING_OK;
-}
-
-static int take_rank_infos(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
-{
-    int status;
-
-    wireup->survey.rank_infos = gpuring_oob_take(module->oob);
-    status = gpuring_rank_info_compare(module, &wireup->survey.rank_infos);
-    if (status != GPURING_OK) {
-        return status;
-    }
-    memcpy(wireup->id, gpuring_rank_info_of(&wireup->survey.rank_infos, 0)->id, sizeof wireup->id);
-    status = gpuring_survey_nodes(&wireup->survey);
-    if (status != GPURING_OK) {
-        return status;
-    }
-    if (several_nodes(wireup)) {
-        status = gpuring_network_choose(wireup, module->rank, NULL);
-    }
-    return status != GPURING_OK || views_differ(wireup) ? status : take_views(module, wireup);
-}
-
 static int send_channels(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     struct gpuring_channel_block *block = gpuring_oob_gather(module->oob, sizeof *block);
 
     if (block != NULL) {
-        *block = wireup->survey.local.block;
+        *block = wireup->survey->local.block;
     }
     return GPURING_OK;
 }
@@ -127,7 +75,7 @@ static int take_channels(mca_coll_gpuring_module_t *module, struct gpuring_wireu
 {
     struct gpuring_gathered blocks = gpuring_oob_take(module->oob);
     bool divided;
-    int status = gpuring_survey_divide(&wireup->survey, &blocks, &divided);
+    int status = gpuring_survey_divide(wireup->survey, &blocks, &divided);
 
     return divided ? gpuring_network_choose(wireup, module->rank, NULL) : status;
 }
@@ -163,8 +111,8 @@ static int take_calls(mca_coll_gpuring_module_t *module, struct gpuring_wireup *
 static void prepare_channels(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     module->oob->mark = MARK_CONNECTING | (gpuring_reuse_possible() ? MARK_KEEPS : 0);
-    if (!wireup->late && wireup->survey.channels.map == NULL) {
-        gpuring_survey_connect(&wireup->survey);
+    if (wireup->survey->channels.map == NULL) {
+        gpuring_survey_connect(wireup->survey);
     }
 }
 
@@ -176,7 +124,7 @@ static int send_devices(mca_coll_gpuring_module_t *module, struct gpuring_wireup
 
 static int take_devices(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
-    wireup->devices = gpuring_oob_take(module->oob);
+    wireup->survey->devices = gpuring_oob_take(module->oob);
     return GPURING_OK;
 }
 
@@ -187,8 +135,9 @@ static int prepare_connections(mca_coll_gpuring_module_t *module, struct gpuring
 
     prepare_channels(module, wireup);
     if (!wireup->late) {
-        if (writes_dumps(module) && gpuring_param_given(gpuring_params.graph_dump_file)) {
-            gpuring_channels_dump(&wireup->survey.channels);
+        if (gpuring_wireup_writes_dumps(module) &&
+            gpuring_param_given(gpuring_params.graph_dump_file)) {
+            gpuring_channels_dump(&wireup->survey->channels);
         }
         status = gpuring_wireup_engine(module, wireup);
         if (status == GPURING_OK) {
@@ -212,32 +161,34 @@ enum travels { GATHERING, AGREEMENT, CONNECT_INFOS, FIRST_CHUNKS, LINE_TEST };
  * The stages in order: kind of messages, condition (NULL: always), action before the messages (for
  * a gathering: begin it), action after them, and a description for log messages.
  */
-#define STAGES(X)                                                                                  \
-    X(REUSE, GATHERING, NULL, gpuring_reuse_offer, gpuring_reuse_take,                             \
-      "wire-up, agreement on kept connections (have all ranks the same "                           \
-      "coll_gpuring_priority and coll_gpuring_device?)")                                           \
-    X(RANK_INFO, GATHERING, NULL, gpuring_rank_info_send, take_rank_infos, "wire-up, AllGather 1") \
-    X(VIEWS_READY, AGREEMENT, views_differ, gpuring_views_prepare, NULL,                           \
-      "wire-up, agreement before views of nodes")                                                  \
-    X(VIEWS, CONNECT_INFOS, views_differ, NULL, take_views, "wire-up, views of this node")         \
-    X(CHANNELS, GATHERING, all_have_topology, send_channels, take_channels,                        \
-      "wire-up, AllGather 2 (channels)")                                                           \
-    X(CALLS, GATHERING, is_late, send_call, take_calls, "wire-up, comparison of calls")            \
-    X(CLEARED, AGREEMENT, cleared, NULL, NULL, "wire-up, agreement after freeing memory")          \
-    X(DEVICES, GATHERING, shares_queue_pairs, send_devices, take_devices,                          \
-      "wire-up, devices of the ranks")                                                             \
-    X(READY, AGREEMENT, NULL, prepare_connections, NULL, "wire-up, agreement before connecting")   \
-    X(HANDLES, CONNECT_INFOS, NULL, NULL, gpuring_wireup_connect,                                  \
-      "wire-up, handles to and from neighbours")                                                   \
-    X(WRITTEN, GATHERING, probes_peers, gpuring_probes_report, gpuring_probes_take_written,        \
-      "wire-up, probe of peer memory (written)")                                                   \
-    X(ARRIVED, GATHERING, probes_peers, gpuring_probes_report, gpuring_probes_take_arrived,        \
-      "wire-up, probe of peer memory (arrived)")                                                   \
-    X(LINES, LINE_TEST, tests_lines, NULL, NULL, "wire-up, test of lines between GPUs")            \
-    X(TESTED, GATHERING, tests_lines, gpuring_probes_report, gpuring_probes_take_tested,           \
-      "wire-up, test of lines between GPUs (results)")                                             \
-    X(AGREE, AGREEMENT, NULL, bind_plans, NULL, "wire-up, agreement on connections")               \
-    X(TRY, FIRST_CHUNKS, several_nodes, NULL, NULL, "wire-up, first chunks between nodes")         \
+#define STAGES(X)                                                                                \
+    X(REUSE, GATHERING, NULL, gpuring_reuse_offer, gpuring_reuse_take,                           \
+      "wire-up, agreement on what earlier communicators have left (have all ranks the same "     \
+      "coll_gpuring_priority and coll_gpuring_device?)")                                         \
+    X(RANK_INFO, GATHERING, NULL, gpuring_rank_info_send, gpuring_rank_info_take,                \
+      "wire-up, AllGather 1")                                                                    \
+    X(VIEWS_READY, AGREEMENT, gpuring_views_differ, gpuring_views_prepare, NULL,                 \
+      "wire-up, agreement before views of nodes")                                                \
+    X(VIEWS, CONNECT_INFOS, gpuring_views_differ, NULL, gpuring_views_take,                      \
+      "wire-up, views of this node")                                                             \
+    X(CHANNELS, GATHERING, all_have_topology, send_channels, take_channels,                      \
+      "wire-up, AllGather 2 (channels)")                                                         \
+    X(CALLS, GATHERING, is_late, send_call, take_calls, "wire-up, comparison of calls")          \
+    X(CLEARED, AGREEMENT, cleared, NULL, NULL, "wire-up, agreement after freeing memory")        \
+    X(DEVICES, GATHERING, shares_queue_pairs, send_devices, take_devices,                        \
+      "wire-up, devices of the ranks")                                                           \
+    X(READY, AGREEMENT, NULL, prepare_connections, NULL, "wire-up, agreement before connecting") \
+    X(HANDLES, CONNECT_INFOS, NULL, NULL, gpuring_wireup_connect,                                \
+      "wire-up, handles to and from neighbours")                                                 \
+    X(WRITTEN, GATHERING, probes_peers, gpuring_probes_report, gpuring_probes_take_written,      \
+      "wire-up, probe of peer memory (written)")                                                 \
+    X(ARRIVED, GATHERING, probes_peers, gpuring_probes_report, gpuring_probes_take_arrived,      \
+      "wire-up, probe of peer memory (arrived)")                                                 \
+    X(LINES, LINE_TEST, tests_lines, NULL, NULL, "wire-up, test of lines between GPUs")          \
+    X(TESTED, GATHERING, tests_lines, gpuring_probes_report, gpuring_probes_take_tested,         \
+      "wire-up, test of lines between GPUs (results)")                                           \
+    X(AGREE, AGREEMENT, NULL, bind_plans, NULL, "wire-up, agreement on connections")             \
+    X(TRY, FIRST_CHUNKS, several_nodes, NULL, NULL, "wire-up, first chunks between nodes")       \
     X(TRIED, AGREEMENT, several_nodes, NULL, NULL, "wire-up, agreement on first chunks")
 
 #define STAGE_NAME(name, ...) STAGE_##name,
@@ -263,6 +214,10 @@ static void wireup_complete(mca_coll_gpuring_module_t *module, struct gpuring_wi
 {
     bool reuses = wireup->offer != NULL;
 
+    if (!reuses && !wireup->late && !wireup->known && !wireup->again) {
+        gpuring_survey_share(wireup->survey);
+    }
+    wireup->known = false;
     if (!reuses) {
         gpuring_transport_wired(wireup->transport);
         gpuring_engine_own(wireup->engine, wireup->transport);
@@ -281,9 +236,9 @@ static void wireup_complete(mca_coll_gpuring_module_t *module, struct gpuring_wi
         gpuring_wireup_free(wireup);
         return;
     }
-    gpuring_pvar_set(GPURING_PVAR_nodes, (unsigned long long) (wireup->survey.whole.nranks > 0
-                                                                   ? wireup->survey.whole.nnodes
-                                                                   : wireup->survey.map.nnodes));
+    gpuring_pvar_set(GPURING_PVAR_nodes, (unsigned long long) (wireup->survey->whole.nranks > 0
+                                                                   ? wireup->survey->whole.nnodes
+                                                                   : wireup->survey->map.nnodes));
     gpuring_pvar_add(GPURING_PVAR_wireups, wireup->late ? 0 : 1);
 }
 
@@ -309,14 +264,22 @@ static int stage_begin(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
     return status;
 }
 
+/* Return the stage that follows: none with connections that were taken over, and with a survey that
+ * was, those that connect. */
+static int stage_following(const struct gpuring_wireup *wireup)
+{
+    return wireup->offer != NULL                           ? STAGE_COUNT
+           : wireup->stage == STAGE_REUSE && wireup->known ? STAGE_DEVICES
+                                                           : wireup->stage + 1;
+}
+
 /* End a stage after its messages have arrived. */
 static int stage_end(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     const struct stage *stage = &stages[wireup->stage];
     int status = stage->after != NULL ? stage->after(module, wireup) : GPURING_OK;
-    int next = wireup->offer != NULL ? STAGE_COUNT : wireup->stage + 1;
 
-    return status == GPURING_OK ? stage_begin(module, wireup, next) : status;
+    return status == GPURING_OK ? stage_begin(module, wireup, stage_following(wireup)) : status;
 }
 
 /* Record that this rank cannot continue. */
@@ -393,17 +356,17 @@ static void give_up(mca_coll_gpuring_module_t *module, const struct gpuring_fail
  * the other ranks. */
 static bool has_spare(const struct gpuring_wireup *wireup, const struct gpuring_failure *failure)
 {
-    return !wireup->late && (wireup->net.spare || wireup->survey.whole.nranks > 0) &&
-           (failure->mark & MARK_CONNECTING) != 0;
+    return !wireup->late && (failure->mark & MARK_CONNECTING) != 0 &&
+           (wireup->net.spare || wireup->survey->whole.nranks > 0);
 }
 
 /* Make the nodes whole again. Returns the stage at which their ranks connect. */
 static int undivide_nodes(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
-    if (wireup->survey.whole.nranks == 0) {
+    if (wireup->survey->whole.nranks == 0) {
         return STAGE_DEVICES;
     }
-    gpuring_survey_undivide(&wireup->survey);
+    gpuring_survey_undivide(wireup->survey);
     module->oob->mark = 0;
     return STAGE_CHANNELS;
 }
@@ -413,9 +376,8 @@ static void undo(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireu
 {
     gpuring_connect_infos_free(module->oob);
     gpuring_wireup_drop(wireup);
-    if (!wireup->late) {
-        gpuring_channels_fini(&wireup->survey.channels);
-        gpuring_gathered_clear(&wireup->devices);
+    if (!wireup->late && !wireup->known) {
+        gpuring_gathered_clear(&wireup->survey->devices);
     }
 }
 
@@ -431,7 +393,7 @@ static int use_spare(mca_coll_gpuring_module_t *module, struct gpuring_wireup *w
     char why[160];
 
     snprintf(why, sizeof why, "rank %d on %s reports: %s", failure->rank,
-             gpuring_rank_info_of(&wireup->survey.rank_infos, failure->rank)->hostname,
+             gpuring_rank_info_of(&wireup->survey->rank_infos, failure->rank)->hostname,
              gpuring_status_text(failure->status));
     undo(module, wireup);
     if (!again) {
@@ -440,8 +402,7 @@ static int use_spare(mca_coll_gpuring_module_t *module, struct gpuring_wireup *w
         }
         wireup->net.spare = false;
         stage = undivide_nodes(module, wireup);
-        status =
-            several_nodes(wireup) ? gpuring_network_choose(wireup, module->rank, why) : GPURING_OK;
+        status = gpuring_network_choose(wireup, module->rank, why);
     } else if (module->rank == 0) {
         gpuring_info("[first-chunk] all ranks connect again through the same network: %s", why);
     }
@@ -468,6 +429,18 @@ static int connect_again(mca_coll_gpuring_module_t *module, struct gpuring_wireu
     undo(module, wireup);
     wireup->repeated++;
     return stage_begin(module, wireup, STAGE_DEVICES);
+}
+
+/* Make a new survey, because the ranks could not connect with the one that they knew. */
+static int survey_again(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup,
+                        const struct gpuring_failure *failure)
+{
+    gpuring_debug("all ranks gather what they need to connect again, because rank %d reports: %s",
+                  failure->rank, gpuring_status_text(failure->status));
+    undo(module, wireup);
+    gpuring_reuse_forget(wireup);
+    module->oob->mark = 0;
+    return stage_begin(module, wireup, STAGE_RANK_INFO);
 }
 
 /* Return true if a rank is out of memory, and all ranks together can free some: the connections
@@ -502,6 +475,8 @@ static void stage_next(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
         status = clear(module, wireup, &failure);
     } else if (may_repeat(wireup, &failure)) {
         status = connect_again(module, wireup, &failure);
+    } else if (wireup->known) {
+        status = survey_again(module, wireup, &failure);
     } else if (has_spare(wireup, &failure)) {
         status = use_spare(module, wireup, &failure);
     } else {
@@ -572,13 +547,13 @@ int gpuring_wireup_progress(mca_coll_gpuring_module_t *module)
             gpuring_module_fail(module, status);
         }
     }
-    wireup = module->wireup; /* NULL: it uses connections of an earlier communicator */
-    if (module->state != GPURING_STATE_FAILED && wireup != NULL) {
+    if (module->state != GPURING_STATE_FAILED) {
+        wireup = module->wireup; /* perhaps that of an earlier communicator */
         gpuring_connect_infos_free(module->oob);
         gpuring_reuse_withdraw(wireup);
         gpuring_wireup_drop(wireup);
-        if (module->engine == NULL || gpuring_engine_open_sets(module->engine) == 0) {
-            gpuring_wireup_free(wireup); /* otherwise it may be needed again */
+        if (module->state == GPURING_STATE_DEAD) {
+            gpuring_wireup_free(wireup);
             module->wireup = NULL;
         }
     }
