@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * wireup_memory RANK [nonblocking | second | kept | longer]: let each memory allocation on this
- * rank fail in turn while a communicator is connected. With `second`, they fail while the
- * connections of direct exchanges are created, which a small vector needs. With `kept`, the ranks
- * keep connections of a freed communicator, which they give up, and connect again. With `longer`,
- * they fail while connections with longer slots replace those of a small vector, which verbs has.
+ * wireup_memory RANK [nonblocking | second | longer | kept | known]: let each memory allocation on
+ * this rank fail in turn while a communicator is connected. With `second`, they fail while the
+ * connections of direct exchanges are created, which a small vector needs. With `longer`, they fail
+ * while connections with longer slots replace those of a small vector, which verbs has. With
+ * `kept`, the ranks keep connections of a freed communicator, which they give up, and connect
+ * again. With `known`, the ranks use what they have gathered for MPI_COMM_WORLD, and gather again.
  * All ranks must finish with the right result or with an MPI error. A non-blocking call without
  * memory for its request returns MPI_ERR_NO_MEM before it has started, and is made again. Needs
  * memory_faults.la preloaded.
@@ -27,8 +28,9 @@ static int refused; /* non-blocking calls that found no memory for a request */
 static void (*arm)(long);
 static long (*disarm)(void);
 
-enum way { FIRST, NOT_BLOCKING, SECOND, KEPT, LONGER };
-static const char *const form_names[] = {"blocking", "nonblocking", "second", "kept", "longer"};
+enum way { FIRST, NOT_BLOCKING, SECOND, LONGER, KEPT, KNOWN };
+static const char *const form_names[] = {"blocking", "nonblocking", "second",
+                                         "longer",   "kept",        "known"};
 
 struct outcome {
     int status; /* error code of MPI */
@@ -159,7 +161,7 @@ int main(int argc, char **argv)
     bool more = true, all_good = true;
     enum way form = FIRST;
     long number = 0;
-    long long dead;
+    long long dead, gathered;
 
     harness_start(&argc, &argv, MPI_THREAD_SINGLE);
     failing = argc > 1 ? atoi(argv[1]) % harness_size : 0;
@@ -172,7 +174,11 @@ int main(int argc, char **argv)
     if (arm == NULL || disarm == NULL) {
         return harness_finish();
     }
+    if (form == KNOWN) {
+        (void) reduce(MPI_COMM_WORLD, form, 0);
+    }
     dead = harness_pvar("coll_gpuring_fallbacks");
+    gathered = harness_pvar("coll_gpuring_gathered");
     while (more && number < LIMIT) {
         bool good = false;
 
@@ -181,6 +187,7 @@ int main(int argc, char **argv)
         all_good = all_good && good;
     }
     dead = harness_pvar("coll_gpuring_fallbacks") - dead;
+    gathered = harness_pvar("coll_gpuring_gathered") - gathered;
     if (harness_rank == 0) {
         printf(
             "# %ld calls for memory failed at rank %d, one after the other: %lld calls of rank 0 "
@@ -192,8 +199,12 @@ int main(int argc, char **argv)
     harness_check(errors == 0, "the wire-up itself ends in no MPI error");
     harness_check((refused > 0) == (form == NOT_BLOCKING && harness_rank == failing),
                   "a call without memory for a request returns MPI_ERR_NO_MEM");
-    harness_check(number > 20 && number < LIMIT && (dead >= number / 2) == (form != KEPT),
-                  form == KEPT ? "most wire-ups succeed after kept connections were freed"
+    harness_check(number > 20 && number < LIMIT && (dead >= number / 2) == (form < KEPT),
+                  form >= KEPT ? "most wire-ups succeed at the second attempt"
                                : "the failures were met by the wire-up");
+    if (form == KNOWN) {
+        harness_check(gathered >= number / 2 && gathered < number,
+                      "the ranks gather again after a failure, and not without one");
+    }
     return harness_finish();
 }
