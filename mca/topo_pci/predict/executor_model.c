@@ -36,8 +36,10 @@ struct shape { /* of a plan */
 struct scene { /* the figures of a call */
     const double *gpu, *way, *executor;
     enum pci_protocol protocol;
-    double slot; /* bytes of data in a slot, or in a slice if chunks have slices */
-    bool mapped; /* no slots: only steps that fold move data, between the buffers of all ranks */
+    double slot;    /* bytes of data in a slot, or in a slice if chunks have slices */
+    double slices;  /* maximum number of slices of a chunk */
+    double remote;  /* us that a load takes longer if it is from another rank's buffer */
+    double signals; /* us of steps that only exchange counters */
 };
 
 static enum pci_capability capability_of(int sm)
@@ -261,13 +263,6 @@ static double step_wait(const struct scene *scene, const struct step *step)
 {
     const double *executor = scene->executor;
 
-    /* On mapped buffers, one warp only waits or posts here (exec_signal in kernels/overlap.h). */
-    if (scene->mapped && step->peers > 0) {
-        return step->sends > 0 ? executor[PCI_EXECUTOR_POST] +
-                                     executor[PCI_EXECUTOR_FENCES] * scene->way[PCI_WAY_FENCE]
-                               : executor[PCI_EXECUTOR_POLLS] * scene->gpu[PCI_GPU_L2] +
-                                     scene->gpu[PCI_GPU_BARRIER];
-    }
     return executor[PCI_EXECUTOR_STEP] * scene->gpu[PCI_GPU_BARRIER] + executor[PCI_EXECUTOR_WORK] +
            (step->peers > 0 ? executor[PCI_EXECUTOR_EACH] : 0) +
            executor[PCI_EXECUTOR_ITEM] * (step->operands + step->sends + step->stores) +
@@ -278,21 +273,14 @@ static double step_wait(const struct scene *scene, const struct step *step)
                             : 0);
 }
 
-/* Return the number of chunks that a step moves. */
-static double step_chunks(const struct scene *scene, const struct step *step)
-{
-    return step->peers == 0 ? 1 : scene->mapped ? 0 : step->peers;
-}
-
 static double step_move(const struct scene *scene, const struct step *step, double chunk)
 {
     const double *executor = scene->executor;
-    double bytes = chunk * step_chunks(scene, step);
+    double bytes = chunk * fmax(1, step->peers);
     bool wide = step->operands > 2;
     double batches = fmax(1, bytes / executor[wide ? PCI_EXECUTOR_NARROW : PCI_EXECUTOR_BATCH]);
     bool lines = step->hops > 0 && scene->protocol != PCI_PROTOCOL_SIMPLE;
-    double load = scene->gpu[lines ? PCI_GPU_L2 : PCI_GPU_LOAD] +
-                  (scene->mapped ? 2 * scene->way[PCI_WAY_STORE] : 0); /* to the peer and back */
+    double load = scene->gpu[lines ? PCI_GPU_L2 : PCI_GPU_LOAD] + scene->remote;
     double round =
         ceil(step->operands / executor[wide ? PCI_EXECUTOR_WIDE : PCI_EXECUTOR_OPERANDS]) * load;
 
@@ -301,9 +289,7 @@ static double step_move(const struct scene *scene, const struct step *step, doub
                   (step->operands + step->sends + step->stores) /
                   (scene->gpu[PCI_GPU_PORT] * PCI_BYTES_PER_US);
 
-    return bytes == 0 && scene->mapped        ? 0
-           : executor[PCI_EXECUTOR_AHEAD] > 0 ? fmax(loads, round + port)
-                                              : loads + port;
+    return executor[PCI_EXECUTOR_AHEAD] > 0 ? fmax(loads, round + port) : loads + port;
 }
 
 /* Return the number of rings, of channels with two trees, or of stripes in a node's plan. */
@@ -335,13 +321,6 @@ static double slot_of(const struct pci_job *job, enum pci_algorithm algorithm,
                : bytes;
 }
 
-/* Return true if ranks work on the buffers of each other. */
-static bool is_mapped(const struct pci_job *job, enum pci_algorithm algorithm,
-                      enum pci_protocol protocol)
-{
-    return job->mapped && algorithm == PCI_ALGORITHM_TWO_SHOT && protocol == PCI_PROTOCOL_SIMPLE;
-}
-
 static struct scene scene_of(const struct pci_costs *costs, const struct pci_job *job,
                              enum pci_algorithm algorithm, enum pci_protocol protocol)
 {
@@ -357,7 +336,24 @@ static struct scene scene_of(const struct pci_costs *costs, const struct pci_job
                           .executor = costs->executor[protocol],
                           .protocol = protocol,
                           .slot = slot_of(job, algorithm, protocol, costs->executor[protocol]),
-                          .mapped = is_mapped(job, algorithm, protocol)};
+                          .slices = costs->executor[protocol][PCI_EXECUTOR_SLICES]};
+}
+
+/* Let two-shot work on the buffers of all ranks. The steps before and after the one that folds only
+ * exchange counters (exec_signal in kernels/overlap.h). */
+static void map_buffers(struct scene *scene, struct shape *shape)
+{
+    const double *executor = scene->executor;
+
+    shape->step[0] = shape->step[1]; /* the step that folds */
+    shape->nsteps = 1;
+    scene->slot = INFINITY;
+    scene->slices = 1;
+    scene->remote = 2 * scene->way[PCI_WAY_STORE]; /* to the peer and back */
+    scene->signals =
+        executor[PCI_EXECUTOR_POST] + executor[PCI_EXECUTOR_FENCES] * scene->way[PCI_WAY_FENCE] +
+        scene->way[PCI_WAY_STORE] + executor[PCI_EXECUTOR_POLLS] * scene->gpu[PCI_GPU_L2] +
+        scene->gpu[PCI_GPU_BARRIER];
 }
 
 /* Time of blocks in us: wait and move in the first window, and the time of each later window. */
@@ -371,8 +367,8 @@ struct sums {
  * if that is longer. */
 static struct sums sums_of(const struct scene *scene, const struct shape *shape, double chunk)
 {
-    double slice = fmax(chunk / scene->executor[PCI_EXECUTOR_SLICES], PCI_SLICE_LEAST);
-    double slices = scene->mapped ? 1 : fmax(1, ceil(chunk / fmin(slice, scene->slot)));
+    double slice = fmax(chunk / scene->slices, PCI_SLICE_LEAST);
+    double slices = fmax(1, ceil(chunk / fmin(slice, scene->slot)));
     double first = 0;
     double store = scene->way[PCI_WAY_STORE];
     struct sums sums = {.wait = 0};
@@ -386,7 +382,7 @@ static struct sums sums_of(const struct scene *scene, const struct shape *shape,
                                  : step->times * (wait + move) + step->hops * store;
         first += step->times * move / slices;
         sums.touched +=
-            step->times * step_chunks(scene, step) * (step->operands + step->sends + step->stores);
+            step->times * fmax(1, step->peers) * (step->operands + step->sends + step->stores);
     }
     sums.move = fmax(first, sums.later - sums.wait);
     /* Add the steps before the last rank begins, which are all alike. */
@@ -422,19 +418,22 @@ static void parts_of(const struct pci_costs *costs, const struct pci_job *job,
 {
     struct scene scene = scene_of(costs, job, algorithm, protocol);
     struct shape shape = shape_of(job, algorithm, channels, (double) bytes);
-    double most = scene.mapped ? INFINITY : scene.slot * scene.executor[PCI_EXECUTOR_SLICES];
-    double chunk = fmin(most, shape.lane_bytes / shape.chunks);
-    double windows = chunk > 0 ? fmax(1, shape.lane_bytes / (shape.chunks * chunk))
-                               : 1; /* the last window may be shorter */
-    struct sums sums = sums_of(&scene, &shape, chunk);
     const double *gpu = scene.gpu, *call = costs->call;
+    double chunk, windows; /* the last window may be shorter */
+    struct sums sums;
 
+    if (job->mapped && algorithm == PCI_ALGORITHM_TWO_SHOT && protocol == PCI_PROTOCOL_SIMPLE) {
+        map_buffers(&scene, &shape);
+    }
+    chunk = fmin(scene.slot * scene.slices, shape.lane_bytes / shape.chunks);
+    windows = chunk > 0 ? fmax(1, shape.lane_bytes / (shape.chunks * chunk)) : 1;
+    sums = sums_of(&scene, &shape, chunk);
     parts->channels = channels;
     parts->us[PCI_PART_LAUNCH] =
         call[PCI_CALL_ENTRY] + gpu[PCI_GPU_LAUNCH] + call[PCI_CALL_HOST_LOADS] * gpu[PCI_GPU_HOST] +
         call[PCI_CALL_LOADS] * gpu[PCI_GPU_LOAD] + call[PCI_CALL_BARRIERS] * gpu[PCI_GPU_BARRIER] +
         call[PCI_CALL_FETCH];
-    parts->us[PCI_PART_STEPS] = sums.wait;
+    parts->us[PCI_PART_STEPS] = sums.wait + scene.signals;
     parts->us[PCI_PART_DATA] = parts->blocks = sums.move + (windows - 1) * sums.later;
     parts->us[PCI_PART_END] = call[PCI_CALL_FENCES] * scene.way[PCI_WAY_FENCE] + gpu[PCI_GPU_SEEN];
     data_part(job, &scene, &shape, &sums, (double) bytes, parts);
@@ -482,16 +481,17 @@ void pci_block_parts(const struct pci_costs *costs, const struct pci_job *job,
 uint32_t pci_lanes(const struct pci_costs *costs, int sm, uint32_t blocks, uint32_t found,
                    double gbps)
 {
+    const double *executor = costs->executor[PCI_PROTOCOL_SIMPLE];
     const struct step fold = {1, 2, 1, 0, 1, 0};
     const struct scene scene = {.gpu = costs->gpu[capability_of(sm)],
                                 .way = costs->way[PCI_WAY_NVLINK],
-                                .executor = costs->executor[PCI_PROTOCOL_SIMPLE],
+                                .executor = executor,
                                 .protocol = PCI_PROTOCOL_SIMPLE,
-                                .slot = costs->executor[PCI_PROTOCOL_SIMPLE][PCI_EXECUTOR_CHUNK]};
+                                .slot = executor[PCI_EXECUTOR_CHUNK],
+                                .slices = executor[PCI_EXECUTOR_SLICES]};
     const struct shape shape = {.step = {fold}, .nsteps = 1};
-    double chunk = scene.executor[PCI_EXECUTOR_CHUNK];
-    double needed =
-        LANES_SPARE * gbps * sums_of(&scene, &shape, chunk).later * PCI_BYTES_PER_US / chunk;
+    double needed = LANES_SPARE * gbps * sums_of(&scene, &shape, scene.slot).later *
+                    PCI_BYTES_PER_US / scene.slot;
     uint32_t lanes = needed < LANES_MOST ? (uint32_t) needed + 1 : LANES_MOST;
 
     if (gbps <= 0) {
