@@ -383,7 +383,7 @@ TEST(mapped_buffers_by_the_model)
 
     config.host = false;
     for (int i = 18; i < GPURING_MODEL_CHOICE_SIZES; i++) {
-        config.model.entry[GPURING_COLLECTIVE_ALLREDUCE][i].mapped = 1;
+        config.model.mapped[i] = true;
     }
     assert_false(gpuring_select_maps(&config, GPURING_COLLECTIVE_ALLREDUCE, 1 << 20));
     config.slot_bytes[GPURING_SET_MAPPED][GPURING_PROTOCOL_SIMPLE] = GPURING_CHUNK_ALIGN_BYTES;

@@ -66,8 +66,7 @@ TEST(gpus_do_not_relay)
     assert_true(local.model.known);
     assert_int_equal(local.model.ll128 & ring, ring); /* over NVLink alone */
     assert_int_equal(local.model.ll128 & direct, 0);
-    assert_false(
-        gpuring_model_entry_of(&local.model, GPURING_COLLECTIVE_ALLREDUCE, 1 << 20)->mapped);
+    assert_false(local.model.mapped[gpuring_model_index(1 << 20)]);
 }
 
 /* GPUs of two sockets, without NVLink. The search connects those under the same switches directly,

@@ -25,7 +25,7 @@ bool gpuring_mapping_wanted(const struct gpuring_engine_config *config)
     bool faster = false;
 
     for (int i = 0; i < GPURING_MODEL_CHOICE_SIZES; i++) {
-        faster = faster || select->model.entry[GPURING_COLLECTIVE_ALLREDUCE][i].mapped;
+        faster = faster || select->model.mapped[i];
     }
     return faster && gpuring_params.map_buffers && select->nnodes == 1 && select->gpu_blocks > 0 &&
            select->time_sliced_ranks == 0 && select->nranks <= GPURING_DIRECT_MAX_VECTOR_RANKS;

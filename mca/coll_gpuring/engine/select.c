@@ -334,7 +334,7 @@ static const struct gpuring_model_entry *model_of(const struct gpuring_select_co
          (collective != GPURING_COLLECTIVE_ALLREDUCE || config->in_order))) {
         return NULL;
     }
-    return gpuring_model_entry_of(&config->model, (int) collective, request->all);
+    return &config->model.entry[collective][gpuring_model_index(request->all)];
 }
 
 /* List the rules: parameters, the tuning file, sizes at which other components are faster, the cost

@@ -21,7 +21,8 @@ bool gpuring_select_maps(const struct gpuring_select_config *config,
                   file->protocol != GPURING_PARAM_PROTOCOL_AUTO;
 
     return config->slot_bytes[GPURING_SET_MAPPED][GPURING_PROTOCOL_SIMPLE] > 0 && !chosen &&
-           gpuring_model_entry_of(&config->model, (int) collective, bytes)->mapped;
+           collective == GPURING_COLLECTIVE_ALLREDUCE &&
+           config->model.mapped[gpuring_model_index(bytes)];
 }
 
 void gpuring_select_mapped(const struct gpuring_select_config *config, uint64_t bytes,

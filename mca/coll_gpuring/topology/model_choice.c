@@ -63,7 +63,7 @@ void gpuring_model_choice_mapped(const struct pci_costs *costs, const struct pci
         uint64_t bytes = UINT64_C(1) << i;
         struct pci_choice best;
 
-        choice->entry[PCI_COLLECTIVE_ALLREDUCE][i].mapped =
+        choice->mapped[i] =
             pci_predict_best(costs, &job, allowed(GPURING_COLLECTIVE_ALLREDUCE, in_order), bytes,
                              &best) == 0 &&
             pci_predict_us(costs, &mapped, PCI_ALGORITHM_TWO_SHOT, PCI_PROTOCOL_SIMPLE, bytes) <
@@ -97,7 +97,7 @@ void gpuring_model_choice_find(const struct pci_costs *costs, const struct pci_j
 }
 
 _Static_assert(sizeof(struct gpuring_model_choice) ==
-                   2 + PCI_COLLECTIVE_COUNT * GPURING_MODEL_CHOICE_SIZES * 4,
+                   2 + (1 + PCI_COLLECTIVE_COUNT * 3) * GPURING_MODEL_CHOICE_SIZES,
                "all of its bytes count");
 
 uint64_t gpuring_model_choice_fingerprint(const struct gpuring_model_choice *choice)

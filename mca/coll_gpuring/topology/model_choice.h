@@ -13,33 +13,33 @@
 
 #include "mca/topo_pci/predict/pci_predict.h"
 
-/* Entry i applies to more than 2^(i-1) and at most 2^i bytes of the vector, or of all ranks' blocks
- * together. */
+/* Entry i of a table applies to more than 2^(i-1) and at most 2^i bytes of the vector, or of all
+ * ranks' blocks together. */
 #define GPURING_MODEL_CHOICE_SIZES 48
 
 struct gpuring_model_entry {
     int8_t algorithm; /* enum gpuring_algorithm, -1: none */
     int8_t protocol;  /* enum gpuring_protocol, -1: none */
     uint8_t channels; /* of the plan to use; 0: as many as the number of bytes can fill */
-    uint8_t mapped;   /* 1: an allreduce on mapped buffers of all ranks is faster (mapping.h) */
 };
 
 struct gpuring_model_choice {
-    bool known;    /* all members are filled in; otherwise only `mapped` has a meaning */
+    bool mapped[GPURING_MODEL_CHOICE_SIZES]; /* an allreduce is faster on the mapped buffers of all
+                                                ranks (mapping.h) */
+    bool known;    /* the members below are filled in; they are not if ranks share GPUs */
     uint8_t ll128; /* bit 1 << enum gpuring_algorithm: its links keep 128-byte stores whole */
     struct gpuring_model_entry entry[PCI_COLLECTIVE_COUNT][GPURING_MODEL_CHOICE_SIZES];
 };
 
-/* Return the entry for a size. */
-static inline const struct gpuring_model_entry *gpuring_model_entry_of(
-    const struct gpuring_model_choice *choice, int collective, uint64_t bytes)
+/* Return the index of the entries for a size. */
+static inline int gpuring_model_index(uint64_t bytes)
 {
     int i = 0;
 
     while (i < GPURING_MODEL_CHOICE_SIZES - 1 && (UINT64_C(1) << i) < bytes) {
         i++;
     }
-    return &choice->entry[collective][i];
+    return i;
 }
 
 /* Compute the choices for a job that describes the node. in_order: reductions must add in rank
@@ -48,8 +48,7 @@ static inline const struct gpuring_model_entry *gpuring_model_entry_of(
 void gpuring_model_choice_find(const struct pci_costs *costs, const struct pci_job *node,
                                bool in_order, struct gpuring_model_choice *choice);
 
-/* Find only the sizes for which mapped buffers are faster. For ranks that share GPUs, for which the
- * other predictions are not used. */
+/* Find only the sizes for which mapped buffers are faster, for ranks that share GPUs. */
 void gpuring_model_choice_mapped(const struct pci_costs *costs, const struct pci_job *node,
                                  bool in_order, struct gpuring_model_choice *choice);
 
