@@ -16,27 +16,27 @@
 #define GPURING_PVAR_OF_ALGORITHM(X, name, id, text, help) X(calls_##id, "Operations run by " help)
 #define GPURING_PVAR_OF_PROTOCOL(name, id, X)              X(calls_##id, "Operations run with protocol " #id)
 /* The counters of algorithms and protocols are in the order of their enumerations. */
-#define GPURING_PVARS(X)                                                                         \
-    X(calls, "Collective operations that coll/gpuring ran")                                      \
-    X(fallbacks, "Collective calls delegated to another component")                              \
-    X(staged, "Collective calls on GPU memory that were staged through host memory")             \
-    X(staged_messages, "Point-to-point sends and receives that were staged through host memory") \
-    X(direct_messages, "Point-to-point messages received from another GPU's memory directly")    \
-    X(kernel_messages, "Of the directly received messages, those that a kernel copied")          \
-    X(chunked_messages, "Point-to-point messages received in chunks through host memory")        \
-    X(mapped_calls,                                                                              \
-      "Of the operations that coll/gpuring ran, those on mapped buffers of all ranks")           \
-    X(bytes, "Bytes of the vectors of the operations that coll/gpuring ran")                     \
-    GPURING_ALGORITHMS(GPURING_PVAR_OF_ALGORITHM, X)                                             \
-    KERNELS_PROTOCOLS(GPURING_PVAR_OF_PROTOCOL, X)                                               \
-    X(resumed, "Kernels that were launched again after they had waited for their patience")      \
-    X(silent_peers,                                                                              \
-      "Ranks whose GPU memory is mapped, but does not receive what is written to it")            \
-    X(torn_peers,                                                                                \
-      "Ranks whose lines of LL128 were received torn, so that it is not used with them")         \
-    X(wireups, "Communicators and persistent calls that were wired up")                          \
-    X(gathered, "Of these, those whose ranks gathered where they are and what they can")         \
-    X(reused, "Communicators and persistent calls that use the connections of a freed "          \
+#define GPURING_PVARS(X)                                                                           \
+    X(calls, "Collective operations that coll/gpuring ran")                                        \
+    X(fallbacks, "Collective calls delegated to another component")                                \
+    X(staged, "Collective calls on GPU memory that were staged through host memory")               \
+    X(staged_messages, "Point-to-point sends and receives that were staged through host memory")   \
+    X(direct_messages, "Point-to-point messages received from another GPU's memory directly")      \
+    X(kernel_messages, "Of the directly received messages, those that a kernel copied")            \
+    X(chunked_messages, "Point-to-point messages received in chunks through host memory")          \
+    X(mapped_calls,                                                                                \
+      "Of the operations that coll/gpuring ran, those on mapped buffers of all ranks")             \
+    X(bytes, "Bytes of the vectors of the operations that coll/gpuring ran")                       \
+    GPURING_ALGORITHMS(GPURING_PVAR_OF_ALGORITHM, X)                                               \
+    KERNELS_PROTOCOLS(GPURING_PVAR_OF_PROTOCOL, X)                                                 \
+    X(resumed, "Kernels that were launched again after they had waited for their patience")        \
+    X(silent_peers,                                                                                \
+      "Ranks whose GPU memory is mapped, but does not receive what is written to it")              \
+    X(torn_peers,                                                                                  \
+      "Ranks whose lines of LL128 were received torn, so that it is not used with them")           \
+    X(wireups, "Communicators and persistent calls that were wired up")                            \
+    X(gathered, "Of these, those whose ranks exchanged their locations and devices (AllGather 1)") \
+    X(reused, "Communicators and persistent calls that use the connections of a freed "            \
               "communicator")
 
 /* Counters of the proxies, in gpuring_process.net_counts. */

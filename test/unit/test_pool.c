@@ -194,8 +194,9 @@ TEST(test_survey_is_offered_while_it_is_used)
     struct gpuring_survey *survey = make_survey(KEY, 1, 1), *other;
     uint32_t offer;
 
-    offer_survey(KEY, 1, NULL); /* it is not complete */
+    assert_false(gpuring_survey_exists(KEY)); /* it is not complete */
     gpuring_survey_share(survey);
+    assert_true(gpuring_survey_exists(KEY));
     assert_int_equal(offer_survey(KEY, 1, survey), 1);
     offer_survey(KEY + 1, 1, NULL);
     offer_survey(KEY, 2, NULL); /* this rank has changed */

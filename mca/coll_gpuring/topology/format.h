@@ -5,7 +5,9 @@
  * header, because it needs none of Open MPI's.
  *
  *   reuse           Each rank sends a word for the connections of a freed communicator that it
- *                   offers. If all words are equal, nothing else follows (wireup/pool.h).
+ *                   offers, or for a survey of the same processes. If all words are equal, nothing
+ *                   else follows in the first case (wireup/pool.h), and in the second one nothing
+ *                   before the handles (wireup/survey.h).
  *   AllGather 1     struct gpuring_rank_info of each rank: identity, location, capabilities, the
  *                   parameters that must be equal, and one port of each network that the process
  *                   may use (net/net_list.h).

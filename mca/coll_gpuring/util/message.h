@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 /* Must be incremented whenever a message between ranks or the layout of a FIFO changes. */
-#define GPURING_WIRE_VERSION 34
+#define GPURING_WIRE_VERSION 35
 
 /*
  * The tracks of a communicator (serve/tracks.h) are numbered from 1 to GPURING_TRACKS, and each has

@@ -356,9 +356,9 @@ int gpuring_wireup_transport(mca_coll_gpuring_module_t *module, struct gpuring_w
             return status;
         }
         status = find_devices(wireup, &config, &devices);
-        if (wireup->survey->devices.blocks !=
-            NULL) { /* the cores of the ranks may be others by now */
-            memcpy(&devices.own, gpuring_gathered_block(&wireup->survey->devices, module->rank),
+        if (status == GPURING_OK && devices.blocks->blocks != NULL) {
+            /* The ranks may have been bound to other cores since then. */
+            memcpy(&devices.own, gpuring_gathered_block(devices.blocks, module->rank),
                    sizeof devices.own);
         }
         config.net_device = device_of_channel;

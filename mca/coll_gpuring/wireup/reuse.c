@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* What a communicator takes over from earlier ones of the same processes: the connections of a
- * freed one, which are in the process's pool (wireup/pool.h), or the survey of any
- * (wireup/survey.h). */
+/* Use the connections of a freed communicator of the same processes, which are in the process's
+ * pool (wireup/pool.h), or the survey of any such communicator (wireup/survey.h). */
 #include <stdlib.h>
 
 #include "mca/coll_gpuring/process.h"
@@ -44,13 +43,14 @@ static uint64_t key_of(const mca_coll_gpuring_module_t *module)
     return gpuring_hash_bytes(hash, shared, sizeof shared);
 }
 
-/* Find a survey to offer. Returns its word. */
+/* Find a survey to offer. Return its word. */
 static uint64_t offer_survey(const mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     uint64_t own;
     uint32_t offer;
 
-    if (gpuring_rank_info_hash(module, wireup, &own) == GPURING_OK) {
+    if (gpuring_survey_exists(wireup->key) &&
+        gpuring_rank_info_hash(module, wireup, &own) == GPURING_OK) {
         wireup->survey = gpuring_survey_find(wireup->key, own, &offer);
     }
     if (wireup->survey == NULL) {

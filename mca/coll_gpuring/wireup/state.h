@@ -26,7 +26,7 @@ struct gpuring_wireup {
     uint64_t made;   /* word that describes the call that begins the wire-up; equal on all ranks */
     gpuring_wireup_differs *differs;
     const void *buffer;           /* a buffer of the first call, on this rank's GPU if it has one */
-    uint64_t id[2];               /* of rank 0 in AllGather 1, or of the offer of the survey */
+    uint64_t id[2];               /* equal on all ranks, and unique */
     uint64_t key;                 /* of the communicator, see pool.h */
     struct gpuring_pooled *offer; /* connections that may be used instead of a wire-up; NULL:
                                      none */
@@ -64,7 +64,7 @@ void gpuring_wireup_free(struct gpuring_wireup *wireup); /* NULL is allowed */
 
 /* ---- reuse.c: connections of freed communicators, and surveys of all communicators ---- */
 
-/* Begin an agreement on what this rank offers: connections, or else a survey, or nothing. */
+/* Begin an agreement on the offer of this rank: connections, a survey, or nothing. */
 int gpuring_reuse_offer(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
 /* End the agreement. If all ranks offer the same connections, wireup->offer remains, and
  * wireup->engine has the connections. If all offer the same survey, it is known. */

@@ -65,7 +65,7 @@ void gpuring_survey_fini(struct gpuring_survey *survey);
  * A communicator of the same processes in the same order can use the survey of an earlier one, if
  * each rank would contribute the same block to AllGather 1 again. Each rank offers the newest
  * survey for which this is true. If all ranks offer the same one, they gather nothing and search
- * for nothing. A shared survey does not change any more. Threads: any.
+ * for nothing. A shared survey no longer changes. Threads: any.
  */
 
 /* Create a survey with one user. Returns NULL without memory. */
@@ -76,6 +76,9 @@ void gpuring_survey_release(struct gpuring_survey *survey);
 
 /* Let later communicators use a complete survey. `key` and `own` must be set. */
 void gpuring_survey_share(struct gpuring_survey *survey);
+
+/* Return true if there is a shared survey with this key. */
+bool gpuring_survey_exists(uint64_t key);
 
 /* Begin a use of the newest shared survey with this key and own block, in order to offer it. Sets
  * *offer to the number of this offer, from 1. Returns NULL if there is none. */

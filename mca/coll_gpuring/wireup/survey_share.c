@@ -2,7 +2,6 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "mca/coll_gpuring/util/hash.h"
 #include "mca/coll_gpuring/wireup/survey.h"
@@ -44,6 +43,20 @@ void gpuring_survey_share(struct gpuring_survey *survey)
     pthread_mutex_lock(&lock);
     gpuring_list_prepend(&all, &survey->shared);
     pthread_mutex_unlock(&lock);
+}
+
+bool gpuring_survey_exists(uint64_t key)
+{
+    struct gpuring_survey *survey;
+    bool exists = false;
+
+    pthread_mutex_lock(&lock);
+    GPURING_LIST_EACH(survey, &all, struct gpuring_survey, shared)
+    {
+        exists = exists || survey->key == key;
+    }
+    pthread_mutex_unlock(&lock);
+    return exists;
 }
 
 struct gpuring_survey *gpuring_survey_find(uint64_t key, uint64_t own, uint32_t *offer)

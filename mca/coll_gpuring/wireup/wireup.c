@@ -264,8 +264,8 @@ static int stage_begin(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
     return status;
 }
 
-/* Return the stage that follows: none with connections that were taken over, and with a survey that
- * was, those that connect. */
+/* Return the next stage. Connections of a freed communicator need no further stage, and a known
+ * survey none before DEVICES. */
 static int stage_following(const struct gpuring_wireup *wireup)
 {
     return wireup->offer != NULL                           ? STAGE_COUNT
@@ -431,11 +431,11 @@ static int connect_again(mca_coll_gpuring_module_t *module, struct gpuring_wireu
     return stage_begin(module, wireup, STAGE_DEVICES);
 }
 
-/* Make a new survey, because the ranks could not connect with the one that they knew. */
+/* Make a new survey, because the ranks could not connect with a known one. */
 static int survey_again(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup,
                         const struct gpuring_failure *failure)
 {
-    gpuring_debug("all ranks gather what they need to connect again, because rank %d reports: %s",
+    gpuring_debug("all ranks gather their locations again, because rank %d reports: %s",
                   failure->rank, gpuring_status_text(failure->status));
     undo(module, wireup);
     gpuring_reuse_forget(wireup);
