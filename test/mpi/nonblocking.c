@@ -4,10 +4,10 @@
  * Test MPI_Iallreduce and persistent allreduces: many of them in flight on several communicators,
  * completed in different orders, mixed with blocking calls, while communicators are created.
  *
- *   nonblocking          on host memory, persistent calls with a root are left to another component
- *   nonblocking eager    and short blocking calls, too, as between nodes of one rank each
- *   nonblocking all      no calls are left
- *   nonblocking few      only few persistent calls, because the stand-in driver may be slow
+ *   nonblocking          all calls are served
+ *   nonblocking eager    short blocking calls are left to another component, as between nodes of
+ * one rank each nonblocking few      only few persistent calls, because the stand-in driver may be
+ * slow
  */
 #include "sums.h"
 
@@ -115,9 +115,7 @@ static void persistent(const MPI_Comm *comms)
     harness_check(good, "4 persistent operations, started 25 times");
 }
 
-/* On host memory, persistent calls with a root are left to the component that lets ranks run ahead,
- * unless a reduction is large. all: a parameter selects the algorithm, so all calls are served. */
-static void persistent_with_a_root(MPI_Comm comm, bool all)
+static void persistent_with_a_root(MPI_Comm comm)
 {
     static const int lengths[] = {64, 16384}; /* elements of 4 bytes */
     long long calls = harness_pvar("coll_gpuring_calls");
@@ -144,7 +142,7 @@ static void persistent_with_a_root(MPI_Comm comm, bool all)
         free(out);
     }
     calls = harness_pvar("coll_gpuring_calls") - calls;
-    harness_check(good && (calls == (all ? 4 : 1) || !harness_have_component()),
+    harness_check(good && (calls == 4 || !harness_have_component()),
                   "persistent calls with a root: %lld of 4 are served", calls);
 }
 
@@ -406,7 +404,7 @@ static void persistent_and_more(MPI_Comm comm)
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
-    bool all = strcmp(mode, "all") == 0, eager = strcmp(mode, "eager") == 0;
+    bool eager = strcmp(mode, "eager") == 0;
     MPI_Comm comms[COMMS];
     long long calls;
 
@@ -431,7 +429,7 @@ int main(int argc, char **argv)
             calls);
     }
     if (!harness_on_gpu() && harness_size > 1) {
-        persistent_with_a_root(comms[2], all);
+        persistent_with_a_root(comms[2]);
         forms_with_a_root(comms[2], eager);
     }
     if (harness_size > 1 && strcmp(mode, "few") != 0) {

@@ -28,7 +28,7 @@ done
 export OMPI_MCA_coll_gpuring_net=mpi
 mpi 120 2 n2 nonblocking eager
 adopt "2 ranks on 2 nodes"
-OMPI_MCA_coll_gpuring_algorithm=direct mpi 120 2 n2 nonblocking all
+OMPI_MCA_coll_gpuring_algorithm=direct mpi 120 2 n2 nonblocking
 adopt "2 ranks on 2 nodes, coll_gpuring_algorithm=direct"
 unset OMPI_MCA_coll_gpuring_net
 run 120 "$MPIRUN" -n 4 --mca coll_gpuring_priority 0 "$programs/barrier" "$work/counters"

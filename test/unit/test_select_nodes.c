@@ -340,9 +340,9 @@ TEST(unknown_lengths_do_not_go_by_node)
     assert_false(choice.delegated);
 }
 
-/* Blocking calls whose messages MPI sends eagerly, and persistent calls with a root, are delegated
- * on hosts, unless a parameter, the tuning file or the order of a reduction decides. */
-TEST(forms_are_delegated_by_size)
+/* Blocking calls whose messages MPI sends eagerly are delegated on hosts, unless a parameter, the
+ * tuning file or the order of a reduction decides. */
+TEST(blocking_calls_are_delegated_by_size)
 {
     struct gpuring_tuning_rule rule = {.collective = GPURING_COLLECTIVE_BCAST,
                                        .bytes = {0, UINT64_MAX},
@@ -364,36 +364,36 @@ TEST(forms_are_delegated_by_size)
         enum gpuring_collective collective;
         uint64_t bytes;
         int change;
-        bool blocking, persistent;
+        bool blocking;
     } cases[] = {
-        {GPURING_COLLECTIVE_BCAST, 8, 0, true, true},
-        {GPURING_COLLECTIVE_BCAST, 65408, 0, true, true},
-        {GPURING_COLLECTIVE_BCAST, 65409, 0, false, true},
-        {GPURING_COLLECTIVE_BCAST, GPURING_COUNT_UNKNOWN, 0, false, true},
-        {GPURING_COLLECTIVE_REDUCE, 65408, 0, true, true},
-        {GPURING_COLLECTIVE_REDUCE, 65536, 0, false, false},
-        {GPURING_COLLECTIVE_ALLREDUCE, 4095, 0, true, false},
-        {GPURING_COLLECTIVE_ALLREDUCE, 4096, 0, false, false},
-        {GPURING_COLLECTIVE_ALLREDUCE, 8192, 0, true, false},
-        {GPURING_COLLECTIVE_ALLREDUCE, 16384, 0, false, false},
-        {GPURING_COLLECTIVE_ALLREDUCE, 65536, 0, false, false},
-        {GPURING_COLLECTIVE_ALLGATHER, 1 << 20, 0, false, false},
-        {GPURING_COLLECTIVE_BCAST, 8, DIRECT, false, false},
-        {GPURING_COLLECTIVE_BCAST, 8, PROTOCOL, false, true},
-        {GPURING_COLLECTIVE_BCAST, 8, FILE_RULE, false, false},
-        {GPURING_COLLECTIVE_BCAST, 8, ORDER, true, true},
-        {GPURING_COLLECTIVE_REDUCE, 8, ORDER, false, false},
-        {GPURING_COLLECTIVE_ALLREDUCE, 8, ORDER, false, false},
-        {GPURING_COLLECTIVE_ALLREDUCE, 8191, FOUR, true, false},
-        {GPURING_COLLECTIVE_ALLREDUCE, 8192, FOUR, false, false},
-        {GPURING_COLLECTIVE_ALLREDUCE, 8, NINE, false, false},
-        {GPURING_COLLECTIVE_ALLREDUCE, 8, SHARED, false, false},
-        {GPURING_COLLECTIVE_BCAST, 8, FOUR, false, true},
-        {GPURING_COLLECTIVE_ALLREDUCE, 8, NODE, false, false},
-        {GPURING_COLLECTIVE_ALLGATHER, 8, NODE, false, false},
-        {GPURING_COLLECTIVE_BCAST, 8, NODE, false, true},
-        {GPURING_COLLECTIVE_BCAST, 8, NET, false, true},
-        {GPURING_COLLECTIVE_REDUCE, 8, GPU, false, false},
+        {GPURING_COLLECTIVE_BCAST, 8, 0, true},
+        {GPURING_COLLECTIVE_BCAST, 65408, 0, true},
+        {GPURING_COLLECTIVE_BCAST, 65409, 0, false},
+        {GPURING_COLLECTIVE_BCAST, GPURING_COUNT_UNKNOWN, 0, false},
+        {GPURING_COLLECTIVE_REDUCE, 65408, 0, true},
+        {GPURING_COLLECTIVE_REDUCE, 65536, 0, false},
+        {GPURING_COLLECTIVE_ALLREDUCE, 4095, 0, true},
+        {GPURING_COLLECTIVE_ALLREDUCE, 4096, 0, false},
+        {GPURING_COLLECTIVE_ALLREDUCE, 8192, 0, true},
+        {GPURING_COLLECTIVE_ALLREDUCE, 16384, 0, false},
+        {GPURING_COLLECTIVE_ALLREDUCE, 65536, 0, false},
+        {GPURING_COLLECTIVE_ALLGATHER, 1 << 20, 0, false},
+        {GPURING_COLLECTIVE_BCAST, 8, DIRECT, false},
+        {GPURING_COLLECTIVE_BCAST, 8, PROTOCOL, false},
+        {GPURING_COLLECTIVE_BCAST, 8, FILE_RULE, false},
+        {GPURING_COLLECTIVE_BCAST, 8, ORDER, true},
+        {GPURING_COLLECTIVE_REDUCE, 8, ORDER, false},
+        {GPURING_COLLECTIVE_ALLREDUCE, 8, ORDER, false},
+        {GPURING_COLLECTIVE_ALLREDUCE, 8191, FOUR, true},
+        {GPURING_COLLECTIVE_ALLREDUCE, 8192, FOUR, false},
+        {GPURING_COLLECTIVE_ALLREDUCE, 8, NINE, false},
+        {GPURING_COLLECTIVE_ALLREDUCE, 8, SHARED, false},
+        {GPURING_COLLECTIVE_BCAST, 8, FOUR, false},
+        {GPURING_COLLECTIVE_ALLREDUCE, 8, NODE, false},
+        {GPURING_COLLECTIVE_ALLGATHER, 8, NODE, false},
+        {GPURING_COLLECTIVE_BCAST, 8, NODE, false},
+        {GPURING_COLLECTIVE_BCAST, 8, NET, false},
+        {GPURING_COLLECTIVE_REDUCE, 8, GPU, false},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -412,7 +412,6 @@ TEST(forms_are_delegated_by_size)
         gpuring_select(&config, cases[i].collective, cases[i].bytes, 1, &choice);
         assert_false(choice.delegated);
         assert_int_equal(choice.blocking_delegated, cases[i].blocking);
-        assert_int_equal(choice.persistent_delegated, cases[i].persistent);
     }
 }
 

@@ -58,8 +58,8 @@ static inline enum gpuring_algorithm gpuring_set_algorithm(int set)
 
 /* The selected way to run a call (select.h). */
 struct gpuring_selection {
-    /* Left to the previous component, equally on all ranks: all calls, or only calls of a form. */
-    bool delegated, blocking_delegated, persistent_delegated;
+    /* Left to the previous component, equally on all ranks: all calls, or only blocking ones. */
+    bool delegated, blocking_delegated;
     enum gpuring_algorithm algorithm;
     int set; /* of connections, see GPURING_SET_SMALL */
     enum gpuring_protocol protocol;

@@ -382,7 +382,7 @@ static void choose_algorithm(const struct gpuring_select_config *config,
                              const struct request *request, const struct rules *rules,
                              struct gpuring_selection *choice)
 {
-    bool kept = config->in_order && gpuring_collective_reduces(request->collective), by_size;
+    bool kept = config->in_order && gpuring_collective_reduces(request->collective);
     int i = 0, previous = -1;
 
     while (i < rules->count && !exists(config, request, rules->rule[i].algorithm)) {
@@ -398,11 +398,9 @@ static void choose_algorithm(const struct gpuring_select_config *config,
         plans_of(config, request) == 0 ||
         (!kept && previous >= 0 &&
          !(previous == 1 && has_protocol(config, (int) choice->algorithm, config->protocol)));
-    by_size = !kept && i > 1 && previous < 0;
     choice->blocking_delegated =
-        by_size && gpuring_select_leaves_blocking(config, request->collective, request->bytes);
-    choice->persistent_delegated =
-        by_size && gpuring_select_leaves_persistent(config, request->collective, request->all);
+        !kept && i > 1 && previous < 0 &&
+        gpuring_select_leaves_blocking(config, request->collective, request->bytes);
 }
 
 /* Choose the protocol of the first rule that names a protocol which the connections have. */

@@ -73,15 +73,10 @@ void gpuring_select_mapped(const struct gpuring_select_config *config, uint64_t 
  */
 uint64_t gpuring_select_small_limit(enum gpuring_collective collective, uint64_t agree_size);
 
-/*
- * Return true if the previous component is faster in calls of a form, although plans are faster in
- * other forms (select_forms.c). bytes: size of the vector or of one block. all: size of the vector
- * or of all ranks' blocks together.
- */
+/* Return true if the previous component is faster in blocking calls, although plans are faster in
+ * other ones (select_forms.c). bytes: size of the vector or of one block. */
 bool gpuring_select_leaves_blocking(const struct gpuring_select_config *config,
                                     enum gpuring_collective collective, uint64_t bytes);
-bool gpuring_select_leaves_persistent(const struct gpuring_select_config *config,
-                                      enum gpuring_collective collective, uint64_t all);
 
 /* Bytes that take as long as a hop on hosts, in the model of doc/results/scale.md. */
 #define GPURING_SELECT_FAR_BYTES  (8 << 10) /* between nodes */

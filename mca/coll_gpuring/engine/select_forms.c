@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Forms of calls on host memory in which the previous component is faster; see select.h. */
+/* Blocking calls on host memory for which the previous component is faster; see select.h. */
 #include "mca/coll_gpuring/engine/select.h"
 
 #define MOST_NODES 5 /* with 6, 8 and 12 nodes, plans were 1.2, 0.9 and 1.15 times as fast */
@@ -15,7 +15,7 @@ static bool is_whole_in_tuned(int nranks, uint64_t bytes)
 /*
  * MPI sends messages of the sizes below without waiting for the receiver. Between nodes of one rank
  * each, over messages of MPI, a call then takes only the time that the processors need for it, and
- * other components execute fewer instructions. Non-blocking calls are faster here. Measured with
+ * other components execute fewer instructions. Calls with requests are faster here. Measured with
  * TCP: doc/results/ucx.md.
  */
 bool gpuring_select_leaves_blocking(const struct gpuring_select_config *config,
@@ -27,22 +27,4 @@ bool gpuring_select_leaves_blocking(const struct gpuring_select_config *config,
            (collective == GPURING_COLLECTIVE_ALLREDUCE
                 ? n <= MOST_NODES && is_whole_in_tuned(n, bytes)
                 : n == 2 && bytes <= GPURING_FIFO_WANTED);
-}
-
-/*
- * Persistent calls with a root, except reductions of large vectors, were faster with the previous
- * component when the ranks still agreed on the order of persistent calls
- * (doc/results/collectives.md, 2 ranks). They have not been measured since.
- */
-bool gpuring_select_leaves_persistent(const struct gpuring_select_config *config,
-                                      enum gpuring_collective collective, uint64_t all)
-{
-    static const uint64_t limits[GPURING_COLLECTIVE_COUNT] = {
-        [GPURING_COLLECTIVE_BCAST] = UINT64_MAX,
-        [GPURING_COLLECTIVE_REDUCE] = (64 << 10) - 1,
-        [GPURING_COLLECTIVE_GATHER] = UINT64_MAX,
-        [GPURING_COLLECTIVE_SCATTER] = UINT64_MAX,
-    };
-
-    return config->host && limits[collective] > 0 && all <= limits[collective];
 }

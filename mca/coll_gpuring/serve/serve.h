@@ -245,8 +245,7 @@ static inline bool gpuring_serve_leaves(const struct gpuring_call *call, enum gp
     const struct gpuring_selection *choice = &call->choice;
 
     return choice->delegated ||
-           (form == GPURING_BLOCKING && choice->blocking_delegated && !call->counts) ||
-           (form == GPURING_PERSISTENT && choice->persistent_delegated);
+           (form == GPURING_BLOCKING && choice->blocking_delegated && !call->counts);
 }
 
 /*
