@@ -40,7 +40,9 @@
 #define WINDOW_SHORT 2048
 #define POSTED       4 /* receives per protocol of a link, at most */
 
-/* Look for the end of the connection after this number of looks. Most operations end before. */
+/* Look for the peer's report that it has given up after this number of looks. Most operations end
+ * before. With a long chunk in flight, look immediately: the peer returns an error only when it
+ * knows that MPI no longer reads its memory, and a program may call MPI seldom. */
 #define LOOKS_BEFORE_END 16
 
 /* The net leaves this tag and those above it to Open MPI: to its constants, and to non-blocking
@@ -291,6 +293,7 @@ static bool post_wanted(struct gpuring_net_link *link, uint64_t least)
         return false;
     }
     link->want = count->done + 1;
+    link->looks = LOOKS_BEFORE_END;
     link->wanted[0] = (struct gpuring_message){.data = head->to, .bytes = head->room};
     return gpuring_mpi_net_start(link, TAG_WANTED, &link->wanted[0]) == GPURING_OK;
 }
@@ -403,6 +406,7 @@ static int mpi_post(struct gpuring_net_link *link, enum gpuring_protocol protoco
                                         .data = gpuring_net_data(memory, step),
                                         .bytes = bytes};
     if (wanted) {
+        link->looks = LOOKS_BEFORE_END;
         link->wanted[index] = (struct gpuring_message){.sent = true};
         (void) gpuring_mpi_net_start(link, protocol, &link->wanted[index]);
     }
