@@ -11,6 +11,7 @@
  *   BLOCK_PACKS, BLOCK_LINES          packs (Simple) and lines (LL128) in flight for each thread
  *   BLOCK_COPY_PACKS                  packs in flight for each thread if nothing is folded
  *   BLOCK_WIDE                        operands in flight for each thread if there are more than two
+ *   BLOCK_STORES                      destinations whose addresses a thread loads together
  *   BLOCK_OPERANDS                    operands (LL) in flight for each thread
  *   BLOCK_LINE_THREADS                threads that share an LL128 line: 8, or 1
  *   BLOCK_ITEMS                       packs in each half of units (LL)
@@ -266,39 +267,56 @@ EXEC_FN void block_simple_fold(EXEC *x, const struct exec_piece *piece)
     }
 }
 
-/* Fold all whole packs of any number of operands, one pack of each at a time. This is faster than
- * the functions above if there are several operands, or only one pack for each thread. */
-EXEC_FN void block_simple_wide(EXEC *x, const struct exec_piece *piece)
+/* Fold one pack of each of `n` operands, at most BLOCK_WIDE, after a sum of earlier ones. */
+EXEC_FN struct exec_pack block_wide_sum(const EXEC *x, void *const *from, uint32_t n, uint32_t at,
+                                        int first, struct exec_pack sum)
 {
-    void *const *from = exec_list(x, x->slices)->at;
-    const uint32_t n = piece->step->noperands, end = (uint32_t) piece->bytes / 16 * 16;
-    void *const *to = from + n, *const *stop = to + piece->step->nsends +
-                                               (piece->step->flags & GPURING_STEP_STORE);
+    struct exec_pack packs[BLOCK_WIDE];
+
+    BLOCK_UNROLL
+    for (uint32_t k = 0; k < BLOCK_WIDE; k++) {
+        packs[k] = k < n ? block_load_pack((const uint8_t *) from[k] + at) : sum;
+    }
+    sum = first ? packs[0] : exec_fold(x, sum, packs[0]);
+    BLOCK_UNROLL
+    for (uint32_t k = 1; k < BLOCK_WIDE; k++) {
+        if (k < n) {
+            sum = exec_fold(x, sum, packs[k]);
+        }
+    }
+    return sum;
+}
+
+/* Fold all whole packs of `n` operands, one pack of each at a time, and store them at `nstores`
+ * addresses. This is faster than the functions above if there are several operands, or only one
+ * pack for each thread. */
+EXEC_FN void block_simple_wide(EXEC *x, uint32_t end, uint32_t n, uint32_t nstores)
+{
+    void *const *from = exec_list(x, x->slices)->at, *const *stop = from + n + nstores;
 
     BLOCK_ROLLED
     for (uint32_t at = 16 * exec_thread(x); at < end; at += 16 * exec_nthreads(x)) {
         struct exec_pack sum = {{0, 0}};
+        void *const *to = from + n;
+        uint32_t first = 0;
 
         BLOCK_ROLLED
-        for (uint32_t first = 0; first < n; first += BLOCK_WIDE) {
-            struct exec_pack packs[BLOCK_WIDE];
-
+        for (; n - first >= BLOCK_WIDE; first += BLOCK_WIDE) {
+            sum = block_wide_sum(x, from + first, BLOCK_WIDE, at, first == 0, sum);
+        }
+        if (first < n) {
+            sum = block_wide_sum(x, from + first, n - first, at, first == 0, sum);
+        }
+        BLOCK_ROLLED
+        for (; BLOCK_STORES > 1 && stop - to >= BLOCK_STORES; to += BLOCK_STORES) {
             BLOCK_UNROLL
-            for (uint32_t k = 0; k < BLOCK_WIDE; k++) {
-                packs[k] =
-                    first + k < n ? block_load_pack((const uint8_t *) from[first + k] + at) : sum;
-            }
-            sum = first > 0 ? exec_fold(x, sum, packs[0]) : packs[0];
-            BLOCK_UNROLL
-            for (uint32_t k = 1; k < BLOCK_WIDE; k++) {
-                if (first + k < n) {
-                    sum = exec_fold(x, sum, packs[k]);
-                }
+            for (int k = 0; k < BLOCK_STORES; k++) {
+                block_store_pack((uint8_t *) to[k] + at, sum);
             }
         }
         BLOCK_ROLLED
-        for (void *const *next = to; next < stop; next++) {
-            block_store_pack((uint8_t *) *next + at, sum);
+        for (; to < stop; to++) {
+            block_store_pack((uint8_t *) *to + at, sum);
         }
     }
 }
@@ -340,21 +358,29 @@ EXEC_FN void block_mapped_rest(EXEC *x, const struct exec_piece *piece)
 
 EXEC_FN int block_simple(EXEC *x, const struct exec_piece *piece)
 {
+    const uint32_t n = piece->step->noperands, flags = piece->step->flags;
+    const uint32_t nstores = piece->step->nsends + (flags & GPURING_STEP_STORE);
     uint64_t input = (uintptr_t) x->work->input + piece->input;
-    int reads = !x->work->has_blocks || (piece->step->flags & GPURING_STEP_INPUT) != 0;
+    int reads = !x->work->has_blocks || (flags & GPURING_STEP_INPUT) != 0;
     int aligned = ((reads ? input : 0) | (uintptr_t) exec_output(x, piece)) % 16 == 0;
+    int wide = n > 2 || piece->bytes <= 16 * exec_nthreads(x), result;
+    uint64_t whole = piece->bytes / 16 * 16;
 
-    if (aligned && (piece->step->noperands > 2 || piece->bytes <= 16 * exec_nthreads(x))) {
-        block_simple_wide(x, piece);
-    } else if (aligned && piece->step->noperands == 1) {
+    result = exec_ready(x);
+    if (result != EXEC_OK) {
+        return result;
+    }
+    if (aligned && wide) {
+        block_simple_wide(x, (uint32_t) whole, n, nstores);
+    } else if (aligned && n == 1) {
         block_simple_copy(x, piece);
     } else if (aligned) {
         block_simple_fold(x, piece);
     }
     if (exec_mapped(x)) {
         block_mapped_rest(x, piece);
-    } else {
-        block_simple_any(x, piece, aligned ? piece->bytes / 16 * 16 : 0);
+    } else if (!aligned || whole < piece->bytes) {
+        block_simple_any(x, piece, aligned ? whole : 0);
     }
     return EXEC_OK;
 }

@@ -57,13 +57,17 @@ BLOCK_SLOW void block_copy_chunk(uint8_t *to, const uint8_t *from, uint32_t byte
 {
     uint32_t stride = 16 * threads;
     uint32_t end = ((uintptr_t) from | (uintptr_t) to) % 16 == 0 ? bytes / 16 * 16 : 0;
+    struct exec_pack packs[BLOCK_EACH_PACKS];
 
-    BLOCK_ROLLED
-    for (uint32_t at = 16 * thread; at < end; at += BLOCK_EACH_PACKS * stride) {
-        struct exec_pack packs[BLOCK_EACH_PACKS];
-
-        block_round_load(from, at, end, stride, packs, BLOCK_EACH_PACKS);
-        block_round_store(to, at, end, stride, packs, BLOCK_EACH_PACKS);
+    if (end <= stride) {
+        block_round_load(from, 16 * thread, end, stride, packs, 1);
+        block_round_store(to, 16 * thread, end, stride, packs, 1);
+    } else {
+        BLOCK_ROLLED
+        for (uint32_t at = 16 * thread; at < end; at += BLOCK_EACH_PACKS * stride) {
+            block_round_load(from, at, end, stride, packs, BLOCK_EACH_PACKS);
+            block_round_store(to, at, end, stride, packs, BLOCK_EACH_PACKS);
+        }
     }
     BLOCK_ROLLED
     for (uint32_t at = end + 16 * thread; at < bytes; at += stride) {
@@ -77,14 +81,18 @@ BLOCK_SLOW void block_copy_chunk(uint8_t *to, const uint8_t *from, uint32_t byte
     }
 }
 
-EXEC_FN int block_simple_each(const EXEC *x, const struct exec_piece *piece)
+EXEC_FN int block_simple_each(EXEC *x, const struct exec_piece *piece)
 {
     const struct block_group group = block_group_of(x, piece);
     const struct exec_list *list = exec_list(x, x->slices);
-    int sends = piece->step->nsends > 0;
+    const uint32_t npeers = gpuring_step_peers(piece->step);
+    int sends = piece->step->nsends > 0, result = exec_ready(x);
 
+    if (result != EXEC_OK) {
+        return result;
+    }
     BLOCK_ROLLED
-    for (uint32_t peer = group.peer; peer < gpuring_step_peers(piece->step); peer += group.groups) {
+    for (uint32_t peer = group.peer; peer < npeers; peer += group.groups) {
         void *slot = list->at[sends ? peer + 1 : peer], *own = list->own[peer];
 
         block_copy_chunk((uint8_t *) (sends ? slot : own), (const uint8_t *) (sends ? own : slot),

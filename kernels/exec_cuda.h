@@ -30,6 +30,7 @@
 #define BLOCK_PACKS        R::packs
 #define BLOCK_COPY_PACKS   5
 #define BLOCK_WIDE         R::wide
+#define BLOCK_STORES       R::stores
 #define BLOCK_LINES        2
 #define BLOCK_OPERANDS     R::operands
 #define BLOCK_LINE_THREADS 8

@@ -47,7 +47,8 @@
  *   exec_aborted(x)                 reads the abort word
  *   exec_note(p, v)                 relaxed 32-bit store for later readers of the lane's state
  *   exec_data(x, piece)             moves and folds one chunk; EXEC_OK or EXEC_WAIT, equal on all
- *                                   threads; declared before this header, defined after it
+ *                                   threads; declared before this header, defined after it. If
+ *                                   duties overlap, it calls exec_ready of overlap.h first
  *
  * Each connection of a step has an owner, which is one thread of the lane. Only the owner writes
  * the counters of the connection (step, seen), after the barrier that ends the data phase. All
@@ -89,43 +90,13 @@ struct exec_piece {
     int last; /* nonzero: nothing follows in the lane */
 };
 
-/*
- * Return chunk `number` of a lane whose window begins at element `first`, with `rest` elements left
- * and chunks of at most `chunk` elements. If chunks are cut into slices of at most `slot` elements,
- * return the slice at which the longest chunk has `done` finished bytes. reads: use the blocks of
- * the input, otherwise those of the output.
- */
+/* The same as exec_peer_find, but not inlined. */
 EXEC_SLOW struct exec_peer exec_peer_at(const struct gpuring_work *work,
                                         const struct gpuring_lane *lane, uint32_t number, int reads,
                                         uint64_t first, uint64_t rest, uint64_t chunk,
                                         uint64_t slot, uint64_t done, uint64_t type_size)
 {
-    struct exec_peer peer = {0, 0};
-    uint64_t begin = number * chunk, end = rest;
-
-    if (work->has_blocks) {
-        struct gpuring_extent block = gpuring_block_at(reads ? &work->in : &work->out, number);
-        uint64_t share;
-
-        peer.offset = block.offset;
-        gpuring_block_share(block.count, lane->part_begin, work->parts, type_size, &share, &end);
-        peer.offset += share * type_size;
-        begin = 0;
-        end = end > first ? end - first : 0;
-    }
-    if (begin < end) {
-        uint64_t count = end - begin < chunk ? end - begin : chunk;
-        uint64_t each = gpuring_slice(count, slot, type_size), at = 0;
-
-        if (done > 0) {
-            uint64_t longest = gpuring_slice(chunk, slot, type_size) * type_size;
-
-            at = (uint32_t) done / (uint32_t) longest * each;
-        }
-        peer.offset += (first + begin + at) * type_size;
-        peer.bytes = at >= count ? 0 : (count - at < each ? count - at : each) * type_size;
-    }
-    return peer;
+    return exec_peer_find(work, lane, number, reads, first, rest, chunk, slot, done, type_size);
 }
 
 /* Return the chunk of peer i of a step with GPURING_STEP_EACH, or the current slice of it. Read the
@@ -135,16 +106,14 @@ EXEC_FN struct exec_peer exec_peer_of(const EXEC *x, const struct exec_piece *pi
     const struct gpuring_step *step = &x->lane->steps[x->step];
 
     return exec_peer_at(x->work, x->lane, gpuring_step_chunk(step->chunk, i, x->lane->nchunks),
-                        (step->flags & GPURING_STEP_INPUT) != 0, x->first, x->rest,
-                        piece->bytes / x->type_size, x->work->slice, x->bytes, x->type_size);
+                        (step->flags & GPURING_STEP_INPUT) != 0, x->first, x->rest, piece->count,
+                        x->work->slice, x->bytes, x->type_size);
 }
 
 /* Return the bytes that a step exchanges with peer i. */
 EXEC_FN uint64_t exec_peer_bytes(const EXEC *x, const struct exec_piece *piece, uint32_t i)
 {
-    return !piece->each       ? piece->bytes
-           : exec_overlaps(x) ? exec_list(x, x->slices)->bytes[i]
-                              : exec_peer_of(x, piece, i).bytes;
+    return piece->each ? exec_peer_of(x, piece, i).bytes : piece->bytes;
 }
 
 /* Return true if a step exchanges data with peer i. */
@@ -335,13 +304,12 @@ EXEC_FN void exec_post_send(const EXEC *x, struct gpuring_fifo_end *to)
 /* Give a slot back to the sender, after it was read (pairs with exec_wait_send). */
 EXEC_FN void exec_post_recv(const EXEC *x, struct gpuring_fifo_end *from)
 {
+    (void) x;
     from->posted++;
     if (exec_gives_back(x, from)) {
         exec_store_counter(&from->head->head, from->posted);
     }
-    if (!exec_overlaps(x)) {
-        from->step = from->posted;
-    }
+    from->step = from->posted;
 }
 
 /* Store the number of bytes in a slot before it is posted. */
@@ -353,19 +321,18 @@ EXEC_FN void exec_post_size(const EXEC *x, const struct gpuring_fifo_end *to, ui
 
 /*
  * Post slots and give slots back, after a barrier at which all threads have moved their data. A
- * fence of the owners orders tails, and heads of Simple, after the accesses of the block. Heads of
- * flagged lines need no fence, because every load of the slot has returned its flag before the
- * barrier.
+ * fence of the owners orders tails after the accesses of the block. Heads of flagged lines need no
+ * fence, because every load of the slot has returned its flag before the barrier. (Simple in a
+ * block has functions of its own, see overlap.h.)
  */
 EXEC_FN void exec_publish(EXEC *x, const struct exec_piece *piece)
 {
     uint32_t nsends = piece->step->nsends, noperands = piece->step->noperands;
     uint32_t send = exec_own_send(x, piece, 0), recv = exec_own_recv(x, piece, 0);
-    int fence = exec_protocol(x) == GPURING_PROTOCOL_SIMPLE && recv < noperands;
+    int fence = 0;
 
     for (uint32_t i = send; i < nsends; i = exec_own_send(x, piece, i + 1)) {
         const struct gpuring_fifo_end *to = &x->lane->sends[piece->sends[i]];
-
         uint64_t bytes = exec_peer_bytes(x, piece, i);
 
         if (bytes > 0 && exec_has_tail(x, to)) {

@@ -19,69 +19,124 @@
  *   exec_duty(x)                        EXEC_MOVES, EXEC_WAITS or EXEC_POSTS
  *   exec_meet_ready(x, k), exec_arrive_ready(x, k)
  *   exec_meet_moved(x, k), exec_arrive_moved(x, k)
+ *   BLOCK_ROLLED                        pragma that does not unroll the next loop, or nothing
  *   exec_list(x, k)                     struct exec_list of slice k, one of EXEC_LISTS, which all
  *                                       threads of the block share
  */
 #ifndef GPURING_OVERLAP_H
 #define GPURING_OVERLAP_H
 
-/* Store the chunk of peer i in the list of a slice. */
-EXEC_FN void exec_list_peer(EXEC *x, const struct exec_piece *piece, uint32_t i, uint8_t *buffer)
-{
-    struct exec_list *list = exec_list(x, x->slices);
-    struct exec_peer peer = exec_peer_of(x, piece, i);
+/*
+ * Reference k of a step, an operand or a destination, belongs to owner k modulo the number of
+ * owners. The threads that wait and post handle operands and destinations together, because a warp
+ * runs different code for them one after the other, and each instruction adds to the time of a
+ * call.
+ */
 
-    list->own[i] = buffer + peer.offset;
-    list->bytes[i] = (uint32_t) peer.bytes;
-}
-
-/* Fill in the list of the next slice, except for the result. The owner of each connection does this
- * in the waiting warp before it waits. */
-EXEC_FN void exec_list_fill(EXEC *x, const struct exec_piece *piece)
-{
-    struct exec_list *list = exec_list(x, x->slices);
-    uint32_t noperands = piece->step->noperands, nsends = piece->step->nsends;
-    uint8_t *input = (uint8_t *) (uintptr_t) x->work->input, *output = (uint8_t *) x->work->output;
-    const uint64_t offset = exec_mapped(x) ? piece->input : 0; /* in the buffers of peers */
-
-    for (uint32_t i = exec_own_send(x, piece, 0); i < nsends; i = exec_own_send(x, piece, i + 1)) {
-        list->at[noperands + i] = gpuring_fifo_slot(&x->lane->sends[piece->sends[i]]) + offset;
-        if (piece->each) {
-            exec_list_peer(x, piece, i, input);
-        }
-    }
-    for (uint32_t i = exec_owner(x); i < noperands; i += exec_owners(x)) {
-        uint32_t ref = piece->operands[i];
-
-        list->at[i] = ref == GPURING_REF_INPUT ? input + piece->input
-                      : ref == GPURING_REF_OUTPUT
-                          ? output + piece->output
-                          : gpuring_fifo_slot(&x->lane->recvs[ref]) + offset;
-        if (piece->each && nsends == 0) {
-            exec_list_peer(x, piece, i, output);
-        }
-    }
-    if (exec_owner(x) == 0) {
-        list->at[noperands + nsends] = output + piece->output;
-        list->last = piece->last && nsends == 0;
-    }
-}
-
-/* Advance to the next slots after a successful wait. In the next step, the connections may have
- * other owners. On mapped buffers, sends have no slots and never wait for room. */
-EXEC_FN void exec_advance(EXEC *x, const struct exec_piece *piece)
+/* Return the connection of reference k, or NULL if there is none. */
+EXEC_FN struct gpuring_fifo_end *exec_connection(const EXEC *x, const struct exec_piece *piece,
+                                                 uint32_t k)
 {
     uint32_t noperands = piece->step->noperands;
-    uint32_t nsends = exec_mapped(x) ? 0 : piece->step->nsends;
+    uint32_t ref;
 
-    for (uint32_t i = exec_own_send(x, piece, 0); i < nsends; i = exec_own_send(x, piece, i + 1)) {
-        x->lane->sends[piece->sends[i]].step += exec_has_data(x, piece, i) ? 1 : 0;
+    if (k >= noperands + piece->step->nsends) {
+        return NULL;
     }
-    for (uint32_t i = exec_own_recv(x, piece, 0); i < noperands;
-         i = exec_own_recv(x, piece, i + 1)) {
-        x->lane->recvs[piece->operands[i]].step += exec_has_data(x, piece, i) ? 1 : 0;
+    ref = piece->operands[k]; /* the destinations follow */
+    return k >= noperands         ? &x->lane->sends[ref]
+           : gpuring_ref_own(ref) ? NULL
+                                  : &x->lane->recvs[ref];
+}
+
+/* Return the bytes that a step exchanges over the connection of reference k. */
+GPURING_INLINE uint32_t exec_listed_bytes(const struct exec_list *list,
+                                          const struct exec_piece *piece, uint32_t k)
+{
+    uint32_t noperands = piece->step->noperands;
+
+    return !piece->each ? (uint32_t) piece->bytes : list->bytes[k < noperands ? k : k - noperands];
+}
+
+/* Store the chunk of peer i in the list of a slice, and return its bytes. */
+EXEC_FN uint32_t exec_list_peer(const EXEC *x, const struct exec_piece *piece,
+                                struct exec_list *list, uint32_t i, int sends)
+{
+    struct exec_peer peer = exec_peer_find(
+        x->work, x->lane, gpuring_step_chunk(piece->step->chunk, i, x->lane->nchunks), sends,
+        x->first, x->rest, piece->count, x->work->slice, x->bytes, x->type_size);
+
+    list->own[i] = (uint8_t *) (uintptr_t) (sends ? x->work->input : x->work->output) + peer.offset;
+    list->bytes[i] = (uint32_t) peer.bytes;
+    return (uint32_t) peer.bytes;
+}
+
+/* Wait until a connection has room for another chunk, or has a chunk of this size. */
+EXEC_FN int exec_wait_connection(EXEC *x, struct gpuring_fifo_end *end, int sends, uint32_t bytes)
+{
+    const uint64_t *counter = sends ? &end->head->head : &end->tail->tail;
+    const uint64_t step = end->step, room = sends ? end->nslots : 0;
+    const uint32_t *size = &end->tail->size[step & (end->nslots - 1)];
+    uint64_t seen = end->seen;
+
+    while (seen + room <= step) {
+        /* Acquire: pairs with the store of the peer, see exec_wait_recv and exec_wait_send. */
+        seen = exec_load_acquire(counter);
+        if (seen + room <= step && !exec_poll(x)) {
+            return EXEC_WAIT;
+        }
     }
-    exec_posted(x);
+    end->seen = seen;
+    if (!sends && exec_load_size(size) != bytes) {
+        return EXEC_CORRUPT;
+    }
+    /* On mapped buffers, sends have no slots and never wait for room. */
+    end->step = sends && exec_mapped(x) ? step : step + 1;
+    return EXEC_OK;
+}
+
+/* Fill in reference k in the list of a slice, wait for its connection, and advance that to its next
+ * slot. */
+EXEC_FN int exec_wait_listed(EXEC *x, const struct exec_piece *piece, struct exec_list *list,
+                             uint32_t k)
+{
+    const int sends = k >= piece->step->noperands;
+    struct gpuring_fifo_end *end = exec_connection(x, piece, k);
+    uint32_t bytes = (uint32_t) piece->bytes;
+    int result = EXEC_OK;
+
+    if (end == NULL) {
+        list->at[k] = piece->operands[k] == GPURING_REF_INPUT
+                          ? (uint8_t *) (uintptr_t) x->work->input + piece->input
+                          : (uint8_t *) x->work->output + piece->output;
+        return EXEC_OK;
+    }
+    list->at[k] = gpuring_fifo_slot(end) + (exec_mapped(x) ? piece->input : 0);
+    if (piece->each) {
+        bytes = exec_list_peer(x, piece, list, sends ? k - piece->step->noperands : k, sends);
+    }
+    if (bytes > 0) {
+        result = exec_wait_connection(x, end, sends, bytes);
+    }
+    if (result != EXEC_OK) {
+        exec_note_wait(x, sends ? GPURING_WAIT_SEND : GPURING_WAIT_RECV, piece->operands[k]);
+    }
+    return result;
+}
+
+/* Take back what exec_wait_listed has advanced for this thread's references before `end`. */
+EXEC_FN void exec_take_back(EXEC *x, const struct exec_piece *piece, const struct exec_list *list,
+                            uint32_t end)
+{
+    BLOCK_ROLLED
+    for (uint32_t k = exec_owner(x); k < end; k += exec_owners(x)) {
+        struct gpuring_fifo_end *connection = exec_connection(x, piece, k);
+        int has_slots = k < piece->step->noperands || !exec_mapped(x);
+
+        if (connection != NULL && has_slots && exec_listed_bytes(list, piece, k) > 0) {
+            connection->step--;
+        }
+    }
 }
 
 /*
@@ -92,61 +147,166 @@ EXEC_FN void exec_advance(EXEC *x, const struct exec_piece *piece)
  */
 EXEC_FN int exec_waits(EXEC *x, const struct exec_piece *piece)
 {
-    int aborted = exec_mapped(x) && exec_aborted(x), result;
+    struct exec_list *list = exec_list(x, x->slices);
+    const uint32_t owners = exec_owners(x), noperands = piece->step->noperands;
+    const uint32_t n = noperands + piece->step->nsends;
+    uint32_t k = exec_owner(x);
+    int aborted = exec_mapped(x) && exec_aborted(x), result = EXEC_OK;
 
     exec_progress(x);
-    exec_list_fill(x, piece);
-    result = exec_wait(x, piece);
-    if (exec_mapped(x) && result == EXEC_OK && !exec_agree(x, !aborted)) {
-        result = EXEC_WAIT;
+    if (k == 0) {
+        list->at[n] = (uint8_t *) x->work->output + piece->output;
+        list->last = piece->last && n == noperands ? n : 0;
+    }
+    BLOCK_ROLLED
+    for (; k < n && result == EXEC_OK; k += owners) {
+        result = exec_wait_listed(x, piece, list, k);
+    }
+    if (!exec_agree(x, result == EXEC_OK && !aborted)) {
+        exec_take_back(x, piece, list, result == EXEC_OK ? k : k - owners);
+        result = exec_agree(x, result != EXEC_CORRUPT) ? EXEC_WAIT : EXEC_CORRUPT;
     }
     if (exec_owner(x) == 0) {
-        exec_list(x, x->slices)->result = result;
+        list->result = result;
     }
     exec_meet_ready(x, x->slices);
-    if (result == EXEC_OK) {
-        exec_advance(x, piece);
-    }
     return result;
+}
+
+/* Wait until the slice may be moved, and return the result of the waiting warp. exec_data calls
+ * this in the threads that move, after everything that does not depend on the wait. */
+EXEC_FN int exec_ready(EXEC *x)
+{
+    const struct exec_list *list = exec_list(x, x->slices);
+
+    exec_meet_ready(x, x->slices);
+    return list->result;
 }
 
 EXEC_FN int exec_moves(EXEC *x, const struct exec_piece *piece)
 {
-    int result;
+    int result = exec_data(x, piece);
 
-    exec_meet_ready(x, x->slices);
-    result = exec_list(x, x->slices)->result;
-    if (result == EXEC_OK) {
-        (void) exec_data(x, piece);
-    }
     exec_arrive_moved(x, x->slices);
     return result;
 }
 
-/* Let exec_post_end give the slots of the last slice of a lane back, so that the fence at the end
- * of the lane is the only one. */
-EXEC_FN void exec_defer(EXEC *x, const struct exec_piece *piece)
-{
-    uint32_t noperands = piece->step->noperands;
+/* What a thread stores when it posts a slot or gives it back. */
+struct exec_post {
+    struct gpuring_fifo_end *end;
+    uint64_t posted; /* of `end`, before */
+    uint64_t *counter;
+    uint32_t *size; /* NULL if the slot is given back */
+    uint32_t bytes; /* 0: nothing is stored */
+};
 
-    for (uint32_t i = exec_own_recv(x, piece, 0); i < noperands;
-         i = exec_own_recv(x, piece, i + 1)) {
-        x->lane->recvs[piece->operands[i]].posted += exec_has_data(x, piece, i) ? 1 : 0;
+/* Prepare to post the connection of reference k. This does not depend on the list of the slice. */
+EXEC_FN struct exec_post exec_post_of(const EXEC *x, const struct exec_piece *piece, uint32_t k)
+{
+    struct exec_post post = {exec_connection(x, piece, k), 0, NULL, NULL, 0};
+    struct gpuring_fifo_end *end = post.end;
+
+    if (end != NULL) {
+        post.posted = end->posted;
+        if (k >= piece->step->noperands) {
+            post.counter = &end->tail->tail;
+            post.size = &end->tail->size[post.posted & (end->nslots - 1)];
+        } else {
+            post.counter = &end->head->head;
+        }
     }
-    exec_posted(x);
+    return post;
+}
+
+/* Set the bytes of a post after the slice has been moved. */
+EXEC_FN void exec_post_bytes(const EXEC *x, const struct exec_piece *piece, uint32_t k,
+                             struct exec_post *post)
+{
+    post->bytes = post->end == NULL ? 0 : exec_listed_bytes(exec_list(x, x->slices), piece, k);
+}
+
+/* Get the post of this thread's reference k. Return false if there is none. */
+EXEC_FN int exec_next_post(const EXEC *x, const struct exec_piece *piece, uint32_t k, uint32_t n,
+                           struct exec_post *post)
+{
+    if (k >= n) {
+        return 0;
+    }
+    *post = exec_post_of(x, piece, k);
+    exec_post_bytes(x, piece, k, post);
+    return 1;
+}
+
+/* Post the slots of a slice and give slots back (pairs with exec_wait_connection). `first` is for
+ * this thread's first reference. */
+EXEC_FN void exec_post_listed(EXEC *x, const struct exec_piece *piece,
+                              const struct exec_post *first)
+{
+    const uint32_t owner = exec_owner(x), owners = exec_owners(x);
+    const uint32_t n = piece->step->noperands + piece->step->nsends;
+    struct exec_post post = *first;
+    uint32_t k = owner, fence = 0;
+
+    BLOCK_ROLLED
+    do {
+        if (post.bytes > 0 && post.size != NULL) {
+            exec_store_size(post.size, post.bytes);
+        }
+        fence |= post.bytes;
+        k += owners;
+    } while (exec_next_post(x, piece, k, n, &post));
+    if (fence != 0) {
+        exec_fence(x);
+    }
+    post = *first;
+    k = owner;
+    BLOCK_ROLLED
+    do {
+        if (post.bytes > 0) {
+            exec_store_counter(post.counter, post.posted + 1);
+            post.end->posted = post.posted + 1;
+        }
+        k += owners;
+    } while (exec_next_post(x, piece, k, n, &post));
+}
+
+/* Let exec_post_end give the slots of the last slice of a lane back, so that the fence at the end
+ * of the lane is the only one. The list, whose slots are no longer used, has the connections. */
+EXEC_FN void exec_defer(EXEC *x, const struct exec_piece *piece, struct exec_list *list,
+                        const struct exec_post *first)
+{
+    struct exec_post post = *first;
+    uint32_t k = exec_owner(x);
+
+    BLOCK_ROLLED
+    do {
+        if (post.bytes > 0) {
+            post.end->posted = post.posted + 1;
+        }
+        if (k < list->last) {
+            list->at[k] = post.bytes > 0 ? post.end : NULL;
+        }
+        k += exec_owners(x);
+    } while (exec_next_post(x, piece, k, list->last, &post));
 }
 
 EXEC_FN int exec_posts(EXEC *x, const struct exec_piece *piece)
 {
+    struct exec_list *list = exec_list(x, x->slices);
+    struct exec_post first = exec_post_of(x, piece, exec_owner(x));
     int result;
 
     exec_meet_moved(x, x->slices);
-    result = exec_list(x, x->slices)->result;
-    if (result == EXEC_OK && exec_list(x, x->slices)->last) {
-        exec_defer(x, piece);
-    } else if (result == EXEC_OK) {
-        exec_publish(x, piece);
+    result = list->result;
+    if (result == EXEC_OK) {
+        exec_post_bytes(x, piece, exec_owner(x), &first);
+        if (list->last != 0) {
+            exec_defer(x, piece, list, &first);
+        } else {
+            exec_post_listed(x, piece, &first);
+        }
     }
+    exec_posted(x);
     exec_arrive_ready(x, x->slices + 2);
     return result;
 }
@@ -260,29 +420,22 @@ EXEC_FN void exec_overlap_begin(EXEC *x)
  * The posting threads call this after all threads have finished. */
 EXEC_FN void exec_post_end(EXEC *x)
 {
-    const struct gpuring_lane *lane = x->lane;
-    uint32_t number;
-    struct exec_piece piece;
+    const struct exec_list *list;
 
     exec_fence(x);
     if (x->slices == 0) {
         return;
     }
-    x->slices--;
-    if (exec_list(x, x->slices)->result != EXEC_OK || !exec_list(x, x->slices)->last) {
+    list = exec_list(x, x->slices - 1);
+    if (list->result != EXEC_OK) {
         return;
     }
-    piece.step =
-        &lane->steps[gpuring_step_at(lane->steps, lane->nsteps - 1, lane->nchunks, &number)];
-    piece.operands = lane->refs + piece.step->refs;
-    piece.each = (piece.step->flags & GPURING_STEP_EACH) != 0;
-    piece.bytes = 1;
-    for (uint32_t i = exec_own_recv(x, &piece, 0); i < piece.step->noperands;
-         i = exec_own_recv(x, &piece, i + 1)) {
-        const struct gpuring_fifo_end *from = &lane->recvs[piece.operands[i]];
+    BLOCK_ROLLED
+    for (uint32_t k = exec_owner(x); k < list->last; k += exec_owners(x)) {
+        const struct gpuring_fifo_end *end = (const struct gpuring_fifo_end *) list->at[k];
 
-        if (exec_has_data(x, &piece, i)) {
-            exec_store_counter(&from->head->head, from->posted);
+        if (end != NULL) {
+            exec_store_counter(&end->head->head, end->posted);
         }
     }
 }

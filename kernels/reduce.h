@@ -174,6 +174,7 @@ template <uint32_t CODE, unsigned SIZE> struct folding_one {
     static constexpr unsigned line_bytes = 120;
     static constexpr int packs = REDUCE_PACKS;
     static constexpr unsigned wide = 8;
+    static constexpr int stores = 4;
     static constexpr unsigned operands = 4;
 
     REDUCE_FN unsigned size(uint32_t)
@@ -190,6 +191,7 @@ template <unsigned SIZE> struct folding_any {
     static constexpr unsigned line_bytes = SIZE > 8 ? 112 : 120;
     static constexpr int packs = 2;
     static constexpr unsigned wide = 4;
+    static constexpr int stores = 1; /* otherwise one kernel for 10.0 would spill */
     static constexpr unsigned operands = 2;
 
     REDUCE_FN unsigned size(uint32_t type)

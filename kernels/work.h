@@ -286,11 +286,16 @@ GPURING_INLINE uint64_t gpuring_window_chunk(uint64_t rest, uint64_t nchunks, ui
  * depends only on the call. */
 GPURING_INLINE uint64_t gpuring_slice(uint64_t count, uint64_t slot, uint64_t type_size)
 {
-    uint64_t align = gpuring_chunk_align(type_size), least = GPURING_SLICE_MIN_BYTES / type_size;
-    uint64_t even = ((count + GPURING_SLICES - 1) / GPURING_SLICES + align - 1) & ~(align - 1);
+    uint64_t align, least, even;
 
+    if (slot == 0) {
+        return count;
+    }
+    align = gpuring_chunk_align(type_size);
+    least = GPURING_SLICE_MIN_BYTES / type_size;
+    even = ((count + GPURING_SLICES - 1) / GPURING_SLICES + align - 1) & ~(align - 1);
     even = even > least ? even : least;
-    return slot == 0 ? count : even < slot ? even : slot;
+    return even < slot ? even : slot;
 }
 
 /* The chunk of one peer of a step with GPURING_STEP_EACH, or one slice of it. */
@@ -298,6 +303,46 @@ struct exec_peer {
     uint64_t offset; /* in the user's input (sending) or output (receiving), in bytes */
     uint64_t bytes;  /* 0: the peer has no data, and nothing is sent or received */
 };
+
+/*
+ * Return chunk `number` of a lane whose window begins at element `first`, with `rest` elements left
+ * and chunks of at most `chunk` elements. If chunks are cut into slices of at most `slot` elements,
+ * return the slice at which the longest chunk has `done` finished bytes. reads: use the blocks of
+ * the input, otherwise those of the output.
+ */
+GPURING_INLINE struct exec_peer exec_peer_find(const struct gpuring_work *work,
+                                               const struct gpuring_lane *lane, uint32_t number,
+                                               int reads, uint64_t first, uint64_t rest,
+                                               uint64_t chunk, uint64_t slot, uint64_t done,
+                                               uint64_t type_size)
+{
+    struct exec_peer peer = {0, 0};
+    uint64_t begin = number * chunk, end = rest;
+
+    if (work->has_blocks) {
+        struct gpuring_extent block = gpuring_block_at(reads ? &work->in : &work->out, number);
+        uint64_t share;
+
+        peer.offset = block.offset;
+        gpuring_block_share(block.count, lane->part_begin, work->parts, type_size, &share, &end);
+        peer.offset += share * type_size;
+        begin = 0;
+        end = end > first ? end - first : 0;
+    }
+    if (begin < end) {
+        uint64_t count = end - begin < chunk ? end - begin : chunk;
+        uint64_t each = gpuring_slice(count, slot, type_size), at = 0;
+
+        if (done > 0) {
+            uint64_t longest = gpuring_slice(chunk, slot, type_size) * type_size;
+
+            at = (uint32_t) done / (uint32_t) longest * each;
+        }
+        peer.offset += (first + begin + at) * type_size;
+        peer.bytes = at >= count ? 0 : (count - at < each ? count - at : each) * type_size;
+    }
+    return peer;
+}
 
 /* Return the bytes of data in an LL128 line: 120, or less because elements are not split. */
 GPURING_INLINE uint64_t gpuring_line_bytes(uint64_t type_size)
@@ -321,14 +366,16 @@ GPURING_INLINE uint64_t gpuring_chunk_max(enum gpuring_protocol protocol, uint64
  * For overlap.h: a slice of a step. `at` has the addresses of its operands, of the slots of its
  * destinations, and of the output if the step stores. If each peer has its own chunk, `own` and
  * `bytes` are the address in the user's buffer and the size for each peer. `result` is that of the
- * wait. `last` is nonzero if the slice sends nothing and nothing follows in the lane.
+ * wait. `last` is the number of operands if the slice sends nothing and nothing follows in the
+ * lane, otherwise 0. After such a slice, `at` has the connections whose slots must be given back.
  */
 #define EXEC_LISTS 3
 struct exec_list {
     void *at[GPURING_STEP_REFS + 1];
     void *own[GPURING_STEP_REFS];
     uint32_t bytes[GPURING_STEP_REFS];
-    int result, last;
+    int result;
+    uint32_t last;
 };
 
 /* Duties of a thread in a lane with overlap. */

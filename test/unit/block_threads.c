@@ -21,6 +21,7 @@
 #define BLOCK_PACKS        2
 #define BLOCK_COPY_PACKS   3
 #define BLOCK_WIDE         4u
+#define BLOCK_STORES       2
 #define BLOCK_LINES        2
 #define BLOCK_OPERANDS     4
 #define BLOCK_LINE_THREADS 1
