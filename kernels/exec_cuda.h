@@ -61,10 +61,9 @@ struct block_shared {
         struct exec_pack units[2 * BLOCK_ITEMS]; /* LL, see block_ll.h */
     };
     struct gpuring_work work;
-    struct gpuring_lane lane;
+    struct gpuring_lane lane, home; /* home: the lane before it leads to the copies */
     struct gpuring_lane_state state;
-    struct gpuring_fifo_end recvs[BLOCK_CONNS], *home_recvs; /* original of the copies, or NULL */
-    struct gpuring_fifo_end sends[BLOCK_CONNS], *home_sends;
+    struct gpuring_fifo_end recvs[BLOCK_CONNS], sends[BLOCK_CONNS];
     struct gpuring_step steps[BLOCK_STEPS];
     struct gpuring_extent in[BLOCK_BLOCKS], out[BLOCK_BLOCKS];
     uint16_t refs[BLOCK_REFS];

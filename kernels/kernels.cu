@@ -53,34 +53,89 @@ static __device__ __forceinline__ uint32_t block_fit(uint32_t count, uint32_t ro
     return count <= room ? count : 0;
 }
 
+/* Make the lane that leads to the copies of the tables, if there are any. Called by one thread
+ * while others copy the tables. */
+static __device__ __forceinline__ void block_turn_to_copies(struct block_shared *shared)
+{
+    struct gpuring_lane lane = shared->home;
+
+    if (block_fit(lane.nrecvs, BLOCK_CONNS) > 0) {
+        lane.recvs = shared->recvs;
+    }
+    if (block_fit(lane.nsends, BLOCK_CONNS) > 0) {
+        lane.sends = shared->sends;
+    }
+    if (block_fit(lane.nstored, BLOCK_STEPS) > 0) {
+        lane.steps = shared->steps;
+    }
+    if (block_fit(lane.nrefs, BLOCK_REFS) > 0) {
+        lane.refs = shared->refs;
+    }
+    shared->lane = lane;
+    if (shared->work.has_blocks != 0 && block_fit(shared->work.nblocks, BLOCK_BLOCKS) > 0) {
+        if (shared->work.in.table != nullptr) {
+            shared->work.in.table = shared->in;
+        }
+        if (shared->work.out.table != nullptr) {
+            shared->work.out.table = shared->out;
+        }
+    }
+}
+
+/* Start a new lane, and make the one that leads to the copies, with threads of the last two warps.
+ * Those of Simple copy no tables. */
+static __device__ __forceinline__ void block_start(struct block_shared *shared,
+                                                   const struct gpuring_work *work,
+                                                   uint32_t type_size)
+{
+    if (work->resumed == 0 && threadIdx.x == blockDim.x - 1) {
+        gpuring_lane_start(&shared->work, &shared->home, type_size, &shared->state);
+        if (work->launch_seq == 0) {
+            exec_store_size(&work->states[blockIdx.x].begun,
+                            gpuring_begun(work->linger, block_clock()));
+        }
+    }
+    if (threadIdx.x == blockDim.x - 33) {
+        block_turn_to_copies(shared);
+    }
+}
+
 /*
  * Copy the lane's tables. A thread copies at most one word of each table and one reference. It
- * issues all loads before the first store. Owners of connections update the counters of the copies.
+ * issues all loads before the first store, and starts the lane in between. Owners of connections
+ * update the counters of the copies.
  */
 static __device__ __forceinline__ void block_tables(struct block_shared *shared,
-                                                    const struct gpuring_lane *lane)
+                                                    const struct gpuring_work *work,
+                                                    uint32_t type_size)
 {
     static_assert(sizeof(gpuring_fifo_end) * BLOCK_CONNS <= 8 * GPURING_LL_THREADS &&
                       sizeof(gpuring_step) * BLOCK_STEPS <= 8 * GPURING_LL_THREADS &&
                       sizeof(gpuring_extent) * BLOCK_BLOCKS <= 8 * GPURING_LL_THREADS &&
                       BLOCK_REFS <= GPURING_LL_THREADS,
                   "a thread for each word and each reference");
-    const struct gpuring_work *work = &shared->work;
+    const struct gpuring_lane *lane = &shared->home;
     uint32_t nrefs = block_fit(lane->nrefs, BLOCK_REFS), thread = threadIdx.x;
-    uint32_t nblocks = block_fit(work->nblocks, BLOCK_BLOCKS);
+    uint32_t nblocks = work->has_blocks != 0 ? block_fit(work->nblocks, BLOCK_BLOCKS) : 0;
     uint16_t ref = thread < nrefs ? lane->refs[thread] : 0;
-    uint64_t recv, send, step, in, out;
+    uint64_t recv, send, step, in = 0, out = 0;
     bool recvs = block_load_word(&recv, lane->recvs, block_fit(lane->nrecvs, BLOCK_CONNS));
     bool sends = block_load_word(&send, lane->sends, block_fit(lane->nsends, BLOCK_CONNS));
     bool steps = block_load_word(&step, lane->steps, block_fit(lane->nstored, BLOCK_STEPS));
-    bool ins = block_load_word(&in, work->in.table, work->in.table != nullptr ? nblocks : 0);
-    bool outs = block_load_word(&out, work->out.table, work->out.table != nullptr ? nblocks : 0);
+    bool ins = false, outs = false;
 
+    if (nblocks > 0) {
+        ins = block_load_word(&in, work->in.table, work->in.table != nullptr ? nblocks : 0);
+        outs = block_load_word(&out, work->out.table, work->out.table != nullptr ? nblocks : 0);
+    }
+    block_start(shared, work, type_size);
     block_store_word(recvs, shared->recvs, recv);
     block_store_word(sends, shared->sends, send);
     block_store_word(steps, shared->steps, step);
-    block_store_word(ins, shared->in, in);
-    block_store_word(outs, shared->out, out);
+    if (nblocks > 0) {
+        block_store_word(ins, shared->in, in);
+        block_store_word(outs, shared->out, out);
+    }
     if (thread < nrefs) {
         shared->refs[thread] = ref;
     }
@@ -97,56 +152,36 @@ static __device__ __forceinline__ void block_map(struct block_shared *shared,
 {
     uint32_t i = threadIdx.x;
 
-    if (shared->work.mapped != nullptr && i < shared->lane.nrecvs) {
+    if (i < shared->lane.nrecvs) {
         shared->recvs[i].slots = mapped->input;
         shared->sends[i].slots = mapped->output;
         shared->recvs[i].slot_bytes = shared->sends[i].slot_bytes = 0;
     }
 }
 
-/* Copy the counters of connections back. Their owners do this. */
-static __device__ __forceinline__ void block_counters(const struct block_shared *shared)
+/* Copy the counters of connections back: owner i those of receive connection i, and owner
+ * EXEC_FIRST_SEND + i those of send connection i. With Simple, the warps that wait and post copy
+ * the counters that they change. */
+template <class R>
+static __device__ __forceinline__ void block_counters(const struct block<R> *x,
+                                                      struct block_shared *shared)
 {
-    uint32_t recv = threadIdx.x, send = threadIdx.x - EXEC_FIRST_SEND;
+    const uint32_t i = exec_owner(x) % EXEC_FIRST_SEND;
+    const bool sends = exec_owner(x) >= EXEC_FIRST_SEND;
+    const struct gpuring_lane *lane = &shared->lane;
+    const struct gpuring_fifo_end *from = sends ? shared->sends : shared->recvs;
+    struct gpuring_fifo_end *to = (sends ? shared->home.sends : shared->home.recvs) + i;
 
-    if (shared->home_recvs != nullptr && recv < shared->lane.nrecvs) {
-        shared->home_recvs[recv].step = shared->recvs[recv].step;
-        shared->home_recvs[recv].posted = shared->recvs[recv].posted;
-        shared->home_recvs[recv].seen = shared->recvs[recv].seen;
+    if (exec_owner(x) >= 2 * EXEC_FIRST_SEND || (exec_overlaps(x) && exec_duty(x) == EXEC_MOVES) ||
+        i >= (sends ? lane->nsends : lane->nrecvs) || (sends ? lane->sends : lane->recvs) != from) {
+        return;
     }
-    if (shared->home_sends != nullptr && send < shared->lane.nsends) {
-        shared->home_sends[send].step = shared->sends[send].step;
-        shared->home_sends[send].posted = shared->sends[send].posted;
-        shared->home_sends[send].seen = shared->sends[send].seen;
+    if (!exec_overlaps(x) || exec_duty(x) == EXEC_WAITS) {
+        to->step = from[i].step;
+        to->seen = from[i].seen;
     }
-}
-
-/* Use the copies of the lane's tables, if there are any. Called by one thread. */
-static __device__ __forceinline__ void block_turn_to_copies(struct block_shared *shared)
-{
-    struct gpuring_lane *lane = &shared->lane;
-
-    shared->home_recvs = nullptr;
-    shared->home_sends = nullptr;
-    if (block_fit(lane->nrecvs, BLOCK_CONNS) > 0) {
-        shared->home_recvs = lane->recvs;
-        lane->recvs = shared->recvs;
-    }
-    if (block_fit(lane->nsends, BLOCK_CONNS) > 0) {
-        shared->home_sends = lane->sends;
-        lane->sends = shared->sends;
-    }
-    if (block_fit(lane->nstored, BLOCK_STEPS) > 0) {
-        lane->steps = shared->steps;
-    }
-    if (block_fit(lane->nrefs, BLOCK_REFS) > 0) {
-        lane->refs = shared->refs;
-    }
-    if (shared->work.in.table != nullptr && block_fit(shared->work.nblocks, BLOCK_BLOCKS) > 0) {
-        shared->work.in.table = shared->in;
-    }
-    if (shared->work.out.table != nullptr && block_fit(shared->work.nblocks, BLOCK_BLOCKS) > 0) {
-        shared->work.out.table = shared->out;
+    if (!exec_overlaps(x) || exec_duty(x) == EXEC_POSTS) {
+        to->posted = from[i].posted;
     }
 }
 
@@ -157,9 +192,9 @@ static __device__ __forceinline__ void block_take(struct block_shared *shared,
 {
     block_copy(&shared->work, work, 0);
     if (blockIdx.x == 0) {
-        block_copy(&shared->lane, &work->first, 32);
+        block_copy(&shared->home, &work->first, 32);
     } else {
-        block_copy(&shared->lane, &work->lanes[blockIdx.x], 32);
+        block_copy(&shared->home, &work->lanes[blockIdx.x], 32);
     }
     if (work->resumed != 0) {
         block_copy(&shared->state, &work->states[blockIdx.x], 64);
@@ -264,31 +299,20 @@ template <class R> static __device__ __forceinline__ void block_run(const struct
 
     block_take(&shared, work);
     __syncthreads();
-    if (work->resumed == 0 && threadIdx.x == GPURING_LL_THREADS - 1) { /* this thread copies
-                                                                          little */
-        gpuring_lane_start(&shared.work, &shared.lane, R::size(shared.work.type), &shared.state);
-        if (work->launch_seq == 0) {
-            exec_store_size(&work->states[blockIdx.x].begun,
-                            gpuring_begun(work->linger, block_clock()));
-        }
+    if (R::protocol == GPURING_PROTOCOL_SIMPLE && work->mapped != nullptr &&
+        threadIdx.x < shared.home.nrecvs) {
+        mapped = work->mapped[threadIdx.x];
     }
-    if (R::protocol == GPURING_PROTOCOL_SIMPLE && shared.work.mapped != nullptr &&
-        threadIdx.x < shared.lane.nrecvs) {
-        mapped = shared.work.mapped[threadIdx.x];
-    }
-    block_tables(&shared, &shared.lane);
-    __syncthreads();
-    if (R::protocol == GPURING_PROTOCOL_SIMPLE) {
-        block_map(&shared, &mapped);
-    }
-    if (threadIdx.x == 0) {
-        block_turn_to_copies(&shared);
-    }
+    block_tables(&shared, work, R::size(shared.work.type));
     x.deadline = x.last_cycle = 0; /* for compilers alone: they are set again before they are
                                       read */
     x.single_batch = x.turn = x.slices = 0;
     x.used_recvs = x.used_sends = 0;
     __syncthreads();
+    if (R::protocol == GPURING_PROTOCOL_SIMPLE && work->mapped != nullptr) {
+        block_map(&shared, &mapped);
+        __syncthreads();
+    }
     x.work = &shared.work;
     x.lane = &shared.lane;
     x.lists = shared.lists;
@@ -300,10 +324,7 @@ template <class R> static __device__ __forceinline__ void block_run(const struct
     x.code = reduce_code(shared.work.type, shared.work.op);
     do {
         status = exec_lane(&x);
-        if (exec_overlaps(&x)) {
-            __syncthreads(); /* wait until the other threads have updated their counters */
-        }
-        block_counters(&shared);
+        block_counters(&x, &shared);
         __syncthreads();
         block_report(&x, &shared);
     } while (block_lingers(&x, &shared, status));
