@@ -21,24 +21,24 @@
 #define BUDGET_LOADS_BEFORE_STORE 2
 
 /* Instructions of all warps for 8 bytes: threads without data end early. */
-#define BUDGET_INSTRUCTIONS_SIMPLE 10000
+#define BUDGET_INSTRUCTIONS_SIMPLE 9500
 #define BUDGET_INSTRUCTIONS_LL     2700
 #define BUDGET_INSTRUCTIONS_LL128  9500
 
 /* The time of a small call depends on the warp with the most instructions: with up to 128 bytes,
  * with a batch of 2 or 4 KiB, and with 7 peers more than with one, which its threads share. */
-#define BUDGET_WARP_SMALL 1200
-#define BUDGET_WARP_BATCH 1700
+#define BUDGET_WARP_SMALL 1150
+#define BUDGET_WARP_BATCH 1600
 #define BUDGET_WARP_PEERS 300
 
 /* Instructions of the longest warp by which a step that exchanges 128 bytes with each of 7 peers
  * may exceed a step of a ring: its groups of threads find their peers' chunks simultaneously. */
-#define BUDGET_EACH 400
+#define BUDGET_EACH 300
 
 /* Instructions of a lane of two-shot with Simple that depend on each other, with up to 8 KiB for
  * each peer. The steps have the packs of 8 operands in flight, and threads without data end early.
  */
-#define BUDGET_PATH_TWO_SHOT 2400
+#define BUDGET_PATH_TWO_SHOT 1600
 
 /* Fences of an alltoall with Simple: after sending, and at the end. */
 #define BUDGET_FENCES_EACH 2
