@@ -124,7 +124,7 @@ static bool counted(long long calls)
 /* Test the first sizes of the list. */
 static void sizes(MPI_Comm comm, int number)
 {
-    static const int counts[SIZES] = {LARGE + 3, LARGE + 1, LARGE, 3 * LARGE + 127, 1 << 20};
+    static const int counts[SIZES] = {LARGE + 3, LARGE + 1, LARGE, 3 * LARGE / 2 + 127, 2 * LARGE};
 
     for (int c = 0; c < number; c++) {
         for (int in_place = 0; in_place < 2; in_place++) {

@@ -40,6 +40,7 @@ struct scene { /* the figures of a call */
     double slices;  /* maximum number of slices of a chunk */
     double remote;  /* us that a load takes longer if it is from another rank's buffer */
     double signals; /* us of steps that only exchange counters */
+    bool once;      /* the lane uses each connection once */
 };
 
 static enum pci_capability capability_of(int sm)
@@ -263,7 +264,8 @@ static double step_wait(const struct scene *scene, const struct step *step)
 {
     const double *executor = scene->executor;
 
-    return executor[PCI_EXECUTOR_STEP] * scene->gpu[PCI_GPU_BARRIER] + executor[PCI_EXECUTOR_WORK] +
+    return executor[PCI_EXECUTOR_STEP] * scene->gpu[PCI_GPU_BARRIER] +
+           executor[scene->once ? PCI_EXECUTOR_ONCE : PCI_EXECUTOR_WORK] +
            (step->peers > 0 ? executor[PCI_EXECUTOR_EACH] : 0) +
            executor[PCI_EXECUTOR_ITEM] * (step->operands + step->sends + step->stores) +
            (step->hops > 0 ? executor[PCI_EXECUTOR_POLLS] * scene->gpu[PCI_GPU_L2]
@@ -336,7 +338,8 @@ static struct scene scene_of(const struct pci_costs *costs, const struct pci_job
                           .executor = costs->executor[protocol],
                           .protocol = protocol,
                           .slot = slot_of(job, algorithm, protocol, costs->executor[protocol]),
-                          .slices = costs->executor[protocol][PCI_EXECUTOR_SLICES]};
+                          .slices = costs->executor[protocol][PCI_EXECUTOR_SLICES],
+                          .once = algorithm == PCI_ALGORITHM_DIRECT};
 }
 
 /* Let two-shot work on the buffers of all ranks. The steps before and after the one that folds only

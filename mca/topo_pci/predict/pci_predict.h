@@ -105,6 +105,7 @@
     X(POST, "post", "us of instructions to post what a step sends")                      \
     X(ITEM, "item", "us of instructions for each operand, destination and store")        \
     X(EACH, "each", "us of instructions to find the chunks if each peer has its own")    \
+    X(ONCE, "once", "us of `work` in a direct exchange")                                 \
     X(FILL, "fill", "us of instructions to prepare a step that does not wait for a peer")
 /* Figures of a call, before its first step and after its last one. */
 #define PCI_CALL_FIGURES(X)                                                              \
