@@ -546,9 +546,14 @@ static uint64_t count_others(uint32_t protocol, uint32_t bytes, int folds)
 /* The time of a call depends on instructions that wait for each other, also across ranks. */
 TEST(test_path)
 {
+    /* 6656: the chunks of 1 MiB with 8 ranks and 20 stripes. */
+    static const uint32_t sizes[] = {128, 6656, 8192};
+
     program = ptx_kernels();
     for (uint32_t protocol = 0; protocol < GPURING_PROTOCOL_COUNT; protocol++) {
-        for (uint32_t bytes = 128; bytes <= 8192; bytes *= 64) {
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            const uint32_t bytes = sizes[i];
+
             for (int steps = 0; steps <= 3; steps++) {
                 uint64_t path = count_two_shot(protocol, bytes, steps, false);
 
