@@ -35,7 +35,7 @@
     X(torn_peers,                                                                                  \
       "Ranks whose lines of LL128 were received torn, so that it is not used with them")           \
     X(wireups, "Communicators and persistent calls that were wired up")                            \
-    X(gathered, "Of these, those whose ranks exchanged their locations and devices (AllGather 1)") \
+    X(gathered, "Wire-ups in which the ranks exchanged their locations and devices (AllGather 1)") \
     X(reused, "Communicators and persistent calls that use the connections of a freed "            \
               "communicator")
 

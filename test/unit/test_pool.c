@@ -209,6 +209,18 @@ TEST(test_survey_is_offered_while_it_is_used)
     gpuring_survey_release(NULL);
 }
 
+/* A rank no longer offers a survey that another rank did not offer. */
+TEST(test_retracted_survey)
+{
+    struct gpuring_survey *survey = make_survey(KEY, 1, 1);
+    uint32_t offer;
+
+    gpuring_survey_share(survey);
+    gpuring_survey_retract(gpuring_survey_find(KEY, 1, &offer));
+    assert_false(gpuring_survey_exists(KEY));
+    gpuring_survey_release(survey); /* the communicator that made it used it until now */
+}
+
 TEST(test_the_newest_survey_is_offered)
 {
     struct gpuring_survey *first = make_survey(KEY, 1, 1), *second = make_survey(KEY, 1, 2);

@@ -6,8 +6,8 @@
  *
  *   reuse           Each rank sends a word for the connections of a freed communicator that it
  *                   offers, or for a survey of the same processes. If all words are equal, nothing
- *                   else follows in the first case (wireup/pool.h), and in the second one nothing
- *                   before the handles (wireup/survey.h).
+ *                   else follows in the first case (wireup/pool.h), and the second case continues
+ *                   with the agreement before the handles (wireup/survey.h).
  *   AllGather 1     struct gpuring_rank_info of each rank: identity, location, capabilities, the
  *                   parameters that must be equal, and one port of each network that the process
  *                   may use (net/net_list.h).

@@ -357,7 +357,7 @@ int gpuring_wireup_transport(mca_coll_gpuring_module_t *module, struct gpuring_w
         }
         status = find_devices(wireup, &config, &devices);
         if (status == GPURING_OK && devices.blocks->blocks != NULL) {
-            /* The ranks may have been bound to other cores since then. */
+            /* The ranks may have been bound to other cores since the devices were gathered. */
             memcpy(&devices.own, gpuring_gathered_block(devices.blocks, module->rank),
                    sizeof devices.own);
         }

@@ -67,11 +67,11 @@ static inline unsigned gpuring_pool_count(const struct gpuring_pool *pool)
 }
 
 /*
- * gpuring_pool_word returns the word with which a rank offers connections, or something else with
- * an identity; GPURING_POOL_NOTHING is that of a rank that offers nothing. gpuring_pool_agreed
- * returns true if the bitwise OR of the words of all ranks means that all offer the same. A word
- * consists of an identity and its complement: if two identities differ in a bit, the OR has this
- * bit in both halves.
+ * gpuring_pool_word returns the word with which a rank offers connections or a survey.
+ * GPURING_POOL_NOTHING is that of a rank that offers nothing. gpuring_pool_agreed returns true if
+ * the bitwise OR of the words of all ranks means that all offer the same. A word consists of an
+ * identity and its complement: if two identities differ in a bit, the OR has this bit in both
+ * halves.
  */
 #define GPURING_POOL_NOTHING UINT64_MAX
 uint64_t gpuring_pool_word(uint32_t identity);

@@ -43,7 +43,7 @@ static uint64_t key_of(const mca_coll_gpuring_module_t *module)
     return gpuring_hash_bytes(hash, shared, sizeof shared);
 }
 
-/* Find a survey to offer. Return its word. */
+/* Find a survey to offer. Return its word, or GPURING_POOL_NOTHING. */
 static uint64_t offer_survey(const mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     uint64_t own;
@@ -91,7 +91,7 @@ int gpuring_reuse_take(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
 
 void gpuring_reuse_forget(struct gpuring_wireup *wireup)
 {
-    gpuring_survey_release(wireup->survey);
+    gpuring_survey_retract(wireup->survey);
     wireup->survey = NULL;
     wireup->known = false;
 }

@@ -35,7 +35,7 @@ struct gpuring_wireup {
     unsigned repeated;            /* times that the ranks connected again: GPURING_ERR_STALE */
     bool again;                   /* the ranks connect once more, after a failure */
     struct gpuring_survey *survey;       /* NULL before this rank offers or makes one */
-    bool known;                          /* all ranks use a shared survey (survey.h) */
+    bool known;                          /* all ranks are connecting with a shared survey */
     struct gpuring_net_choice net;       /* the chosen net, if there are several nodes or parts
                                             of nodes */
     struct gpuring_engine *engine;       /* passes to the module at the end; if `late`, it is the
@@ -72,7 +72,7 @@ int gpuring_reuse_take(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
 /* End the offer that a communicator has taken. Return the wire-up that can make its late
  * connections. */
 struct gpuring_wireup *gpuring_reuse_wireup(struct gpuring_wireup *wireup);
-/* End the use of the survey, so that the ranks make a new one. */
+/* End the use of the survey, and no longer offer it, so that the ranks make a new one. */
 void gpuring_reuse_forget(struct gpuring_wireup *wireup);
 /* Destroy the offer, if there is one. */
 void gpuring_reuse_withdraw(struct gpuring_wireup *wireup);

@@ -15,7 +15,7 @@
 
 /* The ranks, nodes and channels of a communicator, as far as a rank knows them; zero at first. */
 struct gpuring_survey {
-    struct gpuring_list shared; /* in the process's list, see below */
+    struct gpuring_list shared; /* in the process's list (see below), or in none */
     unsigned users;             /* wire-ups that have it */
     uint32_t offers;            /* times that this process has offered it */
     uint64_t key;               /* of the communicator, see pool.h */
@@ -71,8 +71,11 @@ void gpuring_survey_fini(struct gpuring_survey *survey);
 /* Create a survey with one user. Returns NULL without memory. */
 struct gpuring_survey *gpuring_survey_create(void);
 
-/* End a use of a survey. The last one frees it. NULL is allowed. */
+/* End a use of a survey. The last one frees it. gpuring_survey_retract also removes it from the
+ * shared ones, because the ranks did not all offer it, or could not connect with it: otherwise the
+ * numbers of their offers would differ from now on. NULL is allowed. */
 void gpuring_survey_release(struct gpuring_survey *survey);
+void gpuring_survey_retract(struct gpuring_survey *survey);
 
 /* Let later communicators use a complete survey. `key` and `own` must be set. */
 void gpuring_survey_share(struct gpuring_survey *survey);
@@ -85,9 +88,9 @@ bool gpuring_survey_exists(uint64_t key);
 struct gpuring_survey *gpuring_survey_find(uint64_t key, uint64_t own, uint32_t *offer);
 
 /*
- * Compute the id of the wire-up that uses a survey through this offer: random, and unique. All
- * ranks that offer the same survey for the same communicator get the same id, unless several
- * threads of the processes create communicators at the same time.
+ * Compute the id of the wire-up that uses a survey through this offer: random, and unique. The ids
+ * of the ranks are equal if each rank has offered the survey the same number of times. The numbers
+ * may differ if communicators are connected in different orders, for example by several threads.
  */
 void gpuring_survey_id(const struct gpuring_survey *survey, uint32_t offer, uint64_t id[2]);
 

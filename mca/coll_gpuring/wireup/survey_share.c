@@ -19,7 +19,8 @@ struct gpuring_survey *gpuring_survey_create(void)
     return survey;
 }
 
-void gpuring_survey_release(struct gpuring_survey *survey)
+/* End a use of a survey. retract: no longer offer it. */
+static void end_use(struct gpuring_survey *survey, bool retract)
 {
     bool last;
 
@@ -28,7 +29,7 @@ void gpuring_survey_release(struct gpuring_survey *survey)
     }
     pthread_mutex_lock(&lock);
     last = --survey->users == 0;
-    if (last && gpuring_list_linked(&survey->shared)) {
+    if (last || retract) {
         gpuring_list_remove(&survey->shared);
     }
     pthread_mutex_unlock(&lock);
@@ -36,6 +37,16 @@ void gpuring_survey_release(struct gpuring_survey *survey)
         gpuring_survey_fini(survey);
         free(survey);
     }
+}
+
+void gpuring_survey_release(struct gpuring_survey *survey)
+{
+    end_use(survey, false);
+}
+
+void gpuring_survey_retract(struct gpuring_survey *survey)
+{
+    end_use(survey, true);
 }
 
 void gpuring_survey_share(struct gpuring_survey *survey)

@@ -163,7 +163,7 @@ enum travels { GATHERING, AGREEMENT, CONNECT_INFOS, FIRST_CHUNKS, LINE_TEST };
  */
 #define STAGES(X)                                                                                \
     X(REUSE, GATHERING, NULL, gpuring_reuse_offer, gpuring_reuse_take,                           \
-      "wire-up, agreement on what earlier communicators have left (have all ranks the same "     \
+      "wire-up, agreement on kept connections or a known survey (have all ranks the same "       \
       "coll_gpuring_priority and coll_gpuring_device?)")                                         \
     X(RANK_INFO, GATHERING, NULL, gpuring_rank_info_send, gpuring_rank_info_take,                \
       "wire-up, AllGather 1")                                                                    \
@@ -431,7 +431,14 @@ static int connect_again(mca_coll_gpuring_module_t *module, struct gpuring_wireu
     return stage_begin(module, wireup, STAGE_DEVICES);
 }
 
-/* Make a new survey, because the ranks could not connect with a known one. */
+/* Return true if the ranks can make a new survey, because they could not connect with a known one.
+ * After the first chunks of the net mpi, a second attempt would receive those of the first one. */
+static bool may_survey(const struct gpuring_wireup *wireup)
+{
+    return wireup->known &&
+           (wireup->stage < STAGE_TRY || wireup->net.kind != GPURING_PARAM_NET_MPI);
+}
+
 static int survey_again(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup,
                         const struct gpuring_failure *failure)
 {
@@ -440,6 +447,7 @@ static int survey_again(mca_coll_gpuring_module_t *module, struct gpuring_wireup
     undo(module, wireup);
     gpuring_reuse_forget(wireup);
     module->oob->mark = 0;
+    wireup->repeated = 0;
     return stage_begin(module, wireup, STAGE_RANK_INFO);
 }
 
@@ -475,7 +483,7 @@ static void stage_next(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
         status = clear(module, wireup, &failure);
     } else if (may_repeat(wireup, &failure)) {
         status = connect_again(module, wireup, &failure);
-    } else if (wireup->known) {
+    } else if (may_survey(wireup)) {
         status = survey_again(module, wireup, &failure);
     } else if (has_spare(wireup, &failure)) {
         status = use_spare(module, wireup, &failure);
@@ -548,7 +556,7 @@ int gpuring_wireup_progress(mca_coll_gpuring_module_t *module)
         }
     }
     if (module->state != GPURING_STATE_FAILED) {
-        wireup = module->wireup; /* perhaps that of an earlier communicator */
+        wireup = module->wireup; /* may be that of a freed communicator */
         gpuring_connect_infos_free(module->oob);
         gpuring_reuse_withdraw(wireup);
         gpuring_wireup_drop(wireup);
