@@ -10,7 +10,7 @@
     X(OP, "[operation] the operation is user-defined, or MPI does not define it for the "         \
           "datatype")                                                                             \
     X(MEMORY, "[host-memory] the buffers are in host memory and coll_gpuring_device is not "      \
-              "host")                                                                             \
+              "host, or the call has no data")                                                    \
     X(NO_DRIVER, "[no-driver] no CUDA driver is loaded in this process: the buffers are in "      \
                  "host memory")                                                                   \
     X(MIXED, "[mixed-memory] not all ranks have a buffer on a GPU")                               \
