@@ -267,7 +267,7 @@ EXEC_FN void block_simple_fold(EXEC *x, const struct exec_piece *piece)
     }
 }
 
-/* Fold one pack of each of `n` operands, at most BLOCK_WIDE, after a sum of earlier ones. */
+/* Fold one pack of each of `n` operands, at most BLOCK_WIDE, into `sum` unless `first`. */
 EXEC_FN struct exec_pack block_wide_sum(const EXEC *x, void *const *from, uint32_t n, uint32_t at,
                                         int first, struct exec_pack sum)
 {

@@ -61,7 +61,7 @@ struct block_shared {
         struct exec_pack units[2 * BLOCK_ITEMS]; /* LL, see block_ll.h */
     };
     struct gpuring_work work;
-    struct gpuring_lane lane, home; /* home: the lane before it leads to the copies */
+    struct gpuring_lane lane, home; /* home: the original, with pointers to global memory */
     struct gpuring_lane_state state;
     struct gpuring_fifo_end recvs[BLOCK_CONNS], sends[BLOCK_CONNS];
     struct gpuring_step steps[BLOCK_STEPS];

@@ -51,12 +51,13 @@
  *                                   duties overlap, it calls exec_ready of overlap.h first
  *
  * Each connection of a step has an owner, which is one thread of the lane. Only the owner writes
- * the counters of the connection (step, seen), after the barrier that ends the data phase. All
- * threads read them after the barrier that ends the wait. The owners of a step are threads of one
- * warp, so that they wait and publish in parallel, and one fence of that warp is enough. A thread
- * finds its connections from their positions in the step without reading the others, because each
- * instruction here adds to the time of a small call. All values that decide the control flow are
- * equal on all threads, because they come from the plan, the arguments, or the result of a barrier.
+ * the counters of the connection (step, seen), after the barrier that ends the data phase (before
+ * it in overlap.h). All threads read them after the barrier that ends the wait. The owners of a
+ * step are threads of one warp, so that they wait and publish in parallel, and one fence of that
+ * warp is enough. A thread finds its connections from their positions in the step without reading
+ * the others, because each instruction here adds to the time of a small call. All values that
+ * decide the control flow are equal on all threads, because they come from the plan, the arguments,
+ * or the result of a barrier.
  */
 #ifndef GPURING_EXECUTOR_H
 #define GPURING_EXECUTOR_H
@@ -184,7 +185,7 @@ EXEC_FN uint8_t *exec_output(const EXEC *x, const struct exec_piece *piece)
 }
 
 /* Operand i belongs to owner i, and destination i to owner EXEC_FIRST_SEND + i, modulo the number
- * of owners. */
+ * of owners (overlap.h has another rule). */
 #define EXEC_FIRST_SEND 16
 
 /* Return the index of this thread's next connection in refs[from ...], or at least n if there is

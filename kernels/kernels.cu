@@ -53,8 +53,8 @@ static __device__ __forceinline__ uint32_t block_fit(uint32_t count, uint32_t ro
     return count <= room ? count : 0;
 }
 
-/* Make the lane that leads to the copies of the tables, if there are any. Called by one thread
- * while others copy the tables. */
+/* Make a copy of the lane whose pointers refer to the copied tables, if there are any. Called by
+ * one thread while others copy the tables. */
 static __device__ __forceinline__ void block_turn_to_copies(struct block_shared *shared)
 {
     struct gpuring_lane lane = shared->home;
@@ -82,8 +82,8 @@ static __device__ __forceinline__ void block_turn_to_copies(struct block_shared 
     }
 }
 
-/* Start a new lane, and make the one that leads to the copies, with threads of the last two warps.
- * Those of Simple copy no tables. */
+/* Start a new lane, and make its copy, with threads of the last two warps. With Simple, these warps
+ * copy no tables. */
 static __device__ __forceinline__ void block_start(struct block_shared *shared,
                                                    const struct gpuring_work *work,
                                                    uint32_t type_size)

@@ -19,7 +19,7 @@
  *   exec_duty(x)                        EXEC_MOVES, EXEC_WAITS or EXEC_POSTS
  *   exec_meet_ready(x, k), exec_arrive_ready(x, k)
  *   exec_meet_moved(x, k), exec_arrive_moved(x, k)
- *   BLOCK_ROLLED                        pragma that does not unroll the next loop, or nothing
+ *   BLOCK_ROLLED                        pragma that keeps the next loop rolled, or nothing
  *   exec_list(x, k)                     struct exec_list of slice k, one of EXEC_LISTS, which all
  *                                       threads of the block share
  */
@@ -29,7 +29,7 @@
 /*
  * Reference k of a step, an operand or a destination, belongs to owner k modulo the number of
  * owners. The threads that wait and post handle operands and destinations together, because a warp
- * runs different code for them one after the other, and each instruction adds to the time of a
+ * would execute separate code for each kind in turn, and each instruction adds to the time of a
  * call.
  */
 
@@ -80,7 +80,7 @@ EXEC_FN int exec_wait_connection(EXEC *x, struct gpuring_fifo_end *end, int send
     uint64_t seen = end->seen;
 
     while (seen + room <= step) {
-        /* Acquire: pairs with the store of the peer, see exec_wait_recv and exec_wait_send. */
+        /* Acquire: pairs with exec_post_listed and exec_post_end of the peer, or its proxy. */
         seen = exec_load_acquire(counter);
         if (seen + room <= step && !exec_poll(x)) {
             return EXEC_WAIT;
@@ -95,8 +95,8 @@ EXEC_FN int exec_wait_connection(EXEC *x, struct gpuring_fifo_end *end, int send
     return EXEC_OK;
 }
 
-/* Fill in reference k in the list of a slice, wait for its connection, and advance that to its next
- * slot. */
+/* Fill in reference k in the list of a slice, wait for its connection, and advance the connection
+ * to its next slot. */
 EXEC_FN int exec_wait_listed(EXEC *x, const struct exec_piece *piece, struct exec_list *list,
                              uint32_t k)
 {
@@ -124,12 +124,12 @@ EXEC_FN int exec_wait_listed(EXEC *x, const struct exec_piece *piece, struct exe
     return result;
 }
 
-/* Take back what exec_wait_listed has advanced for this thread's references before `end`. */
+/* Undo the advances of exec_wait_listed for this thread's references below `limit`. */
 EXEC_FN void exec_take_back(EXEC *x, const struct exec_piece *piece, const struct exec_list *list,
-                            uint32_t end)
+                            uint32_t limit)
 {
     BLOCK_ROLLED
-    for (uint32_t k = exec_owner(x); k < end; k += exec_owners(x)) {
+    for (uint32_t k = exec_owner(x); k < limit; k += exec_owners(x)) {
         struct gpuring_fifo_end *connection = exec_connection(x, piece, k);
         int has_slots = k < piece->step->noperands || !exec_mapped(x);
 
@@ -191,7 +191,7 @@ EXEC_FN int exec_moves(EXEC *x, const struct exec_piece *piece)
     return result;
 }
 
-/* What a thread stores when it posts a slot or gives it back. */
+/* The stores of a thread that posts a slot or gives it back. */
 struct exec_post {
     struct gpuring_fifo_end *end;
     uint64_t posted; /* of `end`, before */
@@ -271,7 +271,8 @@ EXEC_FN void exec_post_listed(EXEC *x, const struct exec_piece *piece,
 }
 
 /* Let exec_post_end give the slots of the last slice of a lane back, so that the fence at the end
- * of the lane is the only one. The list, whose slots are no longer used, has the connections. */
+ * of the lane is the only one. The addresses in the list are no longer needed, so it stores the
+ * connections instead. */
 EXEC_FN void exec_defer(EXEC *x, const struct exec_piece *piece, struct exec_list *list,
                         const struct exec_post *first)
 {
