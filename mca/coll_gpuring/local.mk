@@ -137,7 +137,7 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/engine/queued.c \
     mca/coll_gpuring/engine/select.c \
     mca/coll_gpuring/engine/select_doubling.c \
-    mca/coll_gpuring/engine/select_forms.c \
+    mca/coll_gpuring/engine/select_blocking.c \
     mca/coll_gpuring/engine/select_mapped.c \
     mca/coll_gpuring/engine/select.h \
     mca/coll_gpuring/engine/tuning.c \

@@ -74,7 +74,7 @@ void gpuring_select_mapped(const struct gpuring_select_config *config, uint64_t 
 uint64_t gpuring_select_small_limit(enum gpuring_collective collective, uint64_t agree_size);
 
 /* Return true if the previous component is faster in blocking calls, although plans are faster in
- * other ones (select_forms.c). bytes: size of the vector or of one block. */
+ * other ones (select_blocking.c). bytes: size of the vector or of one block. */
 bool gpuring_select_leaves_blocking(const struct gpuring_select_config *config,
                                     enum gpuring_collective collective, uint64_t bytes);
 

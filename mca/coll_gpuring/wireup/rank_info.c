@@ -51,9 +51,10 @@ static bool is_emulated(const struct gpuring_rank_info *rank_info)
     return rank_info->nnics > 0 && kind == EMULATED;
 }
 
-/* Fill in this rank's block, without its id. */
+/* Fill in this rank's block, without its id, and compute its hash. */
 static int rank_info_fill(const mca_coll_gpuring_module_t *module,
-                          const struct gpuring_wireup *wireup, struct gpuring_rank_info *rank_info)
+                          const struct gpuring_wireup *wireup, struct gpuring_rank_info *rank_info,
+                          uint64_t *hash)
 {
     struct gpuring_local_topology view;
     int status;
@@ -77,19 +78,19 @@ static int rank_info_fill(const mca_coll_gpuring_module_t *module,
     gpuring_params_shared(rank_info->shared);
     status = fill_nics(module->comm, rank_info);
     rank_info->capabilities |= is_emulated(rank_info) ? GPURING_CAPABILITY_RDMA_EMULATED : 0;
-    return status != GPURING_OK
-               ? status
-               : gpuring_process.device_ops->identity(gpuring_process.device, &rank_info->device);
+    if (status == GPURING_OK) {
+        status = gpuring_process.device_ops->identity(gpuring_process.device, &rank_info->device);
+    }
+    *hash = gpuring_hash_bytes(GPURING_HASH_START, rank_info, sizeof *rank_info);
+    return status;
 }
 
 int gpuring_rank_info_hash(const mca_coll_gpuring_module_t *module,
                            const struct gpuring_wireup *wireup, uint64_t *hash)
 {
     struct gpuring_rank_info rank_info;
-    int status = rank_info_fill(module, wireup, &rank_info);
 
-    *hash = gpuring_hash_bytes(GPURING_HASH_START, &rank_info, sizeof rank_info);
-    return status;
+    return rank_info_fill(module, wireup, &rank_info, hash);
 }
 
 int gpuring_rank_info_send(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
@@ -101,9 +102,8 @@ int gpuring_rank_info_send(mca_coll_gpuring_module_t *module, struct gpuring_wir
     if (rank_info == NULL || wireup->survey == NULL) {
         return GPURING_ERR_NOMEM;
     }
-    status = rank_info_fill(module, wireup, rank_info);
+    status = rank_info_fill(module, wireup, rank_info, &wireup->survey->own);
     wireup->survey->key = wireup->key;
-    wireup->survey->own = gpuring_hash_bytes(GPURING_HASH_START, rank_info, sizeof *rank_info);
     gpuring_identity_unique(rank_info->id);
     return status;
 }

@@ -56,31 +56,37 @@ void gpuring_survey_share(struct gpuring_survey *survey)
     pthread_mutex_unlock(&lock);
 }
 
-bool gpuring_survey_exists(uint64_t key)
+/* Return the newest shared survey with this key and, unless it is NULL, this own block. The caller
+ * holds the lock. */
+static struct gpuring_survey *newest(uint64_t key, const uint64_t *own)
 {
     struct gpuring_survey *survey;
-    bool exists = false;
 
-    pthread_mutex_lock(&lock);
     GPURING_LIST_EACH(survey, &all, struct gpuring_survey, shared)
     {
-        exists = exists || survey->key == key;
+        if (survey->key == key && (own == NULL || survey->own == *own)) {
+            return survey;
+        }
     }
+    return NULL;
+}
+
+bool gpuring_survey_exists(uint64_t key)
+{
+    bool exists;
+
+    pthread_mutex_lock(&lock);
+    exists = newest(key, NULL) != NULL;
     pthread_mutex_unlock(&lock);
     return exists;
 }
 
 struct gpuring_survey *gpuring_survey_find(uint64_t key, uint64_t own, uint32_t *offer)
 {
-    struct gpuring_survey *survey, *found = NULL;
+    struct gpuring_survey *found;
 
     pthread_mutex_lock(&lock);
-    GPURING_LIST_EACH(survey, &all, struct gpuring_survey, shared)
-    {
-        if (found == NULL && survey->key == key && survey->own == own) {
-            found = survey;
-        }
-    }
+    found = newest(key, &own);
     if (found != NULL) {
         found->users++;
         *offer = ++found->offers;
