@@ -100,10 +100,11 @@ static const char executor_table[] =
     "way nvlink * 0.41 0.83\n"
     "way pci * 0.60 1.20\n"
     /*   chunk batch operands narrow wide round step polls fences expand slices ahead work post item
-     *   each once fill */
-    "executor simple * 524288 35840 2 7168 8 0 2 2.5 1 1 4 1 0.55 0.05 0.0225 0.18 0.55 0.31\n"
-    "executor ll * 8192 4096 4 4096 4 1 2 0.5 0 2 1 0 1.29 0 0.06 0.25 0.58 0\n"
-    "executor ll128 * 15360 15360 0.5 15360 0.5 1 2 0.5 0 1.0666667 1 0 0.97 0 0.18 0.50 0.97 0\n"
+     *   each once fill signal */
+    "executor simple * 524288 35840 2 7168 8 0 2 2.5 1 1 4 1 0.55 0.05 0.0225 0.18 0.55 0.31 "
+    "0.7525\n"
+    "executor ll * 8192 4096 4 4096 4 1 2 0.5 0 2 1 0 1.29 0 0.06 0.25 0.58 0 0\n"
+    "executor ll128 * 15360 15360 0.5 15360 0.5 1 2 0.5 0 1.0666667 1 0 0.97 0 0.18 0.50 0.97 0 0\n"
     /*   entry host-loads loads barriers fetch fences */
     "call * 0.8 0 1 2 1.0 1\n";
 

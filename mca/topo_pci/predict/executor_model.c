@@ -354,7 +354,7 @@ static void map_buffers(struct scene *scene, struct shape *shape)
     scene->slices = 1;
     scene->remote = 2 * scene->way[PCI_WAY_STORE]; /* to the peer and back */
     scene->signals =
-        executor[PCI_EXECUTOR_POST] + executor[PCI_EXECUTOR_FENCES] * scene->way[PCI_WAY_FENCE] +
+        executor[PCI_EXECUTOR_SIGNAL] + executor[PCI_EXECUTOR_FENCES] * scene->way[PCI_WAY_FENCE] +
         scene->way[PCI_WAY_STORE] + executor[PCI_EXECUTOR_POLLS] * scene->gpu[PCI_GPU_L2] +
         scene->gpu[PCI_GPU_BARRIER];
 }

@@ -88,25 +88,26 @@
     X(STORE, "store", "us from a store until the peer's L2 cache has it") \
     X(FENCE, "fence", "us of a system fence after such stores")
 /* Figures of the executor (kernels/), by protocol. */
-#define PCI_EXECUTOR_FIGURES(X)                                                          \
-    X(CHUNK, "chunk", "bytes of data in a slot")                                         \
-    X(BATCH, "batch", "bytes of an operand that a block has in flight")                  \
-    X(OPERANDS, "operands", "operands in flight together")                               \
-    X(NARROW, "narrow", "bytes of an operand in flight if a step has more than 2")       \
-    X(WIDE, "wide", "operands in flight together in such a step")                        \
-    X(ROUND, "round", "barriers of the block for each batch")                            \
-    X(STEP, "step", "barriers of the block for each step")                               \
-    X(POLLS, "polls", "loads, one after the other, until a step has seen its data")      \
-    X(FENCES, "fences", "system fences of a step that sends")                            \
-    X(EXPAND, "expand", "bytes in a slot for each byte of data")                         \
-    X(SLICES, "slices", "parts of a chunk; waiting, moving and posting of them overlap") \
-    X(AHEAD, "ahead", "1: a batch is loaded while the one before is stored")             \
-    X(WORK, "work", "us of instructions for each step")                                  \
-    X(POST, "post", "us of instructions to post what a step sends")                      \
-    X(ITEM, "item", "us of instructions for each operand, destination and store")        \
-    X(EACH, "each", "us of instructions to find the chunks if each peer has its own")    \
-    X(ONCE, "once", "us of `work` in a direct exchange")                                 \
-    X(FILL, "fill", "us of instructions to prepare a step that does not wait for a peer")
+#define PCI_EXECUTOR_FIGURES(X)                                                           \
+    X(CHUNK, "chunk", "bytes of data in a slot")                                          \
+    X(BATCH, "batch", "bytes of an operand that a block has in flight")                   \
+    X(OPERANDS, "operands", "operands in flight together")                                \
+    X(NARROW, "narrow", "bytes of an operand in flight if a step has more than 2")        \
+    X(WIDE, "wide", "operands in flight together in such a step")                         \
+    X(ROUND, "round", "barriers of the block for each batch")                             \
+    X(STEP, "step", "barriers of the block for each step")                                \
+    X(POLLS, "polls", "loads, one after the other, until a step has seen its data")       \
+    X(FENCES, "fences", "system fences of a step that sends")                             \
+    X(EXPAND, "expand", "bytes in a slot for each byte of data")                          \
+    X(SLICES, "slices", "parts of a chunk; waiting, moving and posting of them overlap")  \
+    X(AHEAD, "ahead", "1: a batch is loaded while the one before is stored")              \
+    X(WORK, "work", "us of instructions for each step")                                   \
+    X(POST, "post", "us of instructions to post what a step sends")                       \
+    X(ITEM, "item", "us of instructions for each operand, destination and store")         \
+    X(EACH, "each", "us of instructions to find the chunks if each peer has its own")     \
+    X(ONCE, "once", "us of `work` in a direct exchange")                                  \
+    X(FILL, "fill", "us of instructions to prepare a step that does not wait for a peer") \
+    X(SIGNAL, "signal", "us of instructions of the steps without data on mapped buffers")
 /* Figures of a call, before its first step and after its last one. */
 #define PCI_CALL_FIGURES(X)                                                              \
     X(ENTRY, "entry", "us of the host's side: entry, classification of buffers, driver") \
