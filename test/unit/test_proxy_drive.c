@@ -51,6 +51,49 @@ TEST(test_driven)
     both_stop(&a, &b);
 }
 
+/* An operation must not end while the peer has no room for its last slots, so that they do not wait
+ * for the proxy's thread, which needs a core. */
+TEST(test_sent_at_the_end)
+{
+    const struct gpuring_mock_faults none = {.seed = 1};
+    struct process a, b;
+    struct pair pair;
+    uint64_t sent = 0, taken = 0;
+
+    both_start(&a, &b, &none);
+    pair_open(&pair, &a, &b);
+    until_sleeping(a.proxy);
+    until_sleeping(b.proxy);
+    gpuring_proxy_begin(&pair.sender.group, true);
+    gpuring_proxy_begin(&pair.receiver.group, true);
+    while (sent < NSLOTS + 2) {
+        assert_int_equal(lane_send(&pair.sender, GPURING_PROTOCOL_SIMPLE, 3), GPURING_OK);
+        sent++;
+        while (gpuring_proxy_moved(&pair.sender.group) < (sent < NSLOTS ? sent : NSLOTS)) {
+            (void) gpuring_proxy_help(&pair.sender.group, true);
+            (void) gpuring_proxy_help(&pair.receiver.group, true);
+        }
+        assert_int_equal(gpuring_proxy_unsent(&pair.sender.group), sent > NSLOTS);
+    }
+    while (taken < sent) {
+        (void) gpuring_proxy_help(&pair.receiver.group, true);
+        if (gpuring_proxy_moved(&pair.receiver.group) > taken) {
+            assert_int_equal(lane_recv(&pair.receiver, GPURING_PROTOCOL_SIMPLE, 3), GPURING_OK);
+            taken++;
+        }
+        (void) gpuring_proxy_unsent(&pair.sender.group);
+    }
+    while (gpuring_proxy_unsent(&pair.receiver.group)) {
+    }
+    assert_false(gpuring_proxy_unsent(&pair.sender.group));
+    assert_int_equal(gpuring_proxy_moved(&pair.sender.group), sent);
+    assert_true(gpuring_proxy_sleeping(a.proxy));
+    gpuring_proxy_end(&pair.sender.group, true);
+    gpuring_proxy_end(&pair.receiver.group, true);
+    pair_close(&pair);
+    both_stop(&a, &b);
+}
+
 /* At the end of an operation that a thread has driven, slots that the net did not accept are left
  * to the proxy's thread. */
 TEST(test_left_to_the_thread)

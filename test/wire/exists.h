@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Objects of the stand-in for libibverbs that exist on the host of this process. */
+/* Objects of the stand-in for libibverbs on the host of this process, and what it has sent. */
 #ifndef TEST_WIRE_EXISTS_H
 #define TEST_WIRE_EXISTS_H
 
@@ -12,6 +12,7 @@
 struct wire_exists {
     int queue_pairs; /* -1: the stand-in is not loaded */
     long registered; /* bytes of registered memory */
+    long sent;       /* bytes that were posted since the last call */
 };
 
 static inline struct wire_exists wire_exists(void)
@@ -27,7 +28,8 @@ static inline struct wire_exists wire_exists(void)
     }
     count(&counts);
     return (struct wire_exists){.queue_pairs = (int) counts.queue_pairs,
-                                .registered = (long) counts.registered};
+                                .registered = (long) counts.registered,
+                                .sent = (long) counts.bytes};
 }
 
 #endif

@@ -325,12 +325,12 @@ void gpuring_operation_drain(const struct gpuring_engine *engine);
 uint64_t gpuring_operation_progress(const struct gpuring_engine *engine);
 
 /*
- * Find the first lane that has not finished, for log messages. Return its number, or -1 if all
- * lanes have finished. Sets *wait and *ref to the event that the lane waits for, and *peer to the
- * rank at the other end, or to -1.
+ * Find what the current operation waits for, for log messages. Return the first lane that has not
+ * finished, or -1 if only the network has not. Sets *wait to the event, and *peer to the rank at the
+ * other end, or to -1.
  */
 int gpuring_operation_waiting(const struct gpuring_engine *engine, enum gpuring_lane_wait *wait,
-                              uint32_t *ref, int *peer);
+                              int *peer);
 
 const char *gpuring_protocol_text(enum gpuring_protocol protocol);
 

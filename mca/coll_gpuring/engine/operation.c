@@ -559,7 +559,7 @@ uint64_t gpuring_operation_progress(const struct gpuring_engine *engine)
 }
 
 int gpuring_operation_waiting(const struct gpuring_engine *engine, enum gpuring_lane_wait *wait,
-                              uint32_t *ref, int *peer)
+                              int *peer)
 {
     const struct gpuring_program *program = engine->current->program;
 
@@ -569,11 +569,13 @@ int gpuring_operation_waiting(const struct gpuring_engine *engine, enum gpuring_
         if (state->status != GPURING_LANE_DONE) { /* a lane that was stopped still has its
                                                      position */
             *wait = (enum gpuring_lane_wait) state->wait;
-            *ref = state->wait_ref;
-            *peer = gpuring_transport_peer_rank(program->transport, program->index, i, *wait, *ref);
+            *peer = gpuring_transport_peer_rank(program->transport, program->index, i, *wait,
+                                                state->wait_ref);
             return (int) i;
         }
     }
+    *wait = GPURING_WAIT_SEND;
+    *peer = program != NULL ? gpuring_transport_unsent_to(program->transport) : -1;
     return -1;
 }
 

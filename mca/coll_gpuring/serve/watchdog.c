@@ -57,22 +57,22 @@ static void describe_operation(const struct gpuring_engine *engine, struct repor
     const struct gpuring_prepared *current = engine->current;
     enum gpuring_lane_wait kind = GPURING_WAIT_NONE;
     int peer = -1, lane;
-    uint32_t ref = 0;
-    char other[256];
+    char other[256], at[48] = "";
 
     snprintf(report->call, sizeof report->call, "%s, operation %llu (%s, %s)", engine->name,
              (unsigned long long) engine->operation,
              gpuring_algorithm_text(current->choice.algorithm),
              gpuring_protocol_text(current->choice.protocol));
-    lane = gpuring_operation_waiting(engine, &kind, &ref, &peer);
-    if (lane < 0 || peer < 0) {
+    lane = gpuring_operation_waiting(engine, &kind, &peer);
+    if (peer < 0) {
         snprintf(report->wait, sizeof report->wait, "the end of the operation");
         return;
     }
-    gpuring_transport_peer_text(current->program->transport, current->program->index,
-                                (uint32_t) lane, kind, ref, other, sizeof other);
-    snprintf(report->wait, sizeof report->wait, "%s (lane %d, step %u)", other, lane,
-             engine->states[lane].step);
+    gpuring_transport_peer_text(current->program->transport, peer, kind, other, sizeof other);
+    if (lane >= 0) {
+        snprintf(at, sizeof at, " (lane %d, step %u)", lane, engine->states[lane].step);
+    }
+    snprintf(report->wait, sizeof report->wait, "%s%s", other, at);
     (void) gpuring_differ_peer(current->program->transport, peer, report->seen,
                                sizeof report->seen);
 }

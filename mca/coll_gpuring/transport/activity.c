@@ -186,6 +186,18 @@ bool gpuring_transport_unsent(struct gpuring_transport *transport)
     return transport->nremote > 0 && gpuring_proxy_unsent(&transport->group);
 }
 
+int gpuring_transport_unsent_to(const struct gpuring_transport *transport)
+{
+    for (uint32_t i = 0; i < transport->nconns; i++) {
+        const struct gpuring_conn *conn = &transport->conns[i];
+
+        if (conn->link != NULL && gpuring_proxy_link_unsent(conn->link)) {
+            return conn->peer;
+        }
+    }
+    return -1;
+}
+
 bool gpuring_transport_settle(struct gpuring_transport *transport, bool late)
 {
     return transport->nremote == 0 || gpuring_proxy_settle(&transport->group, late);

@@ -25,10 +25,9 @@ int gpuring_transport_peer_rank(const struct gpuring_transport *transport, int p
     return -1;
 }
 
-void gpuring_transport_peer_text(const struct gpuring_transport *transport, int plan, uint32_t lane,
-                                 enum gpuring_lane_wait wait, uint32_t ref, char *text, size_t size)
+void gpuring_transport_peer_text(const struct gpuring_transport *transport, int rank,
+                                 enum gpuring_lane_wait wait, char *text, size_t size)
 {
-    int rank = gpuring_transport_peer_rank(transport, plan, lane, wait, ref);
     const struct gpuring_peer *peer = gpuring_peer_find(transport, rank);
 
     if (peer == NULL) {

@@ -83,17 +83,25 @@ bool gpuring_proxy_unsent(struct gpuring_proxy_group *group)
     struct gpuring_proxy *proxy = group->proxy;
     bool unsent = true;
 
-    if (proxy->config.progress == NULL) {
-        return false;
-    }
     if (pthread_mutex_trylock(&proxy->config.gate->mutex) == 0) {
-        unsent = gpuring_proxy_group_pending(group, false);
+        unsent = gpuring_proxy_group_pending(group, GPURING_PROXY_SENT);
         if (unsent) {
             gpuring_proxy_pass(proxy, group);
-            unsent = gpuring_proxy_group_pending(group, false);
+            unsent = gpuring_proxy_group_pending(group, GPURING_PROXY_SENT);
         }
         gpuring_gate_leave(proxy->config.gate);
     }
+    return unsent;
+}
+
+bool gpuring_proxy_link_unsent(const struct gpuring_net_link *link)
+{
+    const struct gpuring_net_base_link *base = (const struct gpuring_net_base_link *) link;
+    bool unsent;
+
+    gpuring_gate_enter(base->net->gate);
+    unsent = gpuring_proxy_pending(base, GPURING_PROXY_SENT) != 0;
+    gpuring_gate_leave(base->net->gate);
     return unsent;
 }
 
@@ -109,12 +117,12 @@ static void end_group(struct gpuring_proxy_group *group, unsigned ended)
 
     gpuring_gate_enter(proxy->config.gate);
     group->assisted -= ended;
-    if (gpuring_proxy_group_pending(group, true)) {
+    if (gpuring_proxy_group_pending(group, GPURING_PROXY_POSTED)) {
         gpuring_proxy_pass(proxy, group);
     }
-    outstanding = gpuring_proxy_group_pending(group, false);
+    outstanding = gpuring_proxy_group_pending(group, GPURING_PROXY_COMPLETED);
     unsent =
-        (outstanding && gpuring_proxy_group_pending(group, true)) || gpuring_proxy_nets_busy(proxy);
+        (outstanding && gpuring_proxy_group_pending(group, GPURING_PROXY_POSTED)) || gpuring_proxy_nets_busy(proxy);
     gpuring_proxy_set_at_work(group, outstanding || group->assisted > 0);
     gpuring_gate_leave(proxy->config.gate);
     if (outstanding || unsent) {

@@ -245,7 +245,7 @@ void gpuring_proxy_use(struct gpuring_net_link *used, uint32_t protocols)
     struct gpuring_net_base_link *link = (struct gpuring_net_base_link *) used;
 
     gpuring_gate_enter(link->net->gate);
-    protocols |= gpuring_proxy_pending(link, false);
+    protocols |= gpuring_proxy_pending(link, GPURING_PROXY_COMPLETED);
     link->used = protocols;
     gpuring_list_remove(&link->node);
     if (protocols != 0) {
@@ -325,7 +325,7 @@ static bool all_left(const struct gpuring_proxy_group *group, bool late)
     {
         const struct gpuring_net_ops *ops = link->net->ops;
 
-        if ((!late && gpuring_proxy_pending(link, false) != 0) ||
+        if ((!late && gpuring_proxy_pending(link, GPURING_PROXY_COMPLETED) != 0) ||
             (ops->link_leave != NULL &&
              ops->link_leave((struct gpuring_net_link *) link) == GPURING_AGAIN)) {
             all = false;
@@ -346,7 +346,7 @@ static int group_status(const struct gpuring_proxy_group *group)
             return link->status;
         }
     }
-    return gpuring_proxy_group_pending(group, false) ? GPURING_ERR_TIMEOUT : GPURING_OK;
+    return gpuring_proxy_group_pending(group, GPURING_PROXY_COMPLETED) ? GPURING_ERR_TIMEOUT : GPURING_OK;
 }
 
 int gpuring_proxy_remove(struct gpuring_proxy_group *group, double seconds)

@@ -134,11 +134,13 @@ bool gpuring_proxy_settle(struct gpuring_proxy_group *group, bool late);
 const char *gpuring_proxy_error(const struct gpuring_net_link *link);
 
 /*
- * Return true if posts and credits of the group must be sent before the operation may end, or, if a
- * thread sends them, before the communicator may be freed. Always false without `progress`, because
- * the thread completes them later.
+ * Progress the group once, and return true if slots or credits must be sent before the operation
+ * may end. What devices transfer is sent when the net has it. Otherwise an operation would leave
+ * its rest to the proxy's thread, which needs a core while the application computes on all of them.
  */
 bool gpuring_proxy_unsent(struct gpuring_proxy_group *group);
+/* Return true if the operation waits for this link. For messages. */
+bool gpuring_proxy_link_unsent(const struct gpuring_net_link *link);
 
 /* Withdraw what the nets have posted for links of the group, except for links that an operation in
  * progress uses. The next operation that uses a link posts it again. */

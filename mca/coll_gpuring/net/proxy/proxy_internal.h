@@ -82,11 +82,14 @@ static inline bool gpuring_proxy_has_thread(const struct gpuring_proxy *proxy)
 
 /* ---- pump.c. All under the gate ---- */
 
-/*
- * Return the protocols of a working link that have slots or credits that are not sent yet, as bits
- * 1 << protocol. posted: slots that were given to the net count as sent.
- */
-uint32_t gpuring_proxy_pending(const struct gpuring_net_base_link *link, bool posted);
+/* How far slots must have come: POSTED: the net has them. SENT: they need no further work of a
+ * processor, which is the same if devices transfer them, and COMPLETED otherwise. */
+enum gpuring_proxy_until { GPURING_PROXY_POSTED, GPURING_PROXY_SENT, GPURING_PROXY_COMPLETED };
+
+/* Return the protocols of a working link with slots or credits that have not come so far, as bits
+ * 1 << protocol. Credits only have to be posted. */
+uint32_t gpuring_proxy_pending(const struct gpuring_net_base_link *link,
+                               enum gpuring_proxy_until until);
 
 /* Withdraw the receives that the net has posted for a link. */
 void gpuring_proxy_withdraw(struct gpuring_net_base_link *link);
@@ -95,7 +98,8 @@ void gpuring_proxy_withdraw(struct gpuring_net_base_link *link);
 void gpuring_proxy_withdraw_all(struct gpuring_proxy_group *group, bool used);
 
 /* Return true if gpuring_proxy_pending() finds a protocol of any link of the group. */
-bool gpuring_proxy_group_pending(const struct gpuring_proxy_group *group, bool posted);
+bool gpuring_proxy_group_pending(const struct gpuring_proxy_group *group,
+                                 enum gpuring_proxy_until until);
 
 /* Move the group to the list of groups at work, or of idle ones. */
 void gpuring_proxy_set_at_work(struct gpuring_proxy_group *group, bool at_work);

@@ -151,8 +151,11 @@ static bool protocol_pending(const struct gpuring_net_base_link *link,
                : credit_due(count, __atomic_load_n(&count->memory.head->head, __ATOMIC_ACQUIRE));
 }
 
-uint32_t gpuring_proxy_pending(const struct gpuring_net_base_link *link, bool posted)
+uint32_t gpuring_proxy_pending(const struct gpuring_net_base_link *link,
+                               enum gpuring_proxy_until until)
 {
+    bool posted = until == GPURING_PROXY_POSTED ||
+                  (until == GPURING_PROXY_SENT && link->net->ops->offloads);
     uint32_t pending = 0;
 
     for (uint32_t rest = link->status == GPURING_OK ? link->used : 0; rest != 0; rest &= rest - 1) {
@@ -185,12 +188,14 @@ void gpuring_proxy_withdraw_all(struct gpuring_proxy_group *group, bool used)
             gpuring_proxy_withdraw(link);
         }
     }
-    if (!running && group->at_work && !gpuring_proxy_group_pending(group, false)) {
+    if (!running && group->at_work &&
+        !gpuring_proxy_group_pending(group, GPURING_PROXY_COMPLETED)) {
         gpuring_proxy_set_at_work(group, false); /* so that no thread posts them again */
     }
 }
 
-bool gpuring_proxy_group_pending(const struct gpuring_proxy_group *group, bool posted)
+bool gpuring_proxy_group_pending(const struct gpuring_proxy_group *group,
+                                 enum gpuring_proxy_until until)
 {
     const struct gpuring_net_base_link *link;
 
@@ -199,7 +204,7 @@ bool gpuring_proxy_group_pending(const struct gpuring_proxy_group *group, bool p
         if (link->used == 0) {
             break; /* links in use are first */
         }
-        if (gpuring_proxy_pending(link, posted) != 0) {
+        if (gpuring_proxy_pending(link, until) != 0) {
             return true;
         }
     }
@@ -285,7 +290,8 @@ int gpuring_proxy_pass(struct gpuring_proxy *proxy, const struct gpuring_proxy_g
 
         next = node->next;
         done += group != own ? pump_group(group, &bytes, &again) : 0;
-        if (group->assisted == 0 && group != own && !gpuring_proxy_group_pending(group, false)) {
+        if (group->assisted == 0 && group != own &&
+            !gpuring_proxy_group_pending(group, GPURING_PROXY_COMPLETED)) {
             gpuring_proxy_set_at_work(group, false);
             if (__atomic_load_n(&group->unposts, __ATOMIC_SEQ_CST)) {
                 gpuring_proxy_withdraw_all(group, true);
@@ -314,7 +320,7 @@ bool gpuring_proxy_any_pending(const struct gpuring_proxy *proxy)
 
     GPURING_LIST_EACH(group, &proxy->working, struct gpuring_proxy_group, node)
     {
-        if (gpuring_proxy_group_pending(group, true)) {
+        if (gpuring_proxy_group_pending(group, GPURING_PROXY_POSTED)) {
             return true;
         }
     }
