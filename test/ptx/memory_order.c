@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * memory_order PTX [--seed N] [--cases N] [--protocol simple|ll|ll128|mapped] [--lines-any-order]
+ * memory_order PTX [--seed N] [--cases N] [--protocol simple|ll|ll128|mapped] [--many] [--stops]
+ *              [--lines-any-order]
  *
  * Run allreduces of several ranks with the kernels of a PTX file. The memory guarantees only the
  * order of PTX and the order that we assume of the hardware (ptx_weak.h). Each case draws protocol,
@@ -11,6 +12,9 @@
  * the results as soon as the kernel has signaled its end. Everything runs in one thread, so that a
  * seed reproduces a case.
  *
+ * --many: two-shot of many ranks.
+ * --stops: the host stops all ranks during a call, or the network delivers a slot with a wrong
+ * size.
  * --lines-any-order: the words of an LL128 line may become visible in any order, as over PCIe.
  */
 #include "test/unit/unit.h"
@@ -24,7 +28,7 @@
 #include "test/ptx/memory_order.h"
 #include "test/ptx/ptx_weak.h"
 
-#define TURNS UINT64_C(500000) /* maximum turns of warps in a case */
+#define TURNS UINT64_C(200000) /* maximum turns of the warps of a case, for each of its ranks */
 
 enum stage { STAGE_IDLE, STAGE_RUNS, STAGE_SEEN, STAGE_DONE };
 
@@ -40,13 +44,16 @@ struct rank {
     bool running;     /* the machine runs */
     bool final;       /* all lanes are done */
     struct gpuring_command *command;
+    bool lingers;   /* its kernel waits for commands after a call */
     bool commanded; /* its call was given to a kernel that lingers */
+    bool stopped;   /* a lane was stopped, or has noticed a wrong size */
 };
 
 static struct ptx_program *program;
 static struct order_case test;
 static struct rank ranks[ORDER_RANKS];
 static struct ptx_weak *weak;
+static bool stopped; /* the host has stopped all ranks */
 static char failure[900];
 
 /* The memory of a case. */
@@ -103,7 +110,7 @@ static bool begin_call(uint32_t r)
     struct rank *rank = &ranks[r];
     uint64_t count = test.counts[rank->calls];
 
-    if (!ptx_weak_host_writes(weak, order_host(r), rank->input, count * 8, &rank->fault)) {
+    if (!ptx_weak_host_writes(weak, order_host(&test, r), rank->input, count * 8, &rank->fault)) {
         return fail(rank->fault.text);
     }
     for (uint64_t i = 0; i < count; i++) {
@@ -128,7 +135,7 @@ static void write_command(uint32_t r, uint32_t flag)
     uint64_t data[2] = {(uintptr_t) work->input, (uintptr_t) work->output};
 
     for (int i = 0; i < GPURING_COMMAND_WORDS; i++) {
-        ptx_weak_host_release(weak, order_host(r), &ranks[r].command->words[i],
+        ptx_weak_host_release(weak, order_host(&test, r), &ranks[r].command->words[i],
                               (uint64_t) flag << 32 | (uint32_t) (data[i / 2] >> 32 * (i % 2)));
     }
 }
@@ -156,7 +163,8 @@ static bool launch(uint32_t r)
     work->launch_seq = ++rank->turn;
     rank->commanded = false;
     work->command = NULL;
-    if (test.lingers && work->resumed == 0) {
+    rank->lingers = test.lingers && work->resumed == 0;
+    if (rank->lingers) {
         work->command = rank->command;
         work->linger = (uint32_t) test.patience;
         write_command(r, rank->turn + GPURING_COMMAND_LEAVE);
@@ -177,7 +185,7 @@ static bool results_hold(uint32_t r)
     uint64_t count = test.counts[rank->calls];
     char text[200];
 
-    if (!ptx_weak_host_reads(weak, order_host(r), result, count * 8, &rank->fault)) {
+    if (!ptx_weak_host_reads(weak, order_host(&test, r), result, count * 8, &rank->fault)) {
         return fail(rank->fault.text);
     }
     for (uint64_t i = 0; i < count; i++) {
@@ -195,6 +203,23 @@ static bool results_hold(uint32_t r)
     return true;
 }
 
+static void stop_all(void)
+{
+    ptx_weak_host_release(weak, order_host(&test, 0), (uint64_t *) (void *) test.fabric.abort, 6);
+    stopped = true;
+}
+
+/* Return true if a lane may have ended with this status. */
+static bool may_end(struct rank *rank, uint32_t status)
+{
+    if (status == GPURING_LANE_CORRUPT && test.nmoved >= test.wrong_slot && test.wrong_slot > 0) {
+        stop_all();
+    }
+    rank->stopped =
+        rank->stopped || status == GPURING_LANE_CORRUPT || status == GPURING_LANE_ABORTED;
+    return !rank->stopped || stopped;
+}
+
 /* Check the state of the lanes after the kernel has left all of them. */
 static bool lanes_hold(uint32_t r)
 {
@@ -205,12 +230,14 @@ static bool lanes_hold(uint32_t r)
     for (uint32_t i = 0; i < work->nlanes; i++) {
         const struct gpuring_lane_state *lane = &work->states[i];
 
-        if (!ptx_weak_host_reads(weak, order_host(r), lane,
+        if (!ptx_weak_host_reads(weak, order_host(&test, r), lane,
                                  offsetof(struct gpuring_lane_state, launch_seq), &rank->fault)) {
             return fail(rank->fault.text);
         }
-        if (lane->status == GPURING_LANE_CORRUPT) {
-            return fail("a slot holds another size than its step");
+        if (!may_end(rank, lane->status)) {
+            return fail(lane->status == GPURING_LANE_CORRUPT
+                            ? "a slot holds another size than its step"
+                            : "a lane was stopped, but not by the host");
         }
         rank->final = rank->final && lane->status == GPURING_LANE_DONE;
     }
@@ -220,7 +247,8 @@ static bool lanes_hold(uint32_t r)
 /* Let the host read a word of a lane that it may read at any time. */
 static bool host_reads(uint32_t r, const uint32_t *word, uint64_t *value)
 {
-    return ptx_weak_host_acquire(weak, order_host(r), word, sizeof *word, value, &ranks[r].fault) ||
+    return ptx_weak_host_acquire(weak, order_host(&test, r), word, sizeof *word, value,
+                                 &ranks[r].fault) ||
            fail(ranks[r].fault.text);
 }
 
@@ -284,7 +312,7 @@ static bool act(uint32_t r)
         return false;
     }
     if (!ended) {
-        return !test.lingers || rank->stage != STAGE_SEEN || !rank->final ||
+        return !rank->lingers || rank->stage != STAGE_SEEN || !rank->final ||
                rank->calls + 1 == ORDER_CALLS || order_random() % 64 != 0 || command_call(r);
     }
     rank->running = false;
@@ -296,7 +324,9 @@ static bool act(uint32_t r)
         return fail("a kernel has ended, but not announced it");
     }
     rank->stage = STAGE_RUNS;
-    if (rank->final) {
+    if (rank->stopped) {
+        rank->stage = STAGE_DONE;
+    } else if (rank->final) {
         rank->stage = ++rank->calls == ORDER_CALLS ? STAGE_DONE : STAGE_IDLE;
     }
     return true;
@@ -321,7 +351,6 @@ static void connect_ranks(bool any_order)
                               .output = order_alloc(test.most * 8),
                               .mapped = order_alloc(ORDER_RANKS * sizeof *rank->mapped),
                               .command = order_alloc(sizeof *rank->command)};
-        assert_true(agent + test.plans.plans[r]->nlanes <= ORDER_BLOCKS);
         rank->launch = (struct ptx_launch){.kernel = kernel,
                                            .parameters = rank->parameters,
                                            .bytes = sizeof *rank->parameters,
@@ -329,7 +358,7 @@ static void connect_ranks(bool any_order)
                                            .rank = r,
                                            .gpu = r / test.sharing,
                                            .agent = agent,
-                                           .host = order_host(r)};
+                                           .host = order_host(&test, r)};
         agent += test.plans.plans[r]->nlanes;
     }
     for (uint32_t r = 0; test.mapped && r < test.nranks; r++) {
@@ -341,12 +370,14 @@ static void connect_ranks(bool any_order)
         }
     }
     options.bytes = used;
+    options.agents = order_agents(&test);
+    assert_true(options.agents <= PTX_AGENTS);
     weak = ptx_weak_create(&options);
     assert_non_null(weak);
     for (uint32_t r = 0; r < test.nranks; r++) {
         ranks[r].launch.weak = weak;
-        ptx_weak_host(weak, order_host(r), r);
-        ptx_weak_host(weak, order_proxy(r), r);
+        ptx_weak_host(weak, order_host(&test, r), r);
+        ptx_weak_host(weak, order_proxy(&test, r), r);
     }
 }
 
@@ -357,7 +388,10 @@ static bool run_turns(void)
     for (uint32_t done = 0; done < test.nranks; turns++) {
         uint32_t r = (uint32_t) order_random() % test.nranks;
 
-        if (turns > TURNS) {
+        if (test.stops && test.wrong_slot == 0 && turns == test.stop_turn) {
+            stop_all();
+        }
+        if (turns > TURNS * test.nranks) {
             return fail("the ranks do not get to their ends");
         }
         if (!act(r) || !order_network(&test, weak, failure, sizeof failure)) {
@@ -372,7 +406,7 @@ static bool run_turns(void)
 }
 
 /* Run one case. If it fails, return false with the reason in `failure`. */
-static bool run_case(uint64_t seed, int protocol, bool any_order)
+static bool run_case(uint64_t seed, const struct order_options *options)
 {
     static const struct fabric_memory memory = {fabric_alloc, fabric_release};
     bool good;
@@ -380,9 +414,11 @@ static bool run_case(uint64_t seed, int protocol, bool any_order)
     fabric_memory = &memory;
     memset(arena, 0, used);
     used = 0;
-    order_draw(&test, seed, protocol);
-    connect_ranks(any_order);
-    good = run_turns();
+    stopped = false;
+    order_draw(&test, seed, options);
+    connect_ranks(options->any_order);
+    good = run_turns() && (test.wrong_slot == 0 || test.nmoved < test.wrong_slot || stopped ||
+                           fail("no lane has noticed a wrong size"));
     printf("%s - seed %" PRIu64 ": %s\n", good ? "ok" : "not ok", seed, test.text);
     if (!good) {
         printf("# %s\n", failure);
@@ -399,22 +435,26 @@ static bool run_case(uint64_t seed, int protocol, bool any_order)
 int main(int argc, char **argv)
 {
     static const char *const protocols[] = {"simple", "ll", "ll128", "mapped"};
+    struct order_options options = {.protocol = -1};
     uint64_t seed = 1, cases = 10;
-    bool any_order = false;
     char why[400];
-    int protocol = -1;
 
     for (int i = 2; i < argc; i++) {
         if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc) {
             seed = strtoull(argv[++i], NULL, 10);
         } else if (strcmp(argv[i], "--cases") == 0 && i + 1 < argc) {
             cases = strtoull(argv[++i], NULL, 10);
+        } else if (strcmp(argv[i], "--many") == 0) {
+            options.many = true;
+        } else if (strcmp(argv[i], "--stops") == 0) {
+            options.stops = true;
         } else if (strcmp(argv[i], "--lines-any-order") == 0) {
-            any_order = true;
+            options.any_order = true;
         } else if (strcmp(argv[i], "--protocol") == 0 && i + 1 < argc) {
             i++;
-            for (protocol = ORDER_MAPPED;
-                 protocol >= 0 && strcmp(argv[i], protocols[protocol]) != 0; protocol--) {
+            for (options.protocol = ORDER_MAPPED;
+                 options.protocol >= 0 && strcmp(argv[i], protocols[options.protocol]) != 0;
+                 options.protocol--) {
             }
         } else {
             argc = 0;
@@ -422,7 +462,8 @@ int main(int argc, char **argv)
     }
     if (argc < 2) {
         fprintf(stderr, "usage: memory_order PTX [--seed N] [--cases N] "
-                        "[--protocol simple|ll|ll128|mapped] [--lines-any-order]\n");
+                        "[--protocol simple|ll|ll128|mapped] [--many] [--stops] "
+                        "[--lines-any-order]\n");
         return 2;
     }
     program = ptx_program_read(argv[1], why, sizeof why);
@@ -431,7 +472,7 @@ int main(int argc, char **argv)
         return 2;
     }
     for (uint64_t i = 0; i < cases; i++) {
-        if (!run_case(seed + i, protocol, any_order)) {
+        if (!run_case(seed + i, &options)) {
             return 1;
         }
     }

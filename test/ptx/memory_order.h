@@ -8,9 +8,9 @@
 #include "test/ptx/ptx_weak.h"
 #include "test/unit/fabric.h"
 
-#define ORDER_RANKS 8
+#define ORDER_RANKS 24
 #define ORDER_CALLS 3          /* successive calls of each rank */
-#define ORDER_BYTES (32 << 20) /* maximum memory of a case */
+#define ORDER_BYTES (64 << 20) /* maximum memory of a case */
 
 /* A connection between nodes: the network copies the sender's end to the receiver's end. */
 struct order_wire {
@@ -24,9 +24,14 @@ struct order_case {
     uint64_t counts[ORDER_CALLS], most; /* elements of 8 bytes per call; their maximum */
     enum gpuring_protocol protocol;
     uint32_t nranks, sharing; /* sharing: ranks per GPU */
+    uint32_t nblocks;         /* of all ranks */
     bool in_place;
     bool mapped;  /* ranks access the buffers of their peers */
     bool lingers; /* kernels wait for a command: all calls have one shape */
+    bool stops;   /* the host stops all ranks: in this turn, or after a slot with a wrong size */
+    uint64_t stop_turn;
+    uint64_t wrong_slot; /* number of the slot that gets a wrong size from the network, or 0 */
+    uint64_t nmoved;     /* slots that the network has moved */
     struct test_plans plans;
     struct fabric fabric;
     struct order_wire *wires;
@@ -38,23 +43,36 @@ struct order_case {
 void *order_alloc(size_t bytes);
 uint64_t order_random(void);
 
-/* Agents of ptx_weak.h: the host of a rank, its proxy together with the network device, and the
- * number of agents that are left for blocks. */
-#define ORDER_BLOCKS (PTX_AGENTS - 2 * ORDER_RANKS)
-static inline uint32_t order_host(uint32_t rank)
+/* Agents of ptx_weak.h: the blocks of all ranks, the host of each rank, and its proxy together with
+ * the network device. */
+static inline uint32_t order_host(const struct order_case *test, uint32_t rank)
 {
-    return ORDER_BLOCKS + rank;
+    return test->nblocks + rank;
 }
 
-static inline uint32_t order_proxy(uint32_t rank)
+static inline uint32_t order_proxy(const struct order_case *test, uint32_t rank)
 {
-    return ORDER_BLOCKS + ORDER_RANKS + rank;
+    return test->nblocks + test->nranks + rank;
 }
 
-/* Draw a case and connect its ranks. If `protocol` is -1, it is drawn as well; ORDER_MAPPED: Simple
- * on mapped buffers. */
+static inline uint32_t order_agents(const struct order_case *test)
+{
+    return test->nblocks + 2 * test->nranks;
+}
+
+/* Options of memory_order. */
+struct order_options {
+    bool any_order; /* the words of a line become visible in any order */
+    bool many; /* two-shot of 18 to 24 ranks, so that a lane has more connections than fit into its
+                  tables in shared memory, and a step more than a warp has threads; on mapped
+                  buffers 10 to 16 ranks */
+    bool stops;
+    int protocol; /* -1: draw it; ORDER_MAPPED: Simple on mapped buffers */
+};
+
+/* Draw a case and connect its ranks. */
 #define ORDER_MAPPED ((int) GPURING_PROTOCOL_COUNT)
-void order_draw(struct order_case *test, uint64_t seed, int protocol);
+void order_draw(struct order_case *test, uint64_t seed, const struct order_options *options);
 void order_end(struct order_case *test);
 
 /* Let the network make a step. If an access is not ordered, return false with a description in

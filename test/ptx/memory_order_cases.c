@@ -82,6 +82,9 @@ static void draw_fabric(struct order_case *test, enum gpuring_algorithm algorith
     bool sliced = test->protocol == GPURING_PROTOCOL_SIMPLE && below(2) == 0;
 
     test_plans_build(&test->plans, algorithm, (int) test->nranks, nchannels);
+    for (uint32_t r = 0; r < test->nranks; r++) {
+        test->nblocks += test->plans.plans[r]->nlanes;
+    }
     fabric_create(&test->fabric, &test->plans, test->protocol, slot_bytes,
                   sliced ? FABRIC_SLICED : 2);
     for (int i = 0; i < ORDER_CALLS; i++) {
@@ -108,11 +111,12 @@ static void draw_linger(struct order_case *test)
     }
 }
 
-void order_draw(struct order_case *test, uint64_t seed, int protocol)
+void order_draw(struct order_case *test, uint64_t seed, const struct order_options *options)
 {
     static const char *const protocols[] = {"Simple", "LL", "LL128"};
     static const char *const algorithms[] = {"ring", "tree", "direct", "two-shot"};
     enum gpuring_algorithm algorithm;
+    int protocol = options->protocol;
     uint32_t nchannels;
     bool network;
 
@@ -126,19 +130,33 @@ void order_draw(struct order_case *test, uint64_t seed, int protocol)
                              : (enum gpuring_algorithm) below(GPURING_ALGORITHM_COUNT);
     test->nranks = (uint32_t) (2 + below(below(3) == 0 ? 7 : 3));
     nchannels = (uint32_t) (1 + below(2));
+    if (options->many) {
+        algorithm = GPURING_ALGORITHM_TWO_SHOT;
+        test->nranks = (test->mapped ? GPURING_MAPPED_MOST + 1 : ORDER_RANKS) - (uint32_t) below(7);
+        nchannels = 1;
+    }
     test->sharing = below(3) == 0 ? test->nranks : 1;
     network = test->sharing == 1 && !test->mapped && below(3) == 0;
     test->in_place = below(2) == 0;
     test->patience = UINT64_C(1000) << 2 * below(6);
     draw_fabric(test, algorithm, nchannels, network);
     draw_linger(test);
-    snprintf(test->text, sizeof test->text,
-             "%s, %s, %u ranks%s%s%s%s, %u channels, up to %llu elements%s, %u slots of %llu bytes",
-             protocols[test->protocol], algorithms[algorithm], test->nranks,
-             test->sharing > 1 ? " on one GPU" : "", network ? " on two nodes" : "",
-             test->lingers ? ", kernels that linger" : "", test->mapped ? ", mapped buffers" : "",
-             nchannels, (unsigned long long) test->most, test->in_place ? " in place" : "",
-             test->fabric.nslots, (unsigned long long) test->fabric.slot_bytes);
+    test->stops = options->stops;
+    if (test->stops) {
+        test->stop_turn = UINT64_C(1) << below(16);
+        test->wrong_slot = network && below(2) == 0 ? 1 + below(8) : 0;
+    }
+    snprintf(
+        test->text, sizeof test->text,
+        "%s, %s, %u ranks%s%s%s%s%s, %u channels, up to %llu elements%s, %u slots of %llu bytes",
+        protocols[test->protocol], algorithms[algorithm], test->nranks,
+        test->sharing > 1 ? " on one GPU" : "", network ? " on two nodes" : "",
+        test->lingers ? ", kernels that linger" : "", test->mapped ? ", mapped buffers" : "",
+        test->wrong_slot != 0 ? ", a wrong size"
+        : test->stops         ? ", stopped"
+                              : "",
+        nchannels, (unsigned long long) test->most, test->in_place ? " in place" : "",
+        test->fabric.nslots, (unsigned long long) test->fabric.slot_bytes);
 }
 
 void order_end(struct order_case *test)
@@ -154,10 +172,11 @@ static uint8_t *slot_of(const struct gpuring_fifo_end *end, uint64_t step)
 }
 
 /* Move the next slot of a connection if there is one and the receiver has room. */
-static bool move_slot(struct order_wire *wire, struct ptx_weak *weak, struct ptx_fault *fault)
+static bool move_slot(struct order_case *test, struct order_wire *wire, struct ptx_weak *weak,
+                      struct ptx_fault *fault)
 {
     uint64_t number = wire->moved & (wire->sender.nslots - 1);
-    uint32_t from = order_proxy(wire->from), to = order_proxy(wire->to);
+    uint32_t from = order_proxy(test, wire->from), to = order_proxy(test, wire->to);
     const uint32_t *size = &wire->sender.tail->size[number];
     uint8_t *there = slot_of(&wire->receiver, wire->moved);
     const uint8_t *here = slot_of(&wire->sender, wire->moved);
@@ -177,7 +196,7 @@ static bool move_slot(struct order_wire *wire, struct ptx_weak *weak, struct ptx
         return false;
     }
     memcpy(there, here, *size);
-    wire->receiver.tail->size[number] = *size;
+    wire->receiver.tail->size[number] = *size + (++test->nmoved == test->wrong_slot ? 8 : 0);
     wire->moved++;
     ptx_weak_host_release(weak, to, &wire->receiver.tail->tail, wire->moved);
     return true;
@@ -192,12 +211,12 @@ bool order_network(struct order_case *test, struct ptx_weak *weak, char *text, s
         return true;
     }
     wire = &test->wires[below(test->nwires)];
-    if (!move_slot(wire, weak, &fault)) {
+    if (!move_slot(test, wire, weak, &fault)) {
         snprintf(text, size, "%s", fault.text);
         return false;
     }
     if (wire->given_back < wire->moved && below(2) == 0) {
-        ptx_weak_host_release(weak, order_proxy(wire->from), &wire->sender.head->head,
+        ptx_weak_host_release(weak, order_proxy(test, wire->from), &wire->sender.head->head,
                               ++wire->given_back);
     }
     return true;

@@ -25,7 +25,7 @@
 #define ROOM     (MOST + 256)
 
 enum { SENDER, RECEIVER, SIDES };
-enum { HOSTS = 64 }; /* the first agent of a host */
+enum { HOSTS = SIDES * GPURING_MOVE_BLOCKS }; /* the first agent of a host */
 enum stage { WAITS, RUNS, COPIES, ENDS };
 
 /* All memory that kernels access. */
@@ -294,8 +294,11 @@ static bool run_turns(void)
 static void start_case(void)
 {
     bool one_gpu = below(2) == 0;
-    struct ptx_weak_options options = {
-        .program = program, .memory = &memory, .bytes = sizeof memory, .seed = seed};
+    struct ptx_weak_options options = {.program = program,
+                                       .memory = &memory,
+                                       .bytes = sizeof memory,
+                                       .agents = HOSTS + SIDES,
+                                       .seed = seed};
 
     memset(&memory, 0, sizeof memory);
     weak = ptx_weak_create(&options);

@@ -102,9 +102,9 @@ def find_mutants(lines):
     return mutants
 
 
-def run(program, path, protocol):
+def run(program, path, *options):
     """Return the message of memory_order, or None if it detects nothing."""
-    command = [program, path, "--protocol", protocol, "--cases", str(CASES)]
+    command = [program, path, "--cases", str(CASES), "--protocol", *options]
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               timeout=SECONDS, universal_newlines=True, check=False)
@@ -142,9 +142,9 @@ def try_mutant(program, lines, key, changes):
     with tempfile.NamedTemporaryFile("w", suffix=".ptx") as mutant:
         mutant.write("\n".join(text) + "\n")
         mutant.flush()
-        message = run(program, mutant.name, key[0])
+        message = run(program, mutant.name, key[0]) or run(program, mutant.name, key[0], "--stops")
         if message is None and key[0] == "simple":
-            message = run(program, mutant.name, "mapped")
+            message = run(program, mutant.name, "mapped") or run(program, mutant.name, "mapped", "--stops")
     row = (key[0], key[1], "`%s`" % key[2].replace("|", "\\|"), key[3], key[4], len(changes),
            "**survived**" if message is None else kind_of(message))
     return "| %s |" % " | ".join(map(str, row)), message is None

@@ -3,17 +3,20 @@
 #include "test/ptx/ptx_clock.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-struct ptx_clock *ptx_clock_new(const struct ptx_clock *like)
+struct ptx_clock *ptx_clock_new(const struct ptx_clock *like, uint32_t nagents)
 {
     static uint64_t ids;
-    struct ptx_clock *clock = calloc(1, sizeof *clock);
+    size_t bytes = sizeof(struct ptx_clock) + nagents * sizeof like->of[0];
+    struct ptx_clock *clock = calloc(1, bytes);
 
     if (clock != NULL) {
         if (like != NULL) {
-            *clock = *like;
+            memcpy(clock, like, bytes);
         }
         clock->users = 0;
+        clock->nagents = nagents;
         clock->id = ++ids;
     }
     return clock;
@@ -32,27 +35,24 @@ void ptx_clock_set(struct ptx_clock **place, struct ptx_clock *clock)
     }
 }
 
-bool ptx_clock_own(struct ptx_clock **place)
+bool ptx_clock_own(struct ptx_clock **place, uint32_t nagents)
 {
     struct ptx_clock *clock = *place;
 
     if (clock != NULL && clock->users == 1) {
         return true;
     }
-    clock = ptx_clock_new(clock);
+    clock = ptx_clock_new(clock, nagents);
     if (clock != NULL) {
         ptx_clock_set(place, clock);
     }
     return clock != NULL;
 }
 
-static void join(uint32_t mine[PTX_AGENTS][PTX_AGENT_WARPS],
-                 const uint32_t theirs[PTX_AGENTS][PTX_AGENT_WARPS])
+static void join(uint32_t mine[PTX_AGENT_WARPS], const uint32_t theirs[PTX_AGENT_WARPS])
 {
-    for (uint32_t a = 0; a < PTX_AGENTS; a++) {
-        for (uint32_t w = 0; w < PTX_AGENT_WARPS; w++) {
-            mine[a][w] = theirs[a][w] > mine[a][w] ? theirs[a][w] : mine[a][w];
-        }
+    for (uint32_t w = 0; w < PTX_AGENT_WARPS; w++) {
+        mine[w] = theirs[w] > mine[w] ? theirs[w] : mine[w];
     }
 }
 
@@ -61,10 +61,12 @@ bool ptx_clock_depend(struct ptx_clock **place, const struct ptx_clock *other)
     if (other == NULL || *place == other) {
         return true;
     }
-    if (!ptx_clock_own(place)) {
+    if (!ptx_clock_own(place, other->nagents)) {
         return false;
     }
-    join((*place)->after, other->after);
+    for (uint32_t a = 0; a < other->nagents; a++) {
+        join((*place)->of[a].after, other->of[a].after);
+    }
     return true;
 }
 
@@ -73,37 +75,38 @@ bool ptx_clock_join(struct ptx_clock **place, const struct ptx_clock *other)
     if (!ptx_clock_depend(place, other)) {
         return false;
     }
-    if (other != NULL && *place != other) {
-        join((*place)->until, other->until);
+    for (uint32_t a = 0; other != NULL && *place != other && a < other->nagents; a++) {
+        join((*place)->of[a].until, other->of[a].until);
     }
     return true;
 }
 
 void ptx_clock_add(struct ptx_clock *clock, uint32_t agent, uint32_t warp, uint32_t tick)
 {
-    clock->until[agent][warp] = clock->after[agent][warp] = tick;
+    clock->of[agent].until[warp] = clock->of[agent].after[warp] = tick;
 }
 
 bool ptx_clock_receive(struct ptx_clock **place, const struct ptx_message *message)
 {
+    const struct ptx_clock *clock = message->clock;
     uint32_t agent = message->agent;
 
-    if (*place != NULL && (*place)->joined[agent] == message->clock->id) {
+    if (*place != NULL && (*place)->of[agent].joined == clock->id) {
         return true;
     }
-    if (!ptx_clock_join(place, message->clock) || !ptx_clock_own(place)) {
+    if (!ptx_clock_join(place, clock) || !ptx_clock_own(place, clock->nagents)) {
         return false;
     }
-    (*place)->joined[agent] = message->clock->id;
+    (*place)->of[agent].joined = clock->id;
     return true;
 }
 
 bool ptx_clock_covers(const struct ptx_clock *clock, const struct ptx_who *who)
 {
-    return clock != NULL && who->tick <= clock->until[who->agent][who->thread / PTX_LANES];
+    return clock != NULL && who->tick <= clock->of[who->agent].until[who->thread / PTX_LANES];
 }
 
 bool ptx_clock_follows(const struct ptx_clock *clock, const struct ptx_who *who)
 {
-    return clock != NULL && who->tick <= clock->after[who->agent][who->thread / PTX_LANES];
+    return clock != NULL && who->tick <= clock->of[who->agent].after[who->thread / PTX_LANES];
 }

@@ -281,7 +281,7 @@ bool ptx_weak_load(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t 
 static struct ptx_clock *past_of(const struct ptx_warp *warp)
 {
     const struct ptx_block *block = warp->block;
-    struct ptx_clock *clock = ptx_clock_new(*clock_of(warp));
+    struct ptx_clock *clock = ptx_clock_new(*clock_of(warp), weak_of(warp)->options.agents);
 
     if (clock == NULL) {
         weak_of(warp)->no_memory = true;

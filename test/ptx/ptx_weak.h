@@ -32,7 +32,7 @@
 
 #include "test/ptx/ptx.h"
 
-#define PTX_AGENTS      96
+#define PTX_AGENTS      256 /* maximum */
 #define PTX_AGENT_WARPS 16
 
 struct ptx_weak;
@@ -41,6 +41,7 @@ struct ptx_weak_options {
     const struct ptx_program *program; /* program of all machines, for messages */
     void *memory;                      /* all memory of kernels, 128-byte aligned */
     size_t bytes;                      /* a multiple of 8 */
+    uint32_t agents;                   /* their number; clocks have an entry for each agent */
     uint64_t seed;
     bool ascending; /* lines of 128 bytes become visible in ascending order (NVLink) */
 };

@@ -7,6 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+static void free_all(struct ptx_weak *weak)
+{
+    free(weak->words);
+    free(weak->agents);
+    free(weak->streams);
+    free(weak);
+}
+
 struct ptx_weak *ptx_weak_create(const struct ptx_weak_options *options)
 {
     struct ptx_weak *weak = calloc(1, sizeof *weak);
@@ -19,8 +27,10 @@ struct ptx_weak *ptx_weak_create(const struct ptx_weak_options *options)
     weak->random = options->seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
     weak->unused = PTX_NOTHING;
     weak->words = malloc(words * sizeof *weak->words);
-    if (weak->words == NULL) {
-        free(weak);
+    weak->agents = calloc(options->agents, sizeof *weak->agents);
+    weak->streams = calloc(options->agents, sizeof *weak->streams);
+    if (weak->words == NULL || weak->agents == NULL || weak->streams == NULL) {
+        free_all(weak);
         return NULL;
     }
     for (size_t i = 0; i < words; i++) {
@@ -53,14 +63,13 @@ void ptx_weak_free(struct ptx_weak *weak)
         ptx_clock_set(&weak->words[i].message.clock, NULL);
         ptx_clock_set(&weak->words[i].data, NULL);
     }
-    for (uint32_t a = 0; a < PTX_AGENTS; a++) {
+    for (uint32_t a = 0; a < weak->options.agents; a++) {
         free_agent(&weak->agents[a]);
         ptx_clock_set(&weak->streams[a], NULL);
     }
-    free(weak->words);
     free(weak->waiting);
     free(weak->heap);
-    free(weak);
+    free_all(weak);
 }
 
 uint64_t ptx_weak_random(struct ptx_weak *weak)
@@ -114,7 +123,8 @@ bool ptx_weak_start(struct ptx_machine *machine)
     struct ptx_weak *weak = launch->weak;
     struct ptx_clock **stream = &weak->streams[launch->agent];
 
-    if (!ptx_clock_join(stream, weak->agents[launch->host].clocks[0]) || !ptx_clock_own(stream)) {
+    if (!ptx_clock_join(stream, weak->agents[launch->host].clocks[0]) ||
+        !ptx_clock_own(stream, weak->options.agents)) {
         return false;
     }
     ptx_clock_add(*stream, launch->host, 0, weak->agents[launch->host].tick++);
@@ -123,7 +133,7 @@ bool ptx_weak_start(struct ptx_machine *machine)
         struct ptx_weak_agent *agent;
 
         block->agent = launch->agent + block->index;
-        if (block->agent >= PTX_AGENTS || block->nwarps > PTX_AGENT_WARPS) {
+        if (block->agent >= weak->options.agents || block->nwarps > PTX_AGENT_WARPS) {
             return false;
         }
         agent = &weak->agents[block->agent];
@@ -163,7 +173,7 @@ bool ptx_weak_ended(struct ptx_machine *machine)
             }
         }
     }
-    if (!ptx_clock_own(stream)) {
+    if (!ptx_clock_own(stream, weak->options.agents)) {
         weak->no_memory = true;
         return true;
     }
@@ -237,7 +247,7 @@ static struct ptx_who who_of(const struct ptx_weak *weak, uint32_t host, uint8_t
 void ptx_weak_host_release(struct ptx_weak *weak, uint32_t host, uint64_t *p, uint64_t value)
 {
     uint64_t index = (uint64_t) (p - (uint64_t *) weak->options.memory);
-    struct ptx_clock *clock = ptx_clock_new(weak->agents[host].clocks[0]);
+    struct ptx_clock *clock = ptx_clock_new(weak->agents[host].clocks[0], weak->options.agents);
     struct ptx_word *word = &weak->words[index];
 
     if (clock == NULL) {

@@ -43,8 +43,8 @@ struct ptx_weak_agent {
 
 struct ptx_weak {
     struct ptx_weak_options options;
-    struct ptx_weak_agent agents[PTX_AGENTS];
-    struct ptx_clock *streams[PTX_AGENTS]; /* clock after the last kernel of each stream */
+    struct ptx_weak_agent *agents;
+    struct ptx_clock **streams; /* clock after the last kernel of each stream */
     struct ptx_word *words;
     struct ptx_waiting *waiting;
     uint32_t *heap, nheap, room, unused; /* heap: by time of visibility */

@@ -68,6 +68,10 @@ awk '/^\.visible \.entry/ { skip = !/gpuring_(simple|ll|ll128)_sum_u64/ } !skip 
 for protocol in simple ll ll128 mapped; do
     cases "$work/few.ptx" "$protocol" 20
     verdict $? "20 cases of $protocol"
+    cases "$work/few.ptx" "$protocol" 5 --many
+    verdict $? "5 cases of $protocol with many ranks"
+    cases "$work/few.ptx" "$protocol" 30 --stops
+    verdict $? "30 cases of $protocol that the host stops, or with a wrong size"
 done
 
 awk '/^\.visible \.entry/ { skip = !/gpuring_move/ } !skip { print }' "$ptx" >"$work/move.ptx"

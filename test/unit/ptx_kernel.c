@@ -126,6 +126,7 @@ enum ptx_error ptx_run_pair(const char *text, const struct ptx_pair *pair)
     struct ptx_weak_options options = {.program = program,
                                        .memory = &ptx_memory,
                                        .bytes = sizeof ptx_memory,
+                                       .agents = 4,
                                        .seed = pair->seed,
                                        .ascending = pair->ascending};
     struct ptx_weak *weak = ptx_weak_create(&options);
