@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * late SECONDS: begin with non-blocking calls during which the last rank leaves MPI, at a different
- * time in each of the communicators, so that it is late for the first chunks of one of them. It
- * must not be taken for a network that delivers nothing.
+ * late SECONDS [MILLISECONDS]: begin with non-blocking calls during which the last rank leaves MPI,
+ * at a different time in each of the communicators, so that it is late for the first chunks of one
+ * of them. It must not be taken for a network that delivers nothing. MILLISECONDS: time that the
+ * other ranks get for each stage of the wire-up before (default: 50).
  */
 #include "test/mpi/harness.h"
 
@@ -15,6 +16,7 @@
 int main(int argc, char **argv)
 {
     const unsigned pause = argc > 1 ? (unsigned) atoi(argv[1]) : 3;
+    const unsigned stage = argc > 2 ? (unsigned) atoi(argv[2]) : 50;
     bool good = true;
 
     harness_start(&argc, &argv, MPI_THREAD_SINGLE);
@@ -27,7 +29,7 @@ int main(int argc, char **argv)
         MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm, &request);
         if (harness_rank == harness_size - 1) {
             for (int i = 0; i < stages; i++) {
-                usleep(50000); /* the other ranks reach the end of the stage */
+                usleep(1000 * stage); /* the other ranks reach the end of the stage */
                 MPI_Test(&request, &done, MPI_STATUS_IGNORE);
             }
             sleep(pause);

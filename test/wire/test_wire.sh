@@ -88,11 +88,13 @@ check "net=auto: the log names the device without queue pairs" \
     says '\[no-queue-pair\] .* device wire1 port 1: Cannot allocate memory'
 check "net=auto: mpi, because RDMA did not connect" says '\[network\] mpi .*\[rdma-failed\]'
 
-# A rank may leave MPI for longer than the first chunks may take, 2 s with this time limit.
+# A rank may leave MPI for longer than the first chunks may take, 2 s with this time limit. On a busy machine, the
+# other rank may need longer for a stage of the wire-up.
 attempt=1
 while [ $attempt -le 3 ]; do
     over_wire 60 2 n2 OMPI_MCA_coll_gpuring_net=auto OMPI_MCA_coll_gpuring_timeout=4 \
-        OMPI_MCA_coll_gpuring_pool_size=0 OMPI_MCA_coll_gpuring_connect_after=0 "$top_builddir/test/wire/late" 3
+        OMPI_MCA_coll_gpuring_pool_size=0 OMPI_MCA_coll_gpuring_connect_after=0 "$top_builddir/test/wire/late" 3 \
+        $((50 * attempt * attempt))
     ! says '\[first-chunk\]' || break
     attempt=$((attempt + 1))
 done
