@@ -106,8 +106,8 @@ static bool persists(MPI_Comm comm, int *data, int *large)
     return MPI_Request_free(&request) == MPI_SUCCESS && right;
 }
 
-/* A blocking call returns only when all of its data is posted, although a receiver is late and has no
- * room: the rest must not wait for the progress thread, which needs a core. */
+/* A blocking call returns only when all of its data is posted, although a receiver is late and has
+ * no room: the rest must not wait for the progress thread, which needs a core. */
 static void check_sent(MPI_Comm comm)
 {
     int *data = calloc(MANY, sizeof *data);

@@ -326,8 +326,8 @@ uint64_t gpuring_operation_progress(const struct gpuring_engine *engine);
 
 /*
  * Find what the current operation waits for, for log messages. Return the first lane that has not
- * finished, or -1 if only the network has not. Sets *wait to the event, and *peer to the rank at the
- * other end, or to -1.
+ * finished, or -1 if only the network has not. Sets *wait to the event, and *peer to the rank at
+ * the other end, or to -1.
  */
 int gpuring_operation_waiting(const struct gpuring_engine *engine, enum gpuring_lane_wait *wait,
                               int *peer);

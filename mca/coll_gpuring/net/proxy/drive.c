@@ -121,8 +121,8 @@ static void end_group(struct gpuring_proxy_group *group, unsigned ended)
         gpuring_proxy_pass(proxy, group);
     }
     outstanding = gpuring_proxy_group_pending(group, GPURING_PROXY_COMPLETED);
-    unsent =
-        (outstanding && gpuring_proxy_group_pending(group, GPURING_PROXY_POSTED)) || gpuring_proxy_nets_busy(proxy);
+    unsent = (outstanding && gpuring_proxy_group_pending(group, GPURING_PROXY_POSTED)) ||
+             gpuring_proxy_nets_busy(proxy);
     gpuring_proxy_set_at_work(group, outstanding || group->assisted > 0);
     gpuring_gate_leave(proxy->config.gate);
     if (outstanding || unsent) {

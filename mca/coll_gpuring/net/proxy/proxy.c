@@ -346,7 +346,8 @@ static int group_status(const struct gpuring_proxy_group *group)
             return link->status;
         }
     }
-    return gpuring_proxy_group_pending(group, GPURING_PROXY_COMPLETED) ? GPURING_ERR_TIMEOUT : GPURING_OK;
+    return gpuring_proxy_group_pending(group, GPURING_PROXY_COMPLETED) ? GPURING_ERR_TIMEOUT
+                                                                       : GPURING_OK;
 }
 
 int gpuring_proxy_remove(struct gpuring_proxy_group *group, double seconds)

@@ -154,8 +154,8 @@ static bool protocol_pending(const struct gpuring_net_base_link *link,
 uint32_t gpuring_proxy_pending(const struct gpuring_net_base_link *link,
                                enum gpuring_proxy_until until)
 {
-    bool posted = until == GPURING_PROXY_POSTED ||
-                  (until == GPURING_PROXY_SENT && link->net->ops->offloads);
+    bool posted =
+        until == GPURING_PROXY_POSTED || (until == GPURING_PROXY_SENT && link->net->ops->offloads);
     uint32_t pending = 0;
 
     for (uint32_t rest = link->status == GPURING_OK ? link->used : 0; rest != 0; rest &= rest - 1) {
