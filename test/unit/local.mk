@@ -74,6 +74,7 @@ thread_tests = \
     test/unit/test_task
 
 test_unit_test_proxy_drive_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=gpuring_proxy_bell_sleep
+test_unit_test_cores_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=sched_yield
 
 # The sources that the programs of test/gpu share, too.
 exec_test_sources = \

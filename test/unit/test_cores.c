@@ -217,6 +217,44 @@ TEST(test_spin)
     assert_int_equal(asked.yield_ns, 12000);
 }
 
+int __wrap_sched_yield(void);
+
+static unsigned yields, yield_us; /* number of yields, and how long they take */
+
+int __wrap_sched_yield(void)
+{
+    yields++;
+    return usleep(yield_us);
+}
+
+/* After a yield that has lost the core for long, the thread naps instead, also after the next
+ * event. */
+TEST(test_crowded)
+{
+    const struct gpuring_proxy_config config = {.spin_us = 0, .yield_us = 100000000};
+    struct gpuring_proxy_bell bell = {.fd = -1};
+    struct gpuring_proxy_wait wait;
+
+    gpuring_proxy_wait_init(&wait, &config, false);
+    for (unsigned i = 0; i < 3; i++) {
+        wait.crowded_until = 0; /* this process may have lost its core, too */
+        yield_us = i < 2 ? 0 : 2000;
+        gpuring_proxy_wait_step(&wait, &bell, NULL, true, 0);
+        assert_int_equal(yields, i + 1);
+    }
+    assert_true(wait.crowded_until > 0);
+    for (int event = 0; event < 2; event++) {
+        wait.since = wait.nap_ns = 0;
+        gpuring_proxy_wait_step(&wait, &bell, NULL, true, 0);
+        assert_true(wait.nap_ns > 0);
+        gpuring_proxy_wait_step(&wait, &bell, NULL, true, 0);
+    }
+    assert_int_equal(yields, 3);
+    wait.crowded_until = 0;
+    gpuring_proxy_wait_step(&wait, &bell, NULL, true, 0);
+    assert_int_equal(yields, 4);
+}
+
 /* The longer nothing happens, the longer are the naps, so that an idle thread wakes at most 200
  * times per second. A new operation ends a nap. */
 TEST(test_naps)

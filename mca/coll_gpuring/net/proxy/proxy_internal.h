@@ -54,6 +54,7 @@ struct gpuring_proxy_wait {
     uint64_t spin_ns, yield_ns;
     uint64_t since;  /* 0: something happened in the last pass */
     uint64_t nap_ns; /* length of the next nap, for which the caller arms descriptors; 0: no nap */
+    uint64_t crowded_until; /* a yield has lost the core, so do not yield until this time */
 };
 
 struct proxy_net {

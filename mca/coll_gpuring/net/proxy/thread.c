@@ -17,10 +17,15 @@
  * Default times of a wait. They were chosen on a machine with fewer cores than threads, where they
  * matter most. A short spin catches the answer of a peer that is running. Yields give the core to
  * the lanes that this thread waits for. Naps stop competing with a long computation for the core.
+ * A thread that yields to a computation gets the core back only when that has used its time slice
+ * (4 ms on Linux 6.18), but a nap ends when the network has something. After such a yield, this
+ * thread therefore naps instead for some time.
  */
 #define SPIN_US       2
 #define SPIN_ALONE_US 50 /* on a core that no process needs: also catches the next message */
 #define YIELD_US      200
+#define LOST_NS       500000     /* a yield that takes longer has lost the core */
+#define CROWDED_NS    1000000000 /* until the next yield */
 #define NAP_MIN_NS    20000
 #define NAP_MAX_NS    200000    /* while an operation runs, because a lane may fill a slot */
 #define NAP_SHARE     50        /* the same, if nothing has happened for NAP_SHARE times as long */
@@ -178,6 +183,14 @@ uint64_t gpuring_proxy_longest_nap(uint64_t waited, bool running, bool all_nets)
     return share < NAP_MAX_NS ? NAP_MAX_NS : share < NAP_LONG_NS ? share : NAP_LONG_NS;
 }
 
+static void yield_core(struct gpuring_proxy_wait *wait, uint64_t now)
+{
+    sched_yield();
+    if (gpuring_now_ns() - now > LOST_NS) {
+        wait->crowded_until = now + CROWDED_NS;
+    }
+}
+
 void gpuring_proxy_wait_step(struct gpuring_proxy_wait *wait, struct gpuring_proxy_bell *bell,
                              const struct gpuring_proxy_nap *nap, bool running, uint64_t begun)
 {
@@ -191,11 +204,12 @@ void gpuring_proxy_wait_step(struct gpuring_proxy_wait *wait, struct gpuring_pro
     if (waited < wait->spin_ns) {
         return;
     }
-    if (waited < wait->yield_ns || wait->nap_ns == 0) {
-        if (waited >= wait->yield_ns) {
-            wait->nap_ns = NAP_MIN_NS; /* from the next step on, with armed descriptors */
-        }
-        sched_yield();
+    if (waited < wait->yield_ns && now >= wait->crowded_until) {
+        yield_core(wait, now);
+        return;
+    }
+    if (wait->nap_ns == 0) {
+        wait->nap_ns = NAP_MIN_NS; /* from the next step on, with armed descriptors */
         return;
     }
     if (nap == NULL) {
