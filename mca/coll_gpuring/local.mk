@@ -150,8 +150,8 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/module_state.h \
     mca/coll_gpuring/progress/task.c \
     mca/coll_gpuring/progress/task.h \
-    mca/coll_gpuring/reason.c \
-    mca/coll_gpuring/reason.h \
+    mca/coll_gpuring/engine/reason.c \
+    mca/coll_gpuring/engine/reason.h \
     mca/coll_gpuring/serve/decide.h \
     mca/coll_gpuring/serve/queue.c \
     mca/coll_gpuring/serve/queue.h \

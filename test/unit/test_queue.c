@@ -20,7 +20,7 @@ static enum gpuring_decision decide(enum gpuring_form form, enum gpuring_state s
         .state = state,
         .reason = reason,
         .must_agree = strchr(flags, 'a') != NULL,
-        .tuned = strchr(flags, 't') != NULL,
+        .left = strchr(flags, 't') != NULL ? GPURING_REASON_TUNED : GPURING_REASON_NONE,
         .busy = strchr(flags, 'b') != NULL,
         .unconnected = strchr(flags, 'u') != NULL,
         .unconnectable = strchr(flags, 'U') != NULL,

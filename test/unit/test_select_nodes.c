@@ -311,7 +311,7 @@ TEST(small_blocks_go_by_node)
         assert_int_equal(choice.set,
                          choice.algorithm == two_shot ? GPURING_SET_NODES : (int) direct);
         assert_int_equal(choice.channels, choice.algorithm == two_shot ? 3 : 1);
-        assert_false(choice.delegated);
+        assert_int_equal(choice.delegated, GPURING_REASON_NONE);
     }
 }
 
@@ -330,14 +330,14 @@ TEST(unknown_lengths_do_not_go_by_node)
 
     gpuring_select(&config, GPURING_COLLECTIVE_ALLTOALL, 1 << 20, 1, &choice);
     assert_int_equal(choice.set, GPURING_SET_NODES);
-    assert_false(choice.delegated);
+    assert_int_equal(choice.delegated, GPURING_REASON_NONE);
     gpuring_select(&config, GPURING_COLLECTIVE_ALLTOALL, GPURING_COUNT_UNKNOWN, 1, &choice);
-    assert_true(choice.delegated);
+    assert_int_equal(choice.delegated, GPURING_REASON_RANKS);
     assert_int_not_equal(choice.set, GPURING_SET_NODES);
     config.plans[GPURING_COLLECTIVE_ALLTOALL] |= 1u << GPURING_ALGORITHM_DIRECT;
     gpuring_select(&config, GPURING_COLLECTIVE_ALLTOALL, GPURING_COUNT_UNKNOWN, 1, &choice);
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_DIRECT);
-    assert_false(choice.delegated);
+    assert_int_equal(choice.delegated, GPURING_REASON_NONE);
 }
 
 /* Blocking calls whose messages MPI sends eagerly are delegated on hosts, unless a parameter, the
@@ -410,8 +410,9 @@ TEST(blocking_calls_are_delegated_by_size)
         config.host = change != GPU;
         config.any_memory = change != NODE && change != NET && change != GPU;
         gpuring_select(&config, cases[i].collective, cases[i].bytes, 1, &choice);
-        assert_false(choice.delegated);
-        assert_int_equal(choice.blocking_delegated, cases[i].blocking);
+        assert_int_equal(choice.delegated, GPURING_REASON_NONE);
+        assert_int_equal(choice.blocking_delegated,
+                         cases[i].blocking ? GPURING_REASON_SHORT : GPURING_REASON_NONE);
     }
 }
 

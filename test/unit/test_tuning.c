@@ -366,7 +366,7 @@ static void expect(const struct gpuring_select_config *config, uint64_t bytes, b
     struct gpuring_selection choice;
 
     gpuring_select(config, GPURING_COLLECTIVE_ALLREDUCE, bytes, 1, &choice);
-    assert_int_equal(choice.delegated, left);
+    assert_int_equal(choice.delegated != GPURING_REASON_NONE, left);
     assert_int_equal(choice.algorithm, algorithm);
     assert_int_equal(choice.protocol, protocol);
 }
@@ -403,6 +403,8 @@ TEST(what_was_asked_for_goes_before_the_file_and_that_before_the_model)
     /* previous is selected: all sizes are delegated, and calls that cannot be delegated get another
      * algorithm */
     config.algorithm = GPURING_SELECT_PREVIOUS;
+    assert_int_equal(why_delegated(&config, GPURING_COLLECTIVE_ALLREDUCE, 10),
+                     GPURING_REASON_PREVIOUS);
     expect(&config, 10, true, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_LL);
     expect(&config, 100000, true, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_SIMPLE);
     config.tuning = NULL;
@@ -433,7 +435,8 @@ TEST(each_collective_has_its_rules)
     gpuring_select(&config, GPURING_COLLECTIVE_ALLGATHER, 100, 1, &choice);
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_DIRECT); /* the model's */
     assert_false(delegates(&config, GPURING_COLLECTIVE_ALLGATHER, 999));
-    assert_true(delegates(&config, GPURING_COLLECTIVE_ALLGATHER, 1000));
+    assert_int_equal(why_delegated(&config, GPURING_COLLECTIVE_ALLGATHER, 1000),
+                     GPURING_REASON_TUNED);
     assert_true(delegates(&config, GPURING_COLLECTIVE_ALLGATHER, GPURING_COUNT_UNKNOWN));
     gpuring_select(&config, GPURING_COLLECTIVE_ALLGATHER, GPURING_COUNT_UNKNOWN, 1, &choice);
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_DIRECT);
@@ -443,11 +446,12 @@ TEST(each_collective_has_its_rules)
     config.algorithm = -1;
 
     /* Small vectors that could use rings only are delegated, unless a rule specifies otherwise. */
-    assert_true(delegates(&config, GPURING_COLLECTIVE_BCAST, 99));
+    assert_int_equal(why_delegated(&config, GPURING_COLLECTIVE_BCAST, 99), GPURING_REASON_PASSES);
     assert_false(delegates(&config, GPURING_COLLECTIVE_BCAST, 100));
     assert_false(delegates(&config, GPURING_COLLECTIVE_BCAST, 1 << 20));
     /* No plan at all. */
-    assert_true(delegates(&config, GPURING_COLLECTIVE_SCAN, 1 << 20));
+    assert_int_equal(why_delegated(&config, GPURING_COLLECTIVE_SCAN, 1 << 20),
+                     GPURING_REASON_RANKS);
     gpuring_tuning_clear(&tuned);
     gpuring_tuning_clear(&tuning);
 }
@@ -480,7 +484,8 @@ TEST(turns_are_for_large_vectors)
                                                .time_sliced_ranks = cases[i].time_sliced_ranks};
 
         config.plans[collective] = 1u << GPURING_ALGORITHM_DIRECT;
-        assert_int_equal(delegates(&config, collective, cases[i].most), cases[i].most > 0);
+        assert_int_equal(why_delegated(&config, collective, cases[i].most),
+                         cases[i].most > 0 ? GPURING_REASON_SHARED : GPURING_REASON_NONE);
         assert_false(delegates(&config, collective, cases[i].most + 1));
         assert_false(delegates(&config, collective, GPURING_COUNT_UNKNOWN));
         config.algorithm = GPURING_ALGORITHM_DIRECT;
@@ -507,7 +512,7 @@ TEST(small_calls_with_a_root_are_staged)
     }
     assert_false(delegates(&config, GPURING_COLLECTIVE_BCAST, 8));
     config.host = false;
-    assert_true(delegates(&config, GPURING_COLLECTIVE_BCAST, 8191));
+    assert_int_equal(why_delegated(&config, GPURING_COLLECTIVE_BCAST, 8191), GPURING_REASON_SMALL);
     assert_false(delegates(&config, GPURING_COLLECTIVE_BCAST, 8192));
     assert_true(delegates(&config, GPURING_COLLECTIVE_GATHER, 511)); /* of 4 ranks */
     assert_false(delegates(&config, GPURING_COLLECTIVE_SCATTER, 512));

@@ -34,7 +34,7 @@
 #include "mca/coll_gpuring/agree/pending.h"
 #include "mca/coll_gpuring/engine/call.h"
 #include "mca/coll_gpuring/module.h"
-#include "mca/coll_gpuring/reason.h"
+#include "mca/coll_gpuring/engine/reason.h"
 
 /* The number of every persistent call. The ranks agree on such a call when it is created. */
 #define GPURING_AGREE_PERSISTENT UINT64_MAX

@@ -173,8 +173,9 @@ static enum gpuring_reason vote(module_t *self, struct gpuring_call *call,
         return reason == GPURING_REASON_NONE ? GPURING_REASON_UNKNOWN : reason;
     }
     /* Before all ranks are connected, some may not know which sizes are delegated. */
-    if (self->agree.connected && gpuring_serve_select(self, call) && call->choice.delegated) {
-        return reason == GPURING_REASON_NONE ? GPURING_REASON_TUNED : reason;
+    if (self->agree.connected && gpuring_serve_select(self, call) &&
+        call->choice.delegated != GPURING_REASON_NONE) {
+        return reason == GPURING_REASON_NONE ? call->choice.delegated : reason;
     }
     return gpuring_agree_begin(self, call, pending, number,
                                !gpuring_queue_empty(&self->serve->queue));

@@ -10,6 +10,7 @@
 #include "kernels/work.h"
 #include "mca/coll_gpuring/device/device.h"
 #include "mca/coll_gpuring/device/runs.h"
+#include "mca/coll_gpuring/engine/reason.h"
 #include "mca/coll_gpuring/plan/plan.h"
 
 /*
@@ -58,8 +59,9 @@ static inline enum gpuring_algorithm gpuring_set_algorithm(int set)
 
 /* The selected way to run a call (select.h). */
 struct gpuring_selection {
-    /* Left to the previous component, equally on all ranks: all calls, or only blocking ones. */
-    bool delegated, blocking_delegated;
+    /* Why the call is left to the previous component, equally on all ranks, or NONE; and the same
+     * if it is blocking. */
+    enum gpuring_reason delegated, blocking_delegated;
     enum gpuring_algorithm algorithm;
     int set; /* of connections, see GPURING_SET_SMALL */
     enum gpuring_protocol protocol;

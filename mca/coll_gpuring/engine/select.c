@@ -267,8 +267,13 @@ uint64_t gpuring_select_small_limit(enum gpuring_collective collective, uint64_t
     return agree_size > 0 ? min_of(agree_size, limits[collective]) : limits[collective];
 }
 
+static bool is_within(const struct request *request, uint64_t limit)
+{
+    return limit > 0 && request->all <= limit;
+}
+
 /*
- * Return the largest size at which the previous component is faster; 0: at no size.
+ * Return why the previous component is faster, or NONE if it is not.
  *
  * Ranks that take turns on a GPU need 146 us for each turn, whatever they do in it, and several
  * turns for a call. The previous component copies without waiting for turns, but it folds slowly on
@@ -278,8 +283,8 @@ uint64_t gpuring_select_small_limit(enum gpuring_collective collective, uint64_t
  * If a collective has only rings, its data passes through many ranks. Trees on the host do not
  * change this, because they are no faster than those of other components.
  */
-static uint64_t previous_limit(const struct gpuring_select_config *config,
-                               const struct request *request)
+static enum gpuring_reason why_previous(const struct gpuring_select_config *config,
+                                        const struct request *request)
 {
     enum gpuring_collective collective = request->collective;
     bool folds =
@@ -295,12 +300,10 @@ static uint64_t previous_limit(const struct gpuring_select_config *config,
     uint64_t ranks = passes ? n * (limits_of(config)->hop - 1) : 0;
     uint64_t small = config->host ? 0 : gpuring_select_small_limit(collective, config->agree_size);
 
-    return max_of(max_of(turns, ranks), small > 0 ? small - 1 : 0);
-}
-
-static bool is_within(const struct request *request, uint64_t limit)
-{
-    return limit > 0 && request->all <= limit;
+    return is_within(request, turns)                       ? GPURING_REASON_SHARED
+           : is_within(request, ranks)                     ? GPURING_REASON_PASSES
+           : is_within(request, small > 0 ? small - 1 : 0) ? GPURING_REASON_SMALL
+                                                           : GPURING_REASON_NONE;
 }
 
 /* The choice of one rule for a request. -1: the rule names no algorithm, or no protocol. */
@@ -358,7 +361,7 @@ static void list_rules(const struct gpuring_select_config *config, struct reques
     add_rule(rules, true, file->algorithm - 1, file->protocol - 1);
     add_rule(rules,
              file->algorithm == GPURING_PARAM_ALGORITHM_AUTO &&
-                 is_within(request, previous_limit(config, request)),
+                 why_previous(config, request) != GPURING_REASON_NONE,
              GPURING_SELECT_PREVIOUS, -1);
     add_rule(rules, model != NULL, model != NULL ? model->algorithm : -1,
              modelled ? model->protocol : -1);
@@ -394,13 +397,21 @@ static void choose_algorithm(const struct gpuring_select_config *config,
     choice->algorithm = i < rules->count ? (enum gpuring_algorithm) rules->rule[i].algorithm
                                          : GPURING_ALGORITHM_DIRECT; /* exists if no ring does */
     /* A parameter that selects the protocol overrides `previous` in a tuning file. */
-    choice->delegated =
-        plans_of(config, request) == 0 ||
-        (!kept && previous >= 0 &&
-         !(previous == 1 && has_protocol(config, (int) choice->algorithm, config->protocol)));
+    choice->delegated = GPURING_REASON_NONE;
+    if (plans_of(config, request) == 0) {
+        choice->delegated = GPURING_REASON_RANKS;
+    } else if (!kept && previous >= 0 &&
+               !(previous == 1 &&
+                 has_protocol(config, (int) choice->algorithm, config->protocol))) {
+        choice->delegated = previous == 0   ? GPURING_REASON_PREVIOUS
+                            : previous == 1 ? GPURING_REASON_TUNED
+                                            : why_previous(config, request);
+    }
     choice->blocking_delegated =
         !kept && i > 1 && previous < 0 &&
-        gpuring_select_leaves_blocking(config, request->collective, request->bytes);
+                gpuring_select_leaves_blocking(config, request->collective, request->bytes)
+            ? GPURING_REASON_SHORT
+            : choice->delegated;
 }
 
 /* Choose the protocol of the first rule that names a protocol which the connections have. */

@@ -21,7 +21,7 @@
 
 #include "mca/coll_gpuring/collectives.h"
 #include "mca/coll_gpuring/module_state.h"
-#include "mca/coll_gpuring/reason.h"
+#include "mca/coll_gpuring/engine/reason.h"
 
 enum gpuring_decision {
     GPURING_RUN,      /* the engine runs the call now */
@@ -37,7 +37,7 @@ struct gpuring_circumstances {
     enum gpuring_state state;   /* of the module */
     enum gpuring_reason reason; /* not NONE: not eligible, or the ranks agreed to delegate it */
     bool must_agree;            /* the ranks must still find out where the buffers are */
-    bool tuned;                 /* calls of this size are delegated, and all ranks know it */
+    enum gpuring_reason left;   /* not NONE: the selection delegates it, as all ranks know */
     bool unconnected;           /* READY, but it needs connections that do not exist yet */
     bool unconnectable;         /* these connections could not be established */
     bool busy;                  /* earlier calls have not ended, or the result must be checked */
@@ -54,8 +54,9 @@ static inline enum gpuring_decision gpuring_decide(const struct gpuring_circumst
         return GPURING_DELEGATE;
     }
     /* Delegate even if the module has failed, because ranks that do not know that delegate, too. */
-    if (known->tuned && !known->must_agree && known->form != GPURING_STARTED) {
-        *reason = GPURING_REASON_TUNED;
+    if (known->left != GPURING_REASON_NONE && !known->must_agree &&
+        known->form != GPURING_STARTED) {
+        *reason = known->left;
         return GPURING_DELEGATE;
     }
     if (known->state == GPURING_STATE_DEAD || known->unconnectable) {

@@ -238,14 +238,13 @@ static inline bool gpuring_serve_select(const struct mca_coll_gpuring_module_t *
     return true;
 }
 
-/* Return true if the selection leaves a call to the previous component. coll/tuned can hang in
+/* Return why the selection leaves a call to the previous component, or NONE. coll/tuned can hang in
  * blocking calls with counts (calls_begin.c). */
-static inline bool gpuring_serve_leaves(const struct gpuring_call *call, enum gpuring_form form)
+static inline enum gpuring_reason gpuring_serve_leaves(const struct gpuring_call *call,
+                                                       enum gpuring_form form)
 {
-    const struct gpuring_selection *choice = &call->choice;
-
-    return choice->delegated ||
-           (form == GPURING_BLOCKING && choice->blocking_delegated && !call->counts);
+    return form == GPURING_BLOCKING && !call->counts ? call->choice.blocking_delegated
+                                                     : call->choice.delegated;
 }
 
 /*
@@ -267,7 +266,8 @@ static inline enum gpuring_decision gpuring_serve_decide(
     };
 
     if (*reason == GPURING_REASON_NONE) {
-        known.tuned = gpuring_serve_select(module, call) && gpuring_serve_leaves(call, form);
+        known.left = gpuring_serve_select(module, call) ? gpuring_serve_leaves(call, form)
+                                                        : GPURING_REASON_NONE;
         /* A persistent call is connected by its track. */
         known.unconnected = known.state == GPURING_STATE_READY && !call->selected &&
                             (form != GPURING_PERSISTENT || module->owner != module);

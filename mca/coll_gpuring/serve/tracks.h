@@ -28,7 +28,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "mca/coll_gpuring/reason.h"
+#include "mca/coll_gpuring/engine/reason.h"
 #include "mca/coll_gpuring/util/message.h"
 
 struct mca_coll_gpuring_module_t;

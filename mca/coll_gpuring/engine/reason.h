@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#ifndef GPURING_REASON_H
-#define GPURING_REASON_H
+#ifndef GPURING_ENGINE_REASON_H
+#define GPURING_ENGINE_REASON_H
 
 /* The reasons for which a call is not served: X(NAME, code and text for the log). */
 #define GPURING_REASONS(X)                                                                        \
@@ -16,11 +16,15 @@
     X(MIXED, "[mixed-memory] not all ranks have a buffer on a GPU")                               \
     X(HOST_TYPE, "[host-datatype] the buffers are on a GPU, which does not reduce the datatype")  \
     X(DEAD, "[not-connected] the ranks of the communicator could not be connected")               \
-    X(TUNED, "[tuned] calls of this size are delegated by the tuning file, by "                   \
-             "coll_gpuring_algorithm, because staging is faster, because they pass too many "     \
-             "ranks, or ranks that take turns on a GPU ([shared-gpu]), or, with "                 \
-             "coll_gpuring_device=host, because they are persistent and have a root, or are "     \
-             "short blocking calls between nodes of one rank each")                               \
+    X(PREVIOUS, "[previous] coll_gpuring_algorithm is previous")                                  \
+    X(TUNED, "[tuned] the tuning file delegates calls of this size")                              \
+    X(SHARED, "[shared-gpu] ranks take turns on a GPU, and staging a call of this size is "       \
+              "faster than that: start CUDA MPS")                                                 \
+    X(RANKS, "[many-ranks] no algorithm serves this collective between so many ranks")            \
+    X(PASSES, "[many-passes] the data would pass through many ranks in turn, which is slower "    \
+              "than in other components at this size")                                            \
+    X(SHORT, "[short-blocking] other components are faster in short blocking calls on host "      \
+             "memory between nodes of one rank each")                                             \
     X(UNKNOWN, "[no-vote] each rank may have its buffer on a GPU or not, and ranks that are not " \
                "connected ask for that in calls 1, 3, 7, 15 ... of a communicator only; or "      \
                "coll_gpuring_agree_size is 0, or coll_gpuring_algorithm is previous")             \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#include "mca/coll_gpuring/reason.h"
+#include "mca/coll_gpuring/engine/reason.h"
 
 const char *gpuring_reason_text(enum gpuring_reason reason)
 {
