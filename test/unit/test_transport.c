@@ -371,7 +371,7 @@ static void dead_peer_body(int rank, int nranks, struct exchange *exchange)
     REQUIRE(gpuring_work_run_host(&work) == GPURING_AGAIN);
     REQUIRE(lane.wait == GPURING_WAIT_RECV);
     REQUIRE(gpuring_transport_peer_rank(self.transport, 0, 0, lane.wait, lane.wait_ref) == 1);
-    gpuring_transport_peer_text(self.transport, 1, lane.wait, text, sizeof text);
+    gpuring_transport_peer_text(self.transport, 1, text, sizeof text);
     REQUIRE(strstr(text, "rank 1 (host here") != NULL);
     pthread_barrier_wait(&exchange->barrier);
     while (gpuring_transport_health(self.transport, text, sizeof text) != GPURING_ERR_PEER) {

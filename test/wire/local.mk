@@ -15,12 +15,13 @@ test_wire_libibverbs_la_LDFLAGS = $(AM_LDFLAGS) -shared -version-info 1:0:0 -rpa
 test_wire_libibverbs_la_LIBADD = -lpthread -ldl
 endif
 
-check_PROGRAMS += test/wire/crowd test/wire/grow test/wire/late
+check_PROGRAMS += test/wire/crowd test/wire/grow test/wire/late test/wire/owed
 test_wire_crowd_SOURCES = test/wire/crowd.c test/wire/exists.h
 test_wire_crowd_LDADD = $(mpi_test_libs) -ldl
 test_wire_grow_SOURCES = test/wire/exists.h test/wire/grow.c
 test_wire_grow_LDADD = $(mpi_test_libs) -ldl
 test_wire_late_LDADD = $(mpi_test_libs)
+test_wire_owed_LDADD = $(mpi_test_libs)
 
 TESTS += test/wire/test_wire.sh
 EXTRA_DIST += test/wire/test_wire.sh

@@ -4,7 +4,7 @@
 #
 # Test the net verbs between simulated nodes on the stand-in for libibverbs (test/wire/wire.h): data over
 # RoCE and InfiniBand with several ports, slots in GPU memory, ports that fail, bad choices of ports, missing
-# devices, ranks that are late, and many communicators. No result is from a device.
+# devices, ranks that are late or take no messages, and many communicators. No result is from a device.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 
@@ -101,6 +101,10 @@ done
 adopt_as_one "net=auto, a rank leaves MPI during its first call"
 check "net=auto: the ranks connect again through verbs" says '\[first-chunk\] all ranks connect again'
 check "net=auto: they then use verbs" silent '\[network\] mpi'
+
+# A call must not wait until the peer takes its credits, because the peer may have ended it.
+over_wire 60 2 n2 OMPI_MCA_coll_gpuring_connect_after=0 "$top_builddir/test/wire/owed" 60
+adopt "the peer cannot take a credit, and needs none"
 
 # Small calls register short slots. Longer slots replace them, and the number of queue pairs stays the same.
 over_wire 60 2 n2 "$top_builddir/test/wire/grow"

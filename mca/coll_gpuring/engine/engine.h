@@ -84,6 +84,7 @@ struct gpuring_engine {
     bool running;                     /* an operation was started and has not been finished */
     bool driven;                      /* a thread polls until the operation ends */
     bool ran;                         /* all of its lanes have ended */
+    bool unsent;                      /* since then, it has waited for the network */
     uint32_t polls;                   /* number of polls of the current operation */
     bool bounces;                     /* the operation works on copies of a buffer (bounce.h) */
     uint64_t operation;               /* number of the current or last operation, from 1 */

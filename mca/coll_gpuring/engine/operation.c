@@ -260,7 +260,7 @@ static void operation_begin(struct gpuring_engine *engine)
         gpuring_transport_begin(engine->current->program->transport, engine->driven);
     }
     engine->running = true;
-    engine->ran = false;
+    engine->ran = engine->unsent = false;
     engine->polls = 0;
     engine->current->program->used = engine->operation;
 }
@@ -409,9 +409,9 @@ int gpuring_operation_poll(struct gpuring_engine *engine, const struct gpuring_c
     }
     if (status == GPURING_OK) {
         engine->ran = true;
-        status = current->remote && gpuring_transport_unsent(current->program->transport)
-                     ? GPURING_AGAIN
-                     : GPURING_OK;
+        engine->unsent = current->remote &&
+                         gpuring_transport_unsent(current->program->transport, engine->unsent);
+        status = engine->unsent ? GPURING_AGAIN : GPURING_OK;
     }
     if (!engine->compared && status >= GPURING_OK) {
         int compared = compare_words(engine);

@@ -74,13 +74,15 @@ bool gpuring_operation_broken(const struct gpuring_engine *engine)
            engine->device_ops->synchronize(engine->stream) < 0;
 }
 
+/* Return true if data is left to send. A progress thread may send it later: closing the connections
+ * waits for that for a limited time. */
 static bool is_unsent(const struct gpuring_engine *engine)
 {
     struct gpuring_transport *transport;
 
     GPURING_ENGINE_EACH(i, transport, engine)
     {
-        if (gpuring_transport_unsent(transport)) {
+        if (gpuring_transport_by_mpi(transport) && gpuring_transport_unsent(transport, false)) {
             return gpuring_engine_aborted(engine) == GPURING_OK;
         }
     }

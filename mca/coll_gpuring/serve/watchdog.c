@@ -68,11 +68,15 @@ static void describe_operation(const struct gpuring_engine *engine, struct repor
         snprintf(report->wait, sizeof report->wait, "the end of the operation");
         return;
     }
-    gpuring_transport_peer_text(current->program->transport, peer, kind, other, sizeof other);
+    gpuring_transport_peer_text(current->program->transport, peer, other, sizeof other);
     if (lane >= 0) {
         snprintf(at, sizeof at, " (lane %d, step %u)", lane, engine->states[lane].step);
     }
-    snprintf(report->wait, sizeof report->wait, "%s%s", other, at);
+    snprintf(report->wait, sizeof report->wait, "%s %s%s",
+             lane < 0                    ? "the network to take the last data for"
+             : kind == GPURING_WAIT_RECV ? "data from"
+                                         : "a free slot at",
+             other, at);
     (void) gpuring_differ_peer(current->program->transport, peer, report->seen,
                                sizeof report->seen);
 }

@@ -10,6 +10,7 @@
 
 #include "mca/coll_gpuring/transport/transport_internal.h"
 #include "mca/coll_gpuring/util/pid.h"
+#include "mca/coll_gpuring/util/status.h"
 
 /* Return the word of an operation, or 0 if the owner has not started it, or if the word may have
  * been replaced since. */
@@ -181,9 +182,21 @@ uint64_t gpuring_transport_moved(const struct gpuring_transport *transport)
     return gpuring_proxy_moved(&transport->group);
 }
 
-bool gpuring_transport_unsent(struct gpuring_transport *transport)
+static bool has_failed(const struct gpuring_transport *transport)
 {
-    return transport->nremote > 0 && gpuring_proxy_unsent(&transport->group);
+    for (uint32_t i = 0; i < transport->nconns; i++) {
+        /* Partner: the proxy's release store. */
+        if (__atomic_load_n(&transport->conns[i].failed, __ATOMIC_ACQUIRE) != GPURING_OK) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool gpuring_transport_unsent(struct gpuring_transport *transport, bool waited)
+{
+    return transport->nremote > 0 &&
+           (gpuring_proxy_unsent(&transport->group) || (waited && has_failed(transport)));
 }
 
 int gpuring_transport_unsent_to(const struct gpuring_transport *transport)

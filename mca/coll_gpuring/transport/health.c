@@ -25,8 +25,8 @@ int gpuring_transport_peer_rank(const struct gpuring_transport *transport, int p
     return -1;
 }
 
-void gpuring_transport_peer_text(const struct gpuring_transport *transport, int rank,
-                                 enum gpuring_lane_wait wait, char *text, size_t size)
+void gpuring_transport_peer_text(const struct gpuring_transport *transport, int rank, char *text,
+                                 size_t size)
 {
     const struct gpuring_peer *peer = gpuring_peer_find(transport, rank);
 
@@ -34,9 +34,7 @@ void gpuring_transport_peer_text(const struct gpuring_transport *transport, int 
         snprintf(text, size, "no peer");
         return;
     }
-    snprintf(text, size, "%s rank %d (host %s, pid %u) by %s",
-             wait == GPURING_WAIT_RECV ? "data from" : "a free slot at", rank, peer->hostname,
-             peer->pid,
+    snprintf(text, size, "rank %d (host %s, pid %u) by %s", rank, peer->hostname, peer->pid,
              peer->remote          ? transport->config.net_ops->name
              : peer->host_fallback ? "pinned host memory"
              : transport->probes   ? "peer memory"

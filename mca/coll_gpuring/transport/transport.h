@@ -173,8 +173,8 @@ void gpuring_transport_remove(struct gpuring_transport *transport, int plan);
 void gpuring_transport_unlink(unsigned int milliseconds);
 
 /* Describe the other end for messages: "rank 3 (host b, pid 17) by shared memory". */
-void gpuring_transport_peer_text(const struct gpuring_transport *transport, int rank,
-                                 enum gpuring_lane_wait wait, char *text, size_t size);
+void gpuring_transport_peer_text(const struct gpuring_transport *transport, int rank, char *text,
+                                 size_t size);
 
 /* Return the rank at the other end of the connection that a lane waits for, or -1. */
 int gpuring_transport_peer_rank(const struct gpuring_transport *transport, int plan, uint32_t lane,
@@ -317,8 +317,9 @@ void gpuring_transport_nap(struct gpuring_transport *transport, uint64_t ns);
 uint64_t gpuring_transport_moved(const struct gpuring_transport *transport);
 
 /* Return true if the operation must not end yet, because data is left to send (see
- * gpuring_proxy_unsent). Progresses the network. */
-bool gpuring_transport_unsent(struct gpuring_transport *transport);
+ * gpuring_proxy_unsent), or, if it has `waited` for that, because a connection has failed since
+ * then, so that its data is lost. Progresses the network. */
+bool gpuring_transport_unsent(struct gpuring_transport *transport, bool waited);
 /* Return a rank to which data is left to send, or -1. */
 int gpuring_transport_unsent_to(const struct gpuring_transport *transport);
 

@@ -87,6 +87,7 @@ bool gpuring_proxy_unsent(struct gpuring_proxy_group *group)
         unsent = gpuring_proxy_group_pending(group, GPURING_PROXY_SENT);
         if (unsent) {
             gpuring_proxy_pass(proxy, group);
+            proxy->helped++;
             unsent = gpuring_proxy_group_pending(group, GPURING_PROXY_SENT);
         }
         gpuring_gate_leave(proxy->config.gate);

@@ -134,9 +134,10 @@ bool gpuring_proxy_settle(struct gpuring_proxy_group *group, bool late);
 const char *gpuring_proxy_error(const struct gpuring_net_link *link);
 
 /*
- * Progress the group once, and return true if slots or credits must be sent before the operation
- * may end. What devices transfer is sent when the net has it. Otherwise an operation would leave
- * its rest to the proxy's thread, which needs a core while the application computes on all of them.
+ * Return true if slots must be sent before the operation may end, after a pass that tries this
+ * unless another thread makes one. What devices transfer is sent when they have it. Otherwise an
+ * operation would leave its rest to the proxy's thread, which needs a core while the application
+ * computes on all of them. Never true because of credits, which the peer need not take.
  */
 bool gpuring_proxy_unsent(struct gpuring_proxy_group *group);
 /* Return true if the operation waits for this link. For messages. */

@@ -54,7 +54,8 @@ struct gpuring_proxy_wait {
     uint64_t spin_ns, yield_ns;
     uint64_t since;  /* 0: something happened in the last pass */
     uint64_t nap_ns; /* length of the next nap, for which the caller arms descriptors; 0: no nap */
-    uint64_t crowded_until; /* a yield has lost the core, so do not yield until this time */
+    /* A yield has lost the core, so do not yield until this time; and the length of this pause. */
+    uint64_t crowded_until, crowded_ns;
 };
 
 struct proxy_net {
@@ -83,12 +84,13 @@ static inline bool gpuring_proxy_has_thread(const struct gpuring_proxy *proxy)
 
 /* ---- pump.c. All under the gate ---- */
 
-/* How far slots must have come: POSTED: the net has them. SENT: they need no further work of a
- * processor, which is the same if devices transfer them, and COMPLETED otherwise. */
+/* How far slots must have come. POSTED: the net has them, and due credits. COMPLETED: the net no
+ * longer reads them, and has due credits. SENT: POSTED if devices transfer slots, and otherwise
+ * COMPLETED, but credits do not count: the peer may need none, and then need not take them. */
 enum gpuring_proxy_until { GPURING_PROXY_POSTED, GPURING_PROXY_SENT, GPURING_PROXY_COMPLETED };
 
 /* Return the protocols of a working link with slots or credits that have not come so far, as bits
- * 1 << protocol. Credits only have to be posted. */
+ * 1 << protocol. */
 uint32_t gpuring_proxy_pending(const struct gpuring_net_base_link *link,
                                enum gpuring_proxy_until until);
 

@@ -158,6 +158,9 @@ uint32_t gpuring_proxy_pending(const struct gpuring_net_base_link *link,
         until == GPURING_PROXY_POSTED || (until == GPURING_PROXY_SENT && link->net->ops->offloads);
     uint32_t pending = 0;
 
+    if (until == GPURING_PROXY_SENT && link->direction == GPURING_NET_RECV) {
+        return 0;
+    }
     for (uint32_t rest = link->status == GPURING_OK ? link->used : 0; rest != 0; rest &= rest - 1) {
         int p = __builtin_ctz(rest);
 

@@ -18,14 +18,17 @@
  * matter most. A short spin catches the answer of a peer that is running. Yields give the core to
  * the lanes that this thread waits for. Naps stop competing with a long computation for the core.
  * A thread that yields to a computation gets the core back only when that has used its time slice
- * (4 ms on Linux 6.18), but a nap ends when the network has something. After such a yield, this
- * thread therefore naps instead for some time.
+ * (4 ms on Linux 6.18), but a nap ends when the network has something, and after 20 to 200 us while
+ * a lane may fill a slot. After such a yield, this thread therefore naps instead for some time, and
+ * for twice as long after the next one. On an idle core, where yields notice a slot within 1 us,
+ * one such yield may have had another reason.
  */
 #define SPIN_US       2
 #define SPIN_ALONE_US 50 /* on a core that no process needs: also catches the next message */
 #define YIELD_US      200
-#define LOST_NS       500000     /* a yield that takes longer has lost the core */
-#define CROWDED_NS    1000000000 /* until the next yield */
+#define LOST_NS       500000   /* a yield that takes longer has lost the core */
+#define CROWDED_NS    50000000 /* until the next yield, at first */
+#define CROWDED_MOST  1000000000
 #define NAP_MIN_NS    20000
 #define NAP_MAX_NS    200000    /* while an operation runs, because a lane may fill a slot */
 #define NAP_SHARE     50        /* the same, if nothing has happened for NAP_SHARE times as long */
@@ -187,7 +190,12 @@ static void yield_core(struct gpuring_proxy_wait *wait, uint64_t now)
 {
     sched_yield();
     if (gpuring_now_ns() - now > LOST_NS) {
-        wait->crowded_until = now + CROWDED_NS;
+        wait->crowded_ns = wait->crowded_ns == 0                 ? CROWDED_NS
+                           : wait->crowded_ns * 2 < CROWDED_MOST ? wait->crowded_ns * 2
+                                                                 : CROWDED_MOST;
+        wait->crowded_until = now + wait->crowded_ns;
+    } else {
+        wait->crowded_ns = 0;
     }
 }
 

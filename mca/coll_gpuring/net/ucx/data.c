@@ -36,9 +36,11 @@ static void on_sent(void *request, ucs_status_t status, void *op)
     }
 }
 
+/* UCX may still have to send the acknowledgement, for which the sender waits. */
 static void on_received(void *request, ucs_status_t status, size_t bytes, void *op)
 {
     (void) bytes;
+    gpuring_ucx_net(((struct gpuring_ucx_op *) op)->link)->dirty = true;
     on_sent(request, status, op);
 }
 
