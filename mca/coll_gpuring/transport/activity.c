@@ -182,21 +182,11 @@ uint64_t gpuring_transport_moved(const struct gpuring_transport *transport)
     return gpuring_proxy_moved(&transport->group);
 }
 
-static bool has_failed(const struct gpuring_transport *transport)
-{
-    for (uint32_t i = 0; i < transport->nconns; i++) {
-        /* Partner: the proxy's release store. */
-        if (__atomic_load_n(&transport->conns[i].failed, __ATOMIC_ACQUIRE) != GPURING_OK) {
-            return true;
-        }
-    }
-    return false;
-}
-
 bool gpuring_transport_unsent(struct gpuring_transport *transport, bool waited)
 {
     return transport->nremote > 0 &&
-           (gpuring_proxy_unsent(&transport->group) || (waited && has_failed(transport)));
+           (gpuring_proxy_unsent(&transport->group) ||
+            (waited && gpuring_remote_health(transport, NULL, 0) != GPURING_OK));
 }
 
 int gpuring_transport_unsent_to(const struct gpuring_transport *transport)
