@@ -113,8 +113,8 @@ adopt_as_one "3 ranks, check=data"
 export GPURING_STANDIN_EXCLUSIVE="$work/gpu" GPURING_STANDIN_TURN_US=100
 use_gpus 1
 OMPI_MCA_coll_gpuring_verbose=1 mpi 120 4 matrix -n 1,1000,70001 -f 61
-check "4 ranks that take turns on one GPU: the message" says '\[shared-gpu\] .*take turns'
-check "4 ranks that take turns on one GPU: small calls are staged" says '\[tuned\] .*take turns'
+check "4 ranks that take turns on one GPU: the message" says '\[shared-gpu\] .*share .*take turns'
+check "4 ranks that take turns on one GPU: small calls are staged" says 'delegated .*\[shared-gpu\]'
 check "4 ranks that take turns on one GPU: small copies are made in rows" says '\[takes-turns\]'
 adopt_as_one "4 ranks that take turns on one GPU"
 export OMPI_MCA_coll_gpuring_algorithm=ring
