@@ -10,7 +10,6 @@
 
 #include "mca/coll_gpuring/transport/transport_internal.h"
 #include "mca/coll_gpuring/util/pid.h"
-#include "mca/coll_gpuring/util/status.h"
 
 /* Return the word of an operation, or 0 if the owner has not started it, or if the word may have
  * been replaced since. */
@@ -180,25 +179,6 @@ void gpuring_transport_nap(struct gpuring_transport *transport, uint64_t ns)
 uint64_t gpuring_transport_moved(const struct gpuring_transport *transport)
 {
     return gpuring_proxy_moved(&transport->group);
-}
-
-bool gpuring_transport_unsent(struct gpuring_transport *transport, bool waited)
-{
-    return transport->nremote > 0 &&
-           (gpuring_proxy_unsent(&transport->group) ||
-            (waited && gpuring_remote_health(transport, NULL, 0) != GPURING_OK));
-}
-
-int gpuring_transport_unsent_to(const struct gpuring_transport *transport)
-{
-    for (uint32_t i = 0; i < transport->nconns; i++) {
-        const struct gpuring_conn *conn = &transport->conns[i];
-
-        if (conn->link != NULL && gpuring_proxy_link_unsent(conn->link)) {
-            return conn->peer;
-        }
-    }
-    return -1;
 }
 
 bool gpuring_transport_settle(struct gpuring_transport *transport, bool late)

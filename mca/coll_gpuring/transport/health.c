@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Identity, liveness and last known activity of peers, and stopping all of them. */
+/* Identity, liveness and last known activity of peers, stopping all of them, and data that an
+ * operation has left unsent to them. */
 #include <stdio.h>
 
 #include "mca/coll_gpuring/transport/transport_internal.h"
@@ -81,6 +82,25 @@ int gpuring_transport_health(struct gpuring_transport *transport, char *text, si
         return GPURING_ERR_ABORTED;
     }
     return gpuring_remote_health(transport, text, size);
+}
+
+bool gpuring_transport_unsent(struct gpuring_transport *transport, bool waited)
+{
+    return transport->nremote > 0 &&
+           (gpuring_proxy_unsent(&transport->group) ||
+            (waited && gpuring_remote_health(transport, NULL, 0) != GPURING_OK));
+}
+
+int gpuring_transport_unsent_to(const struct gpuring_transport *transport)
+{
+    for (uint32_t i = 0; i < transport->nconns; i++) {
+        const struct gpuring_conn *conn = &transport->conns[i];
+
+        if (conn->link != NULL && gpuring_proxy_link_unsent(conn->link)) {
+            return conn->peer;
+        }
+    }
+    return -1;
 }
 
 void gpuring_transport_note_call(struct gpuring_transport *transport, uint64_t call, bool on_gpu)
