@@ -36,6 +36,11 @@ bool gpuring_agree_possible(const mca_coll_gpuring_module_t *module, uint64_t nu
             module->state != GPURING_STATE_DEAD && module->state != GPURING_STATE_FAILED);
 }
 
+enum gpuring_reason gpuring_agree_not_possible(void)
+{
+    return serves_none() ? GPURING_REASON_PREVIOUS : GPURING_REASON_UNKNOWN;
+}
+
 /* Return true if an agreement takes little time compared with the call, or is needed in any case.
  * Reductions whose order coll_gpuring_deterministic promises always need one. bytes: from
  * gpuring_agree_bytes. */

@@ -46,6 +46,8 @@ bool gpuring_can_vote_locally(const struct mca_coll_gpuring_module_t *module);
 /* Return true if the ranks vote or agree in the call with this number. All ranks get the same
  * answer, unless an earlier call still waits for an agreement; see gpuring_agree_ask. */
 bool gpuring_agree_possible(const struct mca_coll_gpuring_module_t *module, uint64_t number);
+/* Return the reason for delegating a call because this is not possible. */
+enum gpuring_reason gpuring_agree_not_possible(void);
 
 /* Return the number of bytes of the call's vector, or of all ranks' blocks together. Either all
  * ranks know this number, or none does. 0: it is unknown, or there is no data. */

@@ -170,7 +170,7 @@ static enum gpuring_reason vote(module_t *self, struct gpuring_call *call,
     }
     if (call->count == 0 || !gpuring_type_info(call->type)->device ||
         !gpuring_agree_possible(self, number)) {
-        return reason == GPURING_REASON_NONE ? GPURING_REASON_UNKNOWN : reason;
+        return reason == GPURING_REASON_NONE ? gpuring_agree_not_possible() : reason;
     }
     /* Before all ranks are connected, some may not know which sizes are delegated. */
     if (self->agree.connected && gpuring_serve_select(self, call) &&
@@ -195,7 +195,7 @@ enum gpuring_reason gpuring_call_begin(struct gpuring_description *d, struct gpu
     *pending = (struct gpuring_pending){.asks = asks};
     if (votes && !served->reduces && !gpuring_agree_possible(self, number)) {
         (*call)->memory = NULL;
-        return GPURING_REASON_UNKNOWN; /* holds wherever the buffers are */
+        return gpuring_agree_not_possible(); /* holds wherever the buffers are */
     }
     reason = describe_call(d, call, status);
     if (*status == GPURING_OK &&

@@ -59,9 +59,9 @@ static inline enum gpuring_algorithm gpuring_set_algorithm(int set)
 
 /* The selected way to run a call (select.h). */
 struct gpuring_selection {
-    /* Why the call is left to the previous component, equally on all ranks, or NONE; and the same
-     * if it is blocking. */
-    enum gpuring_reason delegated, blocking_delegated;
+    /* Why the call is left to the previous component, or NONE. Equal on all ranks. */
+    enum gpuring_reason delegated;
+    enum gpuring_reason blocking_delegated; /* the same for a blocking call */
     enum gpuring_algorithm algorithm;
     int set; /* of connections, see GPURING_SET_SMALL */
     enum gpuring_protocol protocol;

@@ -26,8 +26,8 @@
     X(SHORT, "[short-blocking] other components are faster in short blocking calls on host "      \
              "memory between nodes of one rank each")                                             \
     X(UNKNOWN, "[no-vote] each rank may have its buffer on a GPU or not, and ranks that are not " \
-               "connected ask for that in calls 1, 3, 7, 15 ... of a communicator only; or "      \
-               "coll_gpuring_agree_size is 0, or coll_gpuring_algorithm is previous")             \
+               "connected ask for that in calls 1, 3, 7, 15 ... of a communicator only, and "     \
+               "never if coll_gpuring_agree_size is 0")                                           \
     X(EARLY, "[early] it is one of the first small calls of a communicator "                      \
              "(coll_gpuring_connect_after)")                                                      \
     X(TRACKS,                                                                                     \

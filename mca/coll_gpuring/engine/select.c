@@ -316,6 +316,7 @@ struct rule {
 struct rules {
     struct rule rule[10];
     int count;
+    enum gpuring_reason faster; /* why the previous component is, or NONE; for the third rule */
 };
 
 static void add_rule(struct rules *rules, bool applies, int algorithm, int protocol)
@@ -356,13 +357,12 @@ static void list_rules(const struct gpuring_select_config *config, struct reques
 
     request->model = model;
     rules->count = 0;
+    rules->faster = file->algorithm == GPURING_PARAM_ALGORITHM_AUTO ? why_previous(config, request)
+                                                                    : GPURING_REASON_NONE;
     add_rule(rules, true, config->algorithm, config->protocol);
     /* In a file auto is 0. The other values are 1 more than in the engine's enumerations. */
     add_rule(rules, true, file->algorithm - 1, file->protocol - 1);
-    add_rule(rules,
-             file->algorithm == GPURING_PARAM_ALGORITHM_AUTO &&
-                 why_previous(config, request) != GPURING_REASON_NONE,
-             GPURING_SELECT_PREVIOUS, -1);
+    add_rule(rules, rules->faster != GPURING_REASON_NONE, GPURING_SELECT_PREVIOUS, -1);
     add_rule(rules, model != NULL, model != NULL ? model->algorithm : -1,
              modelled ? model->protocol : -1);
     add_rule(rules, is_within(request, node_limit(config, request)), GPURING_ALGORITHM_TWO_SHOT,
@@ -385,6 +385,8 @@ static void choose_algorithm(const struct gpuring_select_config *config,
                              const struct request *request, const struct rules *rules,
                              struct gpuring_selection *choice)
 {
+    const enum gpuring_reason reasons[] = {GPURING_REASON_PREVIOUS, GPURING_REASON_TUNED,
+                                           rules->faster}; /* of the first three rules */
     bool kept = config->in_order && gpuring_collective_reduces(request->collective);
     int i = 0, previous = -1;
 
@@ -403,9 +405,7 @@ static void choose_algorithm(const struct gpuring_select_config *config,
     } else if (!kept && previous >= 0 &&
                !(previous == 1 &&
                  has_protocol(config, (int) choice->algorithm, config->protocol))) {
-        choice->delegated = previous == 0   ? GPURING_REASON_PREVIOUS
-                            : previous == 1 ? GPURING_REASON_TUNED
-                                            : why_previous(config, request);
+        choice->delegated = reasons[previous];
     }
     choice->blocking_delegated =
         !kept && i > 1 && previous < 0 &&
