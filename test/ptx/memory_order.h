@@ -63,10 +63,10 @@ static inline uint32_t order_agents(const struct order_case *test)
 /* Options of memory_order. */
 struct order_options {
     bool any_order; /* the words of a line become visible in any order */
-    bool many; /* two-shot of 18 to 24 ranks, so that a lane has more connections than fit into its
-                  tables in shared memory, and a step more than a warp has threads; on mapped
-                  buffers 10 to 16 ranks */
-    bool stops;
+    bool many;  /* two-shot of 18 to 24 ranks, so that a lane has more connections than fit into its
+                   tables in shared memory, and a step more than a warp has threads; on mapped
+                   buffers 10 to 16 ranks */
+    bool stops; /* the host stops all ranks, or the network delivers a wrong size */
     int protocol; /* -1: draw it; ORDER_MAPPED: Simple on mapped buffers */
 };
 

@@ -228,12 +228,13 @@ int __wrap_sched_yield(void)
 }
 
 /* After a yield that has lost the core for long, the thread naps instead, also after the next
- * event. */
+ * event, and for twice as long after another such yield. */
 TEST(test_crowded)
 {
     const struct gpuring_proxy_config config = {.spin_us = 0, .yield_us = 100000000};
     struct gpuring_proxy_bell bell = {.fd = -1};
     struct gpuring_proxy_wait wait;
+    uint64_t first;
 
     gpuring_proxy_wait_init(&wait, &config, false);
     for (unsigned i = 0; i < 3; i++) {
@@ -250,9 +251,11 @@ TEST(test_crowded)
         gpuring_proxy_wait_step(&wait, &bell, NULL, true, 0);
     }
     assert_int_equal(yields, 3);
+    first = wait.crowded_ns;
     wait.crowded_until = 0;
     gpuring_proxy_wait_step(&wait, &bell, NULL, true, 0);
     assert_int_equal(yields, 4);
+    assert_int_equal(wait.crowded_ns, 2 * first);
 }
 
 /* The longer nothing happens, the longer are the naps, so that an idle thread wakes at most 200

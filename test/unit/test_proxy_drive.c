@@ -8,20 +8,35 @@
 #include "mca/coll_gpuring/net/proxy/proxy_internal.h"
 #include "test/unit/proxy_world.h"
 
+/* Connect two processes, and begin an operation that threads drive at both ends. */
+static void drive_start(struct process *a, struct process *b, struct pair *pair)
+{
+    const struct gpuring_mock_faults none = {.seed = 1};
+
+    both_start(a, b, &none);
+    pair_open(pair, a, b);
+    until_sleeping(a->proxy);
+    until_sleeping(b->proxy);
+    gpuring_proxy_begin(&pair->sender.group, true);
+    gpuring_proxy_begin(&pair->receiver.group, true);
+}
+
+static void drive_stop(struct process *a, struct process *b, struct pair *pair)
+{
+    gpuring_proxy_end(&pair->sender.group, true);
+    gpuring_proxy_end(&pair->receiver.group, true);
+    pair_close(pair);
+    both_stop(a, b);
+}
+
 /* Two threads that wait for an operation drive it while the threads of both proxies sleep. A thread
  * that does not wait wakes its proxy's thread. */
 TEST(test_driven)
 {
-    const struct gpuring_mock_faults none = {.seed = 1};
     struct process a, b;
     struct pair pair;
 
-    both_start(&a, &b, &none);
-    pair_open(&pair, &a, &b);
-    until_sleeping(a.proxy);
-    until_sleeping(b.proxy);
-    gpuring_proxy_begin(&pair.sender.group, true);
-    gpuring_proxy_begin(&pair.receiver.group, true);
+    drive_start(&a, &b, &pair);
     assert_false(gpuring_proxy_help(&pair.receiver.group, true));
     for (uint64_t i = 0; i < 3 * NSLOTS; i++) {
         bool arrived = false;
@@ -45,27 +60,18 @@ TEST(test_driven)
         sched_yield(); /* it does not sleep again during the operation */
     }
     gpuring_proxy_end(&pair.sender.group, false);
-    gpuring_proxy_end(&pair.sender.group, true);
-    gpuring_proxy_end(&pair.receiver.group, true);
-    pair_close(&pair);
-    both_stop(&a, &b);
+    drive_stop(&a, &b, &pair);
 }
 
 /* An operation must not end while the peer has no room for its last slots, so that they do not wait
  * for the proxy's thread, which needs a core. */
 TEST(test_sent_at_the_end)
 {
-    const struct gpuring_mock_faults none = {.seed = 1};
     struct process a, b;
     struct pair pair;
     uint64_t sent = 0, taken = 0;
 
-    both_start(&a, &b, &none);
-    pair_open(&pair, &a, &b);
-    until_sleeping(a.proxy);
-    until_sleeping(b.proxy);
-    gpuring_proxy_begin(&pair.sender.group, true);
-    gpuring_proxy_begin(&pair.receiver.group, true);
+    drive_start(&a, &b, &pair);
     while (sent < NSLOTS + 2) {
         assert_int_equal(lane_send(&pair.sender, GPURING_PROTOCOL_SIMPLE, 3), GPURING_OK);
         sent++;
@@ -83,15 +89,11 @@ TEST(test_sent_at_the_end)
         }
         (void) gpuring_proxy_unsent(&pair.sender.group);
     }
-    while (gpuring_proxy_unsent(&pair.receiver.group)) {
-    }
+    assert_false(gpuring_proxy_unsent(&pair.receiver.group));
     assert_false(gpuring_proxy_unsent(&pair.sender.group));
     assert_int_equal(gpuring_proxy_moved(&pair.sender.group), sent);
     assert_true(gpuring_proxy_sleeping(a.proxy));
-    gpuring_proxy_end(&pair.sender.group, true);
-    gpuring_proxy_end(&pair.receiver.group, true);
-    pair_close(&pair);
-    both_stop(&a, &b);
+    drive_stop(&a, &b, &pair);
 }
 
 /* At the end of an operation that a thread has driven, slots that the net did not accept are left

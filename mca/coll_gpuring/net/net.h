@@ -125,7 +125,7 @@ struct gpuring_net_config {
 struct gpuring_net_ops {
     const char *name;
     bool carries_credit; /* post transmits `head` */
-    bool offloads;       /* devices transfer slots, so a message takes its processor little time */
+    bool offloads;       /* devices transfer posted slots without further work of a processor */
     /* The net sends from any host memory, and receives wanted chunks there (fifo.h). post reads
      * the address of a chunk with gpuring_net_data. */
     bool any_memory;

@@ -134,13 +134,14 @@ bool gpuring_proxy_settle(struct gpuring_proxy_group *group, bool late);
 const char *gpuring_proxy_error(const struct gpuring_net_link *link);
 
 /*
- * Return true if slots must be sent before the operation may end, after a pass that tries this
- * unless another thread makes one. What devices transfer is sent when they have it. Otherwise an
- * operation would leave its rest to the proxy's thread, which needs a core while the application
- * computes on all of them. Never true because of credits, which the peer need not take.
+ * Try to send the slots of the group, and return true if some are not sent, so that the operation
+ * must not end. Slots that a device transfers count as sent when the device has them. If the
+ * operation ended earlier, the proxy's thread would have to send the rest, and it may not get a
+ * core while the application computes. If another thread is making a pass, this returns true
+ * without trying.
  */
 bool gpuring_proxy_unsent(struct gpuring_proxy_group *group);
-/* Return true if the operation waits for this link. For messages. */
+/* Return true if slots of a link are not sent. For messages. */
 bool gpuring_proxy_link_unsent(const struct gpuring_net_link *link);
 
 /* Withdraw what the nets have posted for links of the group, except for links that an operation in

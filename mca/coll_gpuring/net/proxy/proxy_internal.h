@@ -54,8 +54,8 @@ struct gpuring_proxy_wait {
     uint64_t spin_ns, yield_ns;
     uint64_t since;  /* 0: something happened in the last pass */
     uint64_t nap_ns; /* length of the next nap, for which the caller arms descriptors; 0: no nap */
-    /* A yield has lost the core, so do not yield until this time; and the length of this pause. */
-    uint64_t crowded_until, crowded_ns;
+    uint64_t crowded_until; /* a yield has lost the core, so nap instead until this time */
+    uint64_t crowded_ns;    /* length of that time; 0: the last yield has not lost the core */
 };
 
 struct proxy_net {
@@ -84,10 +84,14 @@ static inline bool gpuring_proxy_has_thread(const struct gpuring_proxy *proxy)
 
 /* ---- pump.c. All under the gate ---- */
 
-/* How far slots must have come. POSTED: the net has them, and due credits. COMPLETED: the net no
- * longer reads them, and has due credits. SENT: POSTED if devices transfer slots, and otherwise
- * COMPLETED, but credits do not count: the peer may need none, and then need not take them. */
-enum gpuring_proxy_until { GPURING_PROXY_POSTED, GPURING_PROXY_SENT, GPURING_PROXY_COMPLETED };
+/* How far the slots of a link must have come. An operation may end when they are SENT: posted if
+ * devices transfer them (`offloads`), and completed otherwise. Credits do not count then, because a
+ * peer that has ended the operation takes no messages and needs none. */
+enum gpuring_proxy_until {
+    GPURING_PROXY_POSTED, /* the net has accepted all slots, and the credits that are due */
+    GPURING_PROXY_SENT,
+    GPURING_PROXY_COMPLETED /* the net no longer reads the slots, and has accepted the credits */
+};
 
 /* Return the protocols of a working link with slots or credits that have not come so far, as bits
  * 1 << protocol. */

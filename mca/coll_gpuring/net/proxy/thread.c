@@ -17,11 +17,13 @@
  * Default times of a wait. They were chosen on a machine with fewer cores than threads, where they
  * matter most. A short spin catches the answer of a peer that is running. Yields give the core to
  * the lanes that this thread waits for. Naps stop competing with a long computation for the core.
+ *
  * A thread that yields to a computation gets the core back only when that has used its time slice
- * (4 ms on Linux 6.18), but a nap ends when the network has something, and after 20 to 200 us while
- * a lane may fill a slot. After such a yield, this thread therefore naps instead for some time, and
- * for twice as long after the next one. On an idle core, where yields notice a slot within 1 us,
- * one such yield may have had another reason.
+ * (4 ms on Linux 6.18). A nap ends when the network has something, or after 20 to 200 us. After a
+ * yield that took so long, this thread therefore naps instead of yielding, at first for CROWDED_NS.
+ * Each further such yield doubles this time. It is short at first because a yield can also take
+ * long on a core that is mostly idle, and there a yielding thread notices the slots of a lane 50 us
+ * earlier than a napping one.
  */
 #define SPIN_US       2
 #define SPIN_ALONE_US 50 /* on a core that no process needs: also catches the next message */
