@@ -116,16 +116,23 @@ static uint64_t cross(const struct wire_qp *from, const struct wire_qp *to, uint
     return end + wire_here.latency;
 }
 
-/* Let a port fail once, when the host has sent its messages. */
-static void fail_port(const struct wire_qp *from)
+/* Let a port fail, once. The caller holds the lock. */
+static void fail_port(struct wire_port *port)
 {
-    static uint64_t messages;
-    struct wire_port *port = port_of(from);
-
-    if (wire_here.fails && from->host == 0 && from->device == 0 && port->changes == 0 &&
-        ++messages > wire_here.fails_after) {
+    if (port->changes == 0) {
         port->down = true;
         port->changes++;
+    }
+}
+
+/* Let a port fail when the host has sent its messages. */
+static void count_to_failure(const struct wire_qp *from)
+{
+    static uint64_t messages;
+
+    if (wire_here.fails && from->host == 0 && from->device == 0 &&
+        ++messages > wire_here.fails_after) {
+        fail_port(port_of(from));
     }
 }
 
@@ -139,7 +146,7 @@ static enum ibv_wc_status deliver(struct wire_qp *from, const struct ibv_send_wr
     enum ibv_wc_status status = IBV_WC_SUCCESS;
 
     if (bytes > 0) {
-        fail_port(from);
+        count_to_failure(from);
     }
     if (to == NULL || to->peer != from->number || to->state < IBV_QPS_RTR ||
         to->state == IBV_QPS_ERR || port_of(from)->down || port_of(to)->down) {
@@ -173,7 +180,7 @@ static bool not_ready(const struct wire_qp *from)
 
     return from->state != IBV_QPS_ERR && to != NULL && to->peer == from->number &&
            to->state >= IBV_QPS_RTR && to->state != IBV_QPS_ERR && to != from &&
-           to->delivered == to->receives;
+           to->delivered == to->receives && !port_of(from)->down && !port_of(to)->down;
 }
 
 int wire_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
@@ -309,4 +316,11 @@ void gpuring_wire_counts(struct gpuring_wire_counts *counts)
 void gpuring_wire_data(int on)
 {
     wire_here.no_data = on == 0;
+}
+
+void gpuring_wire_fail(void)
+{
+    wire_lock();
+    fail_port(&wire_here.wire->host[wire_here.host].port[0]);
+    wire_unlock();
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Objects of the stand-in for libibverbs on the host of this process, and what it has sent. */
+/* For programs that use the stand-in for libibverbs: its objects on the host of this process, what
+ * this host has sent, and a port that fails. */
 #ifndef TEST_WIRE_EXISTS_H
 #define TEST_WIRE_EXISTS_H
 
@@ -15,12 +16,18 @@ struct wire_exists {
     long sent;       /* bytes that were posted since the last call */
 };
 
-static inline struct wire_exists wire_exists(void)
+/* Return a function of the stand-in, or NULL if it is not loaded. */
+static inline void *wire_function(const char *name)
 {
     void *library = dlopen("libibverbs.so.1", RTLD_NOW);
+
+    return library != NULL ? dlsym(library, name) : NULL;
+}
+
+static inline struct wire_exists wire_exists(void)
+{
     gpuring_wire_counts_function *count =
-        library != NULL ? (gpuring_wire_counts_function *) dlsym(library, "gpuring_wire_counts")
-                        : NULL;
+        (gpuring_wire_counts_function *) wire_function("gpuring_wire_counts");
     struct gpuring_wire_counts counts;
 
     if (count == NULL) {

@@ -125,5 +125,6 @@ int wire_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);
 int wire_req_notify_cq(struct ibv_cq *cq, int solicited);
 gpuring_wire_counts_function gpuring_wire_counts;
 gpuring_wire_data_function gpuring_wire_data;
+gpuring_wire_fail_function gpuring_wire_fail;
 
 #endif

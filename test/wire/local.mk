@@ -21,7 +21,8 @@ test_wire_crowd_LDADD = $(mpi_test_libs) -ldl
 test_wire_grow_SOURCES = test/wire/exists.h test/wire/grow.c
 test_wire_grow_LDADD = $(mpi_test_libs) -ldl
 test_wire_late_LDADD = $(mpi_test_libs)
-test_wire_owed_LDADD = $(mpi_test_libs)
+test_wire_owed_SOURCES = test/wire/exists.h test/wire/owed.c
+test_wire_owed_LDADD = $(mpi_test_libs) -ldl -lpthread
 
 TESTS += test/wire/test_wire.sh
 EXTRA_DIST += test/wire/test_wire.sh

@@ -102,9 +102,12 @@ adopt_as_one "net=auto, a rank leaves MPI during its first call"
 check "net=auto: the ranks connect again through verbs" says '\[first-chunk\] all ranks connect again'
 check "net=auto: they then use verbs" silent '\[network\] mpi'
 
-# A call must not wait until the peer takes its credits, because the peer may have ended it.
-over_wire 60 2 n2 OMPI_MCA_coll_gpuring_connect_after=0 "$top_builddir/test/wire/owed" 60
+# A call must not wait until the peer takes its credits, because the peer may have ended it. It does wait until
+# the network has taken its data.
+over_wire 60 2 n2 OMPI_MCA_coll_gpuring_connect_after=0 "$top_builddir/test/wire/owed" credits 60
 adopt "the peer cannot take a credit, and needs none"
+over_wire 60 2 n2 OMPI_MCA_coll_gpuring_connect_after=0 "$top_builddir/test/wire/owed" data 60
+adopt "a port fails at the end of a call"
 
 # Small calls register short slots. Longer slots replace them, and the number of queue pairs stays the same.
 over_wire 60 2 n2 "$top_builddir/test/wire/grow"

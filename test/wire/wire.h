@@ -39,7 +39,7 @@
 #include <stdint.h>
 
 /* Counts of the host of this process since the last call of gpuring_wire_counts. The library
- * exports both functions. A message is one with data. Times are in ns and multiplied by
+ * exports all functions. A message is one with data. Times are in ns and multiplied by
  * GPURING_WIRE_SLOWER. */
 struct gpuring_wire_counts {
     uint64_t messages, bytes;
@@ -54,5 +54,7 @@ struct gpuring_wire_counts {
 };
 typedef void gpuring_wire_counts_function(struct gpuring_wire_counts *counts);
 typedef void gpuring_wire_data_function(int on);
+/* Let port wire0 of this host fail. */
+typedef void gpuring_wire_fail_function(void);
 
 #endif
