@@ -71,9 +71,8 @@ static struct gpuring_p2p_probed *first(const struct gpuring_p2p_envelope *from)
     return NULL;
 }
 
-/* Find a message. The caller holds the lock, which is released while the function waits for the
- * data. */
-static struct gpuring_p2p_probed *find_probed(const struct gpuring_p2p_envelope *from)
+/* The lock is released while the function waits for the data. */
+struct gpuring_p2p_probed *gpuring_p2p_probed_take(const struct gpuring_p2p_envelope *from)
 {
     struct gpuring_p2p_probed *self;
 
@@ -82,13 +81,6 @@ static struct gpuring_p2p_probed *find_probed(const struct gpuring_p2p_envelope 
         opal_progress();
         gpuring_p2p_probed_lock();
     }
-    return self;
-}
-
-struct gpuring_p2p_probed *gpuring_p2p_probed_take(const struct gpuring_p2p_envelope *from)
-{
-    struct gpuring_p2p_probed *self = find_probed(from);
-
     if (self != NULL) {
         gpuring_list_remove(&self->node);
         __atomic_sub_fetch(&gpuring_p2p.nprobed, 1, __ATOMIC_RELAXED);
@@ -160,11 +152,12 @@ static int collect(struct ompi_communicator_t *comm, int peer, int tag)
 
 /* Search here first, because these messages are older than those in the PML's queue. Call the PML
  * without the lock, because it may progress. A message that it finds may have moved here, or may
- * have been received, in the meantime. */
+ * have been received, in the meantime. A message whose data has not arrived is not found yet,
+ * because its sender may have to enter MPI first, and a probe does not wait. */
 int gpuring_p2p_probed_iprobe(const struct gpuring_p2p_envelope *from, int *matched,
                               ompi_status_public_t *status)
 {
-    const struct gpuring_p2p_probed *self;
+    struct gpuring_p2p_probed *self;
     ompi_status_public_t found;
     bool again = true;
     int code = MPI_SUCCESS;
@@ -175,10 +168,10 @@ int gpuring_p2p_probed_iprobe(const struct gpuring_p2p_envelope *from, int *matc
             return code;
         }
         gpuring_p2p_probed_lock();
-        self = find_probed(from);
+        self = first(from);
         again = self == NULL && *matched && found._ucount == GPURING_P2P_OFFER_BYTES;
         if (self != NULL) {
-            *matched = 1;
+            *matched = has_arrived(self) ? 1 : 0;
             found = self->status;
         } else if (again) {
             code = collect(from->comm, found.MPI_SOURCE, found.MPI_TAG);
