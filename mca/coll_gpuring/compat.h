@@ -20,6 +20,7 @@
 #include "ompi/datatype/ompi_datatype.h"
 #include "ompi/group/group.h"
 #include "ompi/mca/coll/base/base.h"
+#include "ompi/mca/coll/base/coll_tags.h"
 #include "ompi/mca/coll/coll.h"
 #include "ompi/mca/pml/pml.h"
 #include "ompi/mca/topo/base/base.h"
@@ -173,6 +174,17 @@ static inline int gpuring_compat_lost(struct ompi_communicator_t *comm, int rank
     (void) rank;
 #endif
     return code;
+}
+
+/* Fault tolerance. Return true after MPIX_Comm_revoke, when no message arrives any longer. */
+static inline bool gpuring_compat_revoked(struct ompi_communicator_t *comm)
+{
+#if OPAL_ENABLE_FT_MPI
+    return ompi_comm_is_revoked(comm);
+#else
+    (void) comm;
+    return false;
+#endif
 }
 
 /* Return true if a request with this error code has failed. After MPI_ERR_PROC_FAILED_PENDING a

@@ -8,9 +8,10 @@
  *                       returns an error and can be made again; needs memory_faults.la preloaded
  *   p2p_faults offered  the same, if messages of the rank to itself are offered
  *   p2p_faults failed   the last rank kills itself while each other rank waits for it in a
- *                       different call; needs Open MPI's fault tolerance
- *   p2p_faults killed   the last rank kills itself with messages in flight; the others continue
- *   p2p_faults spawn    messages between parents and children
+ *                       different call; then these revoke MPI_COMM_WORLD and go on; needs Open
+ * MPI's fault tolerance p2p_faults killed   the last rank kills itself with messages in flight; the
+ * others continue p2p_faults probe FILE  a message as long as an offer whose data does not arrive
+ * until FILE exists p2p_faults spawn    messages between parents and children
  */
 #include "harness.h"
 
@@ -28,6 +29,7 @@
 #define HUGE_COUNT (16 << 20) /* ints: 32 slots */
 #define STEP       600000 /* ints by which messages grow: more than any kept bounce buffer has */
 #define LIMIT      24     /* more than the number of allocations */
+#define ALIKE      3907   /* size of an offer in bytes */
 
 static int errors, start_errors;
 
@@ -227,15 +229,62 @@ static void killed(void)
 }
 
 #if defined(MPI_ERR_PROC_FAILED)
+/* Exchange large messages with both neighbors. Returns true if the data are right. */
+static bool exchanged(MPI_Comm comm, int *from, int *to)
+{
+    int rank, size, right, left;
+    bool good = true;
+
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &size);
+    right = (rank + 1) % size;
+    left = (rank + size - 1) % size;
+    for (int i = 0; i < 3; i++) { /* a process consents to offers after the first message */
+        fill(from, LARGE, rank);
+        fill(to, LARGE, -1000000);
+        good = MPI_Sendrecv(from, LARGE, MPI_INT, right, 8, to, LARGE, MPI_INT, left, 8, comm,
+                            MPI_STATUS_IGNORE) == MPI_SUCCESS &&
+               holds(to, LARGE, 1, left) && good;
+    }
+    return good;
+}
+
+/* The ranks that are left revoke MPI_COMM_WORLD, and continue on a communicator of their own. */
+static void go_on(int *from, int *to)
+{
+    MPI_Comm rest;
+    bool good;
+
+    MPIX_Comm_revoke(MPI_COMM_WORLD);
+    MPIX_Comm_shrink(MPI_COMM_WORLD, &rest);
+    MPI_Comm_set_errhandler(rest, MPI_ERRORS_RETURN);
+    good = exchanged(rest, from, to);
+    printf("%s - rank %d exchanges messages after MPIX_Comm_revoke\n", good ? "ok" : "not ok",
+           harness_rank);
+    fflush(stdout);
+    for (int r = 1; r < harness_size - 1 && harness_rank == 0; r++) {
+        MPI_Recv(NULL, 0, MPI_INT, r, 2, rest, MPI_STATUS_IGNORE);
+    }
+    if (harness_rank == 0) {
+        sleep(1); /* because mpirun 5.0 drops later output */
+        MPI_Abort(MPI_COMM_WORLD, 42);
+    }
+    MPI_Send(NULL, 0, MPI_INT, 0, 2, rest);
+}
+
 static void failed(void)
 {
     static const char *const calls[] = {"MPI_Wait", "MPI_Recv", "MPI_Recv from any", "MPI_Probe",
                                         "MPI_Mprobe"};
-    int *buffer = harness_alloc(LARGE * sizeof *buffer), last = harness_size - 1;
-    int code = MPI_SUCCESS, class = MPI_SUCCESS;
+    int *buffer = harness_alloc(LARGE * sizeof *buffer),
+        *from = harness_alloc(LARGE * sizeof *from);
+    int code = MPI_SUCCESS, class = MPI_SUCCESS, last = harness_size - 1;
     MPI_Request request;
     MPI_Message message;
 
+    if (!exchanged(MPI_COMM_WORLD, from, buffer)) {
+        printf("not ok - rank %d exchanges messages\n", harness_rank);
+    }
     MPI_Barrier(MPI_COMM_WORLD);
     if (harness_rank == last) {
         sleep(1); /* until the others wait */
@@ -263,18 +312,45 @@ static void failed(void)
     printf("%s - rank %d gets the error of a dead rank by %s\n",
            class == MPI_ERR_PROC_FAILED ? "ok" : "not ok", harness_rank, calls[harness_rank]);
     fflush(stdout);
-    for (int r = 1; r < last && harness_rank == 0; r++) {
-        MPI_Recv(NULL, 0, MPI_INT, r, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    }
-    if (harness_rank == 0) {
-        sleep(1); /* because mpirun 5.0 drops later output */
-        MPI_Abort(MPI_COMM_WORLD, 42);
-    }
-    MPI_Send(NULL, 0, MPI_INT, 0, 2, MPI_COMM_WORLD);
+    go_on(from, buffer);
     sleep(5);
     _exit(1);
 }
 #endif
+
+/* The last rank sends a message as long as an offer, and then waits for a file instead of entering
+ * MPI. Probes of rank 0 must not wait for the data, which does not arrive in the meantime. */
+static void probe(const char *file)
+{
+    int last = harness_size - 1, probes = 0, flag = 0, waited = 0;
+    char data[ALIKE] = {0};
+    bool good = true;
+
+    harness_free(harness_alloc(1)); /* loads the driver */
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (harness_rank == last) {
+        MPI_Request request;
+
+        MPI_Isend(data, sizeof data, MPI_BYTE, 0, 5, MPI_COMM_WORLD, &request);
+        while (access(file, F_OK) != 0 && waited++ < 1000) {
+            usleep(10000);
+        }
+        good = waited < 1000;
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    while (harness_rank == 0 && !flag) {
+        MPI_Iprobe(last, 5, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+        usleep(1000);
+        if (++probes == 200) {
+            fclose(fopen(file, "w"));
+        }
+    }
+    if (harness_rank == 0) {
+        good = probes >= 200 && MPI_Recv(data, sizeof data, MPI_BYTE, last, 5, MPI_COMM_WORLD,
+                                         MPI_STATUS_IGNORE) == MPI_SUCCESS;
+    }
+    harness_check(good, "a probe does not wait for data");
+}
 
 /* A child returns the message that it gets. */
 static void child(MPI_Comm parents)
@@ -337,6 +413,8 @@ int main(int argc, char **argv)
 #endif
     } else if (strcmp(what, "killed") == 0) {
         killed();
+    } else if (strcmp(what, "probe") == 0 && argc > 2) {
+        probe(argv[2]);
     } else {
         spawn(argv[0]);
     }

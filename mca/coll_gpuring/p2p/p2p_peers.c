@@ -195,7 +195,8 @@ bool gpuring_p2p_peer_takes(const struct gpuring_p2p_message *message,
     size_t least = gpuring_params.p2p_rendezvous;
     struct gpuring_p2p_peer *peers;
 
-    if (least == 0 || to->mode == MCA_PML_BASE_SEND_BUFFERED) {
+    if (least == 0 || to->mode == MCA_PML_BASE_SEND_BUFFERED ||
+        gpuring_compat_revoked(MPI_COMM_WORLD)) { /* which carries the answers and the data */
         return false;
     }
     (void) gpuring_process_attach(message->gpu); /* the question names the GPU */
