@@ -229,6 +229,42 @@ void test_few_messages(void)
     driver.stream_destroy(stream);
 }
 
+/* Wait for `count` messages to the next rank together with as many from the previous one. */
+static int exchange(MPI_Comm comm, int count, int receive_tag)
+{
+    MPI_Request requests[4];
+    int code = MPI_SUCCESS;
+
+    for (int i = 0; i < count; i++) {
+        code |= MPIX_Isend_enqueue(data.in, 1, MPI_INT, next_of(1), 4, comm, &requests[2 * i]);
+        code |= MPIX_Irecv_enqueue(data.out, 1, MPI_INT, next_of(-1), receive_tag, comm,
+                                   &requests[2 * i + 1]);
+    }
+    return code != MPI_SUCCESS ? code
+                               : MPIX_Waitall_enqueue(2 * count, requests, MPI_STATUSES_IGNORE);
+}
+
+/* A graph has no room for two messages to one rank, but for one. */
+static void test_full_graph(void *stream)
+{
+    enum { ROOM = 64 };
+    MPI_Comm comm = comm_of(stream);
+    int code = MPI_SUCCESS, refused = MPI_SUCCESS, error = MPI_SUCCESS;
+
+    driver.graph_begin(stream);
+    for (int i = 0; i < ROOM; i++) {
+        refused = i == ROOM - 1 ? exchange(comm, 2, 4) : refused;
+        code |= exchange(comm, 1, 4);
+    }
+    driver.graph_free(driver.graph_end());
+    code |= exchange(comm, 2, 4);
+    need(driver.stream_sync(stream) == 0, "wait for the stream");
+    MPIX_Comm_get_stream_error(comm, &error);
+    harness_check(refused != MPI_SUCCESS && code == MPI_SUCCESS && error == MPI_SUCCESS,
+                  "too many messages in graphs: the communicator still works");
+    MPI_Comm_free(&comm);
+}
+
 /* An exchange that is refused ends its requests, and does not disturb later ones. */
 static void test_refused_exchange(void *stream, MPI_Comm comm)
 {
@@ -253,6 +289,9 @@ static void test_refused_exchange(void *stream, MPI_Comm comm)
     }
     harness_check(code == MPI_SUCCESS && refused != MPI_SUCCESS && last == refused && gone,
                   "too many messages together: all requests end with an error");
+    harness_check(exchange(comm, 2, MPI_ANY_TAG) != MPI_SUCCESS,
+                  "an error: two messages with MPI_ANY_TAG from one rank together");
+    test_full_graph(stream);
     test_shift(stream, comm, 100);
 }
 
@@ -295,7 +334,8 @@ void test_message_errors(void *stream, MPI_Comm comm)
 }
 
 /* The last rank sends a message. The first rank expects a different one, or expects it in a
- * different order, or the last rank sends none. No rank hangs, and each gets an error. */
+ * different order, or the last rank sends none. message_any: it sends two, which are ordered by
+ * their tags, and MPI_ANY_TAG needs those of their calls. No rank hangs, and each gets an error. */
 void test_wrong_message(const char *how)
 {
     void *stream = new_stream();
@@ -303,16 +343,25 @@ void test_wrong_message(const char *how)
     int code = MPI_SUCCESS, error, last = harness_size - 1;
     bool ended;
 
-    if (harness_rank == last && strcmp(how, "late_message") != 0) {
+    if (harness_rank == last && strcmp(how, "message_any") == 0) {
+        MPI_Request sends[2];
+
+        code = MPIX_Isend_enqueue(data.in, 1000, MPI_INT, 0, 6, comm, &sends[0]);
+        code |= MPIX_Isend_enqueue(data.in, 1000, MPI_INT, 0, 5, comm, &sends[1]);
+        code |= MPIX_Waitall_enqueue(2, sends, MPI_STATUSES_IGNORE);
+    } else if (harness_rank == last && strcmp(how, "late_message") != 0) {
         code = MPIX_Send_enqueue(data.in, 1000, MPI_INT, 0, 5, comm);
     }
     if (strcmp(how, "message_order") == 0) {
         code |= MPIX_Barrier_enqueue(comm);
     }
-    if (harness_rank == 0) {
+    for (int i = 0; harness_rank == 0 && i < (strcmp(how, "message_any") == 0 ? 2 : 1); i++) {
         code |= MPIX_Recv_enqueue(data.out, strcmp(how, "message_count") == 0 ? 2000 : 1000,
-                                  MPI_INT, last, strcmp(how, "message_tag") == 0 ? 6 : 5, comm,
-                                  MPI_STATUS_IGNORE);
+                                  MPI_INT, last,
+                                  strcmp(how, "message_any") == 0   ? MPI_ANY_TAG
+                                  : strcmp(how, "message_tag") == 0 ? 6
+                                                                    : 5,
+                                  comm, MPI_STATUS_IGNORE);
     }
     ended = driver.stream_sync(stream) == 0;
     harness_check(code == MPI_SUCCESS && ended, "the streams of all ranks end: %s", how);

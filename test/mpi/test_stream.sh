@@ -31,7 +31,7 @@ enqueued 4 1 streams
 enqueued 4 2 free
 enqueued 2 1 costs
 enqueued 2 1 errors
-for code in host-buffer datatype operation counts any-source self messages; do
+for code in host-buffer datatype operation counts any-source any-tag self messages graph-messages; do
     check "the message has its code: $code" says "\[stream-$code\] MPIX_"
 done
 check "a message in host memory is refused when it is posted" \
@@ -95,6 +95,9 @@ rm -f "$GPURING_STANDIN_REPORT"
 enqueued 3 1 message_tag
 check "another message than expected: the error names both" \
     says '\[messages-differ\] MPIX_Recv_enqueue receives 4000 bytes with tag 6 from rank 2, which has sent 4000 bytes with tag 5'
+enqueued 2 1 message_any
+check "MPI_ANY_TAG for messages that were sent in another order than they were posted" \
+    says '\[messages-differ\] MPIX_Recv_enqueue receives 4000 bytes with tag any from rank 1, which has sent 4000 bytes with tag 5 \(ordered by tags\)'
 enqueued 2 1 message_count
 check "another size than expected: the error names both" \
     says '\[messages-differ\] MPIX_Recv_enqueue receives 8000 bytes with tag 5 from rank 1, which has sent 4000 bytes'

@@ -3,7 +3,8 @@
 /*
  * Messages between ranks in a stream. All messages that a program waits for together are one
  * launch, an exchange. Its plan has a lane for each message (GPURING_ROOT_MESSAGES in plan.h), so
- * no message waits for another one of the same exchange.
+ * no message waits for another one of the same exchange. Several messages to or from the same rank
+ * need several exchanges, which run one after another.
  *
  * The ranks cannot match messages on the host, because the host does not wait. The nth message that
  * a rank sends to another one therefore meets the nth message that the other one receives from it.
@@ -13,6 +14,7 @@
  */
 #include "mca/coll_gpuring/stream/stream_headers.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +27,16 @@
 struct item {
     const struct gpuring_stream_message *message;
     uint64_t bytes;
+    int posted; /* its place in the program */
     int round;
 };
+
+/* Messages of a call in one direction between this rank and another one. */
+#define REORDERED INT_MAX
+static int *pair_of(const struct gpuring_stream_state *state, const struct item *item)
+{
+    return &state->exchanges->pairs[2 * (2 * item->message->peer + item->message->sends)];
+}
 
 int gpuring_stream_check(const struct gpuring_stream_state *state, const char *function,
                          const struct gpuring_stream_message *message)
@@ -62,8 +72,7 @@ static int compare_items(const void *a, const void *b)
     const struct item *x = a, *y = b;
 
     return x->message->tag != y->message->tag ? (x->message->tag < y->message->tag ? -1 : 1)
-           : x->message != y->message         ? (x->message < y->message ? -1 : 1)
-                                              : 0;
+                                              : (x->posted > y->posted) - (x->posted < y->posted);
 }
 
 /* Give each message a round, so that a round has one message to a rank and one from it. Sort by
@@ -71,17 +80,34 @@ static int compare_items(const void *a, const void *b)
  * number of rounds. */
 static int find_rounds(struct gpuring_stream_state *state, struct item *items, int count)
 {
-    int *rounds = state->exchanges->rounds, most = 0;
+    int *pairs = state->exchanges->pairs, most = 0;
 
-    memset(rounds, 0, 2 * gpuring_exchange_ranks(state) * sizeof *rounds);
+    memset(pairs, 0, 4 * gpuring_exchange_ranks(state) * sizeof *pairs);
     qsort(items, (size_t) count, sizeof *items, compare_items);
     for (int i = 0; i < count; i++) {
-        const struct gpuring_stream_message *message = items[i].message;
+        int *pair = pair_of(state, &items[i]);
 
-        items[i].round = rounds[2 * message->peer + message->sends]++;
+        items[i].round = pair[0]++;
+        pair[1] = items[i].posted < pair[1] ? REORDERED : items[i].posted;
         most = items[i].round >= most ? items[i].round + 1 : most;
     }
     return most;
+}
+
+/* A receive with MPI_ANY_TAG has no place in the order of tags. */
+static int check_tags(const struct gpuring_stream_state *state, const char *function,
+                      const struct item *items, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (!items[i].message->sends && items[i].message->tag == MPI_ANY_TAG &&
+            pair_of(state, &items[i])[0] > 1) {
+            return gpuring_stream_refuse(function, "stream-any-tag",
+                                         "messages from one rank that are waited for together are "
+                                         "ordered by their tags, so none of them can have "
+                                         "MPI_ANY_TAG; give the tags, or wait for each message");
+        }
+    }
+    return GPURING_OK;
 }
 
 /* Return the next exchange that no graph has. */
@@ -110,18 +136,12 @@ static bool has_room(const struct gpuring_stream_state *state, int rounds)
 }
 
 /* Find an exchange that is not in flight, and compare its headers before they are replaced. */
-static int find_exchange(struct gpuring_stream_state *state, const char *function, bool captured,
-                         struct gpuring_exchange **found)
+static int find_exchange(struct gpuring_stream_state *state, struct gpuring_exchange **found)
 {
     struct gpuring_exchange *exchange;
     char text[512];
     int status = GPURING_OK;
 
-    if (captured && state->exchanges->captured == GPURING_EXCHANGES_IN_GRAPHS) {
-        return gpuring_stream_refuse(function, "stream-graph-messages",
-                                     "CUDA graphs of a communicator have at most 64 calls with "
-                                     "messages; create another communicator");
-    }
     exchange = next_exchange(state->exchanges, &state->exchanges->next);
     if (exchange->used) {
         status = gpuring_exchange_compare(state, exchange, text, sizeof text);
@@ -174,6 +194,9 @@ static void fill_exchange(const struct gpuring_stream_state *state,
         }
         *header = (struct gpuring_header){
             .bytes1 = items[i].bytes + 1, .tag = message->tag, .after = after};
+        if (message->sends && pair_of(state, &items[i])[1] == REORDERED) {
+            header->bytes1 |= GPURING_HEADER_REORDERED;
+        }
         header = message->sends
                      ? header
                      : &gpuring_exchange_headers(exchange, n, GPURING_HEADERS_RECEIVED)[peer];
@@ -215,12 +238,8 @@ static int enqueue_round(struct gpuring_stream_state *state, const char *functio
     uint32_t captures = engine->captures;
     struct gpuring_exchange *exchange = NULL;
     struct gpuring_call call;
-    bool captured = false;
-    int status = engine->device_ops->captures(engine->device, engine->queue, &captured);
+    int status = find_exchange(state, &exchange);
 
-    if (status == GPURING_OK) {
-        status = find_exchange(state, function, captured, &exchange);
-    }
     if (status != GPURING_OK) {
         return status;
     }
@@ -263,6 +282,23 @@ static int check_lanes(const struct gpuring_stream_state *state, const char *fun
     return gpuring_stream_refuse(function, "stream-messages", why);
 }
 
+/* Check that a graph that is being captured may have this many further exchanges. */
+static int check_graph(const struct gpuring_stream_state *state, const char *function, int rounds)
+{
+    const struct gpuring_engine *engine = state->module->engine;
+    bool captured = false;
+    int status = engine->device_ops->captures(engine->device, engine->queue, &captured);
+
+    if (status == GPURING_OK && captured &&
+        state->exchanges->captured + (uint32_t) rounds > GPURING_EXCHANGES_IN_GRAPHS) {
+        status = gpuring_stream_refuse(function, "stream-graph-messages",
+                                       "CUDA graphs of a communicator have at most 64 calls with "
+                                       "messages, or fewer if a call has several messages to or "
+                                       "from one rank; create another communicator");
+    }
+    return status;
+}
+
 /* Enqueue all rounds. After the first one, other ranks take part, so an error is permanent. */
 static int enqueue_all(struct gpuring_stream_state *state, const char *function, struct item *items,
                        int count)
@@ -270,6 +306,8 @@ static int enqueue_all(struct gpuring_stream_state *state, const char *function,
     int rounds = find_rounds(state, items, count);
     int status = check_lanes(state, function, items, count);
 
+    status = status == GPURING_OK ? check_tags(state, function, items, count) : status;
+    status = status == GPURING_OK ? check_graph(state, function, rounds) : status;
     if (status == GPURING_OK && rounds > GPURING_EXCHANGES - GPURING_EXCHANGES_IN_GRAPHS) {
         status = gpuring_stream_refuse(function, "stream-messages",
                                        "more than 64 messages to or from one rank; wait for fewer "
@@ -298,7 +336,8 @@ int gpuring_stream_exchange(struct gpuring_stream_state *state, const char *func
 
     for (int i = 0; i < count && items != NULL; i++) {
         items[i] = (struct item){.message = &messages[i],
-                                 .bytes = messages[i].count * messages[i].type->super.size};
+                                 .bytes = messages[i].count * messages[i].type->super.size,
+                                 .posted = i};
     }
     if (status == GPURING_OK && state->exchanges == NULL) {
         status = gpuring_exchanges_open(state);

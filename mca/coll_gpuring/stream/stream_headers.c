@@ -13,7 +13,7 @@ int gpuring_exchanges_open(struct gpuring_stream_state *state)
 {
     const struct gpuring_engine *engine = state->module->engine;
     size_t n = gpuring_exchange_ranks(state), bytes = gpuring_exchange_bytes(n);
-    struct gpuring_exchanges *all = calloc(1, sizeof *all + 2 * n * sizeof *all->rounds);
+    struct gpuring_exchanges *all = calloc(1, sizeof *all + 4 * n * sizeof *all->pairs);
     void *pinned = NULL;
     int status = all == NULL ? GPURING_ERR_NOMEM : GPURING_OK;
 
@@ -59,17 +59,21 @@ bool gpuring_exchange_ended(const struct gpuring_stream_state *state,
 static bool is_expected(const struct gpuring_header *received,
                         const struct gpuring_header *expected)
 {
-    return received->bytes1 == expected->bytes1 && received->after == expected->after &&
-           (received->tag == expected->tag || expected->tag == MPI_ANY_TAG);
+    bool reordered = (received->bytes1 & GPURING_HEADER_REORDERED) != 0;
+
+    return (received->bytes1 & ~GPURING_HEADER_REORDERED) == expected->bytes1 &&
+           received->after == expected->after &&
+           (received->tag == expected->tag || (expected->tag == MPI_ANY_TAG && !reordered));
 }
 
 static void header_text(const struct gpuring_header *header, char *text, size_t size)
 {
-    int used =
-        snprintf(text, size, "%llu bytes with tag ", (unsigned long long) (header->bytes1 - 1));
+    unsigned long long bytes = (header->bytes1 & ~GPURING_HEADER_REORDERED) - 1;
+    char tag[16];
 
-    snprintf(text + used, size - (size_t) used, header->tag == MPI_ANY_TAG ? "any" : "%d",
-             (int) header->tag);
+    snprintf(tag, sizeof tag, header->tag == MPI_ANY_TAG ? "any" : "%d", (int) header->tag);
+    snprintf(text, size, "%llu bytes with tag %s%s", bytes, tag,
+             (header->bytes1 & GPURING_HEADER_REORDERED) != 0 ? " (ordered by tags)" : "");
 }
 
 /* Return a rank whose message is not the expected one, or -1. */
@@ -95,7 +99,7 @@ int gpuring_exchange_compare(const struct gpuring_stream_state *state,
     size_t n = gpuring_exchange_ranks(state);
     int rank = find_difference(exchange, n);
     const struct gpuring_header *sent, *expected;
-    char theirs[64], own[64];
+    char theirs[96], own[96];
 
     if (rank < 0 || (!exchange->differs && !gpuring_exchange_ended(state, exchange))) {
         exchange->differs = rank >= 0;
@@ -173,7 +177,7 @@ void gpuring_exchange_text(const struct gpuring_stream_state *state, int number,
     bool sends = false;
     const struct gpuring_header *header =
         find_message(exchange, gpuring_exchange_ranks(state), &rank, &sends, &count);
-    char what[64];
+    char what[96];
 
     header_text(header, what, sizeof what);
     used = snprintf(text, size, "%s of %s %s rank %d", exchange->function, what,

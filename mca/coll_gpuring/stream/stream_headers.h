@@ -17,11 +17,15 @@
 
 /* The sender stores its header, and the receiver has stored what it expects. */
 struct gpuring_header {
-    uint64_t bytes1; /* of the data, plus 1; 0: there is no message */
+    uint64_t bytes1; /* of the data, plus 1, and GPURING_HEADER_REORDERED; 0: there is no message */
     int32_t tag;     /* expected: or MPI_ANY_TAG */
     uint32_t after;  /* number of collectives in the stream before it */
 };
 _Static_assert(sizeof(struct gpuring_header) == 16, "sent to other ranks");
+
+/* The sender has sorted its messages to this rank by their tags, and has posted them in another
+ * order. */
+#define GPURING_HEADER_REORDERED (UINT64_C(1) << 63)
 
 #define GPURING_EXCHANGES           128 /* in flight, and in graphs */
 #define GPURING_EXCHANGES_IN_GRAPHS 64  /* at most */
@@ -38,7 +42,7 @@ struct gpuring_exchanges {
     uint8_t *memory; /* pinned, of all */
     uint32_t next, captured;
     struct gpuring_exchange exchange[GPURING_EXCHANGES];
-    int rounds[]; /* [2 nranks]: messages to each rank, and from each rank, so far */
+    int pairs[]; /* [nranks][from it, to it][2]: messages so far, and the place of the last one */
 };
 
 static inline size_t gpuring_exchange_ranks(const struct gpuring_stream_state *state)
