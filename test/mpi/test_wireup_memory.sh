@@ -13,7 +13,7 @@ export OMPI_MCA_coll_gpuring_timeout
 # Each communicator must be wired up.
 export OMPI_MCA_coll_gpuring_pool_size=0
 
-# lacking RANKS NODES RANK [nonblocking | second | kept | known]
+# lacking RANKS NODES RANK [nonblocking | second | kept | both | known]
 lacking() {
     LD_PRELOAD="$top_builddir/test/mpi/.libs/memory_faults.so" \
         mpi 300 "$1" "n$2" wireup_memory "$3" ${4:+"$4"}
@@ -31,6 +31,7 @@ OMPI_MCA_coll_gpuring_deterministic=1 OMPI_MCA_coll_gpuring_direct_ranks=2 lacki
 
 # The ranks keep connections between the same processes in another order, which do not fit.
 OMPI_MCA_coll_gpuring_pool_size=1 lacking 3 1 1 kept
+OMPI_MCA_coll_gpuring_pool_size=1 lacking 3 1 1 both
 lacking 3 1 1 known
 lacking 4 2 2 known
 

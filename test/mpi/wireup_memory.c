@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * wireup_memory RANK [nonblocking | second | longer | kept | known]: let each memory allocation on
- * this rank fail in turn while a communicator is connected. With `second`, they fail while the
- * connections of direct exchanges are created, which a small vector needs. With `longer`, they fail
- * while connections with longer slots replace those of a small vector, which verbs has. With
- * `kept`, the ranks keep connections of a freed communicator, which they give up, and connect
- * again. With `known`, the ranks use what they have gathered for another communicator, and gather
- * again. All ranks must finish with the right result or with an MPI error. A non-blocking call
- * without memory for its request returns MPI_ERR_NO_MEM before it has started, and is made again.
- * Needs memory_faults.la preloaded.
+ * wireup_memory RANK [nonblocking | second | longer | kept | both | known]: let each memory
+ * allocation on this rank fail in turn while a communicator is connected. With `second`, they fail
+ * while the connections of direct exchanges are created, which a small vector needs. With `longer`,
+ * they fail while connections with longer slots replace those of a small vector, which verbs has.
+ * With `kept`, the ranks keep connections of a freed communicator, which they give up, and connect
+ * again. With `both`, another allocation on the next rank fails, too, in all combinations. With
+ * `known`, the ranks use what they have gathered for another communicator, and gather again. All
+ * ranks must finish with the right result or with an MPI error. A non-blocking call without memory
+ * for its request returns MPI_ERR_NO_MEM before it has started, and is made again. Needs
+ * memory_faults.la preloaded.
  */
 #include "harness.h"
 
@@ -23,14 +24,15 @@
 #define COUNT        1000
 #define LONGER_COUNT (20 * COUNT)
 #define LIMIT        2000 /* calls: far more than a wire-up makes */
+#define BOTH_CALLS   12   /* on each of two ranks: those before the ranks know each other */
 
 static int refused; /* non-blocking calls that found no memory for a request */
 static void (*arm)(long);
 static long (*disarm)(void);
 
-enum way { FIRST, NOT_BLOCKING, SECOND, LONGER, KEPT, KNOWN };
-static const char *const form_names[] = {"blocking", "nonblocking", "second",
-                                         "longer",   "kept",        "known"};
+enum way { FIRST, NOT_BLOCKING, SECOND, LONGER, KEPT, BOTH, KNOWN };
+static const char *const form_names[] = {"blocking", "nonblocking", "second", "longer",
+                                         "kept",     "both",        "known"};
 
 struct outcome {
     int status; /* error code of MPI */
@@ -102,12 +104,23 @@ static void gather(int mine, int *all)
     }
 }
 
-/* Run one round. Return true if the failing rank has made at least `number` allocations. */
+/* Return which allocation fails on this rank in a round, or 0. */
+static long failing_call(int failing, long number, enum way form)
+{
+    long both[] = {1 + number / BOTH_CALLS, 1 + number % BOTH_CALLS};
+
+    if (form == BOTH && harness_rank == (failing + 1) % harness_size) {
+        return both[1];
+    }
+    return harness_rank != failing ? 0 : form == BOTH ? both[0] : number;
+}
+
+/* Run one round. Return true if the failing rank has made at least as many allocations. */
 static bool round_of(int failing, long number, enum way form, bool *good, int *errors)
 {
     MPI_Comm comm, other = MPI_COMM_NULL;
     struct outcome outcome, again;
-    long counted = 0;
+    long counted = 0, call = failing_call(failing, number, form);
     int *seen = malloc((size_t) harness_size * sizeof *seen), more;
 
     if (seen == NULL) {
@@ -119,7 +132,7 @@ static bool round_of(int failing, long number, enum way form, bool *good, int *e
         (void) reduce(other, form, 0);
     }
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    if (form == KEPT) {
+    if (form == KEPT || form == BOTH) {
         (void) reduce(comm, form, 0);
         MPI_Comm_free(&comm);
         MPI_Comm_split(MPI_COMM_WORLD, 0, -harness_rank, &comm);
@@ -131,11 +144,11 @@ static bool round_of(int failing, long number, enum way form, bool *good, int *e
     if (form == LONGER) {
         (void) reduce(comm, FIRST, 0);
     }
-    if (harness_rank == failing) {
-        arm(number);
+    if (call > 0) {
+        arm(call);
     }
     outcome = reduce(comm, form, (int) number);
-    if (harness_rank == failing) {
+    if (call > 0) {
         counted = disarm();
     }
     gather(outcome.status == MPI_SUCCESS, seen);
@@ -156,8 +169,8 @@ static bool round_of(int failing, long number, enum way form, bool *good, int *e
     if (other != MPI_COMM_NULL) {
         MPI_Comm_free(&other);
     }
-    gather(counted >= number, seen);
-    more = seen[failing];
+    gather(counted >= call, seen);
+    more = form == BOTH ? number < BOTH_CALLS * BOTH_CALLS - 1 : seen[failing];
     free(seen);
     return more != 0;
 }
@@ -203,9 +216,10 @@ int main(int argc, char **argv)
     harness_check(errors == 0, "the wire-up itself ends in no MPI error");
     harness_check((refused > 0) == (form == NOT_BLOCKING && harness_rank == failing),
                   "a call without memory for a request returns MPI_ERR_NO_MEM");
-    harness_check(number > 20 && number < LIMIT && (dead >= number / 2) == (form < KEPT),
-                  form >= KEPT ? "most wire-ups succeed at the second attempt"
-                               : "the failures were met by the wire-up");
+    harness_check(number > 20 && number < LIMIT &&
+                      (form == BOTH ? dead > 0 : (dead >= number / 2) == (form < KEPT)),
+                  form == KEPT || form == KNOWN ? "most wire-ups succeed at the second attempt"
+                                                : "the failures were met by the wire-up");
     if (form == KNOWN) {
         harness_check(gathered >= number + number / 2 && gathered < 2 * number,
                       "the ranks gather for the other one, and again only after a failure");

@@ -272,12 +272,13 @@ TEST(agreements_bring_all_bits)
 }
 
 /* If a rank fails before a gathering, all ranks know this at its end. Of two failures, they learn
- * that of the lower rank. */
+ * that of the lower rank, and what the marks of both have in common. */
 TEST(failures_reach_all)
 {
     for (int n = 2; n <= RANKS; n++) {
         for (int bad = 0; bad < n; bad++) {
             world_begin(n, (unsigned) (n * RANKS + bad));
+            oobs[n - 1].mark = 12;
             oobs[bad].mark = 7;
             gpuring_oob_fail(&oobs[bad], GPURING_ERR_IO);
             gpuring_oob_fail(&oobs[bad], GPURING_ERR_DATA); /* the first one counts */
@@ -294,7 +295,7 @@ TEST(failures_reach_all)
                 assert_int_equal(gathered.nranks, 0);
                 assert_int_equal(failure.status, GPURING_ERR_IO);
                 assert_int_equal(failure.rank, bad);
-                assert_int_equal(failure.mark, 7);
+                assert_int_equal(failure.mark, bad == n - 1 ? 7 : 7 & 12);
                 start(r);
             }
             assert_true(run(n)); /* as if nothing had been */

@@ -35,12 +35,19 @@ void gpuring_oob_free(struct gpuring_oob *oob)
 /* ---- Failures ---- */
 
 /* Record a failure. Among several, prefer the one that all ranks know first, then that of the
- * lowest rank. */
+ * lowest rank, with the bits that the marks of all ranks that failed then have in common. */
 static void learn(struct gpuring_oob *oob, const struct gpuring_failure *failure)
 {
-    if (!gpuring_oob_troubled(oob) || failure->since < oob->failure.since ||
-        (failure->since == oob->failure.since && failure->rank < oob->failure.rank)) {
-        oob->failure = *failure;
+    struct gpuring_failure *known = &oob->failure;
+    bool same = gpuring_oob_troubled(oob) && failure->since == known->since;
+    uint64_t mark = same ? known->mark & failure->mark : failure->mark;
+
+    if (!gpuring_oob_troubled(oob) || failure->since < known->since ||
+        (same && failure->rank < known->rank)) {
+        *known = *failure;
+        known->mark = mark;
+    } else if (same) {
+        known->mark = mark;
     }
 }
 
