@@ -157,6 +157,25 @@ static inline int gpuring_compat_world_rank(struct ompi_communicator_t *comm, in
     return name.jobid == ompi_proc_local()->super.proc_name.jobid ? (int) name.vpid : -1;
 }
 
+/* Return the lowest tag that the PML transmits. */
+static inline int gpuring_compat_lowest_tag(void)
+{
+    return -mca_pml.pml_max_tag;
+}
+
+/*
+ * Open MPI's non-blocking collectives count their tags down from NONBLOCKING_BASE to -2^30. A PML
+ * may transmit fewer (ucx: down to -2^23), of which this component uses the lowest ones. Begin at
+ * half of them again. Call this before each non-blocking collective of another component: all ranks
+ * make the same calls, so all of them begin again with the same one.
+ */
+static inline void gpuring_compat_recycle_tags(struct ompi_communicator_t *comm)
+{
+    if (OPAL_UNLIKELY(comm->c_nbc_tag <= gpuring_compat_lowest_tag() / 2)) {
+        comm->c_nbc_tag = MCA_COLL_BASE_TAG_NONBLOCKING_BASE;
+    }
+}
+
 /* Return true between MPI_Init and MPI_Finalize. A program that uses only sessions has neither
  * MPI_COMM_WORLD nor MPI_COMM_SELF. */
 bool gpuring_compat_world_exists(void);

@@ -69,6 +69,7 @@ mpi_test_programs = \
     test/mpi/staged_cases \
     test/mpi/staged_failures \
     test/mpi/standin_faults \
+    test/mpi/tags \
     test/mpi/threads \
     test/mpi/topo_pci_check \
     test/mpi/tuning \
@@ -138,6 +139,7 @@ test_mpi_staged_LDADD = $(mpi_test_libs)
 test_mpi_staged_cases_LDADD = $(mpi_test_libs)
 test_mpi_staged_failures_LDADD = $(mpi_test_libs)
 test_mpi_standin_faults_LDADD = $(mpi_test_libs)
+test_mpi_tags_LDADD = $(mpi_test_libs)
 test_mpi_threads_LDADD = $(mpi_test_libs)
 test_mpi_topo_pci_check_LDADD = $(mpi_test_libs)
 test_mpi_tuning_LDADD = $(mpi_test_libs)

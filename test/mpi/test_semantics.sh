@@ -30,6 +30,8 @@ mpi 120 2 n2 nonblocking eager
 adopt "2 ranks on 2 nodes"
 OMPI_MCA_coll_gpuring_algorithm=direct mpi 120 2 n2 nonblocking
 adopt "2 ranks on 2 nodes, coll_gpuring_algorithm=direct"
+OMPI_MCA_coll_gpuring_timeout=20 mpi 60 2 n2 tags
+adopt "2 ranks on 2 nodes, the tags of Open MPI's non-blocking calls run out"
 unset OMPI_MCA_coll_gpuring_net
 run 120 "$MPIRUN" -n 4 --mca coll_gpuring_priority 0 "$programs/barrier" "$work/counters"
 adopt_as_one "4 ranks without the component, barriers"

@@ -100,23 +100,13 @@ static void message_progress(void)
     opal_progress();
 }
 
-/*
- * Non-blocking collectives count their tags down from about -30. They reach the lowest tag that the
- * PML transmits only after as many calls on one communicator as there are tags. By then they would
- * have collided with other tags anyway.
- */
-static int message_lowest_tag(void)
-{
-    return -mca_pml.pml_max_tag;
-}
-
 const struct gpuring_message_ops gpuring_message_mpi = {
     .start = message_start,
     .finish = message_finish,
     .cancel = message_cancel,
     .withdraw = message_withdraw,
     .progress = message_progress,
-    .lowest_tag = message_lowest_tag,
+    .lowest_tag = gpuring_compat_lowest_tag,
 };
 
 struct gpuring_oob *gpuring_oob_create(struct ompi_communicator_t *comm)

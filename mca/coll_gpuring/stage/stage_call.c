@@ -328,6 +328,9 @@ int gpuring_stage_call_previous(const struct gpuring_description *d, ompi_reques
     mca_coll_gpuring_module_t *module = d->module;
     struct ompi_info_t *info = d->info;
 
+    if (d->form != GPURING_BLOCKING) {
+        gpuring_compat_recycle_tags(module->comm);
+    }
     switch ((int) d->what * GPURING_FUNCTION_FORMS + (int) d->form) {
         GPURING_STAGED_COLLECTIVES(CASES)
     case NUMBER(reduce_local, BLOCKING):

@@ -65,8 +65,9 @@ struct gpuring_message_ops {
     /* Progress all messages of the process. The net `mpi` calls it without its gate. */
     void (*progress)(void);
 
-    /* Return the lowest tag that a message may have. It is negative. Only coll/hcoll also uses tags
-     * near it (coll_tags.h). */
+    /* Return the lowest tag that a message may have. It is negative. Tags from half of it up belong
+     * to Open MPI (gpuring_compat_recycle_tags). Only coll/hcoll also uses tags near the lowest
+     * (coll_tags.h). */
     int (*lowest_tag)(void);
 };
 

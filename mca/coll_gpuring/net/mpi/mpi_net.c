@@ -45,9 +45,9 @@
  * knows that MPI no longer reads its memory, and a program may call MPI seldom. */
 #define LOOKS_BEFORE_END 16
 
-/* The net leaves this tag and those above it to Open MPI: to its constants, and to non-blocking
- * collectives, which count down from about -30. */
-#define HIGHEST_TAG (-1000)
+/* Non-blocking collectives of Open MPI, which count their tags down, begin again at half of the
+ * lowest tag (gpuring_compat_recycle_tags). The last one may count a few tags further. */
+#define TAGS_BELOW_HALF 1000
 
 static int mpi_open(const struct gpuring_net_config *config, struct gpuring_net **result)
 {
@@ -153,6 +153,7 @@ static int mpi_link_connect(struct gpuring_net_link *link, const void *process_h
                             const char *peer_name)
 {
     struct gpuring_net *net = net_of(link);
+    int highest = net->messages->lowest_tag() / 2 - TAGS_BELOW_HALF;
     int32_t rank, tags;
 
     if (process_bytes != sizeof rank || bytes != sizeof tags) {
@@ -163,8 +164,7 @@ static int mpi_link_connect(struct gpuring_net_link *link, const void *process_h
     }
     memcpy(&rank, process_handle, sizeof rank);
     memcpy(&tags, handle, sizeof tags);
-    if (tags < 0 ||
-        tags >= (HIGHEST_TAG - net->lowest_tag) / (TAGS * (GPURING_TRACKS + 1) * NETS)) {
+    if (tags < 0 || tags >= (highest - net->lowest_tag) / (TAGS * (GPURING_TRACKS + 1) * NETS)) {
         gpuring_error(
             "[few-tags] MPI has too few tags for the connections of %s: use fewer channels "
             "(coll_gpuring_max_channels)",
