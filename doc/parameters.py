@@ -27,11 +27,11 @@ All names begin with `coll_gpuring_`. You can set the timeout, for example, in o
     coll_gpuring_timeout = 60                                  in ~/.openmpi/mca-params.conf
 
 Sizes may end in k, m or g. `ompi_info --param coll gpuring --level 9` prints the same table; [Install](install.md) describes
-how ompi_info finds a component below a prefix.
+how ompi_info finds a component below a prefix. [Tuning](tuning.md) explains words such as slot and channel.
 
 Level: 1 to 3 are for all users, 4 to 6 for tuning, 7 to 9 for developers. "Equal": the value must be the same on all ranks of a
-communicator, which is checked when the communicator is connected. An MPI_T tool may set `algorithm` and `protocol` before a
-communicator's first call. No other parameter can change after MPI_Init.
+communicator, which is checked when the communicator is connected. An MPI_T tool may set `algorithm`, `protocol`, `p2p_level` and
+`gdr_level` before a communicator's first call. No other parameter can change after MPI_Init.
 
 | Parameter | Default | Values | Level | Equal | Meaning |
 |---|---|---|---|---|---|

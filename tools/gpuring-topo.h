@@ -16,7 +16,7 @@
     X(channels, "the rings and trees, with their bandwidth and its bounds")          \
     X(predict, "microseconds of a collective by size, algorithm and protocol")       \
     X(simulate, "cost of starting a job for one rank: time, bytes gathered, memory") \
-    X(report, "all of the above as JSON")                                            \
+    X(report, "machine, paths, channels, bounds and predictions as JSON")            \
     X(svg, "a picture of the machine with its links, rings and trees")               \
     X(html, "a page for a browser: picture, matrix, channels and predicted curves")  \
     X(xml, "the topology in NCCL's file format")

@@ -26,7 +26,7 @@
     X(SHORT, "[short-blocking] other components are faster in short blocking calls on host "      \
              "memory between nodes of one rank each")                                             \
     X(UNKNOWN, "[no-vote] each rank may have its buffer on a GPU or not, and ranks that are not " \
-               "connected ask for that in calls 1, 3, 7, 15 ... of a communicator only, and "     \
+               "connected exchange this only in calls 1, 3, 7, 15 ... of a communicator, and "    \
                "never if coll_gpuring_agree_size is 0")                                           \
     X(EARLY, "[early] it is one of the first small calls of a communicator "                      \
              "(coll_gpuring_connect_after)")                                                      \
