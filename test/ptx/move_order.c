@@ -48,7 +48,7 @@ static struct side {
 static struct ptx_program *program;
 static struct ptx_weak *weak;
 static uint64_t state, seed, kernels, fallbacks;
-static char failure[900];
+static char failure[2000];
 
 static uint64_t below(uint64_t n)
 {
