@@ -249,13 +249,23 @@ static bool exchanged(MPI_Comm comm, int *from, int *to)
     return good;
 }
 
-/* The ranks that are left revoke MPI_COMM_WORLD, and continue on a communicator of their own. */
+/* The ranks that are left continue on a communicator of their own. Rank 0 revokes MPI_COMM_WORLD
+ * when all of them have seen the failure. */
 static void go_on(int *from, int *to)
 {
     MPI_Comm rest;
     bool good;
 
-    MPIX_Comm_revoke(MPI_COMM_WORLD);
+    for (int r = 1; r < harness_size - 1 && harness_rank == 0; r++) {
+        MPI_Recv(NULL, 0, MPI_INT, r, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    if (harness_rank == 0) {
+        MPIX_Comm_revoke(MPI_COMM_WORLD);
+    } else {
+        MPI_Send(NULL, 0, MPI_INT, 0, 2, MPI_COMM_WORLD);
+        MPI_Recv(NULL, 0, MPI_INT, 0, 3, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE); /* until it is revoked */
+    }
     MPIX_Comm_shrink(MPI_COMM_WORLD, &rest);
     MPI_Comm_set_errhandler(rest, MPI_ERRORS_RETURN);
     good = exchanged(rest, from, to);
