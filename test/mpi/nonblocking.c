@@ -335,6 +335,35 @@ static void copy_between_groups(void)
     harness_free(receive);
 }
 
+#define GROUPS 40
+
+/* The leaders of two groups exchange Open MPI's own messages on a communicator whose ranks are
+ * being connected at the same time. */
+static void groups_amid_connecting(void)
+{
+    int odd = harness_rank % 2, leader = 1 - odd; /* of the other group, in the world */
+    MPI_Comm half, bridge, between;
+    bool good = true;
+
+    MPI_Comm_split(MPI_COMM_WORLD, odd, 0, &half);
+    for (int i = 0; i < GROUPS; i++) {
+        bool reversed = i % 2 == 1;
+        struct sum sum;
+
+        MPI_Comm_split(MPI_COMM_WORLD, 0, reversed ? -harness_rank : harness_rank, &bridge);
+        sum = sum_new(counts[5], i, false, bridge);
+        good = sum_start(&sum, NONBLOCKING) == MPI_SUCCESS && good;
+        good = MPI_Intercomm_create(half, 0, bridge, reversed ? harness_size - 1 - leader : leader,
+                                    3, &between) == MPI_SUCCESS &&
+               good;
+        good = finished_right(&sum) && good;
+        MPI_Comm_free(&between);
+        MPI_Comm_free(&bridge);
+    }
+    harness_check(good, "%d intercommunicators made amid the wire-up of others", GROUPS);
+    MPI_Comm_free(&half);
+}
+
 #define SERVED 32 /* persistent calls of a communicator, at most */
 #define MORE   2
 
@@ -438,6 +467,7 @@ int main(int argc, char **argv)
     copy_made_amid_calls(comms[1]);
     if (harness_size > 1) {
         copy_between_groups();
+        groups_amid_connecting();
     }
     for (int c = 0; c < COMMS; c++) {
         MPI_Comm_free(&comms[c]);

@@ -11,7 +11,7 @@
  *
  *   GPURING_FAULT=network
  *
- * flips a bit in slots that the net mpi sends, which have the lowest tags.
+ * flips a bit in slots that the net mpi sends, which have low tags.
  *
  *   GPURING_FAULT=sockets
  *
@@ -28,6 +28,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "mca/coll_gpuring/util/message.h"
 #include "ompi/mca/pml/pml.h"
 
 static void *received; /* buffer of the last MPI_Irecv */
@@ -123,7 +124,9 @@ static int send_wrong_slot(const void *buffer, size_t count, struct ompi_datatyp
                            int tag, mca_pml_base_send_mode_t mode, struct ompi_communicator_t *comm,
                            struct ompi_request_t **request)
 {
-    if (tag < SLOT_TAGS - mca_pml.pml_max_tag && count >= DATA_BYTES) {
+    int number = tag + mca_pml.pml_max_tag; /* the first ones are those of out-of-band messages */
+
+    if (number >= GPURING_OOB_TAGS && number < SLOT_TAGS && count >= DATA_BYTES) {
         ((unsigned char *) (uintptr_t) buffer)[count / 2] ^= 1;
     }
     return send_slot(buffer, count, type, to, tag, mode, comm, request);

@@ -164,8 +164,15 @@ static bool mock_cancel(struct gpuring_message *message)
     return true;
 }
 
-static const struct gpuring_message_ops mock = {
-    .start = mock_start, .finish = mock_finish, .cancel = mock_cancel};
+static int mock_lowest_tag(void)
+{
+    return -1000;
+}
+
+static const struct gpuring_message_ops mock = {.start = mock_start,
+                                                .finish = mock_finish,
+                                                .cancel = mock_cancel,
+                                                .lowest_tag = mock_lowest_tag};
 
 static void world_begin(int n, unsigned seed)
 {

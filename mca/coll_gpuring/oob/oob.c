@@ -39,15 +39,16 @@ void gpuring_oob_free(struct gpuring_oob *oob)
 static void learn(struct gpuring_oob *oob, const struct gpuring_failure *failure)
 {
     struct gpuring_failure *known = &oob->failure;
-    bool same = gpuring_oob_troubled(oob) && failure->since == known->since;
-    uint64_t mark = same ? known->mark & failure->mark : failure->mark;
 
-    if (!gpuring_oob_troubled(oob) || failure->since < known->since ||
-        (same && failure->rank < known->rank)) {
+    if (!gpuring_oob_troubled(oob) || failure->since < known->since) {
         *known = *failure;
-        known->mark = mark;
-    } else if (same) {
-        known->mark = mark;
+    } else if (failure->since == known->since) {
+        uint64_t common = known->mark & failure->mark;
+
+        if (failure->rank < known->rank) {
+            *known = *failure;
+        }
+        known->mark = common;
     }
 }
 
@@ -113,11 +114,9 @@ static size_t round_bytes(const struct gpuring_oob *oob)
 }
 
 /* Return the tag of gatherings or of connect infos. */
-static int tag_of(const struct gpuring_oob *oob, int tag)
+static int tag_of(const struct gpuring_oob *oob, bool connect_info)
 {
-    return oob->track == 0
-               ? tag
-               : oob->ops->lowest_tag() + 2 * (oob->track - 1) + (tag == GPURING_TAG_CONNECT_INFO);
+    return oob->ops->lowest_tag() + 2 * oob->track + connect_info;
 }
 
 static int oob_start(struct gpuring_oob *oob, int which, void *data, size_t bytes)
@@ -129,7 +128,7 @@ static int oob_start(struct gpuring_oob *oob, int which, void *data, size_t byte
         .sent = sent,
         .data = data,
         .bytes = bytes};
-    return oob->ops->start(oob->comm, tag_of(oob, GPURING_TAG_GATHER), &oob->message[which]);
+    return oob->ops->start(oob->comm, tag_of(oob, false), &oob->message[which]);
 }
 
 static int round_start(struct gpuring_oob *oob)
@@ -296,10 +295,9 @@ int gpuring_connect_infos_progress(struct gpuring_oob *oob)
     for (int i = 0; i < oob->connect_infos; i++) {
         struct gpuring_message *connect_info = &oob->connect_info[i];
         size_t room = connect_info->bytes;
-        int status =
-            oob->connect_infos_started
-                ? GPURING_OK
-                : oob->ops->start(oob->comm, tag_of(oob, GPURING_TAG_CONNECT_INFO), connect_info);
+        int status = oob->connect_infos_started
+                         ? GPURING_OK
+                         : oob->ops->start(oob->comm, tag_of(oob, true), connect_info);
 
         if (status == GPURING_OK && connect_info->request != NULL) {
             status = oob->ops->finish(connect_info);

@@ -49,10 +49,10 @@ void gpuring_gathered_clear(struct gpuring_gathered *gathered);
 
 /* ---- Tags of the messages (util/message.h) ---- */
 
-/* Open MPI's collectives use the tags from -10 downwards (coll_tags.h), -1 is MPI_ANY_TAG; a user's
- * wildcard receive matches no negative tag. Instead of the first two, tracks use GPURING_TRACK_TAGS
- * (util/message.h). */
-enum { GPURING_TAG_GATHER = -9, GPURING_TAG_CONNECT_INFO = -8, GPURING_TAG_NOTE = -3 };
+/* From 5.0 on, Open MPI sends internal messages with the tags from -7 down on any communicator
+ * (coll_tags.h), so gatherings and connect infos use GPURING_OOB_TAGS. -1 is MPI_ANY_TAG; a user's
+ * wildcard receive matches no negative tag. */
+#define GPURING_TAG_NOTE (-3) /* on MPI_COMM_WORLD */
 
 /* ---- Gatherings ---- */
 

@@ -14,16 +14,15 @@
 #include <stdint.h>
 
 /* Must be incremented whenever a message between ranks or the layout of a FIFO changes. */
-#define GPURING_WIRE_VERSION 35
+#define GPURING_WIRE_VERSION 36
 
 /*
  * The tracks of a communicator (serve/tracks.h) are numbered from 1 to GPURING_TRACKS, and each has
- * separate tags. 0 means the communicator without a track. The lowest tags, twice the number of
- * tracks, belong to the out-of-band messages of tracks (oob/oob.h), and the tags after them to the
- * net `mpi`.
+ * separate tags. 0 means the communicator without a track. The two lowest tags for each of them
+ * belong to its out-of-band messages (oob/oob.h), and the tags after these to the net `mpi`.
  */
-#define GPURING_TRACKS     32
-#define GPURING_TRACK_TAGS (2 * GPURING_TRACKS)
+#define GPURING_TRACKS   32
+#define GPURING_OOB_TAGS (2 * (GPURING_TRACKS + 1))
 
 struct ompi_communicator_t;
 struct ompi_request_t;

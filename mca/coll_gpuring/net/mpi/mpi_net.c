@@ -63,7 +63,7 @@ static int mpi_open(const struct gpuring_net_config *config, struct gpuring_net 
     net->rank = config->rank;
     net->track = config->track;
     net->number = config->number;
-    net->lowest_tag = config->messages->lowest_tag() + GPURING_TRACK_TAGS;
+    net->lowest_tag = config->messages->lowest_tag() + GPURING_OOB_TAGS;
     *result = net;
     return GPURING_OK;
 }
