@@ -157,21 +157,22 @@ static inline int gpuring_compat_world_rank(struct ompi_communicator_t *comm, in
     return name.jobid == ompi_proc_local()->super.proc_name.jobid ? (int) name.vpid : -1;
 }
 
-/* Return the lowest tag that the PML transmits. */
+/* Return the lowest tag that the PML transmits. The largest tag of mtl/portals4 has all of its 24
+ * bits, so that its lower negative tags are the same as small positive ones. */
 static inline int gpuring_compat_lowest_tag(void)
 {
-    return -mca_pml.pml_max_tag;
+    return mca_pml.pml_max_tag == (1 << 24) - 1 ? 1 - (1 << 23) : -mca_pml.pml_max_tag;
 }
 
 /*
- * Open MPI's non-blocking collectives count their tags down from NONBLOCKING_BASE to -2^30. A PML
- * may transmit fewer (ucx: down to -2^23), of which this component uses the lowest ones. Begin at
- * half of them again. Call this before each non-blocking collective of another component: all ranks
- * make the same calls, so all of them begin again with the same one.
+ * Open MPI's non-blocking collectives count their tags down from NONBLOCKING_BASE to -2^30, also if
+ * the PML transmits fewer (ucx: down to -2^23). Let them begin again at `lowest`, because this
+ * component uses the tags below. Call this before each non-blocking collective of another
+ * component: all ranks make the same calls, so all of them begin again with the same one.
  */
-static inline void gpuring_compat_recycle_tags(struct ompi_communicator_t *comm)
+static inline void gpuring_compat_recycle_tags(struct ompi_communicator_t *comm, int lowest)
 {
-    if (OPAL_UNLIKELY(comm->c_nbc_tag <= gpuring_compat_lowest_tag() / 2)) {
+    if (OPAL_UNLIKELY(comm->c_nbc_tag <= lowest)) {
         comm->c_nbc_tag = MCA_COLL_BASE_TAG_NONBLOCKING_BASE;
     }
 }

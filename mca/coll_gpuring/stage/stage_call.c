@@ -14,6 +14,7 @@
 #include "mca/coll_gpuring/stage/buffers.h"
 #include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/message.h"
 #include "mca/coll_gpuring/util/status.h"
 
 /* ---- Buffers ---- */
@@ -329,7 +330,7 @@ int gpuring_stage_call_previous(const struct gpuring_description *d, ompi_reques
     struct ompi_info_t *info = d->info;
 
     if (d->form != GPURING_BLOCKING) {
-        gpuring_compat_recycle_tags(module->comm);
+        gpuring_compat_recycle_tags(module->comm, GPURING_TAGS_OF_MPI(gpuring_compat_lowest_tag()));
     }
     switch ((int) d->what * GPURING_FUNCTION_FORMS + (int) d->form) {
         GPURING_STAGED_COLLECTIVES(CASES)

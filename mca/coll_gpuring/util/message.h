@@ -24,6 +24,9 @@
 #define GPURING_TRACKS   32
 #define GPURING_OOB_TAGS (2 * (GPURING_TRACKS + 1))
 
+/* Open MPI keeps the negative tags from this one up (gpuring_compat_recycle_tags). */
+#define GPURING_TAGS_OF_MPI(lowest) ((lowest) / 8)
+
 struct ompi_communicator_t;
 struct ompi_request_t;
 
@@ -64,9 +67,8 @@ struct gpuring_message_ops {
     /* Progress all messages of the process. The net `mpi` calls it without its gate. */
     void (*progress)(void);
 
-    /* Return the lowest tag that a message may have. It is negative. Tags from half of it up belong
-     * to Open MPI (gpuring_compat_recycle_tags). Only coll/hcoll also uses tags near the lowest
-     * (coll_tags.h). */
+    /* Return the lowest tag that a message may have. It is negative. Only coll/hcoll also uses tags
+     * near it (coll_tags.h). */
     int (*lowest_tag)(void);
 };
 

@@ -45,9 +45,9 @@
  * knows that MPI no longer reads its memory, and a program may call MPI seldom. */
 #define LOOKS_BEFORE_END 16
 
-/* Non-blocking collectives of Open MPI, which count their tags down, begin again at half of the
- * lowest tag (gpuring_compat_recycle_tags). The last one may count a few tags further. */
-#define TAGS_BELOW_HALF 1000
+/* Non-blocking collectives of Open MPI, which count their tags down, begin again at
+ * GPURING_TAGS_OF_MPI. The last one may count a few tags further. */
+#define TAGS_OF_LAST 1000
 
 static int mpi_open(const struct gpuring_net_config *config, struct gpuring_net **result)
 {
@@ -153,7 +153,7 @@ static int mpi_link_connect(struct gpuring_net_link *link, const void *process_h
                             const char *peer_name)
 {
     struct gpuring_net *net = net_of(link);
-    int highest = net->messages->lowest_tag() / 2 - TAGS_BELOW_HALF;
+    int highest = GPURING_TAGS_OF_MPI(net->messages->lowest_tag()) - TAGS_OF_LAST;
     int32_t rank, tags;
 
     if (process_bytes != sizeof rank || bytes != sizeof tags) {
