@@ -20,7 +20,6 @@
 #include "ompi/datatype/ompi_datatype.h"
 #include "ompi/group/group.h"
 #include "ompi/mca/coll/base/base.h"
-#include "ompi/mca/coll/base/coll_tags.h"
 #include "ompi/mca/coll/coll.h"
 #include "ompi/mca/pml/pml.h"
 #include "ompi/mca/topo/base/base.h"
@@ -166,14 +165,15 @@ static inline int gpuring_compat_lowest_tag(void)
 
 /*
  * Open MPI's non-blocking collectives count their tags down from NONBLOCKING_BASE to -2^30, also if
- * the PML transmits fewer (ucx: down to -2^23). Let them begin again at `lowest`, because this
- * component uses the tags below. Call this before each non-blocking collective of another
- * component: all ranks make the same calls, so all of them begin again with the same one.
+ * the PML transmits fewer (ucx: down to -2^23). This component uses the tags below `lowest`, so let
+ * them go on at half of it. Persistent calls, which keep their tags, are mostly made early, with
+ * tags above. Call this before each non-blocking collective of another component: all ranks make
+ * the same calls, so all of them recycle tags in the same one.
  */
 static inline void gpuring_compat_recycle_tags(struct ompi_communicator_t *comm, int lowest)
 {
     if (OPAL_UNLIKELY(comm->c_nbc_tag <= lowest)) {
-        comm->c_nbc_tag = MCA_COLL_BASE_TAG_NONBLOCKING_BASE;
+        comm->c_nbc_tag = lowest / 2;
     }
 }
 

@@ -45,7 +45,7 @@
  * knows that MPI no longer reads its memory, and a program may call MPI seldom. */
 #define LOOKS_BEFORE_END 16
 
-/* Non-blocking collectives of Open MPI, which count their tags down, begin again at
+/* Non-blocking collectives of Open MPI, which count their tags down, recycle them at
  * GPURING_TAGS_OF_MPI. The last one may count a few tags further. */
 #define TAGS_OF_LAST 1000
 
