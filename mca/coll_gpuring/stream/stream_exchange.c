@@ -14,7 +14,6 @@
  */
 #include "mca/coll_gpuring/stream/stream_headers.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,11 +30,10 @@ struct item {
     int round;
 };
 
-/* Messages of a call in one direction between this rank and another one. */
-#define REORDERED INT_MAX
-static int *pair_of(const struct gpuring_stream_state *state, const struct item *item)
+static struct gpuring_exchange_pair *pair_of(const struct gpuring_stream_state *state,
+                                             const struct item *item)
 {
-    return &state->exchanges->pairs[2 * (2 * item->message->peer + item->message->sends)];
+    return &state->exchanges->pairs[2 * item->message->peer + item->message->sends];
 }
 
 int gpuring_stream_check(const struct gpuring_stream_state *state, const char *function,
@@ -80,15 +78,17 @@ static int compare_items(const void *a, const void *b)
  * number of rounds. */
 static int find_rounds(struct gpuring_stream_state *state, struct item *items, int count)
 {
-    int *pairs = state->exchanges->pairs, most = 0;
+    struct gpuring_exchange_pair *pairs = state->exchanges->pairs;
+    int most = 0;
 
-    memset(pairs, 0, 4 * gpuring_exchange_ranks(state) * sizeof *pairs);
+    memset(pairs, 0, 2 * gpuring_exchange_ranks(state) * sizeof *pairs);
     qsort(items, (size_t) count, sizeof *items, compare_items);
     for (int i = 0; i < count; i++) {
-        int *pair = pair_of(state, &items[i]);
+        struct gpuring_exchange_pair *pair = pair_of(state, &items[i]);
 
-        items[i].round = pair[0]++;
-        pair[1] = items[i].posted < pair[1] ? REORDERED : items[i].posted;
+        items[i].round = pair->count++;
+        pair->reordered = pair->reordered || items[i].posted < pair->last;
+        pair->last = items[i].posted;
         most = items[i].round >= most ? items[i].round + 1 : most;
     }
     return most;
@@ -100,7 +100,7 @@ static int check_tags(const struct gpuring_stream_state *state, const char *func
 {
     for (int i = 0; i < count; i++) {
         if (!items[i].message->sends && items[i].message->tag == MPI_ANY_TAG &&
-            pair_of(state, &items[i])[0] > 1) {
+            pair_of(state, &items[i])->count > 1) {
             return gpuring_stream_refuse(function, "stream-any-tag",
                                          "messages from one rank that are waited for together are "
                                          "ordered by their tags, so none of them can have "
@@ -194,7 +194,7 @@ static void fill_exchange(const struct gpuring_stream_state *state,
         }
         *header = (struct gpuring_header){
             .bytes1 = items[i].bytes + 1, .tag = message->tag, .after = after};
-        if (message->sends && pair_of(state, &items[i])[1] == REORDERED) {
+        if (message->sends && pair_of(state, &items[i])->reordered) {
             header->bytes1 |= GPURING_HEADER_REORDERED;
         }
         header = message->sends

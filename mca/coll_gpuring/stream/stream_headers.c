@@ -13,7 +13,7 @@ int gpuring_exchanges_open(struct gpuring_stream_state *state)
 {
     const struct gpuring_engine *engine = state->module->engine;
     size_t n = gpuring_exchange_ranks(state), bytes = gpuring_exchange_bytes(n);
-    struct gpuring_exchanges *all = calloc(1, sizeof *all + 4 * n * sizeof *all->pairs);
+    struct gpuring_exchanges *all = calloc(1, sizeof *all + 2 * n * sizeof *all->pairs);
     void *pinned = NULL;
     int status = all == NULL ? GPURING_ERR_NOMEM : GPURING_OK;
 

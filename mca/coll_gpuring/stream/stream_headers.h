@@ -38,11 +38,17 @@ struct gpuring_exchange {
     const char *function;
 };
 
+/* Messages of one call in one direction between this rank and another one. */
+struct gpuring_exchange_pair {
+    int count, last; /* last: the place of the last one in the program */
+    bool reordered;  /* the order of tags is another one than that of the program */
+};
+
 struct gpuring_exchanges {
     uint8_t *memory; /* pinned, of all */
     uint32_t next, captured;
     struct gpuring_exchange exchange[GPURING_EXCHANGES];
-    int pairs[]; /* [nranks][from it, to it][2]: messages so far, and the place of the last one */
+    struct gpuring_exchange_pair pairs[]; /* [nranks][from it, to it] */
 };
 
 static inline size_t gpuring_exchange_ranks(const struct gpuring_stream_state *state)
