@@ -165,10 +165,10 @@ static inline int gpuring_compat_lowest_tag(void)
 
 /*
  * Open MPI's non-blocking collectives count their tags down from NONBLOCKING_BASE to -2^30, also if
- * the PML transmits fewer (ucx: down to -2^23). This component uses the tags below `lowest`, so let
- * them go on at half of it. Persistent calls, which keep their tags, are mostly made early, with
- * tags above. Call this before each non-blocking collective of another component: all ranks make
- * the same calls, so all of them recycle tags in the same one.
+ * the PML transmits fewer (ucx: down to -2^23). This component uses the tags below `lowest`. When
+ * Open MPI's tags reach it, continue at half of it, and not at the first tag: persistent calls keep
+ * their tags, and are mostly made early. Call this before each non-blocking collective of another
+ * component. All ranks make the same calls, so all of them recycle tags before the same one.
  */
 static inline void gpuring_compat_recycle_tags(struct ompi_communicator_t *comm, int lowest)
 {

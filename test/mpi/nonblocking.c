@@ -6,8 +6,8 @@
  *
  *   nonblocking          all calls are served
  *   nonblocking eager    short blocking calls are left to another component, as between nodes of
- * one rank each nonblocking few      only few persistent calls, because the stand-in driver may be
- * slow
+ *                        one rank each
+ *   nonblocking few      only few persistent calls, because the stand-in driver may be slow
  */
 #include "sums.h"
 

@@ -8,10 +8,12 @@
  *                       returns an error and can be made again; needs memory_faults.la preloaded
  *   p2p_faults offered  the same, if messages of the rank to itself are offered
  *   p2p_faults failed   the last rank kills itself while each other rank waits for it in a
- *                       different call; then these revoke MPI_COMM_WORLD and go on; needs Open
- * MPI's fault tolerance p2p_faults killed   the last rank kills itself with messages in flight; the
- * others continue p2p_faults probe FILE  a message as long as an offer whose data does not arrive
- * until FILE exists p2p_faults spawn    messages between parents and children
+ *                       different call; the others then revoke MPI_COMM_WORLD and continue;
+ *                       needs Open MPI's fault tolerance
+ *   p2p_faults killed   the last rank kills itself with messages in flight; the others continue
+ *   p2p_faults probe F  probes of a message as long as an offer, whose data arrive only when the
+ *                       file F exists
+ *   p2p_faults spawn    messages between parents and children
  */
 #include "harness.h"
 

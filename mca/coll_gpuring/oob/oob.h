@@ -60,7 +60,7 @@ struct gpuring_failure {
     uint64_t since; /* number of the gathering at whose end all ranks know it */
     int32_t status; /* a gpuring_status; 0: none */
     int32_t rank;
-    uint64_t mark;
+    uint64_t mark; /* bits; if several ranks have failed, those that their marks have in common */
 };
 
 struct gpuring_oob_header {
